@@ -1,0 +1,295 @@
+/* gyre.h: position encodings and position-aware attention for Transformers.
+ *
+ * Attention does not see order.  A position encoding puts it back at one of four places, and one immutable object,
+ * gyre_encoding, says what a scheme does at each of them:
+ *
+ *     input          x_m += p_m                       gyre_add
+ *     query and key  q_m -> E(m) q_m, k_n -> E(n) k_n  gyre_rotate
+ *     score          s_mn += b(h, m, n)               gyre_bias_add
+ *     all of them    in one pass, never n x n         gyre_attention
+ *
+ * Conventions.  Shapes are [batch, token, head, channel]; strides count elements and may have any value, zero and
+ * negative ones too.  Views never own memory.  An encoding never changes after creation: share it between threads
+ * freely.  Only *_create, *_open and *_load allocate.  A call that fails leaves its outputs as they were.  Results do
+ * not depend on the number of threads, to the last bit.  NULL exec: the calling thread alone.  NULL alloc: malloc. */
+#ifndef GYRE_H
+#define GYRE_H
+#include <stddef.h>
+#include <stdint.h>
+
+#define GYRE_VERSION_MAJOR 0
+#define GYRE_VERSION_MINOR 1
+#define GYRE_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define GYRE_API        __attribute__((visibility("default")))
+#define GYRE_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define GYRE_API
+#define GYRE_MUST_CHECK
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- status ------------------------------------------------------------------------------------------------------ */
+typedef enum gyre_status {
+    GYRE_OK = 0,
+    GYRE_EINVAL = -1,       /* an argument is outside its documented range */
+    GYRE_ESHAPE = -2,       /* views disagree with each other or with the encoding */
+    GYRE_EDTYPE = -3,       /* element type not supported by this call */
+    GYRE_ENOMEM = -4,       /* the allocator returned NULL, or a scratch buffer is too small */
+    GYRE_EFORMAT = -5,      /* malformed file; gyre_error.offset is the byte where known */
+    GYRE_EIO = -6,          /* the system failed: the text ends with its reason */
+    GYRE_EUNSUPPORTED = -7, /* valid, but not something this build or this scheme does */
+    GYRE_ERANGE = -8        /* a position this encoding cannot represent */
+} gyre_status;
+
+/* Where a call that can fail for many reasons writes which one: "what: why (where)".  The caller owns it. */
+typedef struct gyre_error {
+    uint64_t offset;
+    char text[504];
+} gyre_error;
+
+/* out = a short static English text, never NULL. */
+GYRE_API const char *gyre_status_text(gyre_status status);
+/* out = "MAJOR.MINOR.PATCH" of the library that is linked, static. */
+GYRE_API const char *gyre_version(void);
+
+/* -- memory the caller owns, described --------------------------------------------------------------------------- */
+typedef enum gyre_dtype { GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64, GYRE_I32, GYRE_I64 } gyre_dtype;
+
+/* out = bytes of one element; 0 for a value that is no dtype. */
+GYRE_API size_t gyre_dtype_size(gyre_dtype dtype);
+
+typedef struct gyre_view {
+    void *data;
+    gyre_dtype dtype;
+    int64_t shape[4], stride[4];
+} gyre_view;
+typedef struct gyre_cview {
+    const void *data;
+    gyre_dtype dtype;
+    int64_t shape[4], stride[4];
+} gyre_cview;
+
+/* out = a view of dense [batch, token, head, channel] memory. */
+GYRE_API gyre_view gyre_dense(void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels);
+GYRE_API gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
+                                int64_t channels);
+/* out = the same memory, read only. */
+GYRE_API gyre_cview gyre_const(gyre_view view);
+
+/* The position of token t of batch row b: data[b * stride_batch + t * stride_token] (I32 or I64), or base + t for
+ * every row where data is NULL.  Any sign; magnitude up to 2^31, past it GYRE_ERANGE.  All zeros: 0, 1, 2, ...
+ * length: the context length in use, for schemes whose frequencies depend on it; 0 = the encoding's own. */
+typedef struct gyre_positions {
+    const void *data;
+    gyre_dtype dtype;
+    int64_t base, length, stride_batch, stride_token;
+} gyre_positions;
+
+/* alloc: `bytes` aligned to `align` (a power of two), or NULL.  free: takes what alloc gave, or NULL. */
+typedef struct gyre_alloc {
+    void *(*alloc)(void *ctx, size_t bytes, size_t align);
+    void (*free)(void *ctx, void *memory);
+    void *ctx;
+} gyre_alloc;
+
+/* The caller's parallel-for: run calls fn(arg, i) once for each i in 0..n-1, in any order, on any threads, and
+ * returns when all are done.  width: the most calls that may be under way at once (sizes scratch memory); 0 = 1. */
+typedef struct gyre_exec {
+    void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
+    void *ctx;
+    int64_t width;
+} gyre_exec;
+
+/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor). */
+typedef struct gyre_pool gyre_pool;
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err);
+GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */
+GYRE_API gyre_exec gyre_pool_exec(gyre_pool *pool);
+
+/* -- an encoding, completely described --------------------------------------------------------------------------- */
+typedef enum gyre_kind {
+    GYRE_NOPE,       /* no positions */
+    GYRE_LEARNED,    /* at the input: a trained table (Gehring 2017, GPT-2) */
+    GYRE_SINUSOIDAL, /* at the input: Vaswani 2017, arXiv 1706.03762 */
+    GYRE_ROPE,       /* on query and key: Su 2021, arXiv 2104.09864 */
+    GYRE_ALIBI       /* a number on each score: Press 2021, arXiv 2108.12409 */
+} gyre_kind;
+enum { GYRE_AT_INPUT = 1, GYRE_AT_QUERY_KEY = 2, GYRE_AT_SCORE = 4, GYRE_AT_VALUE = 8 };
+
+/* theta_i = base^(-2 i / dim), s = factor, L = trained_length, n = the length in use, wavelength = 2 pi / theta. */
+typedef enum gyre_scaling {
+    GYRE_UNSCALED,       /* theta_i */
+    GYRE_LINEAR,         /* theta_i / s: position interpolation, arXiv 2306.15595 */
+    GYRE_NTK,            /* base * s^(dim / (dim - 2)): the fixed NTK-aware base (bloc97, 2023) */
+    GYRE_DYNAMIC_NTK,    /* base * (s max(n, L) / L - (s - 1))^(dim / (dim - 2)): transformers' "dynamic" */
+    GYRE_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between; ramp in pair index, as YaRN's code */
+    GYRE_BY_PARTS_PAPER, /* the same with the ramp in turns made over L, as YaRN's text (arXiv 2309.00071, eq. 17-20) */
+    GYRE_YARN,           /* GYRE_BY_PARTS and an attention factor of 0.1 ln s + 1 */
+    GYRE_LLAMA3,         /* keep below wavelength L / high_freq, divide above L / low_freq, blend between (Llama 3.1) */
+    GYRE_LONGROPE,       /* theta_i / short_factor_i while n <= L, / long_factor_i past it: arXiv 2402.13753 */
+    GYRE_PROPORTIONAL    /* the first `proportion` of the pairs turn (divided by s), the rest stand still (Gemma 4) */
+} gyre_scaling;
+
+typedef enum gyre_layout { GYRE_HALF, GYRE_INTERLEAVED } gyre_layout; /* pairs (i, i + dim/2) or (2i, 2i + 1) */
+typedef enum gyre_sinusoid {
+    GYRE_SIN_INTERLEAVED,  /* sin, cos, sin, cos; exponent 2i / dim */
+    GYRE_SIN_CONCATENATED, /* all sines, then all cosines; exponent 2i / dim */
+    GYRE_SIN_TENSOR2TENSOR /* concatenated with exponent i / (dim/2 - 1); an odd last channel is 0 */
+} gyre_sinusoid;
+
+/* Every zero means the field's own default, so GYRE_CONFIG_INIT plus the fields that matter is a whole config. */
+typedef struct gyre_config {
+    size_t size; /* set by GYRE_CONFIG_INIT; lets the struct grow */
+    gyre_kind kind;
+    int64_t head_dim;       /* channels of a head; needed by GYRE_ROPE */
+    int64_t heads;          /* query heads; needed by GYRE_ALIBI */
+    int64_t trained_length; /* tokens; needed by the scalings that speak of L */
+    struct gyre_input_config {
+        int64_t dim;          /* channels added to (the model's width); needed by GYRE_LEARNED and GYRE_SINUSOIDAL */
+        int64_t positions;    /* rows of the learned table: positions 0 .. positions - 1 */
+        gyre_sinusoid layout; /* of the sinusoid */
+        double base;          /* of the sinusoid; 0 = 10000 */
+    } input;
+    struct gyre_rope_config {
+        int64_t dim; /* rotated channels, the first ones of the head (even); 0 = head_dim; the rest pass through */
+        gyre_layout layout;
+        gyre_scaling scaling;
+        int64_t length;                /* context length in use where a call names none; 0 = trained_length */
+        int64_t table_positions;       /* angles of positions 0 .. this - 1 kept at creation; 0 = none */
+        double base;                   /* > 1; 0 = 10000 */
+        double factor;                 /* s >= 1; 0 = 1 */
+        double attention_factor;       /* multiplies cos and sin, so scores by its square; 0 = the scaling's own */
+        double mscale, mscale_all_dim; /* yarn: both set, factor = g(mscale) / g(mscale_all_dim) */
+        double beta_fast, beta_slow;   /* turns over L above which a pair is kept, below which divided; 0 = 32, 1 */
+        double low_freq, high_freq;    /* llama3; 0 = 1, 4 */
+        double proportion;             /* proportional: share of the pairs that turn; 0 = 1 */
+        int fractional_bounds;         /* yarn and by-parts: 1 = do not round the ramp's ends ("truncate": false) */
+        const double *short_factor, *long_factor; /* longrope, [dim / 2] each; copied */
+    } rope;
+    struct gyre_score_config {
+        const double *slopes; /* ALiBi, [heads]; NULL = the paper's; copied */
+    } score;
+} gyre_config;
+/* clang-format off */
+#define GYRE_CONFIG_INIT                                                                       \
+    { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0, {0, 0, GYRE_SIN_INTERLEAVED, 0},                \
+      {0, GYRE_HALF, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL},        \
+      {NULL} }
+/* clang-format on */
+
+typedef struct gyre_encoding gyre_encoding;
+
+/* *out = the encoding that config describes, or a status and err (may be NULL) naming the field and its value.
+ * Copies everything it needs.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
+                                                          const gyre_alloc *alloc, gyre_error *err);
+GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
+/* out = the config it was made from, every default filled in; valid as long as the encoding. */
+GYRE_API const gyre_config *gyre_encoding_config(const gyre_encoding *encoding);
+/* out = the set of GYRE_AT_* where it acts. */
+GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
+/* inv_freq[i] = radians per position of pair i, i < rope.dim / 2; *attention_factor = what multiplies cos and sin.
+ * At context `length` (0 = the encoding's own).  Either pointer may be NULL.  Errors: EINVAL for a length < 0,
+ * EUNSUPPORTED where the encoding rotates nothing. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t length,
+                                                               double *inv_freq, double *attention_factor);
+/* How a scaling treats the pairs of a rotation: kept as trained, divided by the factor (or stopped), blended. */
+typedef struct gyre_parts {
+    int64_t kept, blended, divided;
+} gyre_parts;
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_parts(const gyre_encoding *encoding, int64_t length, gyre_parts *out);
+/* slopes[h] = ALiBi's slope of head h, h < heads.  EUNSUPPORTED for other kinds. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes);
+
+/* -- trainable tables: the caller's memory --------------------------------------------------------------------------- */
+typedef enum gyre_table { GYRE_TABLE_INPUT } gyre_table;
+/* A view each, data NULL where the scheme has none.  input: [1, 1, positions, dim] of F32 or F64. */
+typedef struct gyre_tables {
+    gyre_cview input;
+} gyre_tables;
+typedef struct gyre_table_gradients {
+    gyre_view input; /* accumulated into, never cleared */
+} gyre_table_gradients;
+/* shape[] = that of a table; all zeros where the scheme has none.  EINVAL for a value that names no table. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which,
+                                                               int64_t shape[4]);
+
+/* -- the places, one by one ------------------------------------------------------------------------------------------ */
+/* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
+ * type; computed in double and rounded once.  in == out allowed, other overlap not.  tables may be NULL for the
+ * sinusoid.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), ESHAPE, EDTYPE, ERANGE (a position outside
+ * the learned table, or past 2^31). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables,
+                                              const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
+                                              const gyre_exec *exec);
+/* gradient.input[position of t, :] += sum over b, t of dout[b, t, 0, :], in token order.  The gradient to `in` is dout
+ * itself. Nothing to do, and OK, where the scheme has no input table.  Errors as gyre_add. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
+                                                       const gyre_cview *dout, const gyre_table_gradients *gradients,
+                                                       const gyre_exec *exec);
+
+typedef enum gyre_direction { GYRE_FORWARD, GYRE_INVERSE, GYRE_ADJOINT } gyre_direction;
+typedef enum gyre_role { GYRE_QUERY, GYRE_KEY } gyre_role;
+/* out[b, t, h, :] = E(position of t) in[b, t, h, :]: pair i turns by position x inv_freq[i], counter-clockwise,
+ * and is multiplied by the attention factor.  INVERSE undoes it.  ADJOINT is the transpose, hence the gradient:
+ * not the inverse where E scales (YaRN, LongRoPE).  Views [batch, token, head, head_dim] of F32, F16, BF16 or F64, both
+ * the same type.  in == out with equal strides allowed, other overlap not.  Angles are computed in double and cos and
+ * sin rounded once; f16 and bf16 are computed in f32 and rounded once.  A scheme that rotates nothing copies.
+ * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
+                                                 const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
+                                                 const gyre_exec *exec);
+
+/* scores[b, q, h, k] += b(h, position of q, position of k), for schemes that put a number on each score; ALiBi:
+ * -slope_h |q - k|.  scores: [batch, query, heads, key] of F32, F16, BF16 or F64, computed in double, rounded once.  The
+ * gradient to scores is the identity.  Errors: EUNSUPPORTED, ESHAPE, EDTYPE, ERANGE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables,
+                                                   const gyre_positions *queries, const gyre_positions *keys,
+                                                   const gyre_view *scores, const gyre_exec *exec);
+
+/* -- attention: all four places in one pass, never n x n -------------------------------------------------------------- */
+typedef struct gyre_attention_args {
+    size_t size;                   /* set by GYRE_ATTENTION_INIT */
+    const gyre_encoding *encoding; /* NULL = positions were applied before, or there are none */
+    const gyre_tables *tables;     /* NULL = none */
+    gyre_cview q, k, v;            /* F32 [batch, query | key, head, channel]; query heads a multiple of key heads */
+    gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length */
+    double scale;                  /* of q.k; 0 = 1 / sqrt(head_dim) */
+    int causal;                    /* 1: a query sees keys whose position is not above its own */
+    int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
+    gyre_view out;                 /* F32 [batch, query, query heads, v channels] */
+    gyre_view lse;                 /* F32 [batch, query, query heads, 1]: log-sum-exp of the row; data NULL = not wanted */
+} gyre_attention_args;
+/* clang-format off */
+#define GYRE_ATTENTION_INIT                                                                    \
+    { sizeof(gyre_attention_args), NULL, NULL,                                                 \
+      {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}},      \
+      {NULL, GYRE_I64, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0}, 0, 0, 0,                     \
+      {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}} }
+/* clang-format on */
+
+/* out = bytes of scratch the call below needs under exec; grows with n (head_dim) and exec->width, never with n x n.
+ * 0 = the arguments are invalid.  gradient: 1 for gyre_attention_gradient. */
+GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
+/* out[b, m, h, :] = sum over n of softmax_n(scale E(m)q . E(n)k + b(h, m, n)) v[b, n, h / group, :], over the visible
+ * keys, by tiles with an online softmax.  A row that sees no key is zeros, its lse -infinity.  out may not overlap
+ * the inputs.  scratch: 64-byte aligned, of gyre_attention_scratch bytes.
+ * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE, ENOMEM (scratch too small). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
+                                                    const gyre_exec *exec);
+/* dqkv = gradients of a loss to the raw q, k and v (overwritten, shaped and typed as they are), given dout and the out and
+ * lse that gyre_attention wrote.  Weights are recomputed tile by tile.  gradients may be NULL where the scheme has no table
+ * inside attention.  Errors as gyre_attention; EINVAL without lse. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
+                                                             const gyre_view dqkv[3], const gyre_table_gradients *gradients,
+                                                             void *scratch, size_t bytes, const gyre_exec *exec);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GYRE_H */

@@ -1,0 +1,71 @@
+/* encoding.h: what is inside a gyre_encoding, and the row-level services that attention asks of it.
+ *
+ * A scheme is one file under src/encodings/ that fills one gyre_scheme; registry.c lists them.  Nothing outside those
+ * files knows a scheme by name: attention, model and trainer ask the object. */
+#ifndef GYRE_CORE_ENCODING_H
+#define GYRE_CORE_ENCODING_H
+#include "gyre/gyre.h"
+#include "kernels/kernels.h"
+
+/* A position past this magnitude is refused: the angle's error bound is stated up to it. */
+#define GYRE_MAX_POSITION ((int64_t)1 << 31)
+
+/* One tile of scores under work. */
+typedef struct gyre_tile {
+    const int64_t *q, *k; /* positions */
+    int64_t queries, keys, ld;
+    float *scores; /* [queries][ld] */
+} gyre_tile;
+
+typedef struct gyre_scheme {
+    gyre_kind kind;
+    const char *name; /* as the command and config.json spell it */
+    unsigned places;
+    /* Checks the config and completes the encoding (defaults into encoding->config, owned arrays). */
+    gyre_status (*init)(gyre_encoding *encoding, gyre_error *err);
+    /* Input place: row[dim] = p(position), in double.  NULL where the scheme adds nothing. */
+    void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, double *row);
+    /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none. */
+    void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, int64_t q, const int64_t *k,
+                      int64_t n, double *out);
+    /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]). */
+    void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
+} gyre_scheme;
+
+struct gyre_encoding {
+    gyre_config config; /* complete; its pointers point to the arrays below */
+    const gyre_scheme *scheme;
+    const gyre_kernels *kernels;
+    gyre_alloc alloc;
+    double *slopes;                     /* [heads] */
+    double *short_factor, *long_factor; /* [rope.dim / 2] */
+    double *inv_freq;                   /* [rope.dim / 2] at the encoding's own length */
+    double attention_factor;            /* at the encoding's own length */
+    float *angles;                      /* [table_positions][2][rope.dim / 2]: cos, then sin, attention factor included */
+};
+
+/* x[i * stride + c], c < head_dim: row i turned in place by E(positions[i]).  length as in gyre_positions.  Nothing happens
+ * where the encoding rotates nothing.  Positions were checked before. */
+typedef struct gyre_turn {
+    gyre_direction direction;
+    gyre_role role;
+    int64_t length;
+    const int64_t *positions;
+} gyre_turn;
+void gyre_turn_rows(const gyre_encoding *encoding, const gyre_turn *turn, int64_t rows, float *x, int64_t stride);
+
+/* GYRE_OK, or EDTYPE / ERANGE for positions outside what `encoding` (NULL = any) accepts. */
+gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
+                                 int64_t tokens);
+/* out[i] = position of token first + i of batch row `batch`. */
+void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t first, int64_t count, int64_t *out);
+
+/* err->text = the formatted "what: why (where)"; returns status.  err may be NULL. */
+gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* exec->run, or a plain loop where exec is NULL. */
+void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
+/* The most calls exec may have under way at once, at least 1. */
+int64_t gyre_exec_width(const gyre_exec *exec);
+
+#endif
