@@ -189,7 +189,8 @@ typedef struct gyre_encoding gyre_encoding;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
-/* out = the config it was made from, every default filled in; valid as long as the encoding. */
+/* out = the config it was made from, defaults filled in; valid as long as the encoding.  A derived attention_factor stays 0,
+ * so that a changed copy derives its own: gyre_encoding_frequencies tells the number. */
 GYRE_API const gyre_config *gyre_encoding_config(const gyre_encoding *encoding);
 /* out = the set of GYRE_AT_* where it acts. */
 GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);

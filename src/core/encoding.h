@@ -4,6 +4,7 @@
  * files knows a scheme by name: attention, model and trainer ask the object. */
 #ifndef GYRE_CORE_ENCODING_H
 #define GYRE_CORE_ENCODING_H
+#include "core/frequency.h"
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 
@@ -21,10 +22,12 @@ typedef struct gyre_scheme {
     gyre_kind kind;
     const char *name; /* as the command and config.json spell it */
     unsigned places;
+    int trains_input; /* 1: the caller holds a trained table for the input place */
     /* Checks the config and completes the encoding (defaults into encoding->config, owned arrays). */
     gyre_status (*init)(gyre_encoding *encoding, gyre_error *err);
-    /* Input place: row[dim] = p(position), in double.  NULL where the scheme adds nothing. */
-    void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, double *row);
+    /* Input place: row[c] = p(position)[first + c], c < count, in double.  NULL where the scheme adds nothing. */
+    void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
+                      int64_t count, double *row);
     /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none. */
     void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, int64_t q, const int64_t *k,
                       int64_t n, double *out);
@@ -37,12 +40,19 @@ struct gyre_encoding {
     const gyre_scheme *scheme;
     const gyre_kernels *kernels;
     gyre_alloc alloc;
-    double *slopes;                     /* [heads] */
-    double *short_factor, *long_factor; /* [rope.dim / 2] */
-    double *inv_freq;                   /* [rope.dim / 2] at the encoding's own length */
-    double attention_factor;            /* at the encoding's own length */
-    float *angles;                      /* [table_positions][2][rope.dim / 2]: cos, then sin, attention factor included */
+    int64_t first_position, last_position; /* what the scheme can represent, both included */
+    double *slopes;                        /* [heads] */
+    double *short_factor, *long_factor;    /* [rope.dim / 2] */
+    gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
+    double attention_factor;               /* multiplies cos and sin; 1 where nothing turns */
+    float *angles;                         /* [table_positions][2][rope.dim / 2]: cos, then sin, attention factor included */
 };
+
+/* The scheme of a kind, or NULL (src/encodings/registry.c). */
+const gyre_scheme *gyre_scheme_find(gyre_kind kind);
+
+/* out = count elements of `size` bytes from the encoding's allocator, or NULL with err filled.  For a scheme's init. */
+void *gyre_encoding_allocate(const gyre_encoding *encoding, int64_t count, size_t size, gyre_error *err);
 
 /* x[i * stride + c], c < head_dim: row i turned in place by E(positions[i]).  length as in gyre_positions.  Nothing happens
  * where the encoding rotates nothing.  Positions were checked before. */

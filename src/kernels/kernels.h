@@ -22,6 +22,14 @@ typedef struct gyre_matmul {
     int accumulate;
 } gyre_matmul;
 
+typedef struct gyre_transpose {
+    int64_t rows, columns;
+    const float *in;
+    int64_t in_row;
+    float *out;
+    int64_t out_row;
+} gyre_transpose;
+
 typedef struct gyre_kernels {
     const char *tier; /* "scalar", "avx2", "avx512" */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;

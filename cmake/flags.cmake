@@ -1,0 +1,32 @@
+# flags.cmake: how every file of Gyre is compiled.  gyre_flags never reaches those who use the libraries.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release)
+endif()
+
+add_library(gyre_flags INTERFACE)
+# A compiler that fuses a * b + c where it likes gives other bits on every machine: FMA stands where it is written.
+target_compile_options(gyre_flags INTERFACE
+    -ffp-contract=off -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla)
+target_compile_definitions(gyre_flags INTERFACE _POSIX_C_SOURCE=200809L)
+if(GYRE_WERROR)
+    target_compile_options(gyre_flags INTERFACE -Werror)
+endif()
+if(GYRE_SANITIZE)
+    target_compile_options(gyre_flags INTERFACE
+        -fsanitize=${GYRE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${GYRE_SANITIZE})
+endif()
+
+# Files named after an instruction set are compiled for it; the dispatch decides at run time which of them may run.  On
+# other processors they are empty.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+    set(GYRE_TIERS avx2 avx512)
+    set(GYRE_FLAGS_avx2 -mavx2 -mfma -mf16c)
+    set(GYRE_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma)
+else()
+    set(GYRE_TIERS "")
+endif()

@@ -1,0 +1,149 @@
+/* gyre_model.h: a small decoder that takes any encoding, its files, the texts it reads and the figures it is judged by.
+ *
+ * The decoder is a Llama (RMSNorm before each block, SwiGLU, no biases, embedding shared with the output) whose positions
+ * come from a gyre_encoding alone.  Matrix products go to OpenBLAS, one single-threaded call per block of rows, so results
+ * do not depend on the number of threads. */
+#ifndef GYRE_MODEL_H
+#define GYRE_MODEL_H
+#include "gyre/gyre.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* -- the model ------------------------------------------------------------------------------------------------------- */
+typedef struct gyre_model_config {
+    size_t size; /* set by GYRE_MODEL_CONFIG_INIT */
+    int64_t vocab, width, layers, heads, kv_heads, head_dim, hidden;
+    double norm_epsilon;
+    gyre_config position; /* its head_dim, heads and input.dim are filled in from the fields above */
+} gyre_model_config;
+/* clang-format off */
+#define GYRE_MODEL_CONFIG_INIT { sizeof(gyre_model_config), 256, 128, 5, 4, 4, 32, 352, 1e-5, GYRE_CONFIG_INIT }
+/* clang-format on */
+
+typedef struct gyre_model gyre_model;
+
+/* *out = a model with random weights: tables normal(0, 0.05), a matrix normal(0, 1 / sqrt(inputs)), those that end a block divided by
+ * sqrt(2 layers), norms 1.  The same seed gives the same bits everywhere.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
+                                                       gyre_error *err);
+/* *out = the model in a Hugging Face style folder (config.json and model.safetensors of F32, F16 or BF16; a llama with tied
+ * embeddings, or what gyre_model_save wrote).  Every offset and size is checked, NaN and infinite weights are refused.
+ * Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *folder, gyre_error *err);
+/* Writes such a folder with weights as F32, F16 or BF16, under a temporary name, synced, then renamed over `folder`. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype,
+                                                     gyre_error *err);
+GYRE_API void gyre_model_free(gyre_model *model); /* NULL is fine */
+/* out = its config, complete; valid as long as the model. */
+GYRE_API const gyre_model_config *gyre_model_config_of(const gyre_model *model);
+/* out = the encoding it was made with; valid as long as the model. */
+GYRE_API const gyre_encoding *gyre_model_encoding(const gyre_model *model);
+/* out = number of weights. */
+GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
+/* out = "nope", "learned", "sinusoidal", "rope" or "alibi": the spelling of config.json and the command. */
+GYRE_API const char *gyre_kind_text(gyre_kind kind);
+
+/* -- reading a sequence ------------------------------------------------------------------------------------------------- */
+/* One sequence being read: the keys and values of every layer, raw (turned when read), and scratch. */
+typedef struct gyre_context gyre_context;
+
+/* *out = an empty sequence of at most max_tokens tokens.  encoding: another than the model's own (a context extension), or
+ * NULL; borrowed, as the model is.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
+                                                         const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);
+GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
+/* Forgets all tokens. */
+GYRE_API void gyre_context_reset(gyre_context *context);
+/* out = tokens read so far. */
+GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
+/* Reads n more tokens.  logits[i * vocab + w] = log-odds of w following token n - rows + i of these, i < rows <= n: only the
+ * last `rows` are computed.  Token by token equals all at once up to rounding.  After an error the sequence is as it was.
+ * Errors: EINVAL (a token outside the vocabulary, no room left), ERANGE (the encoding ends before that position). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows,
+                                                       float *logits, gyre_error *err);
+
+/* -- texts
+ * ------------------------------------------------------------------------------------------------------------------- */
+/* Token ids in memory. */
+typedef struct gyre_text {
+    int32_t *ids;
+    int64_t count;
+    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file */
+    int64_t files;
+} gyre_text;
+
+/* Which files of a folder to take, by the FNV-1a hash of their content: those with hash % 10 == 0 are held out. */
+typedef enum gyre_split { GYRE_SPLIT_ALL, GYRE_SPLIT_TRAIN, GYRE_SPLIT_HELD_OUT } gyre_split;
+
+/* out = the bytes of `paths` in order; a folder stands for all regular files under it, sorted by path (symbolic links and
+ * special files are passed over).  Needs at least `least` bytes in all.  Errors: EIO (missing, unreadable), EINVAL (empty,
+ * too short), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count,
+                                                    gyre_split split, int64_t least, gyre_error *err);
+/* out = decimal token ids separated by white space or commas, each below vocab.  EFORMAT names the byte. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, int64_t least,
+                                                        gyre_error *err);
+GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */
+
+/* -- figures
+ * ----------------------------------------------------------------------------------------------------------------- */
+typedef enum gyre_protocol {
+    GYRE_SLIDING, /* windows of `context` tokens starting every `stride`; the last `stride` predictions of each are scored */
+    GYRE_TRUNCATE, /* windows side by side, every prediction scored, mean over windows of the window's mean (YaRN's tables)
+                    */
+    GYRE_LAST      /* windows starting every `stride`; only the last 200 predictions (or half, if fewer) are scored */
+} gyre_protocol;
+typedef struct gyre_eval_options {
+    size_t size; /* set by GYRE_EVAL_INIT */
+    int64_t context, stride /* 0 = context / 2 */, windows /* at most, spread evenly; 0 = all */;
+    gyre_protocol protocol;
+    double *by_position; /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
+    int64_t buckets;     /* equal shares of the context */
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
+    void *progress_ctx;
+} gyre_eval_options;
+#define GYRE_EVAL_INIT                                                                                                      \
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, 0, NULL, NULL }
+typedef struct gyre_eval_result {
+    double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
+    int64_t windows, scored;
+} gyre_eval_result;
+
+/* out = how well the model predicts ids[0 .. count - 1] under `encoding` (NULL = its own).  Windows are read in parallel;
+ * the result does not depend on how many at once.  Errors: EINVAL (a text shorter than context + 1), those of
+ * gyre_context_read. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
+                                                   const gyre_text *text, const gyre_eval_options *options,
+                                                   gyre_eval_result *out, const gyre_exec *exec, gyre_error *err);
+
+/* Passkey retrieval over byte tokens.  A window of text hides `keys` keys, each MARK d d d d END with its own marker byte;
+ * it ends with the markers again, in another order, and after each the four digits must all be the likeliest next bytes
+ * (given the digits before).  Markers are bytes that no UTF-8 text contains.  One key asked for is one trial. */
+typedef struct gyre_passkey_options {
+    size_t size; /* set by GYRE_PASSKEY_INIT */
+    int64_t context, trials /* at least */, keys /* in a window, at most GYRE_PASSKEY_KEYS */;
+    uint64_t seed;
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
+    void *progress_ctx;
+} gyre_passkey_options;
+enum { GYRE_PASSKEY_KEYS = 8, GYRE_PASSKEY_LENGTH = 6 /* bytes of MARK d d d d END */ };
+#define GYRE_PASSKEY_INIT                                                                                                   \
+    { sizeof(gyre_passkey_options), 0, 104, 8, 1, NULL, NULL }
+typedef struct gyre_passkey_result {
+    int64_t trials, right, windows;
+} gyre_passkey_result;
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
+                                                  const gyre_text *text, const gyre_passkey_options *options,
+                                                  gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err);
+
+/* out[0 .. length - 1] = a window of text from a random place with `keys` keys hidden and asked for; weight[i] (or NULL) = 1
+ * where out[i] is a digit asked for.  state: of the generator, advanced. */
+GYRE_API void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
+                                  unsigned char *asked);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GYRE_MODEL_H */

@@ -1,0 +1,166 @@
+/* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
+#include "attention/tiles.h"
+#include <math.h>
+
+enum { MAX_CHANNELS = 65536 };
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static int shape_is(const gyre_cview *view, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
+    return view->shape[0] == batch && view->shape[1] == tokens && view->shape[2] == heads && view->shape[3] == channels;
+}
+
+gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like) {
+    const int64_t *s = like->shape;
+    if (view->dtype != GYRE_F32) return GYRE_EDTYPE;
+    if (!shape_is(view, s[0], s[1], s[2], s[3])) return GYRE_ESHAPE;
+    return view->data || s[0] == 0 || s[1] == 0 ? GYRE_OK : GYRE_EINVAL;
+}
+
+static gyre_status check_shapes(const gyre_attention_args *args) {
+    const int64_t *q = args->q.shape, *k = args->k.shape, *v = args->v.shape;
+    for (int i = 0; i < 4; i++) {
+        const int64_t least = i < 2 ? 0 : 1, most = i == 3 ? MAX_CHANNELS : INT32_MAX; /* no tokens is fine, no heads is not */
+        if (q[i] < least || k[i] < least || v[i] < least || q[i] > most || k[i] > most || v[i] > most) return GYRE_ESHAPE;
+    }
+    if (k[0] != q[0] || k[3] != q[3] || q[2] % k[2] != 0) return GYRE_ESHAPE;
+    if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2]) return GYRE_ESHAPE;
+    const gyre_cview out = gyre_const(args->out), lse = gyre_const(args->lse);
+    if (!shape_is(&out, q[0], q[1], q[2], v[3])) return GYRE_ESHAPE;
+    if (lse.data && !shape_is(&lse, q[0], q[1], q[2], 1)) return GYRE_ESHAPE;
+    return GYRE_OK;
+}
+
+static gyre_status check_types(const gyre_attention_args *args) {
+    const int f32 = args->q.dtype == GYRE_F32 && args->k.dtype == GYRE_F32 && args->v.dtype == GYRE_F32 &&
+                    args->out.dtype == GYRE_F32 && (!args->lse.data || args->lse.dtype == GYRE_F32);
+    return f32 ? GYRE_OK : GYRE_EDTYPE;
+}
+
+static gyre_status check_encoding(const gyre_attention_args *args) {
+    const gyre_encoding *encoding = args->encoding;
+    if (!encoding) return GYRE_OK;
+    const unsigned places = encoding->scheme->places;
+    if ((places & GYRE_AT_QUERY_KEY) && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
+    if ((places & GYRE_AT_SCORE) && encoding->config.heads != args->q.shape[2]) return GYRE_ESHAPE;
+    return GYRE_OK;
+}
+
+static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
+    const int64_t *q = args->q.shape, *k = args->k.shape;
+    plan->queries = q[1];
+    plan->keys = k[1];
+    plan->query_heads = q[2];
+    plan->key_heads = k[2];
+    plan->group = q[2] / k[2];
+    plan->head_dim = q[3];
+    plan->head_pad = round_up(q[3], 16);
+    plan->value_dim = args->v.shape[3];
+    plan->value_pad = round_up(plan->value_dim, 16);
+    plan->query_tiles = (plan->queries + QUERY_TILE - 1) / QUERY_TILE;
+    plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
+    plan->items = q[0] * k[2];
+    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim));
+    /* No two positions are further apart than twice the largest, so a wider window is none; and sums stay in range. */
+    plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
+}
+
+/* Who works on what: whole items where there are enough of them, else the query tiles of items laid out beforehand.  The
+ * gradient of a key sums over all queries in one order, so there an item stays whole. */
+static int divide(gyre_attention_plan *plan, int64_t width) {
+    const int64_t tasks = plan->items * plan->group * plan->query_tiles;
+    plan->split = !plan->gradient && plan->items < width && plan->query_tiles * plan->group > 1;
+    plan->jobs = plan->split ? tasks : plan->items;
+    if (plan->jobs > width) plan->jobs = width;
+    plan->sides = plan->split ? plan->items : plan->jobs;
+    plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
+    plan->job_bytes = gyre_query_side_place(plan, NULL, NULL);
+    size_t sides, jobs;
+    return !__builtin_mul_overflow((size_t)plan->sides, plan->side_bytes, &sides) &&
+           !__builtin_mul_overflow((size_t)plan->jobs, plan->job_bytes, &jobs) &&
+           !__builtin_add_overflow(sides, jobs, &plan->bytes);
+}
+
+gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
+                                     const gyre_exec *exec) {
+    if (!args || args->size != sizeof *args || !isfinite(args->scale) || args->window < 0 || args->q_pos.length < 0)
+        return GYRE_EINVAL;
+    gyre_status status = check_types(args);
+    if (!status) status = check_shapes(args);
+    if (!status) status = check_encoding(args);
+    if (status) return status;
+    plan->args = args;
+    plan->encoding = args->encoding;
+    plan->kernels = args->encoding ? args->encoding->kernels : gyre_kernels_pick();
+    plan->gradient = gradient;
+    measure(plan, args);
+    return divide(plan, gyre_exec_width(exec)) ? GYRE_OK : GYRE_ENOMEM;
+}
+
+gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes) {
+    const gyre_attention_args *args = plan->args;
+    const int no_queries = args->q.shape[0] == 0 || plan->queries == 0, no_keys = args->q.shape[0] == 0 || plan->keys == 0;
+    if (!no_queries && (!args->q.data || !args->out.data)) return GYRE_EINVAL;
+    if (!no_keys && (!args->k.data || !args->v.data)) return GYRE_EINVAL;
+    if (plan->gradient && !args->lse.data) return GYRE_EINVAL;
+    if (bytes < plan->bytes) return GYRE_ENOMEM;
+    if (plan->bytes > 0 && (!scratch || (uintptr_t)scratch % ALIGNMENT != 0)) return GYRE_EINVAL;
+    const gyre_status status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
+    return status ? status : gyre_positions_check(args->encoding, &args->k_pos, args->k.shape[0], plan->keys);
+}
+
+size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec) {
+    gyre_attention_plan plan;
+    if (gyre_attention_plan_make(&plan, args, gradient != 0, exec)) return 0;
+    return plan.bytes > 0 ? plan.bytes : ALIGNMENT; /* 0 means invalid */
+}
+
+/* -- the parts of the scratch -------------------------------------------------------------------------------------- */
+
+typedef struct arena {
+    char *memory; /* NULL = only count */
+    size_t used;
+} arena;
+
+static void *take(arena *a, int64_t count, size_t size) {
+    char *part = a->memory ? a->memory + a->used : NULL;
+    a->used += ((size_t)count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return part;
+}
+
+static float *take_floats(arena *a, int64_t rows, int64_t columns) { return take(a, rows * columns, sizeof(float)); }
+
+size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side) {
+    arena a = {memory, 0};
+    const int64_t rows = plan->key_tiles * KEY_TILE;
+    gyre_key_side s = {0};
+    s.positions = take(&a, rows, sizeof *s.positions);
+    s.tiles = take(&a, plan->key_tiles, sizeof *s.tiles);
+    s.k_columns = take_floats(&a, rows, plan->head_pad);
+    if (plan->gradient) {
+        s.k_rows = take_floats(&a, rows, plan->head_pad);
+        s.v_columns = take_floats(&a, rows, plan->value_pad);
+        s.dk_rows = take_floats(&a, rows, plan->head_pad);
+        s.dv_rows = take_floats(&a, rows, plan->value_pad);
+    } else {
+        s.v_rows = take_floats(&a, rows, plan->value_pad);
+    }
+    if (memory) *side = s;
+    return a.used;
+}
+
+size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side) {
+    arena a = {memory, 0};
+    gyre_query_side s = {0};
+    s.q_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
+    s.out_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
+    s.scores = take_floats(&a, QUERY_TILE, KEY_TILE);
+    s.key_rows = take_floats(&a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
+    if (plan->gradient) {
+        s.dout_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
+        s.dq_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
+        s.dscores = take_floats(&a, QUERY_TILE, KEY_TILE);
+    }
+    if (memory) *side = s;
+    return a.used;
+}

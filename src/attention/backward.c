@@ -1,0 +1,160 @@
+/* backward.c: gyre_attention_gradient.  With p the softmax weights, recomputed from the scores and the log-sum-exp,
+ *
+ *     dv_n = sum_m p_mn dout_m            ds_mn = p_mn (dout_m . v_n - delta_m),   delta_m = dout_m . out_m
+ *     dE(m)q_m = scale sum_n ds_mn E(n)k_n,   dE(n)k_n = scale sum_m ds_mn E(m)q_m
+ *
+ * and the adjoint of E leads back to the raw q and k.  Queries come in one order, so every sum has one order. */
+#include "attention/tiles.h"
+#include <math.h>
+#include <string.h>
+
+/* Turns gradients of E(m)x into those of x. */
+static void turn_back(const gyre_attention_plan *plan, gyre_role role, const int64_t *positions, int64_t count, float *x) {
+    if (!plan->encoding || !(plan->encoding->scheme->places & GYRE_AT_QUERY_KEY)) return;
+    const gyre_turn adjoint = {GYRE_ADJOINT, role, plan->args->q_pos.length, positions};
+    gyre_turn_rows(plan->encoding, &adjoint, count, x, plan->head_pad);
+}
+
+static void fill_queries(const gyre_attention_call *call, const gyre_rows *rows, gyre_query_side *q) {
+    const gyre_attention_plan *plan = call->plan;
+    const gyre_cview out = gyre_const(plan->args->out);
+    const gyre_view *lse = &plan->args->lse;
+    gyre_query_side_fill(plan, rows, q);
+    gyre_rows_read(call->dout, rows, q->dout_rows, plan->value_pad);
+    gyre_rows_read(&out, rows, q->out_rows, plan->value_pad);
+    plan->kernels->finite_row_f32(q->q_rows, q->count * plan->head_pad, &q->q_finite);
+    plan->kernels->finite_row_f32(q->dout_rows, q->count * plan->value_pad, &q->dout_finite);
+    for (int64_t i = 0; i < q->count; i++) {
+        const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
+        const float total = ((const float *)lse->data)[at];
+        q->top[i] = total == -INFINITY ? 0 : total; /* no key is seen: any shift keeps the weights at 0 */
+        const float *dout = q->dout_rows + i * plan->value_pad;
+        plan->kernels->dot_row_f32(dout, q->out_rows + i * plan->value_pad, plan->value_pad, &q->delta[i]);
+    }
+    memset(q->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
+}
+
+/* scores -> p, dscores -> ds. */
+static void weights(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
+                    const gyre_meeting *meeting) {
+    const gyre_matmul product = {.m = q->count,
+                                 .n = meeting->columns,
+                                 .k = plan->value_pad,
+                                 .a = q->dout_rows,
+                                 .a_row = plan->value_pad,
+                                 .a_col = 1,
+                                 .b = keys->v_columns + meeting->tile * KEY_TILE * plan->value_pad + meeting->first,
+                                 .b_row = KEY_TILE,
+                                 .c = q->dscores,
+                                 .c_row = KEY_TILE};
+    plan->kernels->matmul_f32(&product);
+    for (int64_t i = 0; i < q->count; i++) {
+        float *p = q->scores + i * KEY_TILE, *dp = q->dscores + i * KEY_TILE, sum;
+        plan->kernels->exp_row_f32(p, meeting->columns, q->top[i], &sum);
+        plan->kernels->softmax_gradient_row_f32(p, dp, meeting->columns, q->delta[i]);
+    }
+}
+
+/* to[key] += sum over queries of weights[query][key] rows[query]. */
+static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting,
+                        const float *weight, const float *rows, int finite, float *to, int64_t pad) {
+    const gyre_matmul product = {.m = meeting->count,
+                                 .n = pad,
+                                 .k = q->count,
+                                 .a = weight,
+                                 .a_row = 1,
+                                 .a_col = KEY_TILE,
+                                 .b = rows,
+                                 .b_row = pad,
+                                 .c = to + (meeting->tile * KEY_TILE + meeting->first) * pad,
+                                 .c_row = pad,
+                                 .accumulate = 1};
+    gyre_tiles_weigh(plan, &product, finite);
+}
+
+static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
+                           const gyre_meeting *meeting) {
+    const gyre_matmul product = {.m = q->count,
+                                 .n = plan->head_pad,
+                                 .k = meeting->count,
+                                 .a = q->dscores,
+                                 .a_row = KEY_TILE,
+                                 .a_col = 1,
+                                 .b = keys->k_rows + (meeting->tile * KEY_TILE + meeting->first) * plan->head_pad,
+                                 .b_row = plan->head_pad,
+                                 .c = q->dq_rows,
+                                 .c_row = plan->head_pad,
+                                 .accumulate = 1};
+    gyre_tiles_weigh(plan, &product, meeting->keys->k_finite);
+}
+
+/* One tile of queries of one head: its dq, and its part of the item's dk and dv. */
+static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, const gyre_rows *rows, gyre_query_side *q) {
+    const gyre_attention_plan *plan = call->plan;
+    fill_queries(call, rows, q);
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_meeting meeting;
+        if (!gyre_tiles_meet(plan, keys, q, t, &meeting)) continue;
+        gyre_tiles_score(plan, keys, q, &meeting);
+        weights(plan, keys, q, &meeting);
+        add_to_keys(plan, q, &meeting, q->scores, q->dout_rows, q->dout_finite, keys->dv_rows, plan->value_pad);
+        add_to_keys(plan, q, &meeting, q->dscores, q->q_rows, q->q_finite, keys->dk_rows, plan->head_pad);
+        add_to_queries(plan, keys, q, &meeting);
+    }
+    for (int64_t i = 0; i < q->count * plan->head_pad; i++)
+        q->dq_rows[i] *= plan->scale; /* q_rows, and with them dk, had the scale from the start */
+    turn_back(plan, GYRE_QUERY, q->positions, q->count, q->dq_rows);
+    gyre_rows_write(&call->dqkv[0], rows, q->dq_rows, plan->head_pad);
+}
+
+static void differentiate_item(const gyre_attention_call *call, int64_t item, gyre_key_side *keys, gyre_query_side *q) {
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t batch = item / plan->key_heads, key_head = item % plan->key_heads;
+    const size_t key_rows = (size_t)(plan->key_tiles * KEY_TILE);
+    gyre_key_side_fill(plan, item, 0, plan->key_tiles, keys, q);
+    memset(keys->dk_rows, 0, key_rows * (size_t)plan->head_pad * sizeof(float));
+    memset(keys->dv_rows, 0, key_rows * (size_t)plan->value_pad * sizeof(float));
+    for (int64_t i = 0; i < plan->group * plan->query_tiles; i++) {
+        const int64_t first = i % plan->query_tiles * QUERY_TILE, left = plan->queries - first;
+        const int64_t head = key_head * plan->group + i / plan->query_tiles;
+        const gyre_rows rows = {batch, head, first, left < QUERY_TILE ? left : QUERY_TILE};
+        differentiate(call, keys, &rows, q);
+    }
+    const gyre_rows all = {batch, key_head, 0, plan->keys};
+    turn_back(plan, GYRE_KEY, keys->positions, plan->keys, keys->dk_rows);
+    gyre_rows_write(&call->dqkv[1], &all, keys->dk_rows, plan->head_pad);
+    gyre_rows_write(&call->dqkv[2], &all, keys->dv_rows, plan->value_pad);
+}
+
+static void run_items(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    gyre_key_side keys;
+    gyre_query_side queries;
+    gyre_key_side_place(call->plan, gyre_side_memory(call, job), &keys);
+    gyre_query_side_place(call->plan, gyre_job_memory(call, job), &queries);
+    for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;)
+        differentiate_item(call, item, &keys, &queries);
+}
+
+gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3],
+                                    const gyre_table_gradients *gradients, void *scratch, size_t bytes,
+                                    const gyre_exec *exec) {
+    (void)gradients; /* no scheme has a trained table inside attention */
+    gyre_attention_plan plan;
+    gyre_status status = gyre_attention_plan_make(&plan, args, 1, exec);
+    if (status) return status;
+    if (!dout || !dqkv) return GYRE_EINVAL;
+    const gyre_cview out = gyre_const(args->out), *inputs[3] = {&args->q, &args->k, &args->v};
+    status = gyre_attention_same_shape(dout, &out);
+    for (int i = 0; i < 3 && !status; i++) {
+        const gyre_cview gradient = gyre_const(dqkv[i]);
+        status = gyre_attention_same_shape(&gradient, inputs[i]);
+    }
+    if (!status) status = gyre_attention_plan_check(&plan, scratch, bytes);
+    if (status) return status;
+    gyre_attention_call call = {.plan = &plan, .scratch = scratch, .dout = dout, .dqkv = dqkv};
+    atomic_init(&call.next, 0);
+    call.tasks = plan.items;
+    gyre_parallel(exec, run_items, &call, plan.jobs);
+    return GYRE_OK;
+}

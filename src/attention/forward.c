@@ -1,0 +1,150 @@
+/* forward.c: gyre_attention, an online softmax over tiles of keys (Milakov and Gimelshein 2018, arXiv 1805.02867;
+ * Dao et al. 2022, arXiv 2205.14135).
+ *
+ * A row keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values; when a tile brings a
+ * larger score, the two sums shrink by exp(old - new). */
+#include "attention/tiles.h"
+#include <math.h>
+#include <string.h>
+
+/* scores -> weights of one tile, the rows' sums brought to their new largest score. */
+static void update_softmax(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
+    for (int64_t i = 0; i < q->count; i++) {
+        float *row = q->scores + i * KEY_TILE, top, sum;
+        plan->kernels->max_row_f32(row, meeting->columns, &top);
+        if (top > q->top[i]) {
+            float *out = q->out_rows + i * plan->value_pad;
+            const float shrink = expf(q->top[i] - top);
+            for (int64_t c = 0; c < plan->value_pad; c++)
+                out[c] *= shrink;
+            q->sum[i] *= shrink;
+            q->top[i] = top;
+        }
+        /* a row that has seen nothing yet: any shift keeps its weights at 0 */
+        plan->kernels->exp_row_f32(row, meeting->columns, q->top[i] == -INFINITY ? 0 : q->top[i], &sum);
+        q->sum[i] += sum;
+    }
+}
+
+static void add_values(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
+                       const gyre_meeting *meeting) {
+    const gyre_matmul product = {.m = q->count,
+                                 .n = plan->value_pad,
+                                 .k = meeting->count,
+                                 .a = q->scores,
+                                 .a_row = KEY_TILE,
+                                 .a_col = 1,
+                                 .b = keys->v_rows + (meeting->tile * KEY_TILE + meeting->first) * plan->value_pad,
+                                 .b_row = plan->value_pad,
+                                 .c = q->out_rows,
+                                 .c_row = plan->value_pad,
+                                 .accumulate = 1};
+    gyre_tiles_weigh(plan, &product, meeting->keys->v_finite);
+}
+
+static void write_rows(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_query_side *q) {
+    const gyre_view *lse = &plan->args->lse;
+    for (int64_t i = 0; i < q->count; i++) {
+        const float share = q->sum[i] == 0 ? 0 : (float)(1 / q->sum[i]);
+        float *out = q->out_rows + i * plan->value_pad;
+        for (int64_t c = 0; c < plan->value_pad; c++)
+            out[c] *= share;
+        if (!lse->data) continue;
+        const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
+        ((float *)lse->data)[at] = q->sum[i] == 0 ? -INFINITY : (float)((double)q->top[i] + log(q->sum[i]));
+    }
+    gyre_rows_write(&plan->args->out, rows, q->out_rows, plan->value_pad);
+}
+
+/* One tile of queries of one head against all keys. */
+static void attend(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows, gyre_query_side *q) {
+    gyre_query_side_fill(plan, rows, q);
+    memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
+    for (int64_t i = 0; i < q->count; i++)
+        q->top[i] = -INFINITY, q->sum[i] = 0;
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_meeting meeting;
+        if (!gyre_tiles_meet(plan, keys, q, t, &meeting)) continue;
+        gyre_tiles_score(plan, keys, q, &meeting);
+        update_softmax(plan, q, &meeting);
+        add_values(plan, keys, q, &meeting);
+    }
+    write_rows(plan, rows, q);
+}
+
+/* Query tile `index` of an item, counted over the heads of its group. */
+static void attend_part(const gyre_attention_plan *plan, int64_t item, int64_t index, const gyre_key_side *keys,
+                        gyre_query_side *q) {
+    const int64_t first = index % plan->query_tiles * QUERY_TILE, left = plan->queries - first;
+    const int64_t head = item % plan->key_heads * plan->group + index / plan->query_tiles;
+    const gyre_rows rows = {item / plan->key_heads, head, first, left < QUERY_TILE ? left : QUERY_TILE};
+    attend(plan, keys, &rows, q);
+}
+
+/* -- jobs: whole items ---------------------------------------------------------------------------------------------- */
+static void run_items(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    gyre_key_side keys;
+    gyre_query_side queries;
+    gyre_key_side_place(plan, gyre_side_memory(call, job), &keys);
+    gyre_query_side_place(plan, gyre_job_memory(call, job), &queries);
+    for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        gyre_key_side_fill(plan, item, 0, plan->key_tiles, &keys, &queries);
+        for (int64_t i = 0; i < plan->group * plan->query_tiles; i++)
+            attend_part(plan, item, i, &keys, &queries);
+    }
+}
+
+/* -- jobs: items laid out first, then their query tiles ------------------------------------------------------------ */
+
+/* Key tiles per task: few tasks, since each looks at all query positions once. */
+static int64_t fill_share(const gyre_attention_plan *plan) { return (plan->key_tiles + plan->jobs - 1) / plan->jobs; }
+
+static void run_fills(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t share = fill_share(plan);
+    gyre_query_side work;
+    gyre_query_side_place(plan, gyre_job_memory(call, job), &work);
+    for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        const int64_t item = task / plan->jobs, begin = task % plan->jobs * share, end = begin + share;
+        gyre_key_side keys;
+        gyre_key_side_place(plan, gyre_side_memory(call, item), &keys);
+        gyre_key_side_fill(plan, item, begin, end < plan->key_tiles ? end : plan->key_tiles, &keys, &work);
+    }
+}
+
+static void run_parts(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t parts = plan->group * plan->query_tiles;
+    gyre_query_side queries;
+    gyre_query_side_place(plan, gyre_job_memory(call, job), &queries);
+    for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        gyre_key_side keys;
+        gyre_key_side_place(plan, gyre_side_memory(call, task / parts), &keys);
+        attend_part(plan, task / parts, parts - 1 - task % parts, &keys, &queries); /* the longest causal rows first */
+    }
+}
+
+static void run(gyre_attention_call *call, const gyre_exec *exec, void (*job)(void *, int64_t), int64_t tasks) {
+    atomic_store(&call->next, 0);
+    call->tasks = tasks;
+    gyre_parallel(exec, job, call, call->plan->jobs);
+}
+
+gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes, const gyre_exec *exec) {
+    gyre_attention_plan plan;
+    gyre_status status = gyre_attention_plan_make(&plan, args, 0, exec);
+    if (!status) status = gyre_attention_plan_check(&plan, scratch, bytes);
+    if (status) return status;
+    gyre_attention_call call = {.plan = &plan, .scratch = scratch};
+    if (plan.split) {
+        run(&call, exec, run_fills, plan.items * plan.jobs);
+        run(&call, exec, run_parts, plan.items * plan.group * plan.query_tiles);
+    } else {
+        run(&call, exec, run_items, plan.items);
+    }
+    return GYRE_OK;
+}

@@ -1,0 +1,233 @@
+/* tiles.c: tiles of rows in and out of the caller's memory, who sees whom, and the scores of a tile. */
+#include "attention/tiles.h"
+#include <math.h>
+#include <string.h>
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
+    const int64_t channels = view->shape[3], step = view->stride[3];
+    for (int64_t i = 0; i < rows->count; i++, to += pad) {
+        const float *from = (const float *)view->data + rows->batch * view->stride[0] +
+                            (rows->first + i) * view->stride[1] + rows->head * view->stride[2];
+        if (step == 1)
+            memcpy(to, from, (size_t)channels * sizeof *to);
+        else
+            for (int64_t c = 0; c < channels; c++)
+                to[c] = from[c * step];
+        for (int64_t c = channels; c < pad; c++)
+            to[c] = 0;
+    }
+}
+
+void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *from, int64_t pad) {
+    const int64_t channels = view->shape[3], step = view->stride[3];
+    for (int64_t i = 0; i < rows->count; i++, from += pad) {
+        float *to = (float *)view->data + rows->batch * view->stride[0] + (rows->first + i) * view->stride[1] +
+                    rows->head * view->stride[2];
+        if (step == 1)
+            memcpy(to, from, (size_t)channels * sizeof *to);
+        else
+            for (int64_t c = 0; c < channels; c++)
+                to[c * step] = from[c];
+    }
+}
+
+static void turn(const gyre_attention_plan *plan, gyre_role role, const int64_t *positions, int64_t count, float *x) {
+    if (!plan->encoding || !(plan->encoding->scheme->places & GYRE_AT_QUERY_KEY)) return;
+    const gyre_turn forward = {GYRE_FORWARD, role, plan->args->q_pos.length, positions};
+    gyre_turn_rows(plan->encoding, &forward, count, x, plan->head_pad);
+}
+
+static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n) {
+    int finite;
+    plan->kernels->finite_row_f32(x, n, &finite);
+    return finite;
+}
+
+/* -- who sees whom ------------------------------------------------------------------------------------------------- */
+
+/* The positions from low to high, both included. */
+typedef struct span {
+    int64_t low, high;
+} span;
+
+static span seen_from(const gyre_attention_plan *plan, int64_t q) {
+    span seen = {INT64_MIN, INT64_MAX};
+    if (plan->window > 0) seen.low = q - plan->window + 1, seen.high = q + plan->window - 1;
+    if (plan->args->causal) seen.high = q;
+    return seen;
+}
+
+static int outside(span seen, int64_t position) { return position < seen.low || position > seen.high; }
+
+/* What any of the queries from `least` to `most` sees. */
+static span seen_by_any(const gyre_attention_plan *plan, int64_t least, int64_t most) {
+    return (span){seen_from(plan, least).low, seen_from(plan, most).high};
+}
+
+static void extremes(const int64_t *positions, int64_t count, int64_t *least, int64_t *most) {
+    for (int64_t i = 0; i < count; i++) {
+        if (positions[i] < *least) *least = positions[i];
+        if (positions[i] > *most) *most = positions[i];
+    }
+}
+
+int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries, int64_t tile,
+                    gyre_meeting *meeting) {
+    const gyre_key_tile *info = &keys->tiles[tile];
+    const int64_t *positions = keys->positions + tile * KEY_TILE;
+    const span any = seen_by_any(plan, queries->least, queries->most);
+    if (info->least > any.high || info->most < any.low) return 0;
+    int64_t first = 0, last = info->count;
+    while (last > first && outside(any, positions[last - 1]))
+        last--;
+    while (first < last && outside(any, positions[first]))
+        first++;
+    if (first == last) return 0;
+    first -= first % 16;
+    const span all = {seen_from(plan, queries->most).low, seen_from(plan, queries->least).high};
+    meeting->tile = tile;
+    meeting->first = first;
+    meeting->count = last - first;
+    meeting->columns = (last - first + 15) / 16 * 16;
+    meeting->masked = meeting->columns != meeting->count || outside(all, info->least) || outside(all, info->most);
+    meeting->keys = info;
+    return 1;
+}
+
+/* -infinity for the keys that a query at q does not see.  In sorted tiles those are at the ends. */
+static void mask_row(const gyre_attention_plan *plan, const gyre_meeting *meeting, const int64_t *k, int64_t q, float *row) {
+    const span seen = seen_from(plan, q);
+    int64_t first = 0, last = meeting->count;
+    for (int64_t j = last; j < meeting->columns; j++)
+        row[j] = -INFINITY;
+    while (last > first && outside(seen, k[last - 1]))
+        row[--last] = -INFINITY;
+    while (first < last && outside(seen, k[first]))
+        row[first++] = -INFINITY;
+    if (meeting->keys->sorted) return;
+    for (; first < last; first++)
+        if (outside(seen, k[first])) row[first] = -INFINITY;
+}
+
+/* -- filling the two sides ----------------------------------------------------------------------------------------- */
+
+static void describe(const int64_t *positions, gyre_key_tile *tile) {
+    tile->least = tile->most = positions[0];
+    extremes(positions, tile->count, &tile->least, &tile->most);
+    tile->sorted = 1;
+    for (int64_t i = 1; i < tile->count; i++)
+        tile->sorted &= positions[i - 1] <= positions[i];
+}
+
+/* Rows that complete the last group of 16 are zeros: the transpose reads them. */
+static void read_key_rows(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
+    gyre_rows_read(view, rows, to, pad);
+    const int64_t whole = (rows->count + 15) / 16 * 16;
+    memset(to + rows->count * pad, 0, (size_t)((whole - rows->count) * pad) * sizeof *to);
+}
+
+static void into_columns(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
+    const gyre_transpose job = {(count + 15) / 16 * 16, pad, rows, pad, columns, KEY_TILE};
+    plan->kernels->transpose_f32(&job);
+}
+
+static void fill_tile(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_key_side *side, gyre_query_side *work) {
+    const int64_t head_pad = plan->head_pad, value_pad = plan->value_pad, at = rows->first, n = rows->count;
+    gyre_key_tile *tile = &side->tiles[at / KEY_TILE];
+    float *k = plan->gradient ? side->k_rows + at * head_pad : work->key_rows;
+    read_key_rows(&plan->args->k, rows, k, head_pad);
+    turn(plan, GYRE_KEY, side->positions + at, n, k);
+    tile->k_finite = all_finite(plan, k, n * head_pad);
+    into_columns(plan, k, n, head_pad, side->k_columns + at * head_pad);
+
+    float *v = plan->gradient ? work->key_rows : side->v_rows + at * value_pad;
+    read_key_rows(&plan->args->v, rows, v, value_pad);
+    tile->v_finite = all_finite(plan, v, n * value_pad);
+    if (plan->gradient) into_columns(plan, v, n, value_pad, side->v_columns + at * value_pad);
+}
+
+static span seen_by_batch(const gyre_attention_plan *plan, int64_t batch, int64_t *buffer) {
+    int64_t least = INT64_MAX, most = INT64_MIN;
+    if (!plan->args->causal && plan->window == 0) return (span){INT64_MIN, INT64_MAX};
+    for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
+        const int64_t count = plan->queries - first < QUERY_TILE ? plan->queries - first : QUERY_TILE;
+        gyre_positions_read(&plan->args->q_pos, batch, first, count, buffer);
+        extremes(buffer, count, &least, &most);
+    }
+    return plan->queries > 0 ? seen_by_any(plan, least, most) : (span){0, -1};
+}
+
+void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
+                        gyre_query_side *work) {
+    gyre_rows rows = {item / plan->key_heads, item % plan->key_heads, 0, 0};
+    const span seen = seen_by_batch(plan, rows.batch, work->positions);
+    for (int64_t t = begin; t < end; t++) {
+        rows.first = t * KEY_TILE;
+        rows.count = plan->keys - rows.first < KEY_TILE ? plan->keys - rows.first : KEY_TILE;
+        gyre_key_tile *tile = &side->tiles[t];
+        tile->count = rows.count;
+        gyre_positions_read(&plan->args->k_pos, rows.batch, rows.first, rows.count, side->positions + rows.first);
+        describe(side->positions + rows.first, tile);
+        if (tile->least <= seen.high && tile->most >= seen.low) fill_tile(plan, &rows, side, work);
+    }
+}
+
+void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_query_side *side) {
+    side->batch = rows->batch;
+    side->head = rows->head;
+    side->first = rows->first;
+    side->count = rows->count;
+    gyre_positions_read(&plan->args->q_pos, rows->batch, rows->first, rows->count, side->positions);
+    side->least = side->most = side->positions[0];
+    extremes(side->positions, rows->count, &side->least, &side->most);
+    gyre_rows_read(&plan->args->q, rows, side->q_rows, plan->head_pad);
+    turn(plan, GYRE_QUERY, side->positions, rows->count, side->q_rows);
+    for (int64_t i = 0; i < rows->count * plan->head_pad; i++)
+        side->q_rows[i] *= plan->scale;
+}
+
+/* -- scores and weighted sums -------------------------------------------------------------------------------------- */
+
+void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries,
+                      const gyre_meeting *meeting) {
+    const int64_t at = meeting->tile * KEY_TILE;
+    const int64_t *positions = keys->positions + at + meeting->first;
+    const gyre_matmul product = {.m = queries->count,
+                                 .n = meeting->columns,
+                                 .k = plan->head_pad,
+                                 .a = queries->q_rows,
+                                 .a_row = plan->head_pad,
+                                 .a_col = 1,
+                                 .b = keys->k_columns + at * plan->head_pad + meeting->first,
+                                 .b_row = KEY_TILE,
+                                 .c = queries->scores,
+                                 .c_row = KEY_TILE};
+    plan->kernels->matmul_f32(&product);
+    if (plan->encoding && plan->encoding->scheme->score_tile) {
+        const gyre_tile tile = {queries->positions, positions, queries->count, meeting->count, KEY_TILE, queries->scores};
+        plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
+    }
+    if (!meeting->masked) return;
+    for (int64_t i = 0; i < queries->count; i++)
+        mask_row(plan, meeting, positions, queries->positions[i], queries->scores + i * KEY_TILE);
+}
+
+void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {
+    const gyre_matmul *p = product;
+    if (finite) {
+        plan->kernels->matmul_f32(p);
+        return;
+    }
+    for (int64_t i = 0; i < p->m; i++) {
+        float *c = p->c + i * p->c_row;
+        if (!p->accumulate) memset(c, 0, (size_t)p->n * sizeof *c);
+        for (int64_t l = 0; l < p->k; l++) {
+            const float weight = p->a[i * p->a_row + l * p->a_col];
+            if (weight == 0) continue;
+            for (int64_t j = 0; j < p->n; j++)
+                c[j] += weight * p->b[l * p->b_row + j];
+        }
+    }
+}

@@ -1,0 +1,127 @@
+/* tiles.h: what the forward and the backward pass of attention share.
+ *
+ * One item of work is one key head of one batch row.  Its keys are turned once, laid out by tiles and then meet the queries of
+ * every head of their group, QUERY_TILE rows at a time.  Only a tile of scores exists at any time. */
+#ifndef GYRE_ATTENTION_TILES_H
+#define GYRE_ATTENTION_TILES_H
+#include "core/encoding.h"
+#include <stdatomic.h>
+
+/* 32 queries keep the half-empty tiles on a causal diagonal small; 64 keys of 128 channels still fit the first cache. */
+enum { QUERY_TILE = 32, KEY_TILE = 64, ALIGNMENT = 64 };
+
+/* A call, checked and measured. */
+typedef struct gyre_attention_plan {
+    const gyre_attention_args *args;
+    const gyre_encoding *encoding; /* NULL = none */
+    const gyre_kernels *kernels;
+    int64_t queries, keys, query_heads, key_heads, group;
+    int64_t head_dim, head_pad, value_dim, value_pad; /* pad: up to a multiple of 16 */
+    int64_t query_tiles, key_tiles, items;
+    int64_t window; /* 0 = unlimited */
+    float scale;
+    int gradient;
+    int split; /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
+    int64_t sides, jobs;
+    size_t side_bytes, job_bytes, bytes;
+} gyre_attention_plan;
+
+/* GYRE_OK and the plan, or what is wrong with the shapes, types and numbers of args.  Touches no element. */
+gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
+                                     const gyre_exec *exec);
+/* The rest of the check, before anything is written: memory, scratch, positions. */
+gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
+/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`. */
+gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
+
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
+typedef struct gyre_key_tile {
+    int64_t least, most; /* positions */
+    int64_t count;
+    int sorted, k_finite, v_finite;
+} gyre_key_tile;
+
+/* The keys and values of one item.  Rows past the last key are zeros. */
+typedef struct gyre_key_side {
+    int64_t *positions;
+    gyre_key_tile *tiles;
+    float *k_columns;         /* [tile][head_pad][KEY_TILE]: turned keys, transposed */
+    float *v_rows;            /* forward: [tile][KEY_TILE][value_pad] */
+    float *k_rows;            /* gradient: [tile][KEY_TILE][head_pad] */
+    float *v_columns;         /* gradient: [tile][value_pad][KEY_TILE] */
+    float *dk_rows, *dv_rows; /* gradient: as k_rows, and as v_rows would be */
+} gyre_key_side;
+
+/* What one job in progress holds beside its key side: a tile of queries and a tile of scores. */
+typedef struct gyre_query_side {
+    int64_t positions[QUERY_TILE];
+    int64_t batch, head, first, count;
+    int64_t least, most;
+    float top[QUERY_TILE];      /* the largest score so far; in the gradient, the row's log-sum-exp */
+    double sum[QUERY_TILE];     /* of exp(score - top) */
+    float delta[QUERY_TILE];    /* gradient: dout . out */
+    int q_finite, dout_finite;  /* gradient */
+    float *q_rows;              /* [QUERY_TILE][head_pad], turned and scaled */
+    float *out_rows;            /* [QUERY_TILE][value_pad] */
+    float *scores;              /* [QUERY_TILE][KEY_TILE], then the weights */
+    float *key_rows;            /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
+    float *dout_rows, *dq_rows; /* gradient */
+    float *dscores;             /* gradient, as scores */
+} gyre_query_side;
+
+/* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes. */
+size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
+size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side);
+
+/* -- rows in and out of the caller's views -------------------------------------------------------------------------- */
+typedef struct gyre_rows {
+    int64_t batch, head, first, count;
+} gyre_rows;
+
+/* to[i * pad + c] = view[batch, first + i, head, c]; the channels from there to pad are zeros. */
+void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
+void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *from, int64_t pad);
+
+/* Lays out the key tiles begin..end-1 of an item, those that no query sees left out. */
+void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
+                        gyre_query_side *work);
+/* Reads, turns and scales a tile of queries. */
+void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_query_side *side);
+
+/* -- one tile of queries against one tile of keys ------------------------------------------------------------------- */
+typedef struct gyre_meeting {
+    int64_t tile, first, count; /* keys first .. first + count - 1 of the tile; first a multiple of 16 */
+    int64_t columns;            /* count up to a multiple of 16 */
+    int masked;                 /* some of the rows x columns are not visible */
+    const gyre_key_tile *keys;
+} gyre_meeting;
+
+/* 0 where no query of the tile sees any of the keys; else 1 and the part of the tile that matters. */
+int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries, int64_t tile,
+                    gyre_meeting *meeting);
+/* scores = scale E(m)q . E(n)k + b, -infinity where not visible. */
+void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries,
+                      const gyre_meeting *meeting);
+/* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says
+ * that b holds none, and then the kernel has the same meaning. */
+void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite);
+
+/* -- jobs ----------------------------------------------------------------------------------------------------------- */
+/* Job i of plan->jobs takes tasks from `next` until none is left, so it may use part i of the scratch as its own. */
+typedef struct gyre_attention_call {
+    const gyre_attention_plan *plan;
+    char *scratch;
+    atomic_llong next;
+    int64_t tasks;
+    const gyre_cview *dout;
+    const gyre_view *dqkv; /* [3] */
+} gyre_attention_call;
+
+static inline char *gyre_side_memory(const gyre_attention_call *call, int64_t side) {
+    return call->scratch + (size_t)side * call->plan->side_bytes;
+}
+static inline char *gyre_job_memory(const gyre_attention_call *call, int64_t job) {
+    return call->scratch + (size_t)call->plan->sides * call->plan->side_bytes + (size_t)job * call->plan->job_bytes;
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* angles.h: from a position to the cos and sin that turn each pair. */
+#ifndef GYRE_CORE_ANGLES_H
+#define GYRE_CORE_ANGLES_H
+#include "core/encoding.h"
+
+/* Pairs worked on at a time: bounds the stack, whatever the dimension. */
+enum { GYRE_PAIR_CHUNK = 256 };
+
+/* cos and sin of position * frequency, within an ulp or so of double for |position| <= 2^31. */
+void gyre_angle(gyre_frequency frequency, int64_t position, double *cosine, double *sine);
+
+/* How the rows of one call turn. */
+typedef struct gyre_angles {
+    const gyre_encoding *encoding;
+    gyre_direction direction;
+    int own; /* the frequencies stored in the encoding are those of `length` */
+    int64_t length;
+    double factor; /* multiplies cos and sin */
+} gyre_angles;
+gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length);
+/* 1 if `position` leaves a row as it is, to the last bit. */
+int gyre_angles_identity(const gyre_angles *angles, int64_t position);
+/* Frequencies of pairs first .. first + count - 1, stored ones or computed into buffer[count]. */
+const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t first, int64_t count,
+                                              gyre_frequency *buffer);
+/* cosine[j], sine[j] of those pairs at `position`, direction and factor included, in double. */
+void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t count, int64_t position,
+                     double *cosine, double *sine);
+
+/* The same rounded once to float: pointers into the encoding's table where it reaches, else into buffer[2 * count]. */
+typedef struct gyre_cos_sin {
+    const float *cosine, *sine;
+} gyre_cos_sin;
+gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                             int64_t position, float *buffer);
+
+#endif

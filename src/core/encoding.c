@@ -1,0 +1,148 @@
+/* encoding.c: creation, and what can be asked of the object. */
+#include "core/encoding.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *system_alloc(void *ctx, size_t bytes, size_t align) {
+    (void)ctx;
+    if (bytes > SIZE_MAX - align) return NULL;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void system_free(void *ctx, void *memory) {
+    (void)ctx;
+    free(memory);
+}
+
+enum { CACHE_LINE = 64 };
+
+void *gyre_encoding_allocate(const gyre_encoding *encoding, int64_t count, size_t size, gyre_error *err) {
+    void *memory = NULL;
+    if ((uint64_t)count <= SIZE_MAX / size)
+        memory = encoding->alloc.alloc(encoding->alloc.ctx, (size_t)count * size, CACHE_LINE);
+    if (!memory)
+        gyre_fail(err, GYRE_ENOMEM, "memory: no %" PRId64 " x %zu bytes to be had (gyre_encoding_create)", count, size);
+    return memory;
+}
+
+static void release(const gyre_alloc *alloc, void *memory) {
+    if (memory) alloc->free(alloc->ctx, memory);
+}
+
+void gyre_encoding_free(gyre_encoding *encoding) {
+    if (!encoding) return;
+    const gyre_alloc alloc = encoding->alloc;
+    release(&alloc, encoding->slopes);
+    release(&alloc, encoding->short_factor);
+    release(&alloc, encoding->long_factor);
+    release(&alloc, encoding->frequency);
+    release(&alloc, encoding->angles);
+    release(&alloc, encoding);
+}
+
+static gyre_status check_common(const gyre_config *config, gyre_error *err) {
+    const struct {
+        const char *name;
+        int64_t value;
+    } counts[] = {{"head_dim", config->head_dim},
+                  {"heads", config->heads},
+                  {"trained_length", config->trained_length},
+                  {"input.dim", config->input.dim},
+                  {"input.positions", config->input.positions},
+                  {"rope.dim", config->rope.dim},
+                  {"rope.length", config->rope.length},
+                  {"rope.table_positions", config->rope.table_positions}};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        if (counts[i].value < 0)
+            return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", counts[i].name, counts[i].value);
+        if (counts[i].value > INT32_MAX && i != 2 && i != 6) /* the two lengths only enter formulas */
+            return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is past 2^31 - 1 (gyre_config)", counts[i].name,
+                             counts[i].value);
+    }
+    return GYRE_OK;
+}
+
+gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config, const gyre_alloc *alloc, gyre_error *err) {
+    const gyre_alloc system = {system_alloc, system_free, NULL};
+    if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
+    if (config->size != sizeof *config)
+        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu; start from GYRE_CONFIG_INIT (gyre_config)", config->size,
+                         sizeof *config);
+    const gyre_scheme *scheme = gyre_scheme_find(config->kind);
+    if (!scheme) return gyre_fail(err, GYRE_EINVAL, "kind: %d names no scheme (gyre_config)", (int)config->kind);
+    gyre_status status = check_common(config, err);
+    if (status != GYRE_OK) return status;
+
+    const gyre_encoding blank = {.config = *config,
+                                 .scheme = scheme,
+                                 .kernels = gyre_kernels_pick(),
+                                 .alloc = alloc ? *alloc : system,
+                                 .first_position = -GYRE_MAX_POSITION,
+                                 .last_position = GYRE_MAX_POSITION,
+                                 .attention_factor = 1.0};
+    gyre_encoding *encoding = gyre_encoding_allocate(&blank, 1, sizeof *encoding, err);
+    if (!encoding) return GYRE_ENOMEM;
+    *encoding = blank;
+    status = scheme->init(encoding, err);
+    /* The caller's arrays may go away: from here on config points to the encoding's own. */
+    encoding->config.rope.short_factor = encoding->short_factor;
+    encoding->config.rope.long_factor = encoding->long_factor;
+    encoding->config.score.slopes = encoding->slopes;
+    if (status != GYRE_OK) {
+        gyre_encoding_free(encoding);
+        return status;
+    }
+    *out = encoding;
+    return GYRE_OK;
+}
+
+const gyre_config *gyre_encoding_config(const gyre_encoding *encoding) {
+    return encoding ? &encoding->config : NULL;
+}
+
+unsigned gyre_encoding_places(const gyre_encoding *encoding) {
+    return encoding ? encoding->scheme->places : 0;
+}
+
+static gyre_status check_turns(const gyre_encoding *encoding, int64_t length) {
+    if (!encoding || length < 0) return GYRE_EINVAL;
+    return encoding->scheme->places & GYRE_AT_QUERY_KEY ? GYRE_OK : GYRE_EUNSUPPORTED;
+}
+
+gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t length, double *inv_freq,
+                                      double *attention_factor) {
+    const gyre_status status = check_turns(encoding, length);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; inv_freq && i < encoding->config.rope.dim / 2; i++) {
+        gyre_frequency frequency;
+        gyre_rope_frequencies(&encoding->config, length, i, 1, &frequency);
+        inv_freq[i] = frequency.high;
+    }
+    if (attention_factor) *attention_factor = encoding->attention_factor;
+    return GYRE_OK;
+}
+
+gyre_status gyre_encoding_parts(const gyre_encoding *encoding, int64_t length, gyre_parts *out) {
+    if (!out) return GYRE_EINVAL;
+    const gyre_status status = check_turns(encoding, length);
+    if (status == GYRE_OK) *out = gyre_rope_parts(&encoding->config, length);
+    return status;
+}
+
+gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes) {
+    if (!encoding || !slopes) return GYRE_EINVAL;
+    if (!encoding->slopes) return GYRE_EUNSUPPORTED;
+    memcpy(slopes, encoding->slopes, (size_t)encoding->config.heads * sizeof *slopes);
+    return GYRE_OK;
+}
+
+gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which, int64_t shape[4]) {
+    if (!encoding || !shape || which != GYRE_TABLE_INPUT) return GYRE_EINVAL;
+    const int has = encoding->config.input.positions > 0 && encoding->scheme->trains_input;
+    shape[0] = shape[1] = has;
+    shape[2] = has ? encoding->config.input.positions : 0;
+    shape[3] = has ? encoding->config.input.dim : 0;
+    return GYRE_OK;
+}

@@ -1,0 +1,15 @@
+/* exec.c: the caller's parallel-for, or a plain loop. */
+#include "core/encoding.h"
+
+void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+    if (exec && exec->run && n > 1) {
+        exec->run(exec->ctx, fn, arg, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        fn(arg, i);
+}
+
+int64_t gyre_exec_width(const gyre_exec *exec) {
+    return exec && exec->run && exec->width > 1 ? exec->width : 1;
+}

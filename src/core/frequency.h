@@ -1,0 +1,23 @@
+/* frequency.h: from a config to radians per position.  The only place that knows what YaRN is. */
+#ifndef GYRE_CORE_FREQUENCY_H
+#define GYRE_CORE_FREQUENCY_H
+#include "gyre/gyre.h"
+
+/* Radians per position as the unevaluated sum high + low: with one double the angle at position 2^31 would be 5e-7 off. */
+typedef struct gyre_frequency {
+    double high, low;
+} gyre_frequency;
+
+/* base^(-numerator / denominator). */
+gyre_frequency gyre_frequency_power(double base, int64_t numerator, int64_t denominator);
+
+/* out[j] = frequency of pair first + j, j < count, at context `length` (0 = config's own).  config is complete. */
+void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out);
+/* What multiplies cos and sin. */
+double gyre_rope_attention_factor(const gyre_config *config);
+/* 1 if two context lengths (0 = config's own) give the same frequencies. */
+int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other);
+/* How many pairs are kept, blended and divided at `length`. */
+gyre_parts gyre_rope_parts(const gyre_config *config, int64_t length);
+
+#endif

@@ -1,0 +1,133 @@
+/* pool.c: threads that sleep between calls.
+ *
+ * One call at a time owns the threads.  A call that finds them taken, from another thread or from inside a running one, does
+ * its work on its own thread: nothing waits for anything that may be waiting for it, so nesting cannot deadlock. */
+#include "core/encoding.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct gyre_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t work, done;
+    /* Under the lock. */
+    int busy, stop;
+    int wanted; /* threads that may still join the call */
+    int active; /* threads inside it */
+    /* Of the call: written before threads are wanted, read by them after. */
+    void (*fn)(void *arg, int64_t i);
+    void *arg;
+    int64_t n;
+    atomic_int_fast64_t next;
+
+    int count; /* threads beside the caller */
+    pthread_t threads[];
+};
+
+static void take_items(gyre_pool *pool) {
+    for (int64_t i; (i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n;)
+        pool->fn(pool->arg, i);
+}
+
+static void *thread_main(void *arg) {
+    gyre_pool *pool = arg;
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        while (!pool->stop && pool->wanted == 0)
+            pthread_cond_wait(&pool->work, &pool->lock);
+        if (pool->stop) break;
+        pool->wanted--;
+        pool->active++;
+        pthread_mutex_unlock(&pool->lock);
+        take_items(pool);
+        pthread_mutex_lock(&pool->lock);
+        if (--pool->active == 0) pthread_cond_signal(&pool->done);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* 1 if the threads are now this call's own. */
+static int own_threads(gyre_pool *pool, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+    pthread_mutex_lock(&pool->lock);
+    const int free_now = !pool->busy;
+    if (free_now) {
+        pool->busy = 1;
+        pool->fn = fn;
+        pool->arg = arg;
+        pool->n = n;
+        atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
+        pool->wanted = n - 1 < pool->count ? (int)(n - 1) : pool->count;
+        pthread_cond_broadcast(&pool->work);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return free_now;
+}
+
+static void run(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+    gyre_pool *pool = ctx;
+    if (n <= 1 || pool->count == 0 || !own_threads(pool, fn, arg, n)) {
+        for (int64_t i = 0; i < n; i++)
+            fn(arg, i);
+        return;
+    }
+    take_items(pool);
+    pthread_mutex_lock(&pool->lock);
+    pool->wanted = 0; /* nothing is left for a thread that has not woken yet */
+    while (pool->active > 0)
+        pthread_cond_wait(&pool->done, &pool->lock);
+    pool->busy = 0;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err) {
+    if (!out || threads < 0) return gyre_fail(err, GYRE_EINVAL, "threads: %d is negative (gyre_pool_create)", threads);
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const int width = threads > 0 ? threads : processors > 1 ? (int)processors : 1;
+    gyre_pool *pool = calloc(1, sizeof *pool + (size_t)(width - 1) * sizeof *pool->threads);
+    if (!pool) return gyre_fail(err, GYRE_ENOMEM, "memory: none for %d threads (gyre_pool_create)", width);
+    int failed = pthread_mutex_init(&pool->lock, NULL);
+    if (failed) {
+        free(pool);
+        return gyre_fail(err, GYRE_EIO, "mutex: %s (gyre_pool_create)", strerror(failed));
+    }
+    pthread_cond_init(&pool->work, NULL); /* cannot fail without attributes on any system with POSIX threads we know */
+    pthread_cond_init(&pool->done, NULL);
+    while (!failed && pool->count < width - 1) {
+        failed = pthread_create(&pool->threads[pool->count], NULL, thread_main, pool);
+        if (!failed) pool->count++;
+    }
+    if (failed) {
+        gyre_fail(err, GYRE_EIO, "thread %d of %d: %s (gyre_pool_create)", pool->count + 2, width, strerror(failed));
+        gyre_pool_free(pool);
+        return GYRE_EIO;
+    }
+    *out = pool;
+    return GYRE_OK;
+}
+
+void gyre_pool_free(gyre_pool *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stop = 1;
+    pthread_cond_broadcast(&pool->work);
+    pthread_mutex_unlock(&pool->lock);
+    for (int i = 0; i < pool->count; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->done);
+    pthread_cond_destroy(&pool->work);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+gyre_exec gyre_pool_exec(gyre_pool *pool) {
+    gyre_exec exec = {NULL, NULL, 1};
+    if (!pool) return exec;
+    exec.run = run;
+    exec.ctx = pool;
+    exec.width = pool->count + 1;
+    return exec;
+}

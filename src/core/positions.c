@@ -1,0 +1,32 @@
+/* positions.c: which position each token has. */
+#include "core/encoding.h"
+
+static int64_t position_at(const gyre_positions *positions, int64_t batch, int64_t token) {
+    const int64_t at = batch * positions->stride_batch + token * positions->stride_token;
+    if (!positions->data) return positions->base + token;
+    return positions->dtype == GYRE_I32 ? ((const int32_t *)positions->data)[at] : ((const int64_t *)positions->data)[at];
+}
+
+gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
+                                 int64_t tokens) {
+    if (!positions || positions->length < 0) return GYRE_EINVAL;
+    if (batch <= 0 || tokens <= 0) return GYRE_OK;
+    const int64_t first = encoding ? encoding->first_position : -GYRE_MAX_POSITION;
+    const int64_t last = encoding ? encoding->last_position : GYRE_MAX_POSITION;
+    if (!positions->data) /* written so that nothing overflows, whatever base and tokens are */
+        return positions->base >= first && positions->base <= last && tokens - 1 <= last - positions->base ? GYRE_OK
+                                                                                                           : GYRE_ERANGE;
+    if (positions->dtype != GYRE_I32 && positions->dtype != GYRE_I64) return GYRE_EDTYPE;
+    const int64_t rows = positions->stride_batch == 0 ? 1 : batch;
+    for (int64_t b = 0; b < rows; b++)
+        for (int64_t t = 0; t < tokens; t++) {
+            const int64_t position = position_at(positions, b, t);
+            if (position < first || position > last) return GYRE_ERANGE;
+        }
+    return GYRE_OK;
+}
+
+void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t first, int64_t count, int64_t *out) {
+    for (int64_t i = 0; i < count; i++)
+        out[i] = position_at(positions, batch, first + i);
+}

@@ -1,0 +1,107 @@
+/* view.c: strided views. */
+#include "core/view.h"
+
+size_t gyre_dtype_size(gyre_dtype dtype) {
+    switch (dtype) {
+    case GYRE_F16:
+    case GYRE_BF16:
+        return 2;
+    case GYRE_F32:
+    case GYRE_I32:
+        return 4;
+    case GYRE_F64:
+    case GYRE_I64:
+        return 8;
+    }
+    return 0;
+}
+
+int gyre_is_real(gyre_dtype dtype) {
+    return dtype == GYRE_F32 || dtype == GYRE_F16 || dtype == GYRE_BF16 || dtype == GYRE_F64;
+}
+
+gyre_view gyre_dense(void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
+    const gyre_view view = {
+        data, dtype, {batch, tokens, heads, channels}, {tokens * heads * channels, heads * channels, channels, 1}};
+    return view;
+}
+
+gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
+    const gyre_cview view = {
+        data, dtype, {batch, tokens, heads, channels}, {tokens * heads * channels, heads * channels, channels, 1}};
+    return view;
+}
+
+gyre_cview gyre_const(gyre_view view) {
+    gyre_cview out = {view.data, view.dtype, {0}, {0}};
+    for (int i = 0; i < 4; i++) {
+        out.shape[i] = view.shape[i];
+        out.stride[i] = view.stride[i];
+    }
+    return out;
+}
+
+static int64_t byte_offset(const int64_t stride[4], gyre_dtype dtype, const int64_t index[4]) {
+    int64_t elements = 0;
+    for (int i = 0; i < 4; i++)
+        elements += index[i] * stride[i];
+    return elements * (int64_t)gyre_dtype_size(dtype);
+}
+
+const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t h, int64_t c) {
+    return (const char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
+}
+
+void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c) {
+    return (char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
+}
+
+int64_t gyre_view_elements(const int64_t shape[4]) {
+    int64_t elements = 1;
+    int empty = 0;
+    for (int i = 0; i < 4; i++) {
+        if (shape[i] < 0) return -1;
+        if (shape[i] == 0) empty = 1;
+    }
+    for (int i = 0; i < 4 && !empty; i++) {
+        if (elements > INT64_MAX / shape[i]) return -1;
+        elements *= shape[i];
+    }
+    return empty ? 0 : elements;
+}
+
+int gyre_same_shape(const int64_t a[4], const int64_t b[4]) {
+    return a[0] == b[0] && a[1] == b[1] && a[2] == b[2] && a[3] == b[3];
+}
+
+int gyre_same_memory(const gyre_cview *in, const gyre_view *out) {
+    if (in->data != out->data) return 0;
+    for (int i = 0; i < 4; i++)
+        if (in->shape[i] > 1 && in->stride[i] != out->stride[i]) return 0;
+    return 1;
+}
+
+gyre_status gyre_cview_check(const gyre_cview *view) {
+    const int64_t elements = gyre_view_elements(view->shape);
+    if (elements < 0) return GYRE_ESHAPE;
+    return elements > 0 && !view->data ? GYRE_EINVAL : GYRE_OK;
+}
+
+gyre_status gyre_view_check(const gyre_view *view) {
+    const gyre_cview read_only = gyre_const(*view);
+    const gyre_status status = gyre_cview_check(&read_only);
+    if (status != GYRE_OK) return status;
+    for (int i = 0; i < 4; i++)
+        if (view->shape[i] > 1 && view->stride[i] == 0) return GYRE_EINVAL;
+    return GYRE_OK;
+}
+
+gyre_status gyre_pair_check(const gyre_cview *in, const gyre_view *out) {
+    if (!gyre_is_real(in->dtype) || in->dtype != out->dtype) return GYRE_EDTYPE;
+    if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
+    gyre_status status = gyre_cview_check(in);
+    if (status == GYRE_OK) status = gyre_view_check(out);
+    if (status != GYRE_OK) return status;
+    if (gyre_view_elements(in->shape) > 0 && in->data == out->data && !gyre_same_memory(in, out)) return GYRE_EINVAL;
+    return GYRE_OK;
+}

@@ -1,0 +1,8 @@
+/* schemes.h: every scheme there is, one file each. */
+#ifndef GYRE_ENCODINGS_SCHEMES_H
+#define GYRE_ENCODINGS_SCHEMES_H
+#include "core/encoding.h"
+
+extern const gyre_scheme gyre_scheme_nope, gyre_scheme_learned, gyre_scheme_sinusoidal, gyre_scheme_rope, gyre_scheme_alibi;
+
+#endif

@@ -1,0 +1,165 @@
+/* tier.h: the kernels, written once over a small vector vocabulary.  A tier's source file defines the vocabulary and
+ * includes this file, which then defines every kernel as a static function and, last, the tier's table.
+ *
+ * The vocabulary: TIER (its name), vec, mask, LANES (1, 8 or 16), BLOCK_ROWS and BLOCK_VECS (accumulators of the
+ * product that fit the registers beside its operands) and the vec_ functions used below.  vec_max(a, b) gives b where either
+ * is a NaN. */
+#ifndef GYRE_KERNELS_TIER_H
+#define GYRE_KERNELS_TIER_H
+#include "kernels/tiers.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* -- matrix product ---------------------------------------------------------------------------------------------- */
+
+/* rows x vecs vectors of c stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
+ * accumulators are registers; a_col is one for the plain product, which spares the address arithmetic. */
+INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, int vecs, int64_t a_row, int64_t a_col) {
+    const float *a = p->a + i * a_row, *b = p->b + j;
+    float *c = p->c + i * p->c_row + j;
+    vec sum[BLOCK_ROWS][WIDE_VECS];
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vecs; v++)
+            sum[r][v] = p->accumulate ? vec_load(c + r * p->c_row + v * LANES) : vec_set1(0);
+    }
+    for (int64_t l = 0; l < p->k; l++) {
+        vec x[WIDE_VECS];
+        UNROLL for (int v = 0; v < vecs; v++)
+            x[v] = vec_load(b + l * p->b_row + v * LANES);
+        UNROLL for (int r = 0; r < rows; r++) {
+            const vec y = vec_set1(a[r * a_row + l * a_col]);
+            UNROLL for (int v = 0; v < vecs; v++)
+                sum[r][v] = vec_fma(y, x[v], sum[r][v]);
+        }
+    }
+    UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL for (int v = 0; v < vecs; v++)
+            vec_store(c + r * p->c_row + v * LANES, sum[r][v]);
+    }
+}
+
+/* The rows past the last whole block go by four, two and one. */
+INLINE void product_columns(const gyre_matmul *p, int64_t j, int vecs, int64_t a_row, int64_t a_col) {
+    int64_t i = 0;
+    for (; i + BLOCK_ROWS <= p->m; i += BLOCK_ROWS)
+        product_block(p, i, j, BLOCK_ROWS, vecs, a_row, a_col);
+    for (; i + 4 <= p->m; i += 4)
+        product_block(p, i, j, 4, vecs, a_row, a_col);
+    for (; i + 2 <= p->m; i += 2)
+        product_block(p, i, j, 2, vecs, a_row, a_col);
+    for (; i < p->m; i++)
+        product_block(p, i, j, 1, vecs, a_row, a_col);
+}
+
+INLINE void product_all(const gyre_matmul *p, int64_t a_row, int64_t a_col) {
+    int64_t j = 0;
+    if (p->m == 1) /* one row: more columns at once, or the latency of the sums shows */
+        for (; j + WIDE_VECS * LANES <= p->n; j += WIDE_VECS * LANES)
+            product_block(p, 0, j, 1, WIDE_VECS, a_row, a_col);
+    for (; j + BLOCK_VECS * LANES <= p->n; j += BLOCK_VECS * LANES)
+        product_columns(p, j, BLOCK_VECS, a_row, a_col);
+    for (; j < p->n; j += LANES)
+        product_columns(p, j, 1, a_row, a_col);
+}
+
+static void matmul_f32(const gyre_matmul *p) {
+    if (p->a_col == 1)
+        product_all(p, p->a_row, 1);
+    else if (p->a_row == 1)
+        product_all(p, 1, p->a_col);
+    else
+        product_all(p, p->a_row, p->a_col);
+}
+
+/* -- rows -------------------------------------------------------------------------------------------------------- */
+
+/* exp(x) = 2^n exp(r), n the integer nearest x / ln 2, |r| <= ln 2 / 2.  x / ln 2 + 1.5 * 2^23 leaves n in the low bits of
+ * the float.  ln 2 comes in two parts, the first short enough for n times it to be exact.  Polynomial: minimax, degree 6
+ * with the first two coefficients fixed to 1.  Largest error: see tests/test_kernels.c. */
+INLINE vec exp_one(vec x) {
+    const vec least = vec_set1(-87.33654f), magic = vec_set1(12582912.0f);
+    const vec held = vec_max(least, vec_min(vec_set1(88.3f), x)); /* a NaN passes: it is the second operand */
+    const vec t = vec_fma(held, vec_set1(1.44269504f), magic), n = vec_sub(t, magic);
+    const vec r = vec_fma(n, vec_set1(2.12194440e-4f), vec_fma(n, vec_set1(-0.693359375f), held));
+    vec y = vec_set1(1.9875691500e-4f);
+    y = vec_fma(y, r, vec_set1(1.3981999507e-3f));
+    y = vec_fma(y, r, vec_set1(8.3334519073e-3f));
+    y = vec_fma(y, r, vec_set1(4.1665795894e-2f));
+    y = vec_fma(y, r, vec_set1(1.6666665459e-1f));
+    y = vec_fma(y, r, vec_set1(5.0000001201e-1f));
+    y = vec_add(vec_fma(vec_mul(y, r), r, r), vec_set1(1));
+    return vec_keep(vec_not_less(x, least), vec_scale(y, n));
+}
+
+static void exp_row_f32(float *x, int64_t n, float shift, float *sum) {
+    const vec by = vec_set1(shift);
+    vec total = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec y = exp_one(vec_sub(vec_load(x + i), by));
+        vec_store(x + i, y);
+        total = vec_add(total, y);
+    }
+    *sum = vec_sum(total);
+}
+
+static void max_row_f32(const float *x, int64_t n, float *max) {
+    vec most = vec_set1(-__builtin_inff());
+    for (int64_t i = 0; i < n; i += LANES)
+        most = vec_max(vec_load(x + i), most);
+    *max = vec_top(most);
+}
+
+static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
+    vec total = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES)
+        total = vec_fma(vec_load(a + i), vec_load(b + i), total);
+    *sum = vec_sum(total);
+}
+
+static void softmax_gradient_row_f32(const float *p, float *dp, int64_t n, float delta) {
+    const vec less = vec_set1(delta), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec weight = vec_load(p + i);
+        vec_store(dp + i, vec_keep(vec_unequal(weight, zero), vec_mul(weight, vec_sub(vec_load(dp + i), less))));
+    }
+}
+
+static void finite_row_f32(const float *x, int64_t n, int *finite) {
+    vec sum = vec_set1(0); /* 0 x is 0 for a finite x, NaN otherwise */
+    for (int64_t i = 0; i < n; i += LANES)
+        sum = vec_fma(vec_load(x + i), vec_set1(0), sum);
+    *finite = vec_sum(sum) == 0;
+}
+
+static void transpose_f32(const gyre_transpose *t) {
+    for (int64_t r = 0; r < t->rows; r += TRANSPOSE)
+        for (int64_t c = 0; c < t->columns; c += TRANSPOSE)
+            transpose_square(t->in + r * t->in_row + c, t->in_row, t->out + c * t->out_row + r, t->out_row);
+}
+
+/* -- the tier's table -------------------------------------------------------------------------------------------- */
+#define JOIN2(a, b) a##b
+#define JOIN(a, b)  JOIN2(a, b)
+#define TEXT2(a)    #a
+#define TEXT(a)     TEXT2(a)
+
+static const gyre_kernels table = {
+    .tier = TEXT(TIER),
+    .rotate_half_f32 = gyre_rotate_half_f32_scalar,
+    .rotate_interleaved_f32 = gyre_rotate_interleaved_f32_scalar,
+    .matmul_f32 = matmul_f32,
+    .exp_row_f32 = exp_row_f32,
+    .max_row_f32 = max_row_f32,
+    .dot_row_f32 = dot_row_f32,
+    .softmax_gradient_row_f32 = softmax_gradient_row_f32,
+    .finite_row_f32 = finite_row_f32,
+    .transpose_f32 = transpose_f32,
+};
+const gyre_kernels *const JOIN(gyre_tier_, TIER) = &table;
+
+#endif

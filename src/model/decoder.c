@@ -1,0 +1,172 @@
+/* decoder.c: reading a sequence with a model: whole prefix or token by token, the same code. */
+#include "model/layers.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_ROWS = 512 }; /* rows per pass: enough for the matrix products, little enough to stay in cache */
+
+struct gyre_context {
+    const gyre_model *model;
+    const gyre_encoding *encoding;
+    int64_t max_tokens, tokens;
+    float *keys, *values; /* [layers][max_tokens][kv_heads][head_dim], keys raw: they are turned when read */
+    float *memory;        /* of the block and of the last norm */
+    gyre_block block;
+    float *final, *final_scale;
+    void *scratch; /* attention's */
+    size_t scratch_bytes;
+};
+
+static int64_t cache_row(const gyre_model_config *c) {
+    return c->kv_heads * c->head_dim;
+}
+
+/* Queries: the last `rows` tokens of the first `tokens`; keys and values: all of them. */
+static gyre_attention_args attention_args(const gyre_context *x, int64_t layer, int64_t rows, int64_t tokens) {
+    const gyre_model_config *c = &x->model->config;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_view views[3];
+    gyre_block_views(c, x->block.qkv, rows, 1, views);
+    const int64_t offset = layer * x->max_tokens * cache_row(c);
+    args.encoding = x->encoding;
+    args.q = gyre_const(views[0]);
+    args.k = gyre_cdense(x->keys + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
+    args.v = gyre_cdense(x->values + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
+    args.q_pos.base = tokens - rows;
+    args.causal = 1;
+    args.out = gyre_dense(x->block.mixed, GYRE_F32, 1, rows, c->heads, c->head_dim);
+    return args;
+}
+
+static gyre_status allocate(gyre_context *x) {
+    const gyre_model_config *c = &x->model->config;
+    const int64_t rows = x->max_tokens < CHUNK_ROWS ? x->max_tokens : CHUNK_ROWS;
+    const int64_t block = gyre_block_floats(c, rows), cache = c->layers * x->max_tokens * cache_row(c);
+    x->keys = gyre_floats(cache);
+    x->values = gyre_floats(cache);
+    x->memory = gyre_floats(block + rows * (c->width + 1));
+    if (!x->keys || !x->values || !x->memory) return GYRE_ENOMEM;
+    gyre_block_carve(&x->block, c, rows, x->memory);
+    x->final = x->memory + block;
+    x->final_scale = x->final + rows * c->width;
+    const gyre_attention_args args = attention_args(x, 0, rows, x->max_tokens);
+    x->scratch_bytes = gyre_attention_scratch(&args, 0, NULL);
+    if (!x->scratch_bytes) return GYRE_EINVAL;
+    x->scratch = gyre_floats((int64_t)(x->scratch_bytes / sizeof(float)) + 1);
+    return x->scratch ? GYRE_OK : GYRE_ENOMEM;
+}
+
+gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, const gyre_encoding *encoding,
+                                int64_t max_tokens, gyre_error *err) {
+    if (!out || !model)
+        return gyre_fail(err, GYRE_EINVAL, "context: no %s given (gyre_context_create)", out ? "model" : "out");
+    if (max_tokens < 1 || max_tokens > (int64_t)1 << 31)
+        return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_create)",
+                         (long long)max_tokens);
+    gyre_context *x = calloc(1, sizeof *x);
+    if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
+    gyre_blas_single_thread();
+    x->model = model;
+    x->encoding = encoding ? encoding : model->encoding;
+    x->max_tokens = max_tokens;
+    const gyre_status status = allocate(x);
+    if (status) {
+        gyre_context_free(x);
+        return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_create)",
+                         status == GYRE_ENOMEM ? "out of memory" : "the encoding does not fit the model",
+                         (long long)max_tokens);
+    }
+    *out = x;
+    return GYRE_OK;
+}
+
+void gyre_context_free(gyre_context *context) {
+    if (!context) return;
+    free(context->keys);
+    free(context->values);
+    free(context->memory);
+    free(context->scratch);
+    free(context);
+}
+
+void gyre_context_reset(gyre_context *context) {
+    context->tokens = 0;
+}
+int64_t gyre_context_tokens(const gyre_context *context) {
+    return context->tokens;
+}
+
+static void store_keys(gyre_context *x, int64_t layer, int64_t rows) {
+    const gyre_model_config *c = &x->model->config;
+    const int64_t row = cache_row(c), width = gyre_qkv_width(c);
+    const float *k = x->block.qkv + c->heads * c->head_dim;
+    const int64_t to = (layer * x->max_tokens + x->tokens) * row;
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(x->keys + to + i * row, k + i * width, (size_t)row * sizeof *k);
+        memcpy(x->values + to + i * row, k + i * width + row, (size_t)row * sizeof *k);
+    }
+}
+
+/* The last layer only has to store its keys and values where no logits are wanted. */
+static gyre_status read_layers(gyre_context *x, int64_t rows, int wanted) {
+    const int64_t layers = x->model->config.layers;
+    for (int64_t layer = 0; layer < layers; layer++) {
+        gyre_block_begin(x->model, layer, &x->block);
+        store_keys(x, layer, rows);
+        if (layer + 1 == layers && !wanted) return GYRE_OK;
+        const gyre_attention_args args = attention_args(x, layer, rows, x->tokens + rows);
+        const gyre_status status = gyre_attention(&args, x->scratch, x->scratch_bytes, NULL);
+        if (status) return status;
+        gyre_block_end(x->model, layer, &x->block, x->block.x);
+    }
+    return GYRE_OK;
+}
+
+static void write_logits(gyre_context *x, int64_t rows, int64_t wanted, float *logits) {
+    const gyre_model_config *c = &x->model->config;
+    const gyre_norm norm = {x->model->weights + gyre_final_norm_offset(c), wanted, c->width, c->norm_epsilon};
+    const gyre_linear head = {x->model->weights, wanted, c->width, c->vocab};
+    gyre_norm_forward(&norm, x->block.x + (rows - wanted) * c->width, x->final, x->final_scale);
+    gyre_linear_forward(&head, x->final, 0, logits);
+}
+
+static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int64_t n, int64_t rows, gyre_error *err) {
+    if (n < 0 || rows < 0 || rows > n)
+        return gyre_fail(err, GYRE_EINVAL, "tokens: %lld read and logits of %lld wanted (gyre_context_read)", (long long)n,
+                         (long long)rows);
+    if (n > x->max_tokens - x->tokens)
+        return gyre_fail(err, GYRE_EINVAL, "tokens: no room for %lld more after %lld of %lld (gyre_context_read)",
+                         (long long)n, (long long)x->tokens, (long long)x->max_tokens);
+    for (int64_t i = 0; i < n; i++)
+        if (tokens[i] < 0 || tokens[i] >= x->model->config.vocab)
+            return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the vocabulary of %lld (gyre_context_read)",
+                             (long long)i, tokens[i], (long long)x->model->config.vocab);
+    const gyre_positions positions = {.base = x->tokens};
+    const gyre_status status = n ? gyre_positions_check(x->encoding, &positions, 1, n) : GYRE_OK;
+    if (status)
+        return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_read)",
+                         (long long)(x->tokens + n - 1), gyre_kind_text(gyre_encoding_config(x->encoding)->kind));
+    return GYRE_OK;
+}
+
+gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
+                              gyre_error *err) {
+    gyre_status status = check_read(context, tokens, n, rows, err);
+    const int64_t before = context->tokens, vocab = context->model->config.vocab;
+    for (int64_t from = 0, chunk; !status && from < n; from += chunk) {
+        chunk = n - from < CHUNK_ROWS ? n - from : CHUNK_ROWS;
+        int64_t wanted = from + chunk - (n - rows);
+        wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
+        context->block.rows = chunk;
+        status = gyre_embed(context->model, context->encoding, tokens + from, 1, chunk, context->tokens, context->block.x);
+        if (!status) status = read_layers(context, chunk, wanted > 0);
+        if (status) {
+            context->tokens = before;
+            return gyre_fail(err, status, "attention: %s (gyre_context_read)", gyre_status_text(status));
+        }
+        if (wanted) write_logits(context, chunk, wanted, logits);
+        logits = wanted ? logits + wanted * vocab : logits;
+        context->tokens += chunk;
+    }
+    return status;
+}

@@ -1,0 +1,30 @@
+/* folder.h: replacing a folder or a file in one step, so that a kill or a full disk leaves the old or the new one, whole. */
+#ifndef GYRE_MODEL_FOLDER_H
+#define GYRE_MODEL_FOLDER_H
+#include "gyre/gyre.h"
+#include <limits.h>
+
+#ifndef PATH_MAX
+#define PATH_MAX 4096
+#endif
+
+typedef struct gyre_folder {
+    char final[PATH_MAX], temporary[PATH_MAX];
+} gyre_folder;
+
+/* Makes a folder under a temporary name beside `final` (parents of `final` are made). */
+gyre_status gyre_folder_begin(gyre_folder *folder, const char *final, gyre_error *err);
+/* out = "temporary/name". */
+gyre_status gyre_folder_path(const gyre_folder *folder, const char *name, char out[PATH_MAX], gyre_error *err);
+/* Writes a small text file into it, synced. */
+gyre_status gyre_folder_write(const gyre_folder *folder, const char *name, const char *text, gyre_error *err);
+/* Syncs, then puts it in the place of `final`: an exchange where `final` exists (the old one is removed after), else a
+ * rename. */
+gyre_status gyre_folder_commit(gyre_folder *folder, gyre_error *err);
+/* Removes the temporary folder and what is in it. */
+void gyre_folder_abandon(gyre_folder *folder);
+
+/* *out = the whole file, with a NUL after it; the caller frees it.  *bytes = its size. */
+gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err);
+
+#endif

@@ -1,0 +1,388 @@
+/* model.c: where the weights of a decoder lie, what they start from, and its folder. */
+#include "model/model.h"
+
+#include "model/config_json.h"
+#include "model/folder.h"
+#include "model/hash.h"
+#include "model/random.h"
+#include "model/safetensors.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- layout ------------------------------------------------------------------------------------------------------------ */
+typedef struct part {
+    const char *name; /* after "model.layers.N." */
+    int rank;
+    int64_t shape[2];
+} part;
+
+/* No overflow: check_products bounds every one, and who asks before it was called gets no weights to use it on. */
+static part part_at(const gyre_model_config *c, int tensor) {
+    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    switch (tensor) {
+    case GYRE_NORM1:
+        return (part){"input_layernorm", 1, {c->width, 1}};
+    case GYRE_Q:
+        return (part){"self_attn.q_proj", 2, {q, c->width}};
+    case GYRE_K:
+        return (part){"self_attn.k_proj", 2, {kv, c->width}};
+    case GYRE_V:
+        return (part){"self_attn.v_proj", 2, {kv, c->width}};
+    case GYRE_O:
+        return (part){"self_attn.o_proj", 2, {c->width, q}};
+    case GYRE_NORM2:
+        return (part){"post_attention_layernorm", 1, {c->width, 1}};
+    case GYRE_GATE:
+        return (part){"mlp.gate_proj", 2, {c->hidden, c->width}};
+    case GYRE_UP:
+        return (part){"mlp.up_proj", 2, {c->hidden, c->width}};
+    default:
+        return (part){"mlp.down_proj", 2, {c->width, c->hidden}};
+    }
+}
+
+/* Weights of a layer before `tensor`; of the whole layer for GYRE_LAYER_TENSORS. */
+static int64_t weights_before(const gyre_model_config *c, int tensor) {
+    int64_t sum = 0;
+    for (int i = 0; i < tensor; i++) {
+        const part p = part_at(c, i);
+        sum += p.shape[0] * p.shape[1];
+    }
+    return sum;
+}
+
+static int64_t first_layer(const gyre_model_config *c) {
+    return (c->vocab + c->position.input.positions) * c->width;
+}
+
+int64_t gyre_input_table_offset(const gyre_model_config *config) {
+    return config->position.input.positions > 0 ? config->vocab * config->width : -1;
+}
+
+int64_t gyre_layer_offset(const gyre_model_config *config, int64_t layer, int tensor) {
+    return first_layer(config) + layer * weights_before(config, GYRE_LAYER_TENSORS) + weights_before(config, tensor);
+}
+
+int64_t gyre_final_norm_offset(const gyre_model_config *config) {
+    return gyre_layer_offset(config, config->layers, 0);
+}
+
+int64_t gyre_weight_count(const gyre_model_config *config) {
+    return gyre_final_norm_offset(config) + config->width;
+}
+
+int64_t gyre_tensor_count(const gyre_model_config *config) {
+    return 2 + (config->position.input.positions > 0) + config->layers * GYRE_LAYER_TENSORS;
+}
+
+static gyre_tensor layer_tensor_at(const gyre_model_config *c, int64_t layer, int tensor) {
+    const part p = part_at(c, tensor);
+    gyre_tensor out = {"", {p.shape[0], p.shape[1]}, p.rank, gyre_layer_offset(c, layer, tensor)};
+    snprintf(out.name, sizeof out.name, "model.layers.%lld.%s.weight", (long long)layer, p.name);
+    return out;
+}
+
+gyre_tensor gyre_tensor_at(const gyre_model_config *config, int64_t index) {
+    const int64_t positions = config->position.input.positions;
+    if (index == 0) return (gyre_tensor){"model.embed_tokens.weight", {config->vocab, config->width}, 2, 0};
+    if (index == 1 && positions > 0)
+        return (gyre_tensor){"model.embed_positions.weight", {positions, config->width}, 2, gyre_input_table_offset(config)};
+    index -= 1 + (positions > 0);
+    if (index == config->layers * GYRE_LAYER_TENSORS)
+        return (gyre_tensor){"model.norm.weight", {config->width, 1}, 1, gyre_final_norm_offset(config)};
+    return layer_tensor_at(config, index / GYRE_LAYER_TENSORS, (int)(index % GYRE_LAYER_TENSORS));
+}
+
+/* -- creation ---------------------------------------------------------------------------------------------------------- */
+/* Sizes come from files: 2^31 - 1 each and 2^40 weights in all keep every product of two of them within int64. */
+static const int64_t most_weights = (int64_t)1 << 40;
+
+static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t most, gyre_error *err) {
+    if (a <= most / b) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "%s: %lld x %lld is too large (at most %lld)", what, (long long)a, (long long)b,
+                     (long long)most);
+}
+
+static gyre_status check_fields(const gyre_model_config *c, gyre_error *err) {
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"vocab", c->vocab},       {"width", c->width},       {"layers", c->layers}, {"heads", c->heads},
+                 {"kv_heads", c->kv_heads}, {"head_dim", c->head_dim}, {"hidden", c->hidden}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value < 1 || sizes[i].value > INT32_MAX)
+            return gyre_fail(err, GYRE_EINVAL, "%s: %lld is outside 1 .. 2147483647 (model)", sizes[i].name,
+                             (long long)sizes[i].value);
+    if (c->heads % c->kv_heads != 0)
+        return gyre_fail(err, GYRE_EINVAL, "heads: %lld is no multiple of kv_heads %lld (model)", (long long)c->heads,
+                         (long long)c->kv_heads);
+    if (!(c->norm_epsilon > 0.0) || !isfinite(c->norm_epsilon))
+        return gyre_fail(err, GYRE_EINVAL, "norm_epsilon: %g is not above 0 (model)", c->norm_epsilon);
+    return GYRE_OK;
+}
+
+/* After check_fields. */
+static gyre_status check_products(const gyre_model_config *c, gyre_error *err) {
+    const int64_t positions = c->position.input.positions;
+    if (positions < 0 || positions > INT32_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "positions: %lld is outside 0 .. 2147483647 (model)", (long long)positions);
+    gyre_status status = check_product("heads x head_dim", c->heads, c->head_dim, INT32_MAX, err);
+    if (status == GYRE_OK)
+        status = check_product("(vocab + positions) x width", c->vocab + positions, c->width, most_weights, err);
+    if (status == GYRE_OK)
+        status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->width, most_weights, err);
+    if (status == GYRE_OK) status = check_product("hidden x width", c->hidden, c->width, most_weights, err);
+    if (status == GYRE_OK)
+        status = check_product("layers x weights of a layer", c->layers, weights_before(c, GYRE_LAYER_TENSORS), most_weights,
+                               err);
+    return status;
+}
+
+/* The model without its weights: config complete, encoding made. */
+static gyre_status describe(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
+    if (config->size != sizeof *config)
+        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
+                         sizeof *config);
+    gyre_config position = config->position;
+    position.head_dim = config->head_dim;
+    position.heads = config->heads;
+    position.input.dim = config->width;
+    gyre_status status = check_fields(config, err);
+    if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
+    if (status != GYRE_OK) return status;
+    int64_t shape[4];
+    status = gyre_encoding_table_shape(model->encoding, GYRE_TABLE_INPUT, shape);
+    model->config = *config;
+    model->config.position = *gyre_encoding_config(model->encoding);
+    model->config.position.input.positions = shape[2]; /* 0 where there is no table, so that the layout need not know why */
+    if (status == GYRE_OK) status = check_products(&model->config, err);
+    if (status == GYRE_OK) model->count = gyre_weight_count(&model->config);
+    return status;
+}
+
+static gyre_status allocate_weights(gyre_model *model, gyre_error *err) {
+    const uint64_t bytes = ((uint64_t)model->count * sizeof(float) + 63) / 64 * 64;
+    model->weights = bytes <= SIZE_MAX ? aligned_alloc(64, (size_t)bytes) : NULL;
+    if (model->weights) return GYRE_OK;
+    return gyre_fail(err, GYRE_ENOMEM, "weights: no memory for %lld of them (model)", (long long)model->count);
+}
+
+gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err) {
+    gyre_model *model = calloc(1, sizeof *model);
+    if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
+    gyre_status status = describe(model, config, err);
+    if (status == GYRE_OK) status = allocate_weights(model, err);
+    if (status == GYRE_OK)
+        *out = model;
+    else
+        gyre_model_free(model);
+    return status;
+}
+
+void gyre_model_free(gyre_model *model) {
+    if (!model) return;
+    gyre_encoding_free(model->encoding);
+    free(model->weights);
+    free(model);
+}
+
+/* Each tensor has its own stream, named by the tensor: two models that differ in their encoding alone start from the same
+ * weights, which is what comparing encodings asks for. */
+static void draw_tensor(const gyre_tensor *tensor, uint64_t seed, double deviation, float *out) {
+    uint64_t state = seed;
+    state = gyre_random_next(&state) ^ gyre_hash(GYRE_HASH_START, tensor->name, strlen(tensor->name));
+    for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++)
+        out[i] = tensor->rank == 1 ? 1.0f : (float)(deviation * gyre_random_normal(&state));
+}
+
+static int is_block_output(const gyre_tensor *tensor) {
+    return strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
+}
+
+/* A matrix keeps the size of what goes through it, whatever the width; blocks' outputs start small, as GPT-2's do. */
+static double deviation_of(const gyre_model_config *config, const gyre_tensor *tensor) {
+    if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
+    const double kept = 1 / sqrt((double)tensor->shape[1]);
+    return is_block_output(tensor) ? kept / sqrt(2.0 * (double)config->layers) : kept;
+}
+
+gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed, gyre_error *err) {
+    if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "model: out and config are needed (NULL given)");
+    gyre_model *model;
+    const gyre_status status = gyre_model_allocate(&model, config, err);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; i < gyre_tensor_count(&model->config); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
+        draw_tensor(&tensor, seed, deviation_of(&model->config, &tensor), model->weights + tensor.offset);
+    }
+    *out = model;
+    return GYRE_OK;
+}
+
+/* -- its folder ----------------------------------------------------------------------------------------------------------
+ */
+static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
+    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
+}
+
+/* A config that no model can have is a malformed file here, whoever found it out. */
+static gyre_status describe_from(gyre_model *model, const char *path, gyre_error *err) {
+    char *json = NULL;
+    size_t bytes = 0;
+    gyre_model_config config;
+    gyre_config_arrays arrays = {NULL, NULL, NULL};
+    gyre_error why = {0, ""};
+    gyre_status status = gyre_file_read(path, &json, &bytes, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_config_parse(json, bytes, path, &config, &arrays, err);
+    free(json);
+    if (status != GYRE_OK) return status;
+    status = describe(model, &config, &why);
+    gyre_config_arrays_free(&arrays);
+    if (status == GYRE_OK) return status;
+    return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, path);
+}
+
+/* What a file may hold beside the weights: the output matrix of a tied model, and tables that the config gives. */
+static int is_passed_over(const char *name) {
+    static const char table[] = ".rotary_emb.inv_freq";
+    const size_t length = strlen(name), tail = sizeof table - 1;
+    return strcmp(name, "lm_head.weight") == 0 || (length > tail && strcmp(name + length - tail, table) == 0);
+}
+
+static int is_tensor_of(const gyre_model_config *config, const char *name) {
+    for (int64_t i = 0; i < gyre_tensor_count(config); i++)
+        if (strcmp(gyre_tensor_at(config, i).name, name) == 0) return 1;
+    return 0;
+}
+
+/* A weight that the config knows nothing of (a bias, a layer more) would be left out without a word. */
+static gyre_status check_no_others(const gyre_model_config *config, const gyre_safetensors *file, const char *path,
+                                   gyre_error *err) {
+    int64_t known = 0;
+    const int64_t count = gyre_safetensors_count(file);
+    for (int64_t i = 0; i < count; i++)
+        known += !is_passed_over(gyre_safetensors_name(file, i));
+    if (known == gyre_tensor_count(config)) return GYRE_OK;
+    int64_t i = 0;
+    while (i + 1 < count &&
+           (is_passed_over(gyre_safetensors_name(file, i)) || is_tensor_of(config, gyre_safetensors_name(file, i))))
+        i++;
+    return gyre_fail(err, GYRE_EFORMAT, "%.100s: no tensor of the model that config.json describes (%s)",
+                     gyre_safetensors_name(file, i), path);
+}
+
+/* Every shape is compared before memory is asked for: the sizes in config.json may be anything. */
+static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, const char *path, gyre_error *err) {
+    const int64_t count = gyre_tensor_count(&model->config);
+    gyre_status status = GYRE_OK;
+    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
+        gyre_stored_tensor stored;
+        status = gyre_safetensors_expect(file, tensor.name, tensor.shape, tensor.rank, &stored, err);
+    }
+    if (status == GYRE_OK) status = check_no_others(&model->config, file, path, err);
+    if (status == GYRE_OK) status = allocate_weights(model, err);
+    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
+        status = gyre_safetensors_read(file, tensor.name, tensor.shape, tensor.rank, model->weights + tensor.offset, err);
+    }
+    return status;
+}
+
+static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *err) {
+    char path[PATH_MAX];
+    gyre_safetensors *file;
+    gyre_status status = join(folder, "config.json", path, err);
+    if (status == GYRE_OK) status = describe_from(model, path, err);
+    if (status == GYRE_OK) status = join(folder, "model.safetensors", path, err);
+    if (status == GYRE_OK) status = gyre_safetensors_open(&file, path, err);
+    if (status != GYRE_OK) return status;
+    status = read_weights(model, file, path, err);
+    gyre_safetensors_free(file);
+    return status;
+}
+
+gyre_status gyre_model_open(gyre_model **out, const char *folder, gyre_error *err) {
+    if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
+    gyre_model *model = calloc(1, sizeof *model);
+    if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
+    const gyre_status status = open_into(model, folder, err);
+    if (status == GYRE_OK)
+        *out = model;
+    else
+        gyre_model_free(model);
+    return status;
+}
+
+static gyre_status write_weights(const gyre_model *model, const char *path, gyre_dtype dtype, gyre_error *err) {
+    const int64_t count = gyre_tensor_count(&model->config);
+    gyre_tensor *tensors = calloc((size_t)count, sizeof *tensors);
+    gyre_tensor_to_write *list = calloc((size_t)count, sizeof *list);
+    gyre_status status;
+    if (tensors && list) {
+        for (int64_t i = 0; i < count; i++) {
+            const gyre_tensor t = tensors[i] = gyre_tensor_at(&model->config, i);
+            list[i] = (gyre_tensor_to_write){tensors[i].name, t.rank, {t.shape[0], t.shape[1]}, model->weights + t.offset};
+        }
+        status = gyre_safetensors_write(path, list, count, dtype, err);
+    } else {
+        status = gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld tensors (%s)", (long long)count, path);
+    }
+    free(tensors);
+    free(list);
+    return status;
+}
+
+gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder *folder, gyre_dtype dtype, gyre_error *err) {
+    char path[PATH_MAX], *json;
+    gyre_status status = gyre_config_print(&model->config, dtype, &json, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_folder_write(folder, "config.json", json, err);
+    free(json);
+    if (status == GYRE_OK) status = gyre_folder_path(folder, "model.safetensors", path, err);
+    return status == GYRE_OK ? write_weights(model, path, dtype, err) : status;
+}
+
+gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype, gyre_error *err) {
+    if (!model || !folder) return gyre_fail(err, GYRE_EINVAL, "model: model and folder are needed (NULL given)");
+    gyre_folder place;
+    gyre_status status = gyre_folder_begin(&place, folder, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_model_save_into(model, &place, dtype, err);
+    if (status == GYRE_OK) status = gyre_folder_commit(&place, err);
+    if (status != GYRE_OK) gyre_folder_abandon(&place);
+    return status;
+}
+
+/* -- what is inside ------------------------------------------------------------------------------------------------------
+ */
+const gyre_model_config *gyre_model_config_of(const gyre_model *model) {
+    return &model->config;
+}
+const gyre_encoding *gyre_model_encoding(const gyre_model *model) {
+    return model->encoding;
+}
+int64_t gyre_model_parameters(const gyre_model *model) {
+    return model->count;
+}
+
+const char *gyre_kind_text(gyre_kind kind) {
+    switch (kind) {
+    case GYRE_NOPE:
+        return "nope";
+    case GYRE_LEARNED:
+        return "learned";
+    case GYRE_SINUSOIDAL:
+        return "sinusoidal";
+    case GYRE_ROPE:
+        return "rope";
+    case GYRE_ALIBI:
+        return "alibi";
+    }
+    return "unknown";
+}

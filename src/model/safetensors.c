@@ -1,0 +1,448 @@
+/* safetensors.c: 8 bytes of header size, a JSON header, the tensors side by side. */
+#include "model/safetensors.h"
+
+#include "core/convert.h"
+#include "core/encoding.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { SIZE_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, BLOCK = 4096 };
+
+typedef struct entry {
+    char *name;
+    uint64_t begin, end; /* bytes of the data section */
+    gyre_stored_tensor tensor;
+    int readable; /* 0: a type that no reader here takes */
+} entry;
+
+struct gyre_safetensors {
+    char *path;
+    void *map;
+    size_t bytes;
+    const unsigned char *data; /* after the header */
+    uint64_t data_bytes;
+    entry *entries; /* by name */
+    int64_t count;
+};
+
+/* -- types ------------------------------------------------------------------------------------------------------------- */
+typedef struct stored_type {
+    const char *name;
+    unsigned bytes;
+    int readable;
+    gyre_dtype dtype;
+} stored_type;
+
+/* Types of the format that Gyre does not read are still measured: a file is checked as a whole. */
+static const stored_type types[] = {
+    {"F32", 4, 1, GYRE_F32},     {"F16", 2, 1, GYRE_F16},     {"BF16", 2, 1, GYRE_BF16}, {"F64", 8, 1, GYRE_F64},
+    {"I32", 4, 1, GYRE_I32},     {"I64", 8, 1, GYRE_I64},     {"I16", 2, 0, GYRE_I32},   {"I8", 1, 0, GYRE_I32},
+    {"U8", 1, 0, GYRE_I32},      {"U16", 2, 0, GYRE_I32},     {"U32", 4, 0, GYRE_I32},   {"U64", 8, 0, GYRE_I64},
+    {"F8_E4M3", 1, 0, GYRE_F32}, {"F8_E5M2", 1, 0, GYRE_F32}, {"BOOL", 1, 0, GYRE_I32},  {"C64", 8, 0, GYRE_F32},
+};
+
+static const stored_type *type_named(const char *name) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strcmp(types[i].name, name) == 0) return &types[i];
+    return NULL;
+}
+
+static const char *name_of(gyre_dtype dtype) {
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].readable && types[i].dtype == dtype) return types[i].name;
+    return "no type";
+}
+
+/* -- one tensor of the header ------------------------------------------------------------------------------------------ */
+static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape, entry *e, gyre_error *err) {
+    gyre_stored_tensor *t = &e->tensor;
+    const size_t rank = json_array_size(shape);
+    if (!json_is_array(shape)) return gyre_fail(err, GYRE_EFORMAT, "%.100s: no shape (%s)", e->name, file->path);
+    if (rank > 4)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%.100s: %zu dimensions, at most 4 are read (%s)", e->name, rank,
+                         file->path);
+    t->rank = (int)rank;
+    t->count = 1;
+    for (size_t i = 0; i < 4; i++)
+        t->shape[i] = 1;
+    for (size_t i = 0; i < rank; i++) {
+        const json_t *size = json_array_get(shape, i);
+        if (!json_is_integer(size) || json_integer_value(size) < 0)
+            return gyre_fail(err, GYRE_EFORMAT, "%.100s: shape[%zu] is no size (%s)", e->name, i, file->path);
+        t->shape[i] = json_integer_value(size);
+    }
+    /* An empty tensor may have any other sizes: their product is never taken. */
+    for (size_t i = 0; i < rank; i++)
+        if (t->shape[i] == 0) t->count = 0;
+    for (size_t i = 0; i < rank && t->count > 0; i++) {
+        if (t->shape[i] > INT64_MAX / t->count)
+            return gyre_fail(err, GYRE_EFORMAT, "%.100s: its shape overflows (%s)", e->name, file->path);
+        t->count *= t->shape[i];
+    }
+    return GYRE_OK;
+}
+
+static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, entry *e, unsigned *bytes, gyre_error *err) {
+    if (!json_is_string(dtype)) return gyre_fail(err, GYRE_EFORMAT, "%.100s: no dtype (%s)", e->name, file->path);
+    const stored_type *type = type_named(json_string_value(dtype));
+    if (!type)
+        return gyre_fail(err, GYRE_EFORMAT, "%.100s: dtype \"%.20s\" is unknown (%s)", e->name, json_string_value(dtype),
+                         file->path);
+    e->tensor.dtype = type->dtype;
+    e->readable = type->readable;
+    *bytes = type->bytes;
+    return GYRE_OK;
+}
+
+static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offsets, unsigned bytes, entry *e,
+                                gyre_error *err) {
+    const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
+    if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
+        return gyre_fail(err, GYRE_EFORMAT, "%.100s: no data_offsets (%s)", e->name, file->path);
+    const long long from = json_integer_value(begin), to = json_integer_value(end);
+    if (from < 0 || to < from || (uint64_t)to > file->data_bytes)
+        return gyre_fail(err, GYRE_EFORMAT, "%.100s: bytes %lld to %lld are not within the %" PRIu64 " of data (%s)",
+                         e->name, from, to, file->data_bytes, file->path);
+    e->begin = (uint64_t)from;
+    e->end = (uint64_t)to;
+    e->tensor.data = file->data + from;
+    if ((e->end - e->begin) % bytes != 0 || (e->end - e->begin) / bytes != (uint64_t)e->tensor.count)
+        return gyre_fail(err, GYRE_EFORMAT, "%.100s: %" PRIu64 " bytes do not fit %" PRId64 " elements of %u (%s)", e->name,
+                         e->end - e->begin, e->tensor.count, bytes, file->path);
+    return GYRE_OK;
+}
+
+static gyre_status read_entry(const gyre_safetensors *file, const char *name, const json_t *value, entry *e,
+                              gyre_error *err) {
+    unsigned bytes = 1;
+    e->name = strdup(name);
+    if (!e->name) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
+    if (!json_is_object(value)) return gyre_fail(err, GYRE_EFORMAT, "%.100s: no object (%s)", name, file->path);
+    gyre_status status = read_type(file, json_object_get(value, "dtype"), e, &bytes, err);
+    if (status == GYRE_OK) status = read_shape(file, json_object_get(value, "shape"), e, err);
+    if (status == GYRE_OK) status = read_offsets(file, json_object_get(value, "data_offsets"), bytes, e, err);
+    return status;
+}
+
+/* -- the header -------------------------------------------------------------------------------------------------------- */
+static int by_begin(const void *a, const void *b) {
+    const entry *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return (x->end > y->end) - (x->end < y->end);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+}
+
+/* The tensors must tile the data: hidden bytes and shared ones are how one file means two things. */
+static gyre_status check_tiling(gyre_safetensors *file, gyre_error *err) {
+    uint64_t end = 0;
+    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_begin);
+    for (int64_t i = 0; i < file->count; i++) {
+        const entry *e = &file->entries[i];
+        if (e->begin < end)
+            return gyre_fail(err, GYRE_EFORMAT, "%.100s: overlaps %.100s (%s)", e->name, file->entries[i - 1].name,
+                             file->path);
+        if (e->begin > end)
+            return gyre_fail(err, GYRE_EFORMAT, "%.100s: a gap of %" PRIu64 " bytes before it (%s)", e->name, e->begin - end,
+                             file->path);
+        end = e->end;
+    }
+    if (end != file->data_bytes)
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: %" PRIu64 " bytes after the last tensor (%s)",
+                         file->data_bytes - end, file->path);
+    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_name);
+    return GYRE_OK;
+}
+
+static gyre_status read_entries(gyre_safetensors *file, json_t *header, gyre_error *err) {
+    const char *name;
+    json_t *value;
+    if (!json_is_object(header))
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: the header is no object (%s)", file->path);
+    file->entries = calloc(json_object_size(header) + 1, sizeof *file->entries);
+    if (!file->entries) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
+    json_object_foreach(header, name, value) {
+        if (strcmp(name, "__metadata__") == 0) {
+            if (!json_is_object(value)) return gyre_fail(err, GYRE_EFORMAT, "__metadata__: no object (%s)", file->path);
+            continue;
+        }
+        const gyre_status status = read_entry(file, name, value, &file->entries[file->count++], err);
+        if (status != GYRE_OK) return status;
+    }
+    return check_tiling(file, err);
+}
+
+static uint64_t read_header_size(const unsigned char *map) {
+    uint64_t size = 0;
+    for (int i = 0; i < SIZE_BYTES; i++)
+        size |= (uint64_t)map[i] << (8 * i);
+    return size;
+}
+
+static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
+    const unsigned char *map = file->map;
+    if (file->bytes < SIZE_BYTES)
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->bytes, file->path);
+    const uint64_t size = read_header_size(map);
+    if (size > MOST_HEADER || size > file->bytes - SIZE_BYTES)
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: a header of %" PRIu64 " bytes in a file of %zu (%s)", size,
+                         file->bytes, file->path);
+    file->data = map + SIZE_BYTES + size;
+    file->data_bytes = file->bytes - SIZE_BYTES - size;
+    if (size == 0 || map[SIZE_BYTES] != '{')
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: the header does not begin with { (%s)", file->path);
+    json_error_t error;
+    json_t *header = json_loadb((const char *)map + SIZE_BYTES, (size_t)size, JSON_REJECT_DUPLICATES, &error);
+    if (!header) {
+        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s)", error.text, file->path);
+        if (err) err->offset = SIZE_BYTES + (uint64_t)(error.position > 0 ? error.position : 0);
+        return GYRE_EFORMAT;
+    }
+    const gyre_status status = read_entries(file, header, err);
+    json_decref(header);
+    return status;
+}
+
+/* -- opening and reading ----------------------------------------------------------------------------------------------- */
+static gyre_status map_file(gyre_safetensors *file, int descriptor, gyre_error *err) {
+    struct stat info;
+    if (fstat(descriptor, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", file->path, strerror(errno));
+    if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", file->path);
+    if ((uint64_t)info.st_size > SIZE_MAX) return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", file->path);
+    if (info.st_size == 0) return gyre_fail(err, GYRE_EFORMAT, "safetensors: empty (%s)", file->path);
+    void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (map == MAP_FAILED) return gyre_fail(err, GYRE_EIO, "%s: %s", file->path, strerror(errno));
+    file->map = map;
+    file->bytes = (size_t)info.st_size;
+    return GYRE_OK;
+}
+
+gyre_status gyre_safetensors_open(gyre_safetensors **out, const char *path, gyre_error *err) {
+    gyre_safetensors *file = calloc(1, sizeof *file);
+    if (!file || !(file->path = strdup(path))) {
+        free(file);
+        return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
+    }
+    /* O_NONBLOCK: a pipe of that name is an error, not a wait. */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    gyre_status status = descriptor < 0 ? gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno)) : GYRE_OK;
+    if (status == GYRE_OK) {
+        status = map_file(file, descriptor, err);
+        close(descriptor);
+    }
+    if (status == GYRE_OK) status = parse(file, err);
+    if (status == GYRE_OK)
+        *out = file;
+    else
+        gyre_safetensors_free(file);
+    return status;
+}
+
+void gyre_safetensors_free(gyre_safetensors *file) {
+    if (!file) return;
+    for (int64_t i = 0; i < file->count; i++)
+        free(file->entries[i].name);
+    free(file->entries);
+    if (file->map) munmap(file->map, file->bytes);
+    free(file->path);
+    free(file);
+}
+
+int64_t gyre_safetensors_count(const gyre_safetensors *file) {
+    return file->count;
+}
+const char *gyre_safetensors_name(const gyre_safetensors *file, int64_t index) {
+    return file->entries[index].name;
+}
+
+static int name_and_entry(const void *name, const void *e) {
+    return strcmp(name, ((const entry *)e)->name);
+}
+
+gyre_status gyre_safetensors_find(const gyre_safetensors *file, const char *name, gyre_stored_tensor *out, gyre_error *err) {
+    const entry *e = bsearch(name, file->entries, (size_t)file->count, sizeof *file->entries, name_and_entry);
+    if (!e) return gyre_fail(err, GYRE_EFORMAT, "no tensor %s (%s)", name, file->path);
+    if (!e->readable)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: its dtype is not one that is read (%s)", name, file->path);
+    *out = e->tensor;
+    return GYRE_OK;
+}
+
+/* out = "[a, b]". */
+static const char *shape_text(const int64_t *shape, int rank, char out[96]) {
+    size_t used = (size_t)snprintf(out, 96, "[");
+    for (int i = 0; i < rank; i++)
+        used += (size_t)snprintf(out + used, 96 - used, i ? ", %" PRId64 : "%" PRId64, shape[i]);
+    snprintf(out + used, 96 - used, "]");
+    return out;
+}
+
+gyre_status gyre_safetensors_expect(const gyre_safetensors *file, const char *name, const int64_t *shape, int rank,
+                                    gyre_stored_tensor *out, gyre_error *err) {
+    gyre_stored_tensor t;
+    char is[96], wanted[96];
+    const gyre_status status = gyre_safetensors_find(file, name, &t, err);
+    if (status != GYRE_OK) return status;
+    if (t.rank != rank || memcmp(t.shape, shape, (size_t)rank * sizeof *shape) != 0)
+        return gyre_fail(err, GYRE_EFORMAT, "%s: shape %s, not %s (%s)", name, shape_text(t.shape, t.rank, is),
+                         shape_text(shape, rank, wanted), file->path);
+    *out = t;
+    return GYRE_OK;
+}
+
+/* Through an aligned block: the data is aligned to nothing. */
+static gyre_status read_values(const gyre_safetensors *file, const char *name, const gyre_stored_tensor *t, float *out,
+                               gyre_error *err) {
+    union {
+        unsigned char bytes[BLOCK * sizeof(double)];
+        double aligned;
+    } block;
+    const size_t size = gyre_dtype_size(t->dtype);
+    for (int64_t at = 0; at < t->count; at += BLOCK) {
+        const int64_t n = t->count - at < BLOCK ? t->count - at : BLOCK;
+        memcpy(block.bytes, (const unsigned char *)t->data + (size_t)at * size, (size_t)n * size);
+        gyre_load_row(block.bytes, t->dtype, 1, n, out + at);
+        for (int64_t i = at; i < at + n; i++)
+            if (!isfinite(out[i]))
+                return gyre_fail(err, GYRE_EFORMAT, "%s: element %" PRId64 " is %s (%s)", name, i,
+                                 isnan(out[i]) ? "not a number" : "infinite", file->path);
+    }
+    return GYRE_OK;
+}
+
+gyre_status gyre_safetensors_read(const gyre_safetensors *file, const char *name, const int64_t *shape, int rank, float *out,
+                                  gyre_error *err) {
+    gyre_stored_tensor t;
+    const gyre_status status = gyre_safetensors_expect(file, name, shape, rank, &t, err);
+    if (status != GYRE_OK) return status;
+    if (t.dtype == GYRE_I32 || t.dtype == GYRE_I64)
+        return gyre_fail(err, GYRE_EFORMAT, "%s: %s where numbers with a fraction are needed (%s)", name, name_of(t.dtype),
+                         file->path);
+    return read_values(file, name, &t, out, err);
+}
+
+/* -- writing ----------------------------------------------------------------------------------------------------------- */
+static int64_t elements_of(const gyre_tensor_to_write *t) {
+    int64_t count = 1;
+    for (int i = 0; i < t->rank; i++)
+        count *= t->shape[i];
+    return count;
+}
+
+static json_t *describe(const gyre_tensor_to_write *t, gyre_dtype dtype, uint64_t begin) {
+    const uint64_t end = begin + (uint64_t)elements_of(t) * gyre_dtype_size(dtype);
+    json_t *shape = json_array();
+    int failed = !shape;
+    for (int i = 0; i < t->rank && !failed; i++)
+        failed = json_array_append_new(shape, json_integer(t->shape[i])) != 0;
+    if (failed) {
+        json_decref(shape);
+        return NULL;
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", name_of(dtype), "shape", shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)end);
+}
+
+/* *out = the header, padded with spaces so that the data begins at a multiple of 8. */
+static gyre_status print_header(const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype, char **out,
+                                size_t *bytes) {
+    /* transformers refuses a file that does not say which framework's layout it has. */
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    uint64_t begin = 0;
+    int failed = !header;
+    for (int64_t i = 0; i < count && !failed; i++) {
+        failed = json_object_set_new(header, tensors[i].name, describe(&tensors[i], dtype, begin)) != 0;
+        begin += (uint64_t)elements_of(&tensors[i]) * gyre_dtype_size(dtype);
+    }
+    char *text = failed ? NULL : json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    if (!text) return GYRE_ENOMEM;
+    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
+    char *grown = realloc(text, padded + 1);
+    if (!grown) {
+        free(text);
+        return GYRE_ENOMEM;
+    }
+    memset(grown + length, ' ', padded - length);
+    *out = grown;
+    *bytes = padded;
+    return GYRE_OK;
+}
+
+static int write_header(FILE *stream, const char *header, size_t bytes) {
+    unsigned char size[SIZE_BYTES];
+    for (int i = 0; i < SIZE_BYTES; i++)
+        size[i] = (unsigned char)((uint64_t)bytes >> (8 * i));
+    return fwrite(size, 1, SIZE_BYTES, stream) == SIZE_BYTES && fwrite(header, 1, bytes, stream) == bytes;
+}
+
+/* The values as they will be read back, so that no file is written that a reader refuses. */
+static gyre_status check_finite(const gyre_tensor_to_write *t, const void *stored, gyre_dtype dtype, int64_t at, int64_t n,
+                                gyre_error *err) {
+    float back[BLOCK];
+    gyre_load_row(stored, dtype, 1, n, back);
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(back[i]))
+            return gyre_fail(err, GYRE_EINVAL, "%s: element %" PRId64 ", %g, is not finite in %s (writing)", t->name, at + i,
+                             (double)t->data[at + i], name_of(dtype));
+    return GYRE_OK;
+}
+
+static gyre_status write_tensor(FILE *stream, const gyre_tensor_to_write *t, gyre_dtype dtype, const char *path,
+                                gyre_error *err) {
+    union {
+        unsigned char bytes[BLOCK * sizeof(double)];
+        double aligned;
+    } block;
+    const size_t size = gyre_dtype_size(dtype);
+    const int64_t count = elements_of(t);
+    for (int64_t at = 0; at < count; at += BLOCK) {
+        const int64_t n = count - at < BLOCK ? count - at : BLOCK;
+        gyre_store_row(t->data + at, n, block.bytes, dtype, 1);
+        const gyre_status status = check_finite(t, block.bytes, dtype, at, n, err);
+        if (status != GYRE_OK) return status;
+        if (fwrite(block.bytes, size, (size_t)n, stream) != (size_t)n)
+            return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    }
+    return GYRE_OK;
+}
+
+static gyre_status write_all(FILE *stream, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
+                             const char *path, gyre_error *err) {
+    char *header;
+    size_t bytes;
+    if (print_header(tensors, count, dtype, &header, &bytes) != GYRE_OK)
+        return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
+    const int written = write_header(stream, header, bytes);
+    free(header);
+    if (!written) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    gyre_status status = GYRE_OK;
+    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
+        status = write_tensor(stream, &tensors[i], dtype, path, err);
+    if (status == GYRE_OK && (fflush(stream) != 0 || fsync(fileno(stream)) != 0))
+        status = gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+gyre_status gyre_safetensors_write(const char *path, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
+                                   gyre_error *err) {
+    if (dtype != GYRE_F32 && dtype != GYRE_F16 && dtype != GYRE_BF16 && dtype != GYRE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is no type that is written (%s)", name_of(dtype), path);
+    FILE *stream = fopen(path, "wb");
+    if (!stream) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    gyre_status status = write_all(stream, tensors, count, dtype, path, err);
+    if (fclose(stream) != 0 && status == GYRE_OK) status = gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    return status;
+}

@@ -1,0 +1,19 @@
+/* windows.h: reading many windows of a text in parallel, one gyre_context to a worker. */
+#ifndef GYRE_MODEL_WINDOWS_H
+#define GYRE_MODEL_WINDOWS_H
+#include "gyre/gyre_model.h"
+
+/* What is done with one window: fn(ctx, reader, logits buffer of GYRE_WINDOW_ROWS rows, index). */
+typedef struct gyre_windows {
+    const gyre_model *model;
+    const gyre_encoding *encoding; /* NULL = the model's */
+    int64_t context, count;
+    gyre_status (*fn)(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err);
+    void *ctx;
+} gyre_windows;
+enum { GYRE_WINDOW_ROWS = 512 };
+
+/* Calls fn once for each index below count.  The first failure by index is what is returned. */
+gyre_status gyre_windows_run(const gyre_windows *windows, const gyre_exec *exec, gyre_error *err);
+
+#endif

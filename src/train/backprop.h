@@ -1,0 +1,25 @@
+/* backprop.h: loss and gradient of a decoder over a few sequences, on one thread. */
+#ifndef GYRE_TRAIN_BACKPROP_H
+#define GYRE_TRAIN_BACKPROP_H
+#include "model/layers.h"
+
+typedef struct gyre_backprop {
+    const gyre_model *model;
+    int64_t sequences, length, rows; /* rows = sequences * length */
+    float *memory;
+    int32_t *inputs;    /* [rows] */
+    gyre_block *blocks; /* [layers] */
+    float *last, *final, *final_scale, *logits;
+    float *dx, *dnorm, *dproduct, *dmixed, *dqkv;
+    void *scratch;
+    size_t scratch_bytes;
+} gyre_backprop;
+
+/* Memory for `sequences` sequences of `length` tokens at once. */
+gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_model *model, int64_t sequences, int64_t length);
+void gyre_backprop_free(gyre_backprop *b);
+/* *loss += sum of -log p(token) over all predictions;  gradient[] += its derivative times `share`.
+ * tokens: [sequences][length + 1]. */
+gyre_status gyre_backprop_run(gyre_backprop *b, const int32_t *tokens, double share, double *loss, float *gradient);
+
+#endif

@@ -1,0 +1,148 @@
+/* checkpoint.c: a run on disk.  Beside the model lie optimizer.safetensors (both moments) and training.json (options and
+ * step). */
+#include "model/folder.h"
+#include "model/safetensors.h"
+#include "train/trainer.h"
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *options_json(const gyre_trainer *t) {
+    const gyre_train_options *o = &t->options;
+    char hash[17], seed[21];
+    snprintf(hash, sizeof hash, "%016" PRIx64, t->text->hash);
+    snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s, s:{s:s, s:I}}", "step", (json_int_t)t->step,
+                     "steps", (json_int_t)o->steps, "context", (json_int_t)o->context, "batch", (json_int_t)o->batch,
+                     "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate, "final_share", o->final_share,
+                     "weight_decay", o->weight_decay, "clip", o->clip, "mix", o->mix, "seed", seed, "text", "fnv1a64", hash,
+                     "bytes", (json_int_t)t->text->count);
+}
+
+static gyre_status write_options(const gyre_trainer *t, const gyre_folder *folder, const char *command, gyre_error *err) {
+    json_t *json = options_json(t);
+    if (json && command) json_object_set_new(json, "command", json_string(command));
+    char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
+    json_decref(json);
+    if (!text) return gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (checkpoint)");
+    const gyre_status status = gyre_folder_write(folder, "training.json", text, err);
+    free(text);
+    return status;
+}
+
+static gyre_status write_moments(const gyre_trainer *t, const gyre_folder *folder, gyre_error *err) {
+    char path[PATH_MAX];
+    const gyre_tensor_to_write tensors[2] = {{"first_moment", 1, {t->optimizer.count, 0, 0, 0}, t->optimizer.first},
+                                             {"second_moment", 1, {t->optimizer.count, 0, 0, 0}, t->optimizer.second}};
+    const gyre_status status = gyre_folder_path(folder, "optimizer.safetensors", path, err);
+    return status ? status : gyre_safetensors_write(path, tensors, 2, GYRE_F32, err);
+}
+
+gyre_status gyre_trainer_save(const gyre_trainer *t, const char *path, gyre_error *err) {
+    gyre_folder folder;
+    gyre_status status = gyre_folder_begin(&folder, path, err);
+    if (status) return status;
+    status = gyre_model_save_into(t->model, &folder, GYRE_F32, err);
+    if (!status) status = write_moments(t, &folder, err);
+    if (!status) status = write_options(t, &folder, NULL, err);
+    if (!status) status = gyre_folder_commit(&folder, err);
+    if (status) gyre_folder_abandon(&folder);
+    return status;
+}
+
+gyre_status gyre_trainer_export(const gyre_trainer *t, const char *path, gyre_dtype dtype, const char *command,
+                                gyre_error *err) {
+    gyre_folder folder;
+    gyre_status status = gyre_folder_begin(&folder, path, err);
+    if (status) return status;
+    status = gyre_model_save_into(t->model, &folder, dtype, err);
+    if (!status) status = write_options(t, &folder, command, err);
+    if (!status) status = gyre_folder_commit(&folder, err);
+    if (status) gyre_folder_abandon(&folder);
+    return status;
+}
+
+static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, int64_t *step, const gyre_text *text,
+                                 gyre_error *err) {
+    json_int_t at, steps, context, batch, warmup, bytes;
+    const char *seed, *hash;
+    json_error_t why;
+    if (json_unpack_ex(json, &why, 0, "{s:I, s:I, s:I, s:I, s:I, s:F, s:F, s:F, s:F, s:F, s:s, s:{s:s, s:I}}", "step", &at,
+                       "steps", &steps, "context", &context, "batch", &batch, "warmup", &warmup, "learning_rate",
+                       &o->learning_rate, "final_share", &o->final_share, "weight_decay", &o->weight_decay, "clip", &o->clip,
+                       "mix", &o->mix, "seed", &seed, "text", "fnv1a64", &hash, "bytes", &bytes))
+        return gyre_fail(err, GYRE_EFORMAT, "training.json: %s (%s)", why.text, path);
+    char ours[17], *end;
+    snprintf(ours, sizeof ours, "%016" PRIx64, text->hash);
+    o->steps = steps;
+    o->context = context;
+    o->batch = batch;
+    o->warmup = warmup;
+    o->seed = strtoull(seed, &end, 10);
+    *step = at;
+    if (*end || end == seed || at < 0 || at > steps)
+        return gyre_fail(err, GYRE_EFORMAT, "training.json: step %lld of %lld, seed \"%s\" (%s)", (long long)at,
+                         (long long)steps, seed, path);
+    if (strcmp(ours, hash) != 0 || bytes != text->count)
+        return gyre_fail(err, GYRE_EINVAL, "text: hash %s, but the run was trained on %s; give it the same --text (%s)",
+                         ours, hash, path);
+    return GYRE_OK;
+}
+
+static gyre_status read_options(const char *folder, gyre_train_options *o, int64_t *step, const gyre_text *text,
+                                gyre_error *err) {
+    char path[PATH_MAX], *bytes = NULL;
+    size_t size = 0;
+    if (snprintf(path, sizeof path, "%s/training.json", folder) >= (int)sizeof path)
+        return gyre_fail(err, GYRE_EIO, "path: too long (%s)", folder);
+    gyre_status status = gyre_file_read(path, &bytes, &size, err);
+    if (status) return status;
+    json_error_t why;
+    json_t *json = json_loadb(bytes, size, 0, &why);
+    free(bytes);
+    if (!json) return gyre_fail(err, GYRE_EFORMAT, "training.json: %s at line %d (%s)", why.text, why.line, path);
+    status = parse_options(json, path, o, step, text, err);
+    json_decref(json);
+    return status;
+}
+
+static gyre_status read_moments(const char *folder, gyre_optimizer *o, gyre_error *err) {
+    char path[PATH_MAX];
+    gyre_safetensors *file = NULL;
+    const int64_t shape[1] = {o->count};
+    if (snprintf(path, sizeof path, "%s/optimizer.safetensors", folder) >= (int)sizeof path)
+        return gyre_fail(err, GYRE_EIO, "path: too long (%s)", folder);
+    gyre_status status = gyre_safetensors_open(&file, path, err);
+    if (!status) status = gyre_safetensors_read(file, "first_moment", shape, 1, o->first, err);
+    if (!status) status = gyre_safetensors_read(file, "second_moment", shape, 1, o->second, err);
+    gyre_safetensors_free(file);
+    return status;
+}
+
+gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text, const gyre_exec *exec,
+                              gyre_error *err) {
+    gyre_train_options options = GYRE_TRAIN_INIT;
+    gyre_model *model = NULL;
+    gyre_trainer *t = NULL;
+    int64_t step = 0;
+    gyre_status status = read_options(folder, &options, &step, text, err);
+    if (!status) status = gyre_model_open(&model, folder, err);
+    if (status) return status;
+    options.model = *gyre_model_config_of(model);
+    status = gyre_train_options_check(&options, text, err);
+    if (status) {
+        gyre_model_free(model);
+        return status;
+    }
+    status = gyre_trainer_assemble(&t, &options, model, text, exec, err);
+    if (!status) status = read_moments(folder, &t->optimizer, err);
+    if (status) {
+        gyre_trainer_free(t);
+        return status;
+    }
+    t->step = step;
+    *out = t;
+    return GYRE_OK;
+}

@@ -1,0 +1,194 @@
+#include "train/trainer.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* GROUPS bounds both the threads that can help and the memory of the gradients; it must not depend on the threads. */
+enum { GROUPS = 8, PASS_ROWS = 512 };
+
+static gyre_status out_of_range(gyre_error *err, const char *what, double value, const char *range) {
+    return gyre_fail(err, GYRE_EINVAL, "%s: %g is not %s (training options)", what, value, range);
+}
+
+gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_text *text, gyre_error *err) {
+    if (o->size != sizeof *o) return out_of_range(err, "size", (double)o->size, "that of gyre_train_options");
+    if (o->context < 16) return out_of_range(err, "context", (double)o->context, "at least 16");
+    if (o->batch < 1) return out_of_range(err, "batch", (double)o->batch, "at least 1");
+    if (o->steps < 1) return out_of_range(err, "steps", (double)o->steps, "at least 1");
+    if (o->warmup < 0) return out_of_range(err, "warmup", (double)o->warmup, "at least 0");
+    if (!(o->learning_rate > 0 && o->learning_rate < 1))
+        return out_of_range(err, "learning rate", o->learning_rate, "in (0, 1)");
+    if (!(o->final_share >= 0 && o->final_share <= 1)) return out_of_range(err, "final share", o->final_share, "in 0 .. 1");
+    if (!(o->weight_decay >= 0 && o->weight_decay < 10))
+        return out_of_range(err, "weight decay", o->weight_decay, "in 0 .. 10");
+    if (!(o->clip >= 0)) return out_of_range(err, "clip", o->clip, "at least 0");
+    if (!(o->mix >= 0 && o->mix <= 1)) return out_of_range(err, "mix", o->mix, "in 0 .. 1");
+    if (o->mix > 0 && o->model.vocab < 256)
+        return gyre_fail(err, GYRE_EINVAL, "mix: passkeys and copies are bytes, the vocabulary is %lld (training options)",
+                         (long long)o->model.vocab);
+    if (text->count < o->context + 1)
+        return gyre_fail(err, GYRE_EINVAL, "text: %lld tokens, a sequence of %lld needs %lld (training)",
+                         (long long)text->count, (long long)o->context, (long long)o->context + 1);
+    for (int64_t i = 0; i < text->count; i++)
+        if (text->ids[i] < 0 || text->ids[i] >= o->model.vocab)
+            return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the vocabulary of %lld (training)", (long long)i,
+                             text->ids[i], (long long)o->model.vocab);
+    return GYRE_OK;
+}
+
+static gyre_status create_workers(gyre_trainer *t) {
+    t->workers = calloc((size_t)t->worker_count, sizeof *t->workers);
+    if (!t->workers) return GYRE_ENOMEM;
+    for (int64_t i = 0; i < t->worker_count; i++) {
+        const gyre_status status = gyre_backprop_create(&t->workers[i].backprop, t->model, t->per_pass, t->options.context);
+        if (status) return status;
+        t->workers[i].tokens = malloc((size_t)(t->per_pass * (t->options.context + 1)) * sizeof(int32_t));
+        if (!t->workers[i].tokens) return GYRE_ENOMEM;
+    }
+    return GYRE_OK;
+}
+
+/* A pass takes whole sequences of one group; their number divides the group's, so every pass has the same shape. */
+static void split_batch(gyre_trainer *t) {
+    const gyre_train_options *o = &t->options;
+    for (t->groups = GROUPS; o->batch % t->groups; t->groups--) {
+    }
+    const int64_t in_group = o->batch / t->groups;
+    t->per_pass = PASS_ROWS / o->context < 1 ? 1 : PASS_ROWS / o->context;
+    if (t->per_pass > in_group) t->per_pass = in_group;
+    while (in_group % t->per_pass)
+        t->per_pass--;
+    t->worker_count = t->exec.run ? gyre_exec_width(&t->exec) : 1;
+    if (t->worker_count > t->groups) t->worker_count = t->groups;
+}
+
+gyre_status gyre_trainer_assemble(gyre_trainer **out, const gyre_train_options *options, gyre_model *model,
+                                  const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
+    gyre_trainer *t = calloc(1, sizeof *t);
+    if (!t) {
+        gyre_model_free(model);
+        return gyre_fail(err, GYRE_ENOMEM, "trainer: out of memory (training)");
+    }
+    t->options = *options;
+    t->options.model = *gyre_model_config_of(model);
+    t->model = model;
+    t->text = text;
+    if (exec) t->exec = *exec;
+    split_batch(t);
+    const gyre_positions positions = {0};
+    gyre_status status = gyre_positions_check(model->encoding, &positions, 1, options->context);
+    if (!status) status = gyre_optimizer_create(&t->optimizer, &t->options.model);
+    if (!status) status = create_workers(t);
+    t->gradients = gyre_floats(t->groups * model->count);
+    t->losses = calloc((size_t)t->groups, sizeof *t->losses);
+    if (!status && (!t->gradients || !t->losses)) status = GYRE_ENOMEM;
+    if (status) {
+        gyre_trainer_free(t);
+        return gyre_fail(err, status, "trainer: %s for a context of %lld (training)", gyre_status_text(status),
+                         (long long)options->context);
+    }
+    *out = t;
+    return GYRE_OK;
+}
+
+gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options, const gyre_model *start,
+                                const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = gyre_train_options_check(options, text, err);
+    gyre_model *model = NULL;
+    if (!status) status = gyre_model_create(&model, &options->model, options->seed, err);
+    if (status) return status;
+    if (start && start->count != model->count) {
+        status = gyre_fail(err, GYRE_EINVAL, "start: %lld weights where the options describe %lld (training)",
+                           (long long)start->count, (long long)model->count);
+        gyre_model_free(model);
+        return status;
+    }
+    if (start) memcpy(model->weights, start->weights, (size_t)model->count * sizeof(float));
+    return gyre_trainer_assemble(out, options, model, text, exec, err);
+}
+
+void gyre_trainer_free(gyre_trainer *t) {
+    if (!t) return;
+    for (int64_t i = 0; t->workers && i < t->worker_count; i++) {
+        gyre_backprop_free(&t->workers[i].backprop);
+        free(t->workers[i].tokens);
+    }
+    free(t->workers);
+    gyre_optimizer_free(&t->optimizer);
+    free(t->gradients);
+    free(t->losses);
+    gyre_model_free(t->model);
+    free(t);
+}
+
+int64_t gyre_trainer_steps(const gyre_trainer *trainer) {
+    return trainer->step;
+}
+const gyre_train_options *gyre_trainer_options(const gyre_trainer *trainer) {
+    return &trainer->options;
+}
+const gyre_model *gyre_trainer_model(const gyre_trainer *trainer) {
+    return trainer->model;
+}
+
+/* -- a step ------------------------------------------------------------------------------------------------------- */
+static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
+    const gyre_train_options *o = &t->options;
+    const int64_t in_group = o->batch / t->groups, length = o->context + 1;
+    float *gradient = t->gradients + group * t->model->count;
+    memset(gradient, 0, (size_t)t->model->count * sizeof *gradient);
+    t->losses[group] = 0;
+    for (int64_t from = 0; from < in_group && !w->status; from += t->per_pass) {
+        for (int64_t s = 0; s < t->per_pass; s++)
+            gyre_train_sequence(t->text, o, t->step, group * in_group + from + s, length, w->tokens + s * length);
+        w->status =
+            gyre_backprop_run(&w->backprop, w->tokens, 1 / (double)(o->batch * o->context), &t->losses[group], gradient);
+    }
+}
+
+static void run_worker(void *arg, int64_t index) {
+    gyre_trainer *t = arg;
+    t->workers[index].status = GYRE_OK;
+    for (int64_t group = index; group < t->groups; group += t->worker_count)
+        run_group(t, &t->workers[index], group);
+}
+
+static double rate_at(const gyre_train_options *o, int64_t step) {
+    if (step < o->warmup) return o->learning_rate * (double)(step + 1) / (double)o->warmup;
+    const double pi = 3.14159265358979323846;
+    const double done = o->steps > o->warmup ? (double)(step - o->warmup) / (double)(o->steps - o->warmup) : 1;
+    return o->learning_rate * (o->final_share + (1 - o->final_share) * 0.5 * (1 + cos(pi * done)));
+}
+
+gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
+    const gyre_train_options *o = &t->options;
+    const gyre_exec *exec = t->exec.run ? &t->exec : NULL;
+    if (t->step >= o->steps) return gyre_fail(err, GYRE_EINVAL, "step: all %lld are done (training)", (long long)o->steps);
+    gyre_parallel(exec, run_worker, t, t->worker_count);
+    double sum = 0, norm = 0;
+    for (int64_t i = 0; i < t->worker_count; i++)
+        if (t->workers[i].status)
+            return gyre_fail(err, t->workers[i].status, "step %lld: %s (training)", (long long)t->step,
+                             gyre_status_text(t->workers[i].status));
+    for (int64_t g = 0; g < t->groups; g++)
+        sum += t->losses[g];
+    const gyre_update update = {.weights = t->model->weights,
+                                .gradients = t->gradients,
+                                .groups = t->groups,
+                                .step = t->step + 1,
+                                .rate = rate_at(o, t->step),
+                                .decay = o->weight_decay,
+                                .clip = o->clip};
+    if (isfinite(sum)) gyre_optimizer_step(&t->optimizer, &update, exec, &norm);
+    if (!isfinite(sum) || !isfinite(norm))
+        return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld; a lower learning rate may help (training)",
+                         (long long)t->step);
+    t->step++;
+    *loss = sum / (double)(o->batch * o->context);
+    return GYRE_OK;
+}
+
+double gyre_train_flops(const gyre_model_config *model, int64_t context) {
+    return 6 * (double)gyre_weight_count(model) +
+           12 * (double)(model->layers * model->heads * model->head_dim) * (double)context;
+}

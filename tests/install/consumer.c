@@ -1,0 +1,18 @@
+/* consumer.c: uses every installed library, as a program outside this tree does. */
+#include <gyre/gyre_report.h>
+#include <gyre/gyre_train.h>
+#include <stdio.h>
+
+int main(void) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    config.position.kind = GYRE_ALIBI;
+    gyre_model *model = NULL;
+    gyre_error error;
+    if (gyre_model_create(&model, &config, 1, &error) != GYRE_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    printf("gyre %s: %lld weights\n", gyre_version(), (long long)gyre_model_parameters(model));
+    gyre_model_free(model);
+    return 0;
+}

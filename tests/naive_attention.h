@@ -1,0 +1,226 @@
+/* naive_attention.h: attention as its definition says it, in double and with the whole score row, for the tests of
+ * attention.  It shares no code with the library's: the rotation is written out here from the frequencies. */
+#ifndef GYRE_TESTS_NAIVE_ATTENTION_H
+#define GYRE_TESTS_NAIVE_ATTENTION_H
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum order { IN_ORDER, ROW_OFFSETS, SHUFFLED } order;
+
+/* A small description ... */
+typedef struct shape {
+    gyre_kind kind;
+    gyre_layout layout;
+    int64_t batch, queries, keys, query_heads, key_heads, dim, value_dim;
+    int causal;
+    int64_t window;
+    order order;
+} shape;
+
+/* ... and the problem it stands for: dense inputs, float for the library and double for the definition. */
+typedef struct problem {
+    shape s;
+    gyre_encoding *encoding;
+    double scale, factor, inv_freq[128], slopes[64];
+    int64_t *q_at, *k_at; /* positions [batch][token] */
+    size_t q_size, k_size, v_size, out_size, rows;
+    float *q, *k, *v, *dout, *out, *lse, *dq, *dk, *dv;
+    double *q64, *k64, *v64, *out64, *lse64;
+} problem;
+
+static inline void *room(size_t n, size_t size) {
+    void *memory = calloc(n > 0 ? n : 1, size);
+    assert_non_null(memory);
+    return memory;
+}
+
+static inline void place_tokens(problem *p, test_random *random) {
+    const shape *s = &p->s;
+    for (int64_t b = 0; b < s->batch; b++) {
+        int64_t *q = p->q_at + b * s->queries, *k = p->k_at + b * s->keys;
+        const int64_t start = s->order == ROW_OFFSETS ? 1000 * b - 37 : 0;
+        for (int64_t i = 0; i < s->queries; i++)
+            q[i] = start + s->keys - s->queries + i;
+        for (int64_t i = 0; i < s->keys; i++)
+            k[i] = start + i;
+        if (s->order != SHUFFLED) continue;
+        for (int64_t i = 0; i < s->queries; i++)
+            q[i] = (int64_t)(test_next(random) % (uint64_t)(s->keys + 20)) - 10;
+        for (int64_t i = s->keys - 1; i > 0; i--) {
+            const int64_t j = (int64_t)(test_next(random) % (uint64_t)(i + 1)), other = k[i];
+            k[i] = k[j], k[j] = other;
+        }
+    }
+}
+
+static inline gyre_encoding *problem_encoding(const shape *s) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = s->kind;
+    config.head_dim = s->dim;
+    config.heads = s->query_heads;
+    config.trained_length = 64;
+    config.rope.layout = s->layout;
+    if (s->kind == GYRE_ROPE) { /* an attention factor other than 1, so that adjoint and inverse differ */
+        config.rope.dim = s->dim / 2 * 2;
+        config.rope.scaling = GYRE_YARN;
+        config.rope.factor = 4;
+    }
+    return test_encoding(&config);
+}
+
+static inline void widen(double *to, const float *from, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        to[i] = (double)from[i];
+}
+
+static inline problem make_problem(const shape *s, uint64_t seed) {
+    test_random random = {seed};
+    problem p = {.s = *s, .scale = 1 / sqrt((double)s->dim), .encoding = problem_encoding(s), .factor = 1};
+    if (s->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p.encoding, 0, p.inv_freq, &p.factor));
+    if (s->kind == GYRE_ALIBI) assert_ok(gyre_encoding_slopes(p.encoding, p.slopes));
+    p.rows = (size_t)(s->batch * s->queries * s->query_heads);
+    p.q_size = p.rows * (size_t)s->dim;
+    p.k_size = (size_t)(s->batch * s->keys * s->key_heads * s->dim);
+    p.v_size = (size_t)(s->batch * s->keys * s->key_heads * s->value_dim);
+    p.out_size = p.rows * (size_t)s->value_dim;
+    p.q_at = room((size_t)(s->batch * s->queries), sizeof(int64_t));
+    p.k_at = room((size_t)(s->batch * s->keys), sizeof(int64_t));
+    float **floats[] = {&p.q, &p.dq, &p.k, &p.dk, &p.v, &p.dv, &p.out, &p.dout};
+    const size_t sizes[] = {p.q_size, p.q_size, p.k_size, p.k_size, p.v_size, p.v_size, p.out_size, p.out_size};
+    for (int i = 0; i < 8; i++)
+        *floats[i] = room(sizes[i], sizeof(float));
+    p.lse = room(p.rows, sizeof(float));
+    p.q64 = room(p.q_size, sizeof(double));
+    p.k64 = room(p.k_size, sizeof(double));
+    p.v64 = room(p.v_size, sizeof(double));
+    p.out64 = room(p.out_size, sizeof(double));
+    p.lse64 = room(p.rows, sizeof(double));
+    test_fill(&random, p.q, p.q_size);
+    test_fill(&random, p.k, p.k_size);
+    test_fill(&random, p.v, p.v_size);
+    test_fill(&random, p.dout, p.out_size);
+    for (size_t i = 0; i < p.q_size; i++)
+        p.q[i] *= 3; /* scores that matter: weights far from uniform */
+    place_tokens(&p, &random);
+    widen(p.q64, p.q, p.q_size);
+    widen(p.k64, p.k, p.k_size);
+    widen(p.v64, p.v, p.v_size);
+    return p;
+}
+
+static inline void free_problem(problem *p) {
+    void *all[] = {p->q_at, p->k_at, p->q,  p->k,   p->v,   p->dout, p->out,   p->lse,
+                   p->dq,   p->dk,   p->dv, p->q64, p->k64, p->v64,  p->out64, p->lse64};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    gyre_encoding_free(p->encoding);
+}
+
+static inline gyre_attention_args problem_args(const problem *p) {
+    const shape *s = &p->s;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = p->encoding;
+    args.q = gyre_cdense(p->q, GYRE_F32, s->batch, s->queries, s->query_heads, s->dim);
+    args.k = gyre_cdense(p->k, GYRE_F32, s->batch, s->keys, s->key_heads, s->dim);
+    args.v = gyre_cdense(p->v, GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
+    args.out = gyre_dense(p->out, GYRE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
+    args.lse = gyre_dense(p->lse, GYRE_F32, s->batch, s->queries, s->query_heads, 1);
+    args.q_pos = (gyre_positions){p->q_at, GYRE_I64, 0, 0, s->queries, 1};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_I64, 0, 0, s->keys, 1};
+    args.causal = s->causal;
+    args.window = s->window;
+    return args;
+}
+
+static inline void *scratch_for(size_t bytes) {
+    assert_true(bytes > 0);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(scratch);
+    memset(scratch, 0xA5, bytes); /* nothing may lean on what it held */
+    return scratch;
+}
+
+static inline void run_forward(const gyre_attention_args *args, const gyre_exec *exec) {
+    const size_t bytes = gyre_attention_scratch(args, 0, exec);
+    void *scratch = scratch_for(bytes);
+    assert_ok(gyre_attention(args, scratch, bytes, exec));
+    free(scratch);
+}
+
+static inline void run_gradient(const problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
+    const shape *s = &p->s;
+    const gyre_cview dout = gyre_cdense(p->dout, GYRE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
+    const gyre_view dqkv[3] = {gyre_dense(p->dq, GYRE_F32, s->batch, s->queries, s->query_heads, s->dim),
+                               gyre_dense(p->dk, GYRE_F32, s->batch, s->keys, s->key_heads, s->dim),
+                               gyre_dense(p->dv, GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
+    const size_t bytes = gyre_attention_scratch(args, 1, exec);
+    void *scratch = scratch_for(bytes);
+    assert_ok(gyre_attention_gradient(args, &dout, dqkv, NULL, scratch, bytes, exec));
+    free(scratch);
+}
+
+/* -- the definition ------------------------------------------------------------------------------------------------ */
+
+static inline void naive_turn(const problem *p, int64_t position, const double *x, double *y) {
+    const int64_t pairs = p->s.kind == GYRE_ROPE ? p->s.dim / 2 : 0;
+    memcpy(y, x, (size_t)p->s.dim * sizeof *y);
+    for (int64_t i = 0; i < pairs; i++) {
+        const int64_t a = p->s.layout == GYRE_HALF ? i : 2 * i, b = p->s.layout == GYRE_HALF ? i + pairs : 2 * i + 1;
+        const double angle = (double)position * p->inv_freq[i];
+        y[a] = p->factor * (x[a] * cos(angle) - x[b] * sin(angle));
+        y[b] = p->factor * (x[a] * sin(angle) + x[b] * cos(angle));
+    }
+}
+
+static inline int naive_sees(const shape *s, int64_t q, int64_t k) {
+    return (!s->causal || k <= q) && (s->window == 0 || llabs((long long)(q - k)) < s->window);
+}
+
+/* Row i of head h: out64 and lse64. */
+static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h, double *score) {
+    const shape *s = &p->s;
+    const int64_t at = p->q_at[b * s->queries + i], group = s->query_heads / s->key_heads,
+                  row = (b * s->queries + i) * s->query_heads + h;
+    double q[512], k[512], top = -INFINITY, sum = 0;
+    naive_turn(p, at, p->q64 + row * s->dim, q);
+    for (int64_t j = 0; j < s->keys; j++) {
+        const int64_t from = p->k_at[b * s->keys + j];
+        score[j] = -INFINITY;
+        if (!naive_sees(s, at, from)) continue;
+        naive_turn(p, from, p->k64 + ((b * s->keys + j) * s->key_heads + h / group) * s->dim, k);
+        score[j] = 0;
+        for (int64_t c = 0; c < s->dim; c++)
+            score[j] += q[c] * k[c];
+        score[j] *= p->scale;
+        if (s->kind == GYRE_ALIBI) score[j] -= p->slopes[h] * fabs((double)(at - from));
+        top = fmax(top, score[j]);
+    }
+    double *out = p->out64 + row * s->value_dim;
+    memset(out, 0, (size_t)s->value_dim * sizeof *out);
+    p->lse64[row] = -INFINITY;
+    if (top == -INFINITY) return;
+    for (int64_t j = 0; j < s->keys; j++)
+        sum += exp(score[j] - top);
+    for (int64_t j = 0; j < s->keys; j++)
+        for (int64_t c = 0; c < s->value_dim && score[j] > -INFINITY; c++)
+            out[c] += exp(score[j] - top) / sum * p->v64[((b * s->keys + j) * s->key_heads + h / group) * s->value_dim + c];
+    p->lse64[row] = top + log(sum);
+}
+
+static inline void naive_batch(const problem *p, int64_t b) {
+    double *score = room((size_t)p->s.keys, sizeof *score);
+    for (int64_t i = 0; i < p->s.queries; i++)
+        for (int64_t h = 0; h < p->s.query_heads; h++)
+            naive_row(p, b, i, h, score);
+    free(score);
+}
+
+static inline void naive(const problem *p) {
+    for (int64_t b = 0; b < p->s.batch; b++)
+        naive_batch(p, b);
+}
+
+#endif

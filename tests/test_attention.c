@@ -1,0 +1,395 @@
+/* test_attention.c: the forward pass against the reference figures, against the definition, and against itself where a law
+ * says that two ways must agree. */
+#include "naive_attention.h"
+
+#include "kernels/kernels.h"
+
+/* -- the reference figures ----------------------------------------------------------------------------------------- */
+
+/* json [head][token][channel] -> dense [token][head][channel]. */
+static void read_heads(const json_t *object, const char *key, float *out, int64_t heads, int64_t tokens, int64_t channels) {
+    const json_t *all = json_object_get(object, key);
+    for (int64_t h = 0; h < heads; h++)
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t c = 0; c < channels; c++) {
+                const json_t *row = json_array_get(json_array_get(all, (size_t)h), (size_t)t);
+                const json_t *number = json_array_get(row, (size_t)c);
+                assert_true(json_is_number(number));
+                out[(t * heads + h) * channels + c] = (float)json_number_value(number);
+            }
+}
+
+/* The encoding of a reference case, or NULL for a kind that the library does not have. */
+static gyre_encoding *reference_encoding(const json_t *object, int64_t heads, int64_t head_dim) {
+    const char *kind = test_string(object, "kind");
+    const json_t *parameters = json_object_get(object, "parameters");
+    gyre_config config = GYRE_CONFIG_INIT;
+    double slopes[8];
+    config.head_dim = head_dim;
+    config.heads = heads;
+    if (strcmp(kind, "alibi") == 0) {
+        config.kind = GYRE_ALIBI;
+        config.score.slopes = slopes;
+        assert_int_equal(test_numbers(parameters, "slopes", slopes, 8), heads);
+    } else if (strncmp(kind, "rope-", 5) == 0) {
+        config.kind = GYRE_ROPE;
+        config.rope.base = test_number(parameters, "base");
+        config.rope.layout = strcmp(test_string(parameters, "pairing"), "half") == 0 ? GYRE_HALF : GYRE_INTERLEAVED;
+        const json_t *yarn = json_object_get(parameters, "yarn");
+        if (yarn) {
+            config.rope.scaling = GYRE_YARN;
+            config.rope.factor = test_number(yarn, "factor");
+            config.trained_length = test_integer(yarn, "original_max_position_embeddings");
+            config.rope.length = 64;
+        }
+    } else if (strcmp(kind, "none") != 0) {
+        return NULL;
+    }
+    return test_encoding(&config);
+}
+
+static void check_reference_case(const json_t *object, const gyre_encoding *encoding) {
+    const int64_t heads = test_integer(object, "heads"), queries = test_integer(object, "queries");
+    const int64_t keys = test_integer(object, "keys"), dim = test_integer(object, "head_dim");
+    float q[512], k[512], v[512], want[512], out[512];
+    read_heads(object, "q", q, heads, queries, dim);
+    read_heads(object, "k", k, heads, keys, dim);
+    read_heads(object, "v", v, heads, keys, dim);
+    read_heads(object, "out", want, heads, queries, dim);
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = encoding;
+    args.q = gyre_cdense(q, GYRE_F32, 1, queries, heads, dim);
+    args.k = gyre_cdense(k, GYRE_F32, 1, keys, heads, dim);
+    args.v = gyre_cdense(v, GYRE_F32, 1, keys, heads, dim);
+    args.out = gyre_dense(out, GYRE_F32, 1, queries, heads, dim);
+    args.q_pos.base = test_integer(object, "query_offset");
+    args.causal = json_is_true(json_object_get(object, "causal"));
+    args.scale = test_number(object, "scale");
+    run_forward(&args, NULL);
+    for (int64_t row = 0; row < queries * heads; row++) {
+        float largest = 0;
+        for (int64_t c = 0; c < dim; c++)
+            largest = fmaxf(largest, fabsf(want[row * dim + c]));
+        for (int64_t c = 0; c < dim; c++)
+            test_close((long double)out[row * dim + c], (long double)want[row * dim + c], 1e-5L * (long double)largest,
+                       test_string(object, "kind"));
+    }
+}
+
+static void agrees_with_reference(void **state) {
+    (void)state;
+    json_t *cases = test_reference("attention.json");
+    int checked = 0;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        const json_t *object = json_array_get(cases, i);
+        gyre_encoding *encoding =
+            reference_encoding(object, test_integer(object, "heads"), test_integer(object, "head_dim"));
+        if (!encoding) continue;
+        check_reference_case(object, encoding);
+        gyre_encoding_free(encoding);
+        checked++;
+    }
+    assert_int_equal(checked, 10); /* five kinds, causal and not */
+    json_decref(cases);
+}
+
+/* -- the definition ------------------------------------------------------------------------------------------------ */
+
+static const shape shapes[] = {
+    /* kind, layout, batch, queries, keys, query heads, key heads, dim, value dim, causal, window, order */
+    {GYRE_NOPE, GYRE_HALF, 1, 1, 1, 1, 1, 1, 1, 0, 0, IN_ORDER},
+    {GYRE_NOPE, GYRE_HALF, 2, 70, 130, 2, 1, 32, 32, 0, 0, IN_ORDER},
+    {GYRE_ROPE, GYRE_HALF, 2, 256, 256, 4, 4, 32, 32, 1, 0, IN_ORDER},
+    {GYRE_ROPE, GYRE_INTERLEAVED, 2, 65, 129, 6, 2, 20, 24, 1, 0, ROW_OFFSETS},
+    {GYRE_ROPE, GYRE_HALF, 3, 33, 200, 4, 1, 64, 7, 1, 19, ROW_OFFSETS},
+    {GYRE_ROPE, GYRE_HALF, 2, 90, 150, 2, 2, 48, 16, 1, 40, SHUFFLED},
+    {GYRE_ALIBI, GYRE_HALF, 2, 100, 100, 6, 3, 17, 33, 1, 0, IN_ORDER},
+    {GYRE_ALIBI, GYRE_HALF, 2, 40, 200, 4, 2, 16, 16, 0, 30, SHUFFLED},
+    {GYRE_NOPE, GYRE_HALF, 1, 20, 300, 1, 1, 8, 8, 0, 1, IN_ORDER},
+    {GYRE_ROPE, GYRE_HALF, 1, 1, 500, 8, 2, 128, 128, 1, 0, IN_ORDER},
+    {GYRE_ROPE, GYRE_HALF, 1, 3, 67, 1, 1, 256, 256, 0, 0, IN_ORDER},
+    {GYRE_NOPE, GYRE_HALF, 2, 50, 10, 1, 1, 4, 4, 1, 0, IN_ORDER}, /* queries before every key: some rows see none */
+    {GYRE_NOPE, GYRE_HALF, 1, 5, 0, 1, 1, 4, 4, 0, 0, IN_ORDER},
+};
+enum { SHAPES = sizeof shapes / sizeof *shapes };
+
+static void compare(const problem *p) {
+    const shape *s = &p->s;
+    for (size_t row = 0; row < p->rows; row++) {
+        if (isinf(p->lse64[row]))
+            assert_true(p->lse[row] == -INFINITY);
+        else
+            test_close((long double)p->lse[row], (long double)p->lse64[row], 5e-6L * (1 + fabsl(p->lse64[row])), "lse");
+        for (int64_t c = 0; c < s->value_dim; c++) {
+            const size_t at = row * (size_t)s->value_dim + (size_t)c;
+            test_close((long double)p->out[at], (long double)p->out64[at], isinf(p->lse64[row]) ? 0 : 1e-5L, "out");
+        }
+    }
+}
+
+static void agrees_with_definition(void **state) {
+    const char *tier = *state;
+    if (!gyre_kernels_tier(tier)) skip();
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    for (size_t i = 0; i < SHAPES; i++) {
+        problem p = make_problem(&shapes[i], 11 + i);
+        const gyre_attention_args args = problem_args(&p);
+        run_forward(&args, NULL);
+        naive(&p);
+        compare(&p);
+        free_problem(&p);
+    }
+    unsetenv("GYRE_CPU");
+}
+
+/* -- laws ---------------------------------------------------------------------------------------------------------- */
+
+static void same_for_any_threads(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        problem p = make_problem(&shapes[i], 5);
+        const gyre_attention_args args = problem_args(&p);
+        run_forward(&args, NULL);
+        float *out = room(p.out_size, sizeof *out), *lse = room(p.rows, sizeof *lse);
+        memcpy(out, p.out, p.out_size * sizeof *out);
+        memcpy(lse, p.lse, p.rows * sizeof *lse);
+        for (int threads = 1; threads <= 7; threads += 2) {
+            gyre_pool *pool;
+            assert_ok(gyre_pool_create(&pool, threads, NULL));
+            const gyre_exec exec = gyre_pool_exec(pool);
+            memset(p.out, 0xFF, p.out_size * sizeof *out);
+            memset(p.lse, 0xFF, p.rows * sizeof *lse);
+            run_forward(&args, &exec);
+            assert_memory_equal(out, p.out, p.out_size * sizeof *out);
+            assert_memory_equal(lse, p.lse, p.rows * sizeof *lse);
+            gyre_pool_free(pool);
+        }
+        free(out);
+        free(lse);
+        free_problem(&p);
+    }
+}
+
+/* Token t alone, with the keys up to it, gives row t of the whole. */
+static void decode_equals_whole(void **state) {
+    (void)state;
+    static const gyre_kind kinds[] = {GYRE_NOPE, GYRE_ROPE, GYRE_ALIBI};
+    for (int kind = 0; kind < 3; kind++) {
+        const shape s = {kinds[kind], GYRE_HALF, 2, 140, 140, 4, 2, 32, 32, 1, 0, IN_ORDER};
+        problem p = make_problem(&s, 3);
+        gyre_attention_args args = problem_args(&p);
+        run_forward(&args, NULL);
+        float one[2 * 4 * 32];
+        for (int64_t t = 0; t < s.queries; t++) {
+            gyre_attention_args step = args;
+            step.q.data = p.q + t * 4 * 32;
+            step.q.shape[1] = 1;
+            step.k.shape[1] = step.v.shape[1] = t + 1;
+            step.q_pos = (gyre_positions){NULL, GYRE_I64, t, 0, 0, 0};
+            step.out = gyre_dense(one, GYRE_F32, 2, 1, 4, 32);
+            step.lse.data = NULL;
+            run_forward(&step, NULL);
+            for (int64_t i = 0; i < 2 * 4 * 32; i++) {
+                const float want = p.out[(i / 128 * s.queries + t) * 128 + i % 128];
+                test_close((long double)one[i], (long double)want, 1e-6L, "decode");
+            }
+        }
+        free_problem(&p);
+    }
+}
+
+/* A fused [token][q | k | v] buffer, channels in reverse order, outputs with gaps: as dense, gaps untouched. */
+static void strided_equals_dense(void **state) {
+    (void)state;
+    enum { TOKENS = 77, HEADS = 3, DIM = 20, ROW = 3 * HEADS * DIM, GAP = 5, OUT = DIM + GAP };
+    const shape s = {GYRE_ROPE, GYRE_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 8);
+    const gyre_attention_args dense = problem_args(&p);
+    run_forward(&dense, NULL);
+    float *fused = room(2 * TOKENS * ROW, sizeof *fused), *out = room(2 * TOKENS * HEADS * OUT, sizeof *out);
+    const float *parts[] = {p.q, p.k, p.v};
+    for (int64_t i = 0; i < 2 * TOKENS; i++)
+        for (int part = 0; part < 3; part++)
+            for (int64_t c = 0; c < HEADS * DIM; c++)
+                fused[i * ROW + part * HEADS * DIM + c / DIM * DIM + (DIM - 1 - c % DIM)] = parts[part][i * HEADS * DIM + c];
+    for (int64_t i = 0; i < 2 * TOKENS * HEADS * OUT; i++)
+        out[i] = 1234.5f;
+    gyre_attention_args args = dense;
+    gyre_cview *views[] = {&args.q, &args.k, &args.v};
+    for (int part = 0; part < 3; part++) {
+        const gyre_cview view = {
+            fused + part * HEADS * DIM + DIM - 1, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * ROW, ROW, DIM, -1}};
+        *views[part] = view;
+    }
+    const gyre_view gaps = {out, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * HEADS * OUT, HEADS * OUT, OUT, 1}};
+    args.out = gaps;
+    args.lse.data = NULL;
+    run_forward(&args, NULL);
+    for (int64_t row = 0; row < 2 * TOKENS * HEADS; row++) {
+        assert_memory_equal(out + row * OUT, p.out + row * DIM, DIM * sizeof *out);
+        for (int c = DIM; c < OUT; c++)
+            assert_true(out[row * OUT + c] == 1234.5f);
+    }
+    free(fused);
+    free(out);
+    free_problem(&p);
+}
+
+/* Neither a NaN behind the mask nor the NaN of another query reaches a row. */
+static void masked_nan_stays_away(void **state) {
+    const char *tier = *state;
+    if (!gyre_kernels_tier(tier)) skip();
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    const shape s = {GYRE_ROPE, GYRE_HALF, 1, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 21);
+    const gyre_attention_args args = problem_args(&p);
+    naive(&p);
+    enum { BAD = 41 };
+    for (int c = 0; c < 32; c++) {
+        p.k[BAD * 32 + c] = NAN;
+        p.v[BAD * 32 + c] = c % 2 ? INFINITY : NAN;
+        p.q[7 * 64 + c] = NAN; /* head 0 of query 7 */
+    }
+    run_forward(&args, NULL);
+    for (int64_t row = 0; row < 200; row++)
+        for (int64_t c = 0; c < 32; c++)
+            if (row / 2 >= BAD || row == 14)
+                assert_true(isnan(p.out[row * 32 + c]));
+            else
+                test_close((long double)p.out[row * 32 + c], (long double)p.out64[row * 32 + c], 1e-5L, "before the NaN");
+    free_problem(&p);
+    unsetenv("GYRE_CPU");
+}
+
+static void huge_scores_do_not_overflow(void **state) {
+    (void)state;
+    const shape s = {GYRE_NOPE, GYRE_HALF, 1, 40, 90, 1, 1, 16, 16, 0, 0, IN_ORDER};
+    problem p = make_problem(&s, 2);
+    for (size_t i = 0; i < p.q_size; i++)
+        p.q[i] *= 1e4f, p.q64[i] = (double)p.q[i];
+    const gyre_attention_args args = problem_args(&p);
+    run_forward(&args, NULL);
+    naive(&p);
+    for (size_t i = 0; i < p.out_size; i++)
+        test_close((long double)p.out[i], (long double)p.out64[i], 0.05L, "out"); /* scores of 1e5 are good to 0.01 */
+    free_problem(&p);
+}
+
+/* -- scratch and errors -------------------------------------------------------------------------------------------- */
+
+static void scratch_grows_linearly(void **state) {
+    (void)state;
+    const shape s = {GYRE_NOPE, GYRE_HALF, 1, 4, 4, 4, 2, 64, 64, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 1);
+    gyre_attention_args args = problem_args(&p);
+    for (int gradient = 0; gradient < 2; gradient++) {
+        size_t bytes[2];
+        for (int i = 0; i < 2; i++) {
+            args.q.shape[1] = args.k.shape[1] = args.v.shape[1] = args.out.shape[1] = args.lse.shape[1] = (int64_t)100000
+                                                                                                          << i;
+            bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
+        }
+        assert_true(bytes[1] < 2 * bytes[0]);
+        assert_true(bytes[1] < (size_t)200000 * (gradient ? 5 * 64 + 8 : 2 * 64 + 8) * sizeof(float));
+    }
+    free_problem(&p);
+}
+
+static void scratch_is_enough(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SHAPES; i++) {
+        problem p = make_problem(&shapes[i], 4);
+        const gyre_attention_args args = problem_args(&p);
+        const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+        unsigned char *scratch = scratch_for(bytes + 64);
+        assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+        for (size_t j = 0; j < 64; j++)
+            assert_int_equal(scratch[bytes + j], 0xA5);
+        free(scratch);
+        free_problem(&p);
+    }
+}
+
+static void fails(const gyre_attention_args *args, gyre_status want) {
+    static _Alignas(64) unsigned char scratch[1 << 20];
+    const size_t bytes = gyre_attention_scratch(args, 0, NULL);
+    assert_int_equal(gyre_attention(args, scratch, sizeof scratch, NULL), want);
+    if (want == GYRE_ESHAPE || want == GYRE_EDTYPE) assert_int_equal(bytes, 0);
+}
+
+static void refuses_bad_arguments(void **state) {
+    (void)state;
+    const shape s = {GYRE_ROPE, GYRE_HALF, 2, 5, 7, 4, 2, 8, 8, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 1);
+    const gyre_attention_args good = problem_args(&p);
+    gyre_attention_args args;
+    memset(p.out, 0x5A, p.out_size * sizeof(float));
+    memset(p.lse, 0x5A, p.rows * sizeof(float));
+#define FAILS(want, ...) (args = good, __VA_ARGS__, fails(&args, want))
+    FAILS(GYRE_EINVAL, args.size = 8);
+    FAILS(GYRE_EINVAL, args.scale = NAN);
+    FAILS(GYRE_EINVAL, args.scale = INFINITY);
+    FAILS(GYRE_EINVAL, args.window = -1);
+    FAILS(GYRE_EINVAL, args.q_pos.length = -1);
+    FAILS(GYRE_EINVAL, args.q.data = NULL);
+    FAILS(GYRE_EINVAL, args.k.data = NULL);
+    FAILS(GYRE_EINVAL, args.v.data = NULL);
+    FAILS(GYRE_EINVAL, args.out.data = NULL);
+    FAILS(GYRE_EDTYPE, args.q.dtype = GYRE_F16);
+    FAILS(GYRE_EDTYPE, args.lse.dtype = GYRE_F64);
+    FAILS(GYRE_EDTYPE, args.q_pos.dtype = GYRE_F32);
+    FAILS(GYRE_ESHAPE, args.k.shape[0] = 1);
+    FAILS(GYRE_ESHAPE, args.k.shape[3] = 4);
+    FAILS(GYRE_ESHAPE, args.v.shape[1] = 6);
+    FAILS(GYRE_ESHAPE, args.v.shape[2] = 1);
+    FAILS(GYRE_ESHAPE, args.k.shape[2] = args.v.shape[2] = 3);
+    FAILS(GYRE_ESHAPE, args.k.shape[2] = args.v.shape[2] = 0);
+    FAILS(GYRE_ESHAPE, args.q.shape[3] = args.k.shape[3] = 6); /* not the encoding's head */
+    FAILS(GYRE_ESHAPE, args.q.shape[1] = -1);
+    FAILS(GYRE_ESHAPE, args.out.shape[3] = 4);
+    FAILS(GYRE_ESHAPE, args.lse.shape[3] = 2);
+#undef FAILS
+    const int64_t kept = p.k_at[3];
+    p.k_at[3] = ((int64_t)1 << 31) + 1;
+    fails(&good, GYRE_ERANGE);
+    p.k_at[3] = kept;
+    const size_t bytes = gyre_attention_scratch(&good, 0, NULL);
+    char *scratch = scratch_for(bytes + 64);
+    assert_int_equal(gyre_attention(&good, scratch, bytes - 1, NULL), GYRE_ENOMEM);
+    assert_int_equal(gyre_attention(&good, scratch + 4, bytes, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_attention(&good, NULL, bytes, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_attention(NULL, scratch, bytes, NULL), GYRE_EINVAL);
+    free(scratch);
+    for (size_t i = 0; i < p.out_size * sizeof(float); i++)
+        assert_int_equal(((unsigned char *)p.out)[i], 0x5A);
+    for (size_t i = 0; i < p.rows * sizeof(float); i++)
+        assert_int_equal(((unsigned char *)p.lse)[i], 0x5A);
+    free_problem(&p);
+}
+
+static void bias_needs_its_heads(void **state) {
+    (void)state;
+    const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 2, 2, 4, 2, 8, 8, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 1);
+    gyre_attention_args args = problem_args(&p);
+    args.q.shape[2] = args.out.shape[2] = args.lse.shape[2] = 2;
+    fails(&args, GYRE_ESHAPE);
+    free_problem(&p);
+}
+
+#define FOR_TIER(test, tier)                                                                                                \
+    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_reference),       FOR_TIER(agrees_with_definition, "scalar"),
+        FOR_TIER(agrees_with_definition, "avx2"),      FOR_TIER(agrees_with_definition, "avx512"),
+        FOR_TIER(masked_nan_stays_away, "scalar"),     FOR_TIER(masked_nan_stays_away, "avx2"),
+        FOR_TIER(masked_nan_stays_away, "avx512"),     cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(decode_equals_whole),         cmocka_unit_test(strided_equals_dense),
+        cmocka_unit_test(huge_scores_do_not_overflow), cmocka_unit_test(scratch_grows_linearly),
+        cmocka_unit_test(scratch_is_enough),           cmocka_unit_test(refuses_bad_arguments),
+        cmocka_unit_test(bias_needs_its_heads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

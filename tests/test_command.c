@@ -1,0 +1,560 @@
+/* test_command.c: the built command from outside: what it prints, how it fails, what it leaves behind. */
+#include "gyre/gyre_model.h"
+#include "support.h"
+#include <dirent.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { ARGUMENTS = 24, TEXT = 16384, TRAINED = 32 };
+
+/* -- a folder with models and texts ---------------------------------------------------------------------------------- */
+static char folder[] = "/tmp/gyre-command-XXXXXX";
+
+/* out = a path in the folder, static for the next few calls. */
+static const char *in_folder(const char *name) {
+    static char paths[8][256];
+    static int next;
+    next = (next + 1) % 8;
+    snprintf(paths[next], sizeof paths[next], "%s/%s", folder, name);
+    return paths[next];
+}
+
+static void write_file(const char *name, const char *text, size_t bytes) {
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* Words with spaces: not one byte over and over. */
+static void write_text(const char *name, size_t bytes) {
+    char *text = malloc(bytes);
+    assert_non_null(text);
+    test_random random = {7};
+    for (size_t i = 0; i < bytes; i++) {
+        const uint64_t draw = test_next(&random) >> 33;
+        text[i] = (char)(draw % 6 ? 'a' + draw % 26 : ' ');
+    }
+    write_file(name, text, bytes);
+    free(text);
+}
+
+static void write_model(const char *name, gyre_kind kind) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    config.width = 32;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.hidden = 32;
+    config.position.kind = kind;
+    config.position.trained_length = TRAINED;
+    if (kind == GYRE_LEARNED) config.position.input.positions = 2 * TRAINED;
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_F32, &err))
+        fail_msg("%s", err.text);
+    gyre_model_free(model);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    write_model("rope", GYRE_ROPE);
+    write_model("alibi", GYRE_ALIBI);
+    write_model("learned", GYRE_LEARNED);
+    write_text("text", TEXT);
+    write_text("short", 10);
+    write_file("empty", "", 0);
+    write_file("ids", "1 2 3, 4 5\n250", 14);
+    write_file("words", "1 2 three", 9);
+    write_file("high", "1 2 256", 7);
+    if (mkdir(in_folder("texts"), 0777) || mkdir(in_folder("nothing"), 0777)) return -1;
+    write_text("texts/a", 1000);
+    write_text("texts/b", 500);
+    return 0;
+}
+
+static void remove_tree(const char *path) {
+    DIR *dir = opendir(path);
+    char child[512];
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
+        remove_tree(child);
+    }
+    if (dir) closedir(dir);
+    remove(path);
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    remove_tree(folder);
+    return 0;
+}
+
+static int entries(const char *path) {
+    DIR *dir = opendir(path);
+    int count = 0;
+    assert_non_null(dir);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* -- running the command --------------------------------------------------------------------------------------------- */
+typedef struct outcome {
+    int exit, signal; /* exit -1: ended by the signal */
+    char out[1 << 16], err[1 << 14];
+} outcome;
+
+static void read_whole(const char *path, char *out, size_t room) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    out[fread(out, 1, room - 1, file)] = 0;
+    fclose(file);
+}
+
+/* Arguments at spaces; "@name" stands for a path in the folder. */
+static pid_t start(const char *line, const char *out) {
+    static char texts[ARGUMENTS][256];
+    char *arguments[ARGUMENTS + 1], copy[1024], *rest = copy;
+    int count = 0;
+    arguments[count++] = (char *)"gyre";
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *word; (word = strtok_r(rest, " ", &rest)); count++) {
+        assert_true(count < ARGUMENTS);
+        const char *marked = strchr(word, '@');
+        if (marked)
+            snprintf(texts[count], sizeof texts[count], "%.*s%s", (int)(marked - word), word, in_folder(marked + 1));
+        else
+            snprintf(texts[count], sizeof texts[count], "%s", word);
+        arguments[count] = texts[count];
+    }
+    arguments[count] = NULL;
+    posix_spawn_file_actions_t files;
+    pid_t child;
+    assert_int_equal(posix_spawn_file_actions_init(&files), 0);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&files, 1, out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    posix_spawn_file_actions_addopen(&files, 2, in_folder(".err"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    assert_int_equal(posix_spawn(&child, GYRE_COMMAND, &files, NULL, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&files);
+    return child;
+}
+
+static void finish(pid_t child, outcome *o) {
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    o->exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    o->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    read_whole(in_folder(".err"), o->err, sizeof o->err);
+}
+
+static outcome *run(const char *line) {
+    static outcome o;
+    finish(start(line, in_folder(".out")), &o);
+    read_whole(in_folder(".out"), o.out, sizeof o.out);
+    return &o;
+}
+
+/* One line: "gyre: what: why (where)". */
+static void assert_fails(const char *line, int status, const char *says) {
+    const outcome *o = run(line);
+    const size_t length = strlen(o->err);
+    if (o->exit != status)
+        fail_msg("gyre %s: exit %d (signal %d), expected %d: %s", line, o->exit, o->signal, status, o->err);
+    const int shaped = strncmp(o->err, "gyre: ", 6) == 0 && length > 8 && strchr(o->err, '\n') == o->err + length - 1 &&
+                       strcmp(o->err + length - 2, ")\n") == 0 && strstr(o->err + 6, ": ") && strchr(o->err, '(');
+    if (!shaped) fail_msg("gyre %s: not one line of \"gyre: what: why (where)\": %s", line, o->err);
+    if (!strstr(o->err, says)) fail_msg("gyre %s: \"%s\" lacks \"%s\"", line, o->err, says);
+    if (o->out[0]) fail_msg("gyre %s: failed, yet printed: %s", line, o->out);
+}
+
+static json_t *run_json(const char *line) {
+    const outcome *o = run(line);
+    if (o->exit) fail_msg("gyre %s: exit %d (signal %d): %s", line, o->exit, o->signal, o->err);
+    json_error_t error;
+    json_t *root = json_loads(o->out, 0, &error);
+    if (!root) fail_msg("gyre %s: line %d: %s: %s", line, error.line, error.text, o->out);
+    return root;
+}
+
+static json_t *result_at(const json_t *root, size_t i) {
+    json_t *result = json_array_get(json_object_get(root, "results"), i);
+    assert_non_null(result);
+    return result;
+}
+
+/* -- the command itself ---------------------------------------------------------------------------------------------- */
+static void test_subcommands(void **state) {
+    (void)state;
+    assert_fails("evla", 2, "evla: no such subcommand; did you mean eval?");
+    assert_fails("rotate-everything", 2, "rotate-everything: no such subcommand (");
+    assert_fails("--evaluate", 2, "--evaluate: no such option");
+    assert_fails("help evl", 2, "did you mean eval?");
+    assert_string_equal(run("--version")->err, "");
+    assert_non_null(strstr(run("--version")->out, "gyre "));
+    assert_int_equal(run("--version")->exit, 0);
+    static const char *const helps[] = {"", "--help", "-h", "help"};
+    for (size_t i = 0; i < sizeof helps / sizeof *helps; i++) {
+        const outcome *o = run(helps[i]);
+        assert_int_equal(o->exit, 0);
+        assert_string_equal(o->err, "");
+        assert_non_null(strstr(o->out, "eval"));
+        assert_non_null(strstr(o->out, "lab"));
+        assert_non_null(strstr(o->out, "Example: "));
+    }
+}
+
+static void test_help_of_eval(void **state) {
+    (void)state;
+    static const char *const options[] = {
+        "--text",    "--ids",       "--contexts", "--methods",      "--protocol", "--stride",
+        "--windows", "--beta-fast", "--passkey",  "--beta-slow",    "--threads",  "--json",
+        "--output",  "--help",      "Example: ",  "by-parts-paper", "gyre eval"};
+    static const char *const ways[] = {"eval --help", "help eval", "eval @rope -h", "eval --nonsense=3 --help"};
+    for (size_t w = 0; w < 3; w++) {
+        const outcome *o = run(ways[w]);
+        assert_int_equal(o->exit, 0);
+        assert_string_equal(o->err, "");
+        for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+            if (!strstr(o->out, options[i])) fail_msg("%s lacks %s", ways[w], options[i]);
+    }
+    assert_int_equal(run(ways[3])->exit, 2);
+}
+
+static void test_wrong_options(void **state) {
+    (void)state;
+    assert_fails("eval", 2, "MODEL: missing");
+    assert_fails("eval @rope", 2, "--text: missing");
+    assert_fails("eval @rope @alibi --text @text", 2, "one argument too many");
+    assert_fails("eval @rope --txt @text", 2, "did you mean --text?");
+    assert_fails("eval @rope --colour=red", 2, "--colour: no such option");
+    assert_fails("eval @rope --text", 2, "--text: its value PATH is missing");
+    assert_fails("eval @rope --text @text --json=3", 2, "--json: takes no value");
+    assert_fails("eval @rope --t @text", 2, "--t: begins both");
+    assert_fails("eval -x @rope --text @text", 2, "-x: no such option");
+    assert_fails("eval @rope --text @text --ids @ids", 2, "give one of them");
+    assert_fails("eval @rope --ids @ids --passkey 8", 2, "--passkey: ");
+    assert_fails("eval @rope --text @text --protocol slide", 2, "none of sliding, truncate, last");
+    assert_fails("eval @rope --text @text --threads -1", 2, "--threads: ");
+    assert_fails("eval @rope --text @text --threads 100000", 2, "above 1024");
+    assert_fails("eval @rope --text @text --windows x", 2, "--windows: ");
+    assert_fails("eval @rope --text @text --stride 0", 2, "--stride: 0 is below 1");
+    assert_fails("eval @rope --text @text --contexts 32 --stride 33", 2, "above the shortest context");
+    assert_fails("eval @rope --text @text --stride 64", 1, "above the shortest context");
+    assert_fails("eval @rope --text @text --stride 8 --protocol truncate", 2, "--stride: ");
+    assert_fails("eval @rope --text @text --beta-fast 1 --beta-slow 2", 2, "below --beta-slow");
+    assert_fails("eval @rope --text @text --beta-fast nan", 2, "not a number");
+}
+
+static void test_wrong_contexts(void **state) {
+    (void)state;
+    static const char *const bad[] = {",",
+                                      "32,",
+                                      ",32",
+                                      "0",
+                                      "1",
+                                      "-32",
+                                      "32,32",
+                                      "64,32",
+                                      "32;64",
+                                      "32x",
+                                      "1.5k",
+                                      "k",
+                                      "99999999999999999999",
+                                      "9007199254740993k",
+                                      "0x20",
+                                      "32,,64"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "eval @rope --text @text --contexts %s", bad[i]);
+        assert_fails(line, 2, "--contexts: ");
+    }
+    assert_fails("eval @rope --text @text --contexts=", 2, "--contexts: ");
+    assert_fails("eval @rope --text @text --contexts 32,1024k", 1, "text");
+}
+
+static void test_wrong_methods(void **state) {
+    (void)state;
+    assert_fails("eval @rope --text @text --methods yarm", 2, "none, linear, ntk, dynamic, by-parts, by-parts-paper, yarn");
+    assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
+    assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
+    assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
+    assert_fails("eval @rope --text @text --methods none,ntk:4x", 2, "method ntk:4x: ");
+    assert_fails("eval @rope --text @text --methods none:2", 2, "takes no factor");
+    assert_fails("eval @alibi --text @text --methods none,linear", 1,
+                 "method linear: the model has no rotation to scale (alibi)");
+}
+
+static void test_wrong_input(void **state) {
+    (void)state;
+    assert_fails("eval @missing --text @text", 1, "missing");
+    assert_fails("eval @text --text @text", 1, "text");
+    assert_fails("eval @nothing --text @text", 1, "nothing");
+    assert_fails("eval @rope --text @missing", 1, "missing");
+    assert_fails("eval @rope --text @empty", 1, "empty");
+    assert_fails("eval @rope --text @nothing", 1, "nothing");
+    assert_fails("eval @rope --text @short", 1, "short");
+    assert_fails("eval @rope --text @text --text @missing", 1, "missing");
+    assert_fails("eval @rope --ids @missing", 1, "missing");
+    assert_fails("eval @rope --ids @words --contexts 2", 1, "words");
+    assert_fails("eval @rope --ids @high --contexts 2", 1, "256");
+    assert_fails("eval @rope --ids @empty --contexts 2", 1, "empty");
+    setenv("GYRE_THREADS", "many", 1);
+    assert_fails("eval @rope --text @text", 2, "GYRE_THREADS: ");
+    unsetenv("GYRE_THREADS");
+}
+
+/* A name with a line break does not break the message in two. */
+static void test_one_line_for_any_name(void **state) {
+    (void)state;
+    assert_fails("eval @two\nlines --text @text", 1, "two?lines");
+    assert_fails("eval @rope --text @two\nlines", 1, "two?lines");
+}
+
+static void test_broken_models(void **state) {
+    (void)state;
+    char weights[1 << 16], config[1 << 12];
+    write_model("broken", GYRE_ROPE);
+    FILE *file = fopen(in_folder("broken/model.safetensors"), "r");
+    assert_non_null(file);
+    const size_t bytes = fread(weights, 1, sizeof weights, file);
+    fclose(file);
+    assert_true(bytes > 1000 && bytes < sizeof weights);
+    write_file("broken/model.safetensors", weights, bytes / 2);
+    assert_fails("eval @broken --text @text", 1, "model.safetensors");
+    write_file("broken/model.safetensors", weights, 4);
+    assert_fails("eval @broken --text @text", 1, "model.safetensors");
+    memset(weights + bytes - 4, 0xFF, 4); /* not a number */
+    write_file("broken/model.safetensors", weights, bytes);
+    assert_fails("eval @broken --text @text", 1, "model.safetensors");
+    assert_int_equal(unlink(in_folder("broken/model.safetensors")), 0);
+    assert_fails("eval @broken --text @text", 1, "model.safetensors");
+    read_whole(in_folder("broken/config.json"), config, sizeof config);
+    write_file("broken/config.json", config, strlen(config) / 2);
+    assert_fails("eval @broken --text @text", 1, "config.json");
+}
+
+/* -- figures --------------------------------------------------------------------------------------------------------- */
+static void assert_keys(const json_t *object, const char *const *keys, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!json_object_get(object, keys[i])) fail_msg("no \"%s\"", keys[i]);
+}
+
+static void test_json(void **state) {
+    (void)state;
+    static const char *const of_all[] = {"model", "kind", "trained_length", "protocol", "text", "results"};
+    static const char *const of_protocol[] = {"name", "stride", "windows", "scored"};
+    static const char *const of_result[] = {"method",         "factor",           "context", "perplexity",
+                                            "bits_per_token", "attention_factor", "kept",    "blended",
+                                            "divided",        "windows",          "scored",  "passkey"};
+    json_t *root = run_json("eval @rope --text @text --contexts 32,64 --methods none,ntk:4,yarn --windows 8 --json");
+    assert_keys(root, of_all, 6);
+    assert_string_equal(test_string(root, "kind"), "rope");
+    assert_int_equal(test_integer(root, "trained_length"), TRAINED);
+    const json_t *protocol = json_object_get(root, "protocol"), *text = json_object_get(root, "text");
+    assert_keys(protocol, of_protocol, 4);
+    assert_string_equal(test_string(protocol, "name"), "sliding");
+    assert_true(json_is_null(json_object_get(protocol, "stride")));
+    assert_int_equal(test_integer(protocol, "windows"), 8);
+    assert_int_equal(test_integer(text, "tokens"), TEXT);
+    assert_int_equal(json_array_size(json_object_get(root, "results")), 6);
+    for (size_t i = 0; i < 6; i++) {
+        const json_t *result = result_at(root, i);
+        const int64_t context = test_integer(result, "context");
+        assert_keys(result, of_result, 12);
+        assert_int_equal(context, i % 2 ? 64 : 32);
+        assert_int_equal(test_integer(result, "windows"), 8);
+        assert_int_equal(test_integer(result, "scored"), 8 * context / 2);
+        assert_int_equal(test_integer(result, "kept") + test_integer(result, "blended") + test_integer(result, "divided"),
+                         8);
+        assert_true(json_is_null(json_object_get(result, "passkey")));
+        /* Small random weights know nothing: close to one in 256. */
+        const double perplexity = test_number(result, "perplexity");
+        assert_true(perplexity > 200 && perplexity < 320);
+        test_close(test_number(result, "bits_per_token"), log2(perplexity), 1e-9, "bits per token");
+    }
+    assert_true(json_is_null(json_object_get(result_at(root, 4), "factor")));
+    test_close(test_number(result_at(root, 2), "factor"), 4, 0, "factor");
+    test_close(test_number(result_at(root, 5), "attention_factor"), 0.1 * log(2) + 1, 1e-12, "attention factor");
+    json_decref(root);
+}
+
+static double perplexity_of(const char *methods, size_t index) {
+    char line[256];
+    snprintf(line, sizeof line, "eval @rope --text @text --contexts 32,64 --windows 4 --json --methods %s", methods);
+    json_t *root = run_json(line);
+    const double out = test_number(result_at(root, index), "perplexity");
+    json_decref(root);
+    return out;
+}
+
+/* Without a factor nothing changes up to the trained length; with one it does. */
+static void test_methods_act(void **state) {
+    (void)state;
+    static const char *const methods[] = {"linear", "ntk", "dynamic", "by-parts", "by-parts-paper", "yarn"};
+    const double inside = perplexity_of("none", 0), past = perplexity_of("none", 1);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        char fixed[32];
+        snprintf(fixed, sizeof fixed, "%s:4", methods[i]);
+        assert_true(perplexity_of(methods[i], 0) == inside);
+        assert_true(perplexity_of(methods[i], 1) != past);
+        if (strcmp(methods[i], "dynamic") != 0) assert_true(perplexity_of(fixed, 0) != inside);
+    }
+}
+
+static void test_threads_change_nothing(void **state) {
+    (void)state;
+    static outcome one;
+    one = *run("eval @rope --text @text --contexts 32,64 --methods none,yarn --passkey 8 --json --threads 1");
+    assert_int_equal(one.exit, 0);
+    assert_string_equal(
+        run("eval @rope --text @text --contexts 32,64 --methods none,yarn --passkey 8 --json --threads 3")->out, one.out);
+    setenv("GYRE_THREADS", "2", 1);
+    assert_string_equal(run("eval @rope --text @text --contexts 32,64 --methods none,yarn --passkey 8 --json")->out,
+                        one.out);
+    unsetenv("GYRE_THREADS");
+}
+
+static void test_protocols(void **state) {
+    (void)state;
+    /* 16384 bytes: windows of 64 every 16 that leave one byte to predict after the last. */
+    static const struct {
+        const char *options;
+        int64_t windows, scored;
+    } cases[] = {{"--protocol sliding --stride 16", (TEXT - 1 - 64) / 16 + 1, 16},
+                 {"--protocol truncate", (TEXT - 1 - 64) / 64 + 1, 64},
+                 {"--protocol last --stride 16", (TEXT - 1 - 64) / 16 + 1, 32},
+                 {"--windows 3", 3, 32}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "eval @alibi --text @text --contexts 64 --json %s", cases[i].options);
+        json_t *root = run_json(line);
+        const json_t *result = result_at(root, 0);
+        assert_int_equal(test_integer(result, "windows"), cases[i].windows);
+        assert_int_equal(test_integer(result, "scored"), cases[i].windows * cases[i].scored);
+        assert_true(json_is_null(json_object_get(result, "kept")));
+        json_decref(root);
+    }
+}
+
+static void test_table_that_ends(void **state) {
+    (void)state;
+    const outcome *o = run("eval @learned --text @text --contexts 32,64,128 --windows 2");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->err, "gyre: "));
+    assert_non_null(strstr(o->out, "none"));
+    json_t *root = run_json("eval @learned --text @text --contexts 32,64,128 --windows 2 --passkey 2 --json");
+    assert_true(json_is_real(json_object_get(result_at(root, 1), "perplexity")));
+    assert_true(json_is_null(json_object_get(result_at(root, 2), "perplexity")));
+    assert_true(json_is_null(json_object_get(result_at(root, 2), "passkey")));
+    assert_true(json_is_string(json_object_get(result_at(root, 2), "error")));
+    json_decref(root);
+}
+
+static void test_texts(void **state) {
+    (void)state;
+    json_t *folder_read = run_json("eval @rope --text @texts --contexts 32 --windows 2 --json");
+    json_t *files_read = run_json("eval @rope --text @texts/a --text @texts/b --contexts 32 --windows 2 --json");
+    const json_t *a = json_object_get(folder_read, "text"), *b = json_object_get(files_read, "text");
+    assert_int_equal(test_integer(a, "files"), 2);
+    assert_int_equal(test_integer(a, "tokens"), 1500);
+    assert_string_equal(test_string(a, "hash"), test_string(b, "hash"));
+    json_decref(folder_read);
+    json_decref(files_read);
+    json_t *ids = run_json("eval @rope --ids @ids --contexts 2,4 --json");
+    assert_int_equal(test_integer(json_object_get(ids, "text"), "tokens"), 6);
+    json_decref(ids);
+}
+
+static void test_tables(void **state) {
+    (void)state;
+    const outcome *o = run("eval @rope --text @text --contexts 32,64 --methods none,ntk:4 --windows 2 --passkey 2");
+    static const char *const parts[] = {"rope", "16384", "fnv1a64:", "sliding", "none", "ntk:4", "32", "64", "kept"};
+    assert_int_equal(o->exit, 0);
+    assert_string_equal(o->err, ""); /* no bar: not a terminal */
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (!strstr(o->out, parts[i])) fail_msg("no \"%s\" in:\n%s", parts[i], o->out);
+    assert_null(strchr(o->out, '\033'));
+}
+
+/* -- files ----------------------------------------------------------------------------------------------------------- */
+static void test_output_file(void **state) {
+    (void)state;
+    assert_int_equal(mkdir(in_folder("results"), 0777), 0);
+    const outcome *o = run("eval @rope --text @text --contexts 32 --windows 2 --json -o @results/a.json");
+    assert_int_equal(o->exit, 0);
+    assert_string_equal(o->out, "");
+    json_t *root = json_load_file(in_folder("results/a.json"), 0, NULL);
+    assert_non_null(root);
+    json_decref(root);
+    assert_int_equal(entries(in_folder("results")), 3); /* with . and .. */
+    assert_fails("eval @rope --text @text -o @results", 1, "results: ");
+    assert_fails("eval @rope --text @text -o @missing/a.json", 1, "missing/a.json: ");
+    assert_fails("eval @alibi --text @text --contexts 32 --methods linear -o @results/b.json", 1, "alibi");
+    assert_int_equal(entries(in_folder("results")), 3); /* nothing half-written */
+    assert_int_equal(run("eval @rope --text @text --contexts 32 --windows 2 -o /dev/null")->exit, 0);
+}
+
+static void test_full_disk(void **state) {
+    (void)state;
+    outcome o;
+    if (access("/dev/full", W_OK)) skip();
+    assert_fails("eval @rope --text @text --contexts 32 --windows 2 -o /dev/full", 1, "No space left on device");
+    finish(start("eval @rope --text @text --contexts 32 --windows 2 --json", "/dev/full"), &o);
+    assert_int_equal(o.exit, 1);
+    assert_non_null(strstr(o.err, "No space left on device"));
+}
+
+/* Ctrl-C in the middle: the command is gone, and so is the file it had begun. */
+static void test_interrupt(void **state) {
+    (void)state;
+    outcome o;
+    assert_int_equal(mkdir(in_folder("interrupted"), 0777), 0);
+    write_text("long", 8 << 20);
+    const pid_t child = start("eval @rope --text @long --contexts 32,64,128,256,512 -o @interrupted/a", in_folder(".out"));
+    const struct timespec pause = {0, 1000000};
+    while (entries(in_folder("interrupted")) == 2 && waitpid(child, NULL, WNOHANG) == 0)
+        nanosleep(&pause, NULL);
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    assert_int_equal(o.signal, SIGINT);
+    assert_int_equal(entries(in_folder("interrupted")), 2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_help_of_eval),
+        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_wrong_contexts),
+        cmocka_unit_test(test_wrong_methods),
+        cmocka_unit_test(test_wrong_input),
+        cmocka_unit_test(test_one_line_for_any_name),
+        cmocka_unit_test(test_broken_models),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_methods_act),
+        cmocka_unit_test(test_threads_change_nothing),
+        cmocka_unit_test(test_protocols),
+        cmocka_unit_test(test_table_that_ends),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_output_file),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_interrupt),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

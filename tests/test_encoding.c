@@ -1,0 +1,301 @@
+/* test_encoding.c: creation: defaults, every error, failing memory; and the small services of the header. */
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static double ones[32];
+static double broken[32];
+
+static gyre_config rope(void) {
+    return test_rope_config(64, GYRE_HALF);
+}
+
+static gyre_config of(gyre_kind kind) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = kind;
+    return config;
+}
+
+/* The whole of a rule: what is wrong, and the field that the message must begin with. */
+#define REFUSED(start, field_path, wrong, ...)                                                                              \
+    do {                                                                                                                    \
+        gyre_config config = start;                                                                                         \
+        gyre_config *c = &config;                                                                                           \
+        __VA_ARGS__;                                                                                                        \
+        c->field_path = wrong;                                                                                              \
+        refused(c, #field_path);                                                                                            \
+    } while (0)
+
+static void refused(const gyre_config *config, const char *field) {
+    gyre_encoding *out = (gyre_encoding *)&ones;
+    gyre_error err = {99, "untouched"};
+    const gyre_status status = gyre_encoding_create(&out, config, NULL, &err);
+    if (status != GYRE_EINVAL) fail_msg("%s: status %d, text %s", field, (int)status, err.text);
+    assert_ptr_equal(out, &ones);
+    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
+    assert_non_null(strchr(err.text, ':'));
+    assert_string_equal(err.text + strlen(err.text) - strlen(" (gyre_config)"), " (gyre_config)");
+    assert_int_equal(gyre_encoding_create(&out, config, NULL, NULL), GYRE_EINVAL); /* err is optional */
+}
+
+static void wrong_common_fields(void **state) {
+    (void)state;
+    REFUSED(rope(), size, 0, (void)0);
+    REFUSED(rope(), size, sizeof config - 8, (void)0);
+    REFUSED(rope(), kind, (gyre_kind)77, (void)0);
+    REFUSED(rope(), kind, (gyre_kind)-1, (void)0);
+    REFUSED(rope(), head_dim, -1, (void)0);
+    REFUSED(rope(), head_dim, INT64_MAX, (void)0);
+    REFUSED(rope(), heads, -1, (void)0);
+    REFUSED(rope(), trained_length, -1, (void)0);
+    REFUSED(of(GYRE_LEARNED), input.dim, 0, c->input.positions = 4);
+    REFUSED(of(GYRE_LEARNED), input.dim, -4, c->input.positions = 4);
+    REFUSED(of(GYRE_LEARNED), input.positions, 0, c->input.dim = 4);
+    REFUSED(of(GYRE_LEARNED), input.positions, -1, c->input.dim = 4);
+    REFUSED(of(GYRE_SINUSOIDAL), input.dim, 0, (void)0);
+    REFUSED(of(GYRE_SINUSOIDAL), input.dim, 7, (void)0);
+    REFUSED(of(GYRE_SINUSOIDAL), input.dim, 2, c->input.layout = GYRE_SIN_TENSOR2TENSOR);
+    REFUSED(of(GYRE_SINUSOIDAL), input.layout, (gyre_sinusoid)9, c->input.dim = 8);
+    REFUSED(of(GYRE_SINUSOIDAL), input.base, 1, c->input.dim = 8);
+    REFUSED(of(GYRE_SINUSOIDAL), input.base, NAN, c->input.dim = 8);
+    REFUSED(of(GYRE_ALIBI), heads, 0, (void)0);
+}
+
+static void wrong_rotations(void **state) {
+    (void)state;
+    REFUSED(of(GYRE_ROPE), head_dim, 0, (void)0);
+    REFUSED(rope(), rope.dim, 7, (void)0);
+    REFUSED(rope(), rope.dim, 66, (void)0);
+    REFUSED(rope(), rope.dim, -2, (void)0);
+    REFUSED(rope(), rope.layout, (gyre_layout)2, (void)0);
+    REFUSED(rope(), rope.scaling, (gyre_scaling)99, (void)0);
+    REFUSED(rope(), rope.length, -1, (void)0);
+    REFUSED(rope(), rope.table_positions, -1, (void)0);
+    REFUSED(rope(), rope.base, 1, (void)0);
+    REFUSED(rope(), rope.base, -10000, (void)0);
+    REFUSED(rope(), rope.base, NAN, (void)0);
+    REFUSED(rope(), rope.base, INFINITY, (void)0);
+    REFUSED(rope(), rope.factor, 0.5, (void)0);
+    REFUSED(rope(), rope.factor, NAN, (void)0);
+    REFUSED(rope(), rope.attention_factor, -1, (void)0);
+    REFUSED(rope(), rope.attention_factor, INFINITY, (void)0);
+    REFUSED(rope(), rope.mscale, -1, (void)0);
+    REFUSED(rope(), rope.mscale_all_dim, NAN, (void)0);
+    REFUSED(rope(), rope.beta_fast, 0.5, (void)0); /* below beta_slow's 1 */
+    REFUSED(rope(), rope.beta_slow, -1, (void)0);
+    REFUSED(rope(), rope.high_freq, 0.5, (void)0); /* below low_freq's 1 */
+    REFUSED(rope(), rope.low_freq, NAN, (void)0);
+    REFUSED(rope(), rope.proportion, 1.5, (void)0);
+    REFUSED(rope(), rope.proportion, -0.5, (void)0);
+    REFUSED(rope(), rope.dim, 2, c->rope.scaling = GYRE_NTK);
+    REFUSED(rope(), rope.dim, 2, (c->rope.scaling = GYRE_DYNAMIC_NTK, c->trained_length = 64));
+    const gyre_scaling of_length[] = {GYRE_DYNAMIC_NTK, GYRE_BY_PARTS, GYRE_BY_PARTS_PAPER,
+                                      GYRE_YARN,        GYRE_LLAMA3,   GYRE_LONGROPE};
+    for (size_t i = 0; i < sizeof of_length / sizeof *of_length; i++)
+        REFUSED(rope(), trained_length, 0, c->rope.scaling = of_length[i]);
+}
+
+static void wrong_lists(void **state) {
+    (void)state;
+    static const double bad[] = {0, -1, NAN, INFINITY};
+    gyre_config longrope = rope();
+    longrope.rope.scaling = GYRE_LONGROPE;
+    longrope.trained_length = 64;
+    longrope.rope.short_factor = longrope.rope.long_factor = ones;
+    REFUSED(longrope, trained_length, 1, (void)0);
+    REFUSED(longrope, rope.short_factor, NULL, (void)0);
+    REFUSED(longrope, rope.long_factor, NULL, (void)0);
+    for (size_t i = 0; i < 4; i++) {
+        broken[31] = bad[i];
+        REFUSED(longrope, rope.short_factor, broken, (void)0);
+        REFUSED(longrope, rope.long_factor, broken, (void)0);
+    }
+    broken[31] = NAN;
+    REFUSED(of(GYRE_ALIBI), score.slopes, broken, c->heads = 32);
+    gyre_encoding *out;
+    assert_int_equal(gyre_encoding_create(NULL, &longrope, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_create(&out, NULL, NULL, NULL), GYRE_EINVAL);
+}
+
+static void message_reads_well(void **state) {
+    (void)state;
+    gyre_encoding *out;
+    gyre_error err;
+    gyre_config config = rope();
+    config.rope.dim = 7;
+    assert_int_equal(gyre_encoding_create(&out, &config, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "rope.dim: 7 is odd; a rotation turns pairs of channels (gyre_config)");
+}
+
+static void defaults_are_filled_in(void **state) {
+    (void)state;
+    gyre_config config = rope();
+    config.trained_length = 512;
+    config.rope.scaling = GYRE_YARN;
+    config.rope.factor = 4;
+    gyre_encoding *e = test_encoding(&config);
+    const gyre_config *full = gyre_encoding_config(e);
+    assert_int_equal(full->rope.dim, 64);
+    assert_int_equal(full->rope.length, 512);
+    assert_true(full->rope.base == 10000 && full->rope.factor == 4 && full->rope.proportion == 1);
+    assert_true(full->rope.beta_fast == 32 && full->rope.beta_slow == 1);
+    assert_true(full->rope.low_freq == 1 && full->rope.high_freq == 4);
+    assert_true(full->rope.attention_factor == 0); /* a changed copy derives its own */
+    assert_int_equal(gyre_encoding_places(e), GYRE_AT_QUERY_KEY);
+    gyre_encoding *again = test_encoding(full);
+    assert_memory_equal(full, gyre_encoding_config(again), sizeof *full);
+    gyre_encoding_free(again);
+    gyre_encoding_free(e);
+    gyre_encoding_free(NULL);
+}
+
+static void places_and_table_shapes(void **state) {
+    (void)state;
+    static const unsigned places[] = {0, GYRE_AT_INPUT, GYRE_AT_INPUT, GYRE_AT_QUERY_KEY, GYRE_AT_SCORE};
+    for (int kind = 0; kind < 5; kind++) {
+        gyre_config config = rope();
+        config.kind = (gyre_kind)kind;
+        config.heads = 4;
+        config.input.dim = 6;
+        config.input.positions = 10;
+        int64_t shape[4] = {9, 9, 9, 9};
+        const int64_t table[4] = {1, 1, 10, 6}, none[4] = {0};
+        gyre_encoding *e = test_encoding(&config);
+        assert_int_equal(gyre_encoding_places(e), places[kind]);
+        assert_ok(gyre_encoding_table_shape(e, GYRE_TABLE_INPUT, shape));
+        assert_memory_equal(shape, kind == GYRE_LEARNED ? table : none, sizeof shape);
+        assert_int_equal(gyre_encoding_table_shape(e, (gyre_table)5, shape), GYRE_EINVAL);
+        gyre_encoding_free(e);
+    }
+}
+
+/* -- memory that runs out -------------------------------------------------------------------------------------------- */
+typedef struct budget {
+    int left, held;
+} budget;
+
+static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
+    budget *b = ctx;
+    if (b->left-- <= 0) return NULL;
+    b->held++;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void budget_free(void *ctx, void *memory) {
+    budget *b = ctx;
+    assert_non_null(memory);
+    b->held--;
+    free(memory);
+}
+
+/* How many allocations the config takes; every one before that, refused, is a clean ENOMEM. */
+static int survives(const gyre_config *config) {
+    for (int n = 0; n < 100; n++) {
+        budget b = {n, 0};
+        const gyre_alloc alloc = {budget_alloc, budget_free, &b};
+        gyre_encoding *e = NULL;
+        gyre_error err = {0, ""};
+        const gyre_status status = gyre_encoding_create(&e, config, &alloc, &err);
+        if (status == GYRE_OK) {
+            assert_int_equal(b.held, n);
+            gyre_encoding_free(e);
+            assert_int_equal(b.held, 0);
+            return n;
+        }
+        assert_int_equal(status, GYRE_ENOMEM);
+        assert_null(e);
+        assert_int_equal(b.held, 0);
+        assert_non_null(strstr(err.text, "memory:"));
+    }
+    fail();
+    return 0;
+}
+
+static void failing_allocations(void **state) {
+    (void)state;
+    gyre_config config = of(GYRE_NOPE);
+    assert_int_equal(survives(&config), 1);
+    config = of(GYRE_SINUSOIDAL);
+    config.input.dim = 8;
+    assert_int_equal(survives(&config), 2);
+    config = of(GYRE_ALIBI);
+    config.heads = 8;
+    assert_int_equal(survives(&config), 2);
+    config = rope();
+    config.rope.scaling = GYRE_LONGROPE;
+    config.trained_length = 64;
+    config.rope.short_factor = config.rope.long_factor = ones;
+    config.rope.table_positions = 3;
+    assert_int_equal(survives(&config), 5); /* the object, two lists, frequencies, the table */
+}
+
+static void *modest_alloc(void *ctx, size_t bytes, size_t align) {
+    size_t *most = ctx;
+    if (bytes > *most) *most = bytes;
+    return bytes > 1000000 ? NULL : aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void modest_free(void *ctx, void *memory) {
+    (void)ctx;
+    free(memory);
+}
+
+/* An absurd table is asked for in full, and refused. */
+static void absurd_tables(void **state) {
+    (void)state;
+    size_t most = 0;
+    gyre_encoding *e = NULL;
+    const gyre_alloc alloc = {modest_alloc, modest_free, &most};
+    gyre_config config = rope();
+    config.rope.table_positions = INT32_MAX;
+    assert_int_equal(gyre_encoding_create(&e, &config, &alloc, NULL), GYRE_ENOMEM);
+    assert_null(e);
+    assert_true(most == (size_t)INT32_MAX * 64 * sizeof(float));
+}
+
+/* -- the small services ---------------------------------------------------------------------------------------------- */
+static void services(void **state) {
+    (void)state;
+    for (int status = 0; status >= -8; status--)
+        for (int other = 0; other > status; other--)
+            assert_string_not_equal(gyre_status_text((gyre_status)status), gyre_status_text((gyre_status)other));
+    assert_non_null(gyre_status_text((gyre_status)1234));
+    assert_string_equal(gyre_version(), "0.1.0");
+    assert_int_equal(gyre_dtype_size(GYRE_F32), 4);
+    assert_int_equal(gyre_dtype_size(GYRE_F16), 2);
+    assert_int_equal(gyre_dtype_size(GYRE_BF16), 2);
+    assert_int_equal(gyre_dtype_size(GYRE_F64), 8);
+    assert_int_equal(gyre_dtype_size(GYRE_I32), 4);
+    assert_int_equal(gyre_dtype_size(GYRE_I64), 8);
+    assert_int_equal(gyre_dtype_size((gyre_dtype)42), 0);
+    const int64_t shape[4] = {2, 3, 4, 5}, stride[4] = {60, 20, 5, 1};
+    const gyre_view view = gyre_dense(ones, GYRE_F32, 2, 3, 4, 5);
+    const gyre_cview read_only = gyre_const(view), direct = gyre_cdense(ones, GYRE_F32, 2, 3, 4, 5);
+    assert_memory_equal(view.shape, shape, sizeof shape);
+    assert_memory_equal(view.stride, stride, sizeof stride);
+    assert_memory_equal(read_only.shape, shape, sizeof shape);
+    assert_memory_equal(read_only.stride, stride, sizeof stride);
+    assert_memory_equal(direct.shape, shape, sizeof shape);
+    assert_memory_equal(direct.stride, stride, sizeof stride);
+    assert_true(read_only.data == ones && direct.data == ones && view.data == ones);
+    assert_true(read_only.dtype == GYRE_F32 && direct.dtype == GYRE_F32 && view.dtype == GYRE_F32);
+}
+
+int main(void) {
+    for (int i = 0; i < 32; i++)
+        ones[i] = broken[i] = 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_common_fields),
+        cmocka_unit_test(wrong_rotations),
+        cmocka_unit_test(wrong_lists),
+        cmocka_unit_test(message_reads_well),
+        cmocka_unit_test(defaults_are_filled_in),
+        cmocka_unit_test(places_and_table_shapes),
+        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(absurd_tables),
+        cmocka_unit_test(services),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,286 @@
+/* test_frequencies.c: radians per position under every scaling. */
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_PAIRS = 256 };
+
+static const struct {
+    const char *name;
+    gyre_scaling scaling;
+} scalings[] = {
+    {"default", GYRE_UNSCALED}, {"linear", GYRE_LINEAR}, {"ntk", GYRE_NTK},           {"dynamic", GYRE_DYNAMIC_NTK},
+    {"yarn", GYRE_YARN},        {"llama3", GYRE_LLAMA3}, {"longrope", GYRE_LONGROPE}, {"proportional", GYRE_PROPORTIONAL}};
+
+static gyre_scaling scaling_named(const char *name) {
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
+        if (strcmp(scalings[i].name, name) == 0) return scalings[i].scaling;
+    fail_msg("no scaling %s", name);
+    return GYRE_UNSCALED;
+}
+
+/* As transformers 5 reads a config.  The LongRoPE lists go to `lists`. */
+static gyre_config config_of(const json_t *c, double lists[2][MAX_PAIRS]) {
+    const json_t *scaling = json_object_get(c, "rope_scaling");
+    if (!scaling) scaling = json_object_get(c, "rope_parameters");
+    gyre_config config = test_rope_config(test_integer(c, "head_dim"), GYRE_HALF);
+    const double longest = test_number(c, "max_position_embeddings");
+    double partial = test_number_or(c, "partial_rotary_factor", 1.0), original = longest;
+    config.rope.base = test_number_or(c, "rope_theta", test_number_or(scaling, "rope_theta", 0));
+    if (scaling) {
+        const char *type = json_string_value(json_object_get(scaling, "rope_type"));
+        config.rope.scaling = scaling_named(type ? type : test_string(scaling, "type"));
+        original = test_number_or(scaling, "original_max_position_embeddings", longest);
+        original = test_number_or(c, "original_max_position_embeddings", original);
+        config.rope.factor = test_number_or(scaling, "factor", 0);
+        config.rope.attention_factor = test_number_or(scaling, "attention_factor", 0);
+        config.rope.mscale = test_number_or(scaling, "mscale", 0);
+        config.rope.mscale_all_dim = test_number_or(scaling, "mscale_all_dim", 0);
+        config.rope.beta_fast = test_number_or(scaling, "beta_fast", 0);
+        config.rope.beta_slow = test_number_or(scaling, "beta_slow", 0);
+        config.rope.low_freq = test_number_or(scaling, "low_freq_factor", 0);
+        config.rope.high_freq = test_number_or(scaling, "high_freq_factor", 0);
+        config.rope.fractional_bounds = json_is_false(json_object_get(scaling, "truncate"));
+        if (config.rope.scaling == GYRE_LONGROPE) {
+            test_numbers(scaling, "short_factor", lists[0], MAX_PAIRS);
+            test_numbers(scaling, "long_factor", lists[1], MAX_PAIRS);
+            config.rope.short_factor = lists[0];
+            config.rope.long_factor = lists[1];
+            if (config.rope.factor == 0) config.rope.factor = longest / original;
+        }
+        if (config.rope.scaling == GYRE_PROPORTIONAL) {
+            config.rope.proportion = test_number_or(scaling, "partial_rotary_factor", 1.0);
+            partial = 1.0;
+        }
+    }
+    config.trained_length = (int64_t)original;
+    config.rope.dim = (int64_t)((double)config.head_dim * partial);
+    return config;
+}
+
+static void agrees_with_reference(void **state) {
+    (void)state;
+    json_t *cases = test_reference("rope.json"), *c;
+    size_t at;
+    json_array_foreach(cases, at, c) {
+        double lists[2][MAX_PAIRS], want[MAX_PAIRS], got[MAX_PAIRS], factor;
+        const gyre_config config = config_of(json_object_get(c, "config"), lists);
+        const json_t *length = json_object_get(c, "seq_len");
+        const char *name = test_string(c, "name");
+        gyre_encoding *e = test_encoding(&config);
+        const size_t pairs = test_numbers(c, "inv_freq", want, MAX_PAIRS);
+        assert_int_equal(gyre_encoding_config(e)->rope.dim, test_integer(c, "rotary_dim"));
+        assert_int_equal(gyre_encoding_config(e)->rope.dim, 2 * pairs);
+        assert_ok(gyre_encoding_frequencies(e, json_is_integer(length) ? json_integer_value(length) : 0, got, &factor));
+        for (size_t i = 0; i < pairs; i++)
+            test_close(got[i], want[i], 1e-12L * fabsl((long double)want[i]), name);
+        test_close(factor, test_number(c, "attention_factor"), 1e-12L, name);
+        gyre_encoding_free(e);
+    }
+    json_decref(cases);
+}
+
+static gyre_config scaled(gyre_scaling scaling, double factor) {
+    gyre_config config = test_rope_config(64, GYRE_HALF);
+    config.trained_length = 4096;
+    config.rope.scaling = scaling;
+    config.rope.factor = factor;
+    return config;
+}
+
+static double theta(int i) {
+    return pow(10000.0, -2.0 * i / 64);
+}
+
+static void frequencies(const gyre_config *config, int64_t length, double *out) {
+    gyre_encoding *e = test_encoding(config);
+    assert_ok(gyre_encoding_frequencies(e, length, out, NULL));
+    gyre_encoding_free(e);
+}
+
+static void ntk_divides_the_last_pair_only(void **state) {
+    (void)state;
+    double f[32];
+    const gyre_config config = scaled(GYRE_NTK, 8);
+    frequencies(&config, 0, f);
+    test_close(f[0], 1, 0, "first pair");
+    test_close(f[31], theta(31) / 8, 1e-18, "last pair");
+    for (int i = 1; i < 31; i++)
+        assert_true(f[i] < theta(i) && f[i] > theta(i) / 8);
+}
+
+/* The paper's ramp is linear in the turns made over the trained length. */
+static void paper_ramp_is_in_turns(void **state) {
+    (void)state;
+    double f[32];
+    gyre_config config = scaled(GYRE_BY_PARTS_PAPER, 4);
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++) {
+        const double turns = 4096 * theta(i) / 6.283185307179586;
+        const double keep = turns > 32 ? 1 : turns < 1 ? 0 : (turns - 1) / 31;
+        test_close(f[i], keep * theta(i) + (1 - keep) * theta(i) / 4, 1e-14, "by parts, in turns");
+    }
+    config.rope.beta_fast = config.rope.beta_slow = 2; /* a step */
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++)
+        test_close(f[i], 4096 * theta(i) / 6.283185307179586 >= 2 ? theta(i) : theta(i) / 4, 1e-14, "step in turns");
+}
+
+static void by_parts_is_yarn_without_its_factor(void **state) {
+    (void)state;
+    double f[32], g[32], a, b;
+    const gyre_config parts = scaled(GYRE_BY_PARTS, 4), yarn = scaled(GYRE_YARN, 4);
+    gyre_encoding *e = test_encoding(&parts), *y = test_encoding(&yarn);
+    assert_ok(gyre_encoding_frequencies(e, 0, f, &a));
+    assert_ok(gyre_encoding_frequencies(y, 0, g, &b));
+    assert_memory_equal(f, g, sizeof f);
+    assert_true(a == 1.0);
+    test_close(b, 0.1 * log(4) + 1, 1e-15, "yarn's factor");
+    gyre_encoding_free(e);
+    gyre_encoding_free(y);
+}
+
+/* The ramp's far end is clamped to dim - 1, not to the last pair: here from pair 15 to 63, of 32 pairs. */
+static void ramp_is_clamped_as_released(void **state) {
+    (void)state;
+    double f[32];
+    gyre_config config = scaled(GYRE_BY_PARTS, 4);
+    config.rope.base = 10;
+    config.trained_length = 600; /* 64 ln(600 / (2 pi b)) / (2 ln 10) = 15.2 for b = 32, 63.4 for b = 1 */
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++) {
+        const double t = pow(10, -2.0 * i / 64), divided = i < 15 ? 0 : (i - 15) / 48.0;
+        test_close(f[i], t * (1 - divided) + t / 4 * divided, 1e-14, "ramp");
+    }
+}
+
+/* Both ends at the same fractional pair: a step of 0.001, so that nothing divides by 0. */
+static void ramp_without_width(void **state) {
+    (void)state;
+    double f[32];
+    gyre_config config = scaled(GYRE_BY_PARTS, 4);
+    config.rope.fractional_bounds = 1;
+    config.rope.beta_fast = config.rope.beta_slow = 2; /* at pair 20.1 */
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++)
+        test_close(f[i], i <= 20 ? theta(i) : theta(i) / 4, 1e-14, "step");
+}
+
+static void one_mscale_alone_is_ignored(void **state) {
+    (void)state;
+    double a;
+    gyre_config config = scaled(GYRE_YARN, 40);
+    config.rope.mscale_all_dim = 0.707;
+    gyre_encoding *e = test_encoding(&config);
+    assert_ok(gyre_encoding_frequencies(e, 0, NULL, &a));
+    test_close(a, 0.1 * log(40) + 1, 1e-15, "mscale_all_dim alone");
+    gyre_encoding_free(e);
+}
+
+/* Llama 4 Scout ships low_freq = high_freq = 1: a step without a blend, and no division by 0. */
+static void llama3_step(void **state) {
+    (void)state;
+    double f[32];
+    gyre_config config = scaled(GYRE_LLAMA3, 16);
+    config.rope.low_freq = config.rope.high_freq = 1;
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++)
+        test_close(f[i], 6.283185307179586 / theta(i) < 4096 ? theta(i) : theta(i) / 16, 1e-14, "step");
+}
+
+static void longrope_switches_past_the_trained_length(void **state) {
+    (void)state;
+    double shorter[32], longer[32], f[32];
+    gyre_config config = scaled(GYRE_LONGROPE, 4);
+    for (int i = 0; i < 32; i++) {
+        shorter[i] = 1 + i * 0.01;
+        longer[i] = 2 + i;
+    }
+    config.rope.short_factor = shorter;
+    config.rope.long_factor = longer;
+    config.rope.length = 8192;
+    gyre_encoding *e = test_encoding(&config);
+    for (int i = 0; i < 32; i++)
+        shorter[i] = longer[i] = NAN; /* the encoding has copies */
+    assert_ok(gyre_encoding_frequencies(e, 0, f, NULL));
+    test_close(f[5], theta(5) / 7, 1e-14, "own length is long");
+    assert_ok(gyre_encoding_frequencies(e, 4096, f, NULL));
+    test_close(f[5], theta(5) / 1.05, 1e-14, "L is short");
+    assert_ok(gyre_encoding_frequencies(e, 4097, f, NULL));
+    test_close(f[5], theta(5) / 7, 1e-14, "L + 1 is long");
+    gyre_encoding_free(e);
+}
+
+static void proportional_stops_the_rest(void **state) {
+    (void)state;
+    double f[32];
+    gyre_config config = scaled(GYRE_PROPORTIONAL, 2);
+    config.rope.proportion = 0.334;
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++)
+        test_close(f[i], i < 10 ? theta(i) / 2 : 0, 1e-15, "proportional"); /* floor(0.334 x 64 / 2) = 10 */
+}
+
+static void counted(const gyre_config *config, int64_t length, int64_t kept, int64_t blended, int64_t divided) {
+    gyre_parts parts;
+    gyre_encoding *e = test_encoding(config);
+    assert_ok(gyre_encoding_parts(e, length, &parts));
+    assert_int_equal(parts.kept, kept);
+    assert_int_equal(parts.blended, blended);
+    assert_int_equal(parts.divided, divided);
+    gyre_encoding_free(e);
+}
+
+static void parts_are_counted(void **state) {
+    (void)state;
+    gyre_config config = scaled(GYRE_UNSCALED, 0);
+    counted(&config, 0, 32, 0, 0);
+    config = scaled(GYRE_LINEAR, 4);
+    counted(&config, 0, 0, 0, 32);
+    config = scaled(GYRE_NTK, 4);
+    counted(&config, 0, 1, 30, 1);
+    config = scaled(GYRE_DYNAMIC_NTK, 1); /* the length makes the factor */
+    counted(&config, 0, 32, 0, 0);
+    counted(&config, 4 * 4096, 1, 30, 1);
+    config = scaled(GYRE_YARN, 40); /* ramp from pair 10 to pair 23: 0..10 kept, 23..31 divided */
+    counted(&config, 0, 11, 12, 9);
+    config = scaled(GYRE_PROPORTIONAL, 1);
+    config.rope.proportion = 0.5;
+    counted(&config, 0, 16, 0, 16);
+}
+
+static void only_rotations_have_frequencies(void **state) {
+    (void)state;
+    double f[32];
+    gyre_parts parts;
+    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_encoding *e = test_encoding(&config);
+    assert_int_equal(gyre_encoding_frequencies(e, 0, f, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_encoding_parts(e, 0, &parts), GYRE_EUNSUPPORTED);
+    gyre_encoding_free(e);
+    config = scaled(GYRE_DYNAMIC_NTK, 2);
+    e = test_encoding(&config);
+    assert_int_equal(gyre_encoding_frequencies(e, -1, f, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_parts(e, -1, &parts), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_parts(e, 0, NULL), GYRE_EINVAL);
+    gyre_encoding_free(e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_reference),
+        cmocka_unit_test(ntk_divides_the_last_pair_only),
+        cmocka_unit_test(paper_ramp_is_in_turns),
+        cmocka_unit_test(by_parts_is_yarn_without_its_factor),
+        cmocka_unit_test(ramp_is_clamped_as_released),
+        cmocka_unit_test(ramp_without_width),
+        cmocka_unit_test(one_mscale_alone_is_ignored),
+        cmocka_unit_test(llama3_step),
+        cmocka_unit_test(longrope_switches_past_the_trained_length),
+        cmocka_unit_test(proportional_stops_the_rest),
+        cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(only_rotations_have_frequencies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,280 @@
+/* test_methods.c: what `--methods` of the command means, against the formulas written out here. */
+#include "methods.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { DIM = 32, PAIRS = DIM / 2, TRAINED = 512 };
+static const double base_of_model = 10000;
+
+static gyre_config rope(void) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ROPE;
+    config.head_dim = DIM;
+    config.trained_length = TRAINED;
+    config.rope.base = base_of_model;
+    return config;
+}
+
+static double theta(double base, int pair) {
+    return pow(base, -2.0 * pair / DIM);
+}
+
+/* The frequencies of a method at a context; *attention_factor may be NULL. */
+static void frequencies(const char *text, const gyre_config *base, int64_t context, double *inv_freq,
+                        double *attention_factor) {
+    method m;
+    gyre_error err = {0, ""};
+    gyre_encoding *encoding = NULL;
+    assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
+    assert_int_equal(method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err), GYRE_OK);
+    assert_int_equal(gyre_encoding_config(encoding)->rope.length, context);
+    assert_int_equal(gyre_encoding_config(encoding)->rope.table_positions, context);
+    assert_int_equal(gyre_encoding_frequencies(encoding, 0, inv_freq, attention_factor), GYRE_OK);
+    gyre_encoding_free(encoding);
+}
+
+static void assert_close(double got, double expected) {
+    if (!(fabs(got - expected) <= 1e-12 * fabs(expected))) fail_msg("%.17g, expected %.17g", got, expected);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        gyre_scaling scaling;
+        double factor;
+    } good[] = {{"none", GYRE_UNSCALED, 0},
+                {"linear", GYRE_LINEAR, 0},
+                {"ntk:4", GYRE_NTK, 4},
+                {"dynamic", GYRE_DYNAMIC_NTK, 0},
+                {"dynamic:2", GYRE_DYNAMIC_NTK, 2},
+                {"by-parts", GYRE_BY_PARTS, 0},
+                {"by-parts-paper:1.5", GYRE_BY_PARTS_PAPER, 1.5},
+                {"yarn:1e1", GYRE_YARN, 10},
+                {"linear:1", GYRE_LINEAR, 1}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        method m;
+        assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
+        assert_int_equal(m.scaling, good[i].scaling);
+        assert_true(m.factor == good[i].factor);
+        assert_string_equal(m.label, good[i].text);
+        assert_int_equal(m.own, strcmp(good[i].text, "none") == 0);
+    }
+}
+
+static void test_wrong_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {{"", "none of none, linear"},
+               {"yarm", "by-parts-paper, yarn"},
+               {"NTK", "none of"},
+               {"ntk ", "none of"},
+               {" ntk", "none of"},
+               {"ntk:", "not a number"},
+               {"ntk:0.5", "below 1"},
+               {"ntk:0", "below 1"},
+               {"ntk:-2", "not a number"},
+               {"ntk:inf", "not a number"},
+               {"ntk:nan", "not a number"},
+               {"ntk:1e999", "not finite"},
+               {"ntk:4x", "not a number"},
+               {"ntk:4:4", "not a number"},
+               {"ntk:0x10", "not a number"},
+               {"ntk: 4", "not a number"},
+               {"none:2", "takes no factor"},
+               {":4", "none of"},
+               {"by-part", "none of"},
+               {"by-parts-papers", "none of"},
+               {"ntk:4.0000000000000000000000000000000000000000000000000", "too long"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        method m = {.factor = 77};
+        gyre_error err = {0, ""};
+        assert_int_equal(method_parse(bad[i].text, &m, &err), GYRE_EINVAL);
+        if (!strstr(err.text, bad[i].says)) fail_msg("\"%s\": \"%s\" lacks \"%s\"", bad[i].text, err.text, bad[i].says);
+        assert_true(m.factor == 77); /* a failing call leaves its output */
+    }
+}
+
+static void test_lists(void **state) {
+    (void)state;
+    method *methods = NULL;
+    int64_t count = 0;
+    assert_int_equal(methods_parse("none,ntk:2,ntk:2,yarn", &methods, &count, NULL), GYRE_OK);
+    assert_int_equal(count, 4);
+    assert_string_equal(methods[0].label, "none");
+    assert_string_equal(methods[2].label, "ntk:2");
+    assert_string_equal(methods[3].name, "yarn");
+    free(methods);
+    static const char *const bad[] = {"", ",", "none,", ",none", "none,,yarn", "none;yarn"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        methods = NULL;
+        count = -1;
+        assert_int_equal(methods_parse(bad[i], &methods, &count, NULL), GYRE_EINVAL);
+        assert_null(methods);
+        assert_int_equal(count, -1);
+    }
+}
+
+static void test_static_factor_ignores_the_context(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    static const int64_t contexts[] = {1, 128, TRAINED, 2 * TRAINED, 16 * TRAINED};
+    for (size_t c = 0; c < sizeof contexts / sizeof *contexts; c++) {
+        double inv_freq[PAIRS], factor;
+        frequencies("linear:4", &base, contexts[c], inv_freq, &factor);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(base_of_model, i) / 4);
+        assert_close(factor, 1);
+        frequencies("ntk:4", &base, contexts[c], inv_freq, NULL);
+        const double widened = base_of_model * pow(4, (double)DIM / (DIM - 2));
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(widened, i));
+        frequencies("yarn:4", &base, contexts[c], inv_freq, &factor);
+        assert_close(factor, 0.1 * log(4) + 1);
+    }
+}
+
+static void test_no_factor_follows_the_context(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    static const struct {
+        int64_t context;
+        double factor;
+    } cases[] = {{1, 1}, {TRAINED - 1, 1}, {TRAINED, 1}, {TRAINED * 3 / 2, 1.5}, {8 * TRAINED, 8}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        double inv_freq[PAIRS], factor;
+        frequencies("linear", &base, cases[c].context, inv_freq, NULL);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(base_of_model, i) / cases[c].factor);
+        frequencies("ntk", &base, cases[c].context, inv_freq, NULL);
+        assert_close(inv_freq[PAIRS - 1], theta(base_of_model, PAIRS - 1) / cases[c].factor);
+        frequencies("yarn", &base, cases[c].context, inv_freq, &factor);
+        assert_close(factor, 0.1 * log(cases[c].factor) + 1);
+        assert_close(inv_freq[PAIRS - 1], theta(base_of_model, PAIRS - 1) / cases[c].factor);
+    }
+}
+
+static void test_dynamic(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    double plain[PAIRS], inv_freq[PAIRS];
+    frequencies("none", &base, TRAINED, plain, NULL);
+    frequencies("dynamic", &base, TRAINED / 2, inv_freq, NULL);
+    assert_memory_equal(inv_freq, plain, sizeof plain); /* inside the trained length: exactly nothing */
+    frequencies("dynamic:3", &base, TRAINED, inv_freq, NULL);
+    assert_memory_equal(inv_freq, plain, sizeof plain);
+    static const struct {
+        const char *text;
+        double alpha;
+    } cases[] = {{"dynamic", 4}, {"dynamic:1", 4}, {"dynamic:2", 2 * 4 - 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        frequencies(cases[c].text, &base, 4 * TRAINED, inv_freq, NULL);
+        const double widened = base_of_model * pow(cases[c].alpha, (double)DIM / (DIM - 2));
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(widened, i));
+    }
+}
+
+static void test_none_keeps_what_others_replace(void **state) {
+    (void)state;
+    gyre_config base = rope();
+    base.rope.scaling = GYRE_YARN;
+    base.rope.factor = 8;
+    base.rope.attention_factor = 1.25;
+    double inv_freq[PAIRS], factor;
+    frequencies("none", &base, 4 * TRAINED, inv_freq, &factor);
+    assert_close(factor, 1.25);
+    assert_close(inv_freq[PAIRS - 1], theta(base_of_model, PAIRS - 1) / 8);
+    frequencies("linear:2", &base, 4 * TRAINED, inv_freq, &factor);
+    assert_close(factor, 1);
+    for (int i = 0; i < PAIRS; i++)
+        assert_close(inv_freq[i], theta(base_of_model, i) / 2);
+    frequencies("yarn:2", &base, 4 * TRAINED, inv_freq, &factor);
+    assert_close(factor, 0.1 * log(2) + 1);
+}
+
+static int64_t kept(const char *text, const method_betas *betas) {
+    const gyre_config base = rope();
+    method m;
+    gyre_encoding *encoding = NULL;
+    gyre_parts parts;
+    assert_int_equal(method_parse(text, &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &base, TRAINED, 4 * TRAINED, betas, &encoding, NULL), GYRE_OK);
+    assert_int_equal(gyre_encoding_parts(encoding, 0, &parts), GYRE_OK);
+    assert_int_equal(parts.kept + parts.blended + parts.divided, PAIRS);
+    gyre_encoding_free(encoding);
+    return parts.kept;
+}
+
+static void test_betas(void **state) {
+    (void)state;
+    /* The paper's ramp keeps the pairs that turn beta_fast times or more over the trained length. */
+    static const method_betas betas[] = {{32, 1}, {8, 1}, {2, 2}};
+    for (size_t b = 0; b < sizeof betas / sizeof *betas; b++) {
+        int64_t expected = 0;
+        for (int i = 0; i < PAIRS; i++)
+            expected += TRAINED * theta(base_of_model, i) / (2 * acos(-1)) >= betas[b].fast;
+        assert_int_equal(kept("by-parts-paper:4", &betas[b]), expected);
+    }
+    assert_int_equal(kept("by-parts-paper:4", NULL), kept("by-parts-paper:4", &betas[0]));
+    assert_true(kept("yarn:4", &betas[1]) > kept("yarn:4", &betas[0]));
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        gyre_kind kind;
+        const char *says;
+    } cases[] = {{GYRE_ALIBI, "method linear: the model has no rotation to scale (alibi)"},
+                 {GYRE_NOPE, "method linear: the model has no rotation to scale (nope)"},
+                 {GYRE_LEARNED, "method linear: the model has no rotation to scale (learned)"},
+                 {GYRE_SINUSOIDAL, "method linear: the model has no rotation to scale (sinusoidal)"}};
+    method linear, none;
+    assert_int_equal(method_parse("linear", &linear, NULL), GYRE_OK);
+    assert_int_equal(method_parse("none", &none, NULL), GYRE_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_config base = rope();
+        base.kind = cases[i].kind;
+        base.heads = 4;
+        base.input.dim = DIM;
+        base.input.positions = TRAINED;
+        gyre_encoding *encoding = NULL;
+        gyre_error err = {0, ""};
+        assert_int_equal(method_encoding(&linear, &base, TRAINED, TRAINED, NULL, &encoding, &err), GYRE_EUNSUPPORTED);
+        assert_string_equal(err.text, cases[i].says);
+        assert_null(encoding);
+        assert_int_equal(method_encoding(&none, &base, TRAINED, TRAINED, NULL, &encoding, &err), GYRE_OK);
+        assert_int_equal(gyre_encoding_config(encoding)->kind, cases[i].kind);
+        gyre_encoding_free(encoding);
+    }
+    gyre_config base = rope();
+    base.trained_length = 0;
+    gyre_encoding *encoding = NULL;
+    gyre_error err = {0, ""};
+    assert_int_equal(method_encoding(&linear, &base, 0, 64, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "does not say its trained length"));
+    assert_int_equal(method_encoding(&none, &base, 0, 0, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_null(encoding);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_wrong_names),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_static_factor_ignores_the_context),
+        cmocka_unit_test(test_no_factor_follows_the_context),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_none_keeps_what_others_replace),
+        cmocka_unit_test(test_betas),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

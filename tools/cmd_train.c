@@ -1,0 +1,282 @@
+/* cmd_train.c: gyre train: a small decoder with any encoding, resumable after a kill. */
+#include "cli.h"
+#include "gyre/gyre_train.h"
+#include "headers.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXTS = 64 };
+enum {
+    KEY_TEXT = CLI_FIRST_KEY,
+    KEY_HEADERS,
+    KEY_SPLIT,
+    KEY_ENCODING,
+    KEY_CONTEXT,
+    KEY_TOKENS,
+    KEY_BATCH,
+    KEY_WIDTH,
+    KEY_LAYERS,
+    KEY_HEADS,
+    KEY_HIDDEN,
+    KEY_RATE,
+    KEY_WARMUP,
+    KEY_MIX,
+    KEY_SEED,
+    KEY_DTYPE,
+    KEY_SAVE,
+    KEY_RESUME,
+    KEY_REPLACE
+};
+
+typedef struct train_options {
+    cli_options common; /* its -o is the folder */
+    const char *texts[TEXTS];
+    int64_t text_count;
+    int headers, resume, replace, shaped; /* shaped: an option that a resumed run takes from its checkpoint */
+    gyre_split split;
+    int64_t tokens, save_every;
+    gyre_dtype dtype;
+    gyre_train_options run;
+    char command[2048];
+} train_options;
+
+static const struct argp_option OPTIONS[] = {
+    {NULL, 0, NULL, 0, "The text:", 1},
+    {"text", KEY_TEXT, "PATH", 0, "a file, or a folder with all files under it; may be repeated", 1},
+    {"headers", KEY_HEADERS, NULL, 0, "the C library's and the kernel's headers under /usr/include", 1},
+    {"split", KEY_SPLIT, "all|train", 0, "train: leave out the files that evaluation holds out (default: all)", 1},
+    {NULL, 0, NULL, 0, "The model:", 2},
+    {"encoding", KEY_ENCODING, "KIND", 0, "nope, learned, sinusoidal, rope or alibi (default: rope)", 2},
+    {"width", KEY_WIDTH, "N", 0, "channels (default: 128)", 2},
+    {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
+    {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
+    {"hidden", KEY_HIDDEN, "N", 0, "channels inside the feed-forward (default: 2.75 x width)", 2},
+    {NULL, 0, NULL, 0, "The run:", 3},
+    {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 3},
+    {"tokens", KEY_TOKENS, "N", 0, "tokens to train on in all, rounded up to whole steps (default: 10000000)", 3},
+    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 16)", 3},
+    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.003)", 3},
+    {"warmup", KEY_WARMUP, "N", 0, "steps (default: 100)", 3},
+    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.5; 0: plain text)", 3},
+    {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 3},
+    {NULL, 0, NULL, 0, "The result:", 4},
+    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "of the finished weights (default: f32)", 4},
+    {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 4},
+    {"resume", KEY_RESUME, NULL, 0, "go on from the checkpoint in DIR, as if never stopped", 4},
+    {"replace", KEY_REPLACE, NULL, 0, "begin anew though DIR holds a model", 4},
+    {0}};
+
+static const char *const KINDS[] = {"nope", "learned", "sinusoidal", "rope", "alibi"};
+static const char *const SPLITS[] = {"all", "train"};
+
+static error_t model_option(int key, char *arg, train_options *o) {
+    gyre_model_config *m = &o->run.model;
+    switch (key) {
+    case KEY_ENCODING:
+        m->position.kind = (gyre_kind)cli_choice("--encoding", arg, KINDS, 5);
+        break;
+    case KEY_WIDTH:
+        m->width = cli_integer("--width", arg, 8, 1 << 14);
+        break;
+    case KEY_LAYERS:
+        m->layers = cli_integer("--layers", arg, 1, 1 << 10);
+        break;
+    case KEY_HEADS:
+        m->heads = m->kv_heads = cli_integer("--heads", arg, 1, 1 << 10);
+        break;
+    case KEY_HIDDEN:
+        m->hidden = cli_integer("--hidden", arg, 1, 1 << 16);
+        break;
+    case KEY_CONTEXT:
+        o->run.context = cli_integer("--context", arg, 16, 1 << 20);
+        break;
+    case KEY_TOKENS:
+        o->tokens = cli_integer("--tokens", arg, 1, (int64_t)1 << 40);
+        break;
+    case KEY_BATCH:
+        o->run.batch = cli_integer("--batch", arg, 1, 1 << 16);
+        break;
+    case KEY_RATE:
+        o->run.learning_rate = cli_number("--learning-rate", arg, 1e-8, 0.5);
+        break;
+    case KEY_WARMUP:
+        o->run.warmup = cli_integer("--warmup", arg, 0, 1 << 30);
+        break;
+    case KEY_MIX:
+        o->run.mix = cli_number("--mix", arg, 0, 1);
+        break;
+    case KEY_SEED:
+        o->run.seed = (uint64_t)cli_integer("--seed", arg, 0, INT64_MAX);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    o->shaped = 1;
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    train_options *o = state->input;
+    switch (key) {
+    case KEY_TEXT:
+        if (o->text_count == TEXTS) cli_usage("--text: more than %d given; put the files into a folder", TEXTS);
+        o->texts[o->text_count++] = arg;
+        return 0;
+    case KEY_HEADERS:
+        o->headers = 1;
+        return 0;
+    case KEY_SPLIT:
+        o->split = (gyre_split)cli_choice("--split", arg, SPLITS, 2);
+        return 0;
+    case KEY_DTYPE:
+        o->dtype = cli_dtype("--dtype", arg);
+        return 0;
+    case KEY_SAVE:
+        o->save_every = cli_integer("--save-every", arg, 1, INT64_MAX);
+        return 0;
+    case KEY_RESUME:
+        o->resume = 1;
+        return 0;
+    case KEY_REPLACE:
+        o->replace = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_usage("%s: gyre train takes no such argument", arg);
+    default:
+        return model_option(key, arg, o);
+    }
+}
+
+static const char DOC[] = "Train a small byte-level decoder on a text, with one position encoding."
+                          "\vThe folder DIR is written in the shape of a Hugging Face checkpoint, with the optimiser's "
+                          "state beside the model until the "
+                          "run is done.  After a kill, --resume goes on from the last checkpoint, and the result is the "
+                          "same to the last bit, for any "
+                          "number of threads.\n\n"
+                          "Example:\n  gyre train --text book.txt --encoding rope --context 256 -o runs/rope\n  gyre eval "
+                          "runs/rope --text book.txt "
+                          "--contexts 256,512,1k --methods none,ntk,yarn\n";
+
+/* What is not an option of this place in the run: the command that makes the model again. */
+static void remember_command(train_options *o, int argc, char **argv) {
+    size_t used = 0;
+    for (int i = 0; i < argc; i++) {
+        const int n = snprintf(o->command + used, sizeof o->command - used, "%s%s", i ? " " : "", argv[i]);
+        if (n < 0 || (size_t)n >= sizeof o->command - used) break;
+        used += (size_t)n;
+    }
+}
+
+static void settle(train_options *o) {
+    gyre_train_options *r = &o->run;
+    if (!o->common.output) cli_usage("-o: the folder to write is missing");
+    if (!o->text_count && !o->headers) cli_usage("--text: a text to train on is missing (or --headers)");
+    if (o->resume && o->shaped)
+        cli_usage("--resume: model and run come from the checkpoint; give only the text, -o and threads");
+    if (o->resume && o->replace) cli_usage("--replace: contradicts --resume");
+    if (r->model.width % r->model.heads)
+        cli_usage("--heads: %lld do not divide the width %lld", (long long)r->model.heads, (long long)r->model.width);
+    r->model.head_dim = r->model.width / r->model.heads;
+    if (!r->model.hidden) r->model.hidden = r->model.width * 11 / 4;
+    r->model.position.trained_length = r->context;
+    r->model.position.input.positions = r->context;
+    const int64_t per_step = r->batch * r->context;
+    r->steps = (o->tokens + per_step - 1) / per_step;
+}
+
+static gyre_status open_text(const train_options *o, gyre_text *text, gyre_error *err) {
+    if (o->headers) return headers_open(text, o->split, o->run.context + 1, err);
+    return gyre_text_open(text, o->texts, o->text_count, o->split, o->run.context + 1, err);
+}
+
+static gyre_status begin(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
+                         gyre_error *err) {
+    if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
+    if (access(o->common.output, F_OK) == 0 && !o->replace) {
+        *err = (gyre_error){0};
+        snprintf(err->text, sizeof err->text, "folder: there already; --resume goes on, --replace begins anew (%s)",
+                 o->common.output);
+        return GYRE_EIO;
+    }
+    return gyre_trainer_create(out, &o->run, NULL, text, exec, err);
+}
+
+/* *recent = mean loss of the last steps.  Ends early, with a checkpoint, on Ctrl-C. */
+static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, gyre_error *err) {
+    const gyre_train_options *r = gyre_trainer_options(t);
+    cli_progress progress;
+    cli_progress_begin(&progress, "training", "tokens", (r->steps - gyre_trainer_steps(t)) * r->batch * r->context);
+    gyre_status status = GYRE_OK;
+    double loss = 0;
+    while (!status && gyre_trainer_steps(t) < r->steps && !cli_interrupted()) {
+        status = gyre_trainer_step(t, &loss, err);
+        if (status) break;
+        *recent = *recent == 0 ? loss : 0.98 * *recent + 0.02 * loss;
+        cli_progress_label(&progress, "step %lld of %lld, loss %.3f", (long long)gyre_trainer_steps(t), (long long)r->steps,
+                           *recent);
+        cli_progress_step(&progress, r->batch * r->context, 0);
+        const int last = gyre_trainer_steps(t) == r->steps;
+        if ((!last && gyre_trainer_steps(t) % o->save_every == 0) || (cli_interrupted() && !last))
+            status = gyre_trainer_save(t, o->common.output, err);
+    }
+    cli_progress_end(&progress);
+    return status;
+}
+
+static int report(const train_options *o, const gyre_trainer *t, double loss) {
+    const gyre_train_options *r = gyre_trainer_options(t);
+    const gyre_model_config *m = gyre_model_config_of(gyre_trainer_model(t));
+    const long long tokens = (long long)(gyre_trainer_steps(t) * r->batch * r->context);
+    if (o->common.json)
+        return cli_json_write(stdout, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "model", o->common.output, "encoding",
+                                                gyre_kind_text(m->position.kind), "parameters",
+                                                (json_int_t)gyre_model_parameters(gyre_trainer_model(t)), "steps",
+                                                (json_int_t)gyre_trainer_steps(t), "of", (json_int_t)r->steps, "tokens",
+                                                (json_int_t)tokens, "loss", cli_json_number(loss)));
+    printf("%s: %s, %lld weights, step %lld of %lld, %lld tokens, loss %.4f nats per token\n", o->common.output,
+           gyre_kind_text(m->position.kind), (long long)gyre_model_parameters(gyre_trainer_model(t)),
+           (long long)gyre_trainer_steps(t), (long long)r->steps, tokens, loss);
+    return 0;
+}
+
+static int train(const train_options *o, const gyre_exec *exec) {
+    gyre_error err = {0};
+    gyre_text text = {0};
+    gyre_trainer *t = NULL;
+    double loss = 0;
+    gyre_status status = open_text(o, &text, &err);
+    if (!status) status = begin(o, &text, exec, &t, &err);
+    if (!status) status = run(o, t, &loss, &err);
+    int exit_status = 0;
+    if (!status && cli_interrupted()) {
+        exit_status = cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
+                               o->common.output);
+    } else if (!status) {
+        status = gyre_trainer_export(t, o->common.output, o->dtype, o->command, &err);
+        if (!status) exit_status = report(o, t, loss);
+    }
+    if (status) exit_status = cli_fail_error(&err);
+    gyre_trainer_free(t);
+    gyre_text_free(&text);
+    return exit_status;
+}
+
+int cmd_train(int argc, char **argv) {
+    static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
+    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_F32, .run = GYRE_TRAIN_INIT};
+    o.run.model.position.kind = GYRE_ROPE;
+    o.run.model.hidden = 0;
+    o.run.learning_rate = 3e-3;
+    remember_command(&o, argc, argv);
+    cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    settle(&o);
+    gyre_pool *pool = NULL;
+    gyre_exec exec;
+    if (cli_pool_open(&o.common, &pool, &exec)) return CLI_FAILED;
+    cli_defer_signals();
+    const int status = train(&o, &exec);
+    gyre_pool_free(pool);
+    return status;
+}

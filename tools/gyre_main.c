@@ -1,0 +1,71 @@
+/* gyre_main.c: the gyre command: finds the subcommand and hands over to it. */
+#include "cli.h"
+#include <string.h>
+
+typedef struct subcommand {
+    const char *name, *title; /* title: argv[0] of the subcommand, as help and errors show it */
+    const char *help;
+    int (*run)(int argc, char **argv);
+} subcommand;
+
+static const subcommand subcommands[] = {
+    {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
+    {"train", "gyre train", "train a small model on a text", cmd_train},
+    {"eval", "gyre eval", "perplexity of a model against context, under context extension methods", cmd_eval},
+    {"bench", "gyre bench", "speed of training on this machine", cmd_bench}};
+enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
+
+static const subcommand *find(const char *name) {
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        if (strcmp(subcommands[i].name, name) == 0) return &subcommands[i];
+    return NULL;
+}
+
+static _Noreturn void unknown(const char *name) {
+    const char *names[SUBCOMMANDS];
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        names[i] = subcommands[i].name;
+    const char *nearest = cli_nearest(name, names, SUBCOMMANDS);
+    if (nearest) cli_usage("%s: no such subcommand; did you mean %s?", name, nearest);
+    cli_usage("%s: no such subcommand", name);
+}
+
+/* out = the exit status. */
+static int print_help(void) {
+    printf("Usage: gyre SUBCOMMAND [OPTION...]\n"
+           "How far can a model's context be stretched?  Position encodings for Transformers, trained, measured, "
+           "compared.\n\n");
+    for (int i = 0; i < SUBCOMMANDS; i++)
+        printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
+    printf("\n`gyre help SUBCOMMAND` tells its options; `gyre --version` the version.\n"
+           "Exit status: 0 done, 1 failed, 2 wrong use.\n"
+           "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
+    return fflush(stdout) ? cli_fail("standard output: cannot be written (help)") : 0;
+}
+
+static int run(const subcommand *command, int argc, char **argv) {
+    argv[0] = (char *)command->title;
+    return command->run(argc, argv);
+}
+
+static int help(int argc, char **argv) {
+    if (argc < 2) return print_help();
+    const subcommand *command = find(argv[1]);
+    if (!command) unknown(argv[1]);
+    char flag[] = "--help", *arguments[] = {NULL, flag, NULL};
+    return run(command, 2, arguments);
+}
+
+int main(int argc, char **argv) {
+    cli_catch_signals();
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("gyre %s\n", gyre_version());
+        return fflush(stdout) ? cli_fail("standard output: cannot be written (version)") : 0;
+    }
+    if (strcmp(argv[1], "help") == 0) return help(argc - 1, argv + 1);
+    if (argv[1][0] == '-') cli_usage("%s: no such option", argv[1]);
+    const subcommand *command = find(argv[1]);
+    if (!command) unknown(argv[1]);
+    return run(command, argc - 1, argv + 1);
+}
