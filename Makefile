@@ -20,7 +20,7 @@ test: build
 	@scripts/run-tests $(BUILD)
 
 bench: build
-	$(BUILD)/gyre bench
+	$(BUILD)/gyre bench train
 
 check:
 	.ci/run

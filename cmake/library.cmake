@@ -6,10 +6,6 @@ function(gyre_sources out)
     set(sources "")
     foreach(dir IN LISTS ARGN)
         file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${dir}/*.c)
-        if(NOT found) # TEMPORARY
-            file(WRITE ${PROJECT_BINARY_DIR}/empty_${dir}.c "typedef int empty;\n")
-            set(found ${PROJECT_BINARY_DIR}/empty_${dir}.c)
-        endif()
         list(APPEND sources ${found})
     endforeach()
     foreach(tier IN LISTS GYRE_TIERS)
@@ -30,9 +26,11 @@ function(gyre_library name)
     add_library(${name}_objects OBJECT ${sources})
     target_include_directories(${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${name}_objects PRIVATE gyre_flags ${arg_SYSTEM})
-    set_target_properties(${name}_objects PROPERTIES C_VISIBILITY_PRESET hidden)
     if(BUILD_SHARED_LIBS)
         set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+        target_compile_options(${name}_objects PRIVATE -fno-semantic-interposition)
+    else()
+        set_target_properties(${name}_objects PROPERTIES C_VISIBILITY_PRESET hidden)
     endif()
 
     add_library(${name} $<TARGET_OBJECTS:${name}_objects>)
@@ -44,6 +42,10 @@ function(gyre_library name)
         LINKER_LANGUAGE C VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
         INSTALL_RPATH "$ORIGIN")
 
+    if(BUILD_SHARED_LIBS)
+        gyre_symbols(${name} ${arg_HEADERS})
+    endif()
+
     install(TARGETS ${name} EXPORT ${name}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
     install(EXPORT ${name} FILE ${name}-targets.cmake NAMESPACE gyre:: DESTINATION ${GYRE_PACKAGE_DIR})
@@ -51,6 +53,28 @@ function(gyre_library name)
         install(FILES include/gyre/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gyre)
     endforeach()
     gyre_pkgconfig(${name} "${arg_NEEDS}" "${arg_MODULES}")
+endfunction()
+
+# What a shared library shows: the functions of its public headers under GYRE_<version>, and what our own libraries ask of
+# each other under GYRE_PRIVATE_<version>.  Parts of different versions then refuse to load together, and a program that
+# links a private name can be told from one that does not.
+function(gyre_symbols name)
+    set(public "")
+    foreach(header IN LISTS ARGN)
+        file(READ include/gyre/${header} text)
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS include/gyre/${header})
+        string(REGEX MATCHALL "\nGYRE_API [^;(]*[ *]gyre_[a-z0-9_]+\\(" declarations "${text}")
+        foreach(declaration IN LISTS declarations)
+            string(REGEX REPLACE ".*[ *](gyre_[a-z0-9_]+)\\($" "\\1;" symbol "${declaration}")
+            string(APPEND public " ${symbol}")
+        endforeach()
+    endforeach()
+    set(map ${PROJECT_BINARY_DIR}/${name}.map)
+    set(version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    file(CONFIGURE OUTPUT ${name}.map @ONLY CONTENT
+"GYRE_${version} { global:${public} local: *; };\nGYRE_PRIVATE_${PROJECT_VERSION} { global: gyre_*; };\n")
+    target_link_options(${name} PRIVATE -Wl,-z,defs -Wl,--version-script=${map})
+    set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${map})
 endfunction()
 
 # NAME.pc.  A static library hands its dependencies on to whoever links it, a shared one keeps them to itself.

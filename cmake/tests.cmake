@@ -4,11 +4,12 @@ if(NOT GYRE_MODEL)
 endif()
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
-file(GLOB support CONFIGURE_DEPENDS tests/support.c) # TEMPORARY
-# All objects in one archive: tests look inside, also where the libraries are shared and hide it.
+# All objects in one archive: tests look inside, also where the libraries are shared.  A test's own main goes before that of
+# the command.
 add_library(gyre_inside STATIC $<TARGET_OBJECTS:gyre_objects> $<TARGET_OBJECTS:gyre_model_objects>
-            $<TARGET_OBJECTS:gyre_train_objects> $<TARGET_OBJECTS:gyre_report_objects> ${support})
-target_include_directories(gyre_inside PUBLIC include src tests)
+            $<TARGET_OBJECTS:gyre_train_objects> $<TARGET_OBJECTS:gyre_report_objects>
+            $<TARGET_OBJECTS:gyre_command_objects> tests/support.c)
+target_include_directories(gyre_inside PUBLIC include src tools tests)
 target_compile_definitions(gyre_inside PUBLIC
     GYRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests" GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
 target_link_libraries(gyre_inside

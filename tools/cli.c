@@ -41,8 +41,20 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
+gyre_status cli_error(gyre_error *err, gyre_status status, const char *format, ...) {
+    if (!err) return status;
+    va_list arguments;
+    err->offset = 0;
+    va_start(arguments, format);
+    vsnprintf(err->text, sizeof err->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
 int cli_fail_error(const gyre_error *err) {
-    return cli_fail("%s", err->text);
+    const size_t length = strlen(err->text);
+    if (length && err->text[length - 1] == ')') return cli_fail("%s", err->text);
+    return cli_fail("%s (%s)", err->text, command_name); /* it did not say where */
 }
 
 void cli_warn(const char *format, ...) {
@@ -169,22 +181,29 @@ gyre_dtype cli_dtype(const char *option, const char *text) {
 /* -- options --------------------------------------------------------------------------------------------------------- */
 enum { THREADS_MOST = 1024, KEY_THREADS = 0x100, KEY_JSON };
 
+/* The last groups: below a command's own. */
 static const struct {
     unsigned flag;
     struct argp_option option;
 } common_options[] = {
     {CLI_THREADS,
-     {"threads", KEY_THREADS, "N", 0, "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", 0}},
-    {CLI_JSON, {"json", KEY_JSON, NULL, 0, "Print JSON for machines", 0}},
-    {CLI_OUTPUT, {"output", 'o', "FILE", 0, "Write the result to FILE, whole or not at all (default: standard output)", 0}},
-    {0, {"help", 'h', NULL, 0, "Print this help", 0}}};
+     {"threads", KEY_THREADS, "N", 0, "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2}},
+    {CLI_JSON, {"json", KEY_JSON, NULL, 0, "Print JSON for machines", -2}},
+    {CLI_OUTPUT, {"output", 'o', "FILE", 0, "Write the result to FILE, whole or not at all (default: standard output)", -2}},
+    {0, {"help", 'h', NULL, 0, "Print this help", -1}}};
 enum { COMMON_OPTIONS = sizeof common_options / sizeof *common_options };
 
 /* What the parsers of one command share. */
 typedef struct parse {
-    const struct argp *whole, *command, *common;
+    const struct argp *command, *common;
     cli_options *options;
 } parse;
+
+/* Drops argp's remark that -o takes what --output takes. */
+static char *filter_help(int key, const char *text, void *input) {
+    (void)input;
+    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
 
 static error_t parse_common(int key, char *text, struct argp_state *state) {
     parse *p = state->input;
@@ -200,7 +219,8 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
         p->options->output = text;
         return 0;
     case 'h':
-        argp_help(p->whole, stdout, ARGP_HELP_STD_HELP, (char *)command_name);
+        state->flags &= ~(unsigned)ARGP_NO_ERRS; /* which silences help too */
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
         exit(fflush(stdout) || ferror(stdout) ? CLI_FAILED : 0);
     default:
         return ARGP_ERR_UNKNOWN;
@@ -214,8 +234,8 @@ static int list_options(const parse *p, const struct argp_option *out[OPTIONS_MO
     const struct argp_option *const tables[] = {p->command->options, p->common->options};
     int count = 0;
     for (int i = 0; i < 2; i++)
-        for (const struct argp_option *o = tables[i]; o && o->name && count < OPTIONS_MOST; o++)
-            out[count++] = o;
+        for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < OPTIONS_MOST; o++)
+            if (o->name) out[count++] = o; /* else a heading */
     return count;
 }
 
@@ -271,8 +291,12 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     const struct argp common = {.options = table, .parser = parse_common};
     const struct argp command = {.options = argp->options, .parser = argp->parser};
     const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-    const struct argp whole = {.parser = parse_whole, .args_doc = argp->args_doc, .doc = argp->doc, .children = children};
-    parse p = {&whole, &command, &common, options};
+    const struct argp whole = {.parser = parse_whole,
+                               .help_filter = filter_help,
+                               .args_doc = argp->args_doc,
+                               .doc = argp->doc,
+                               .children = children};
+    parse p = {&command, &common, options};
     command_name = argv[0];
     options->threads = -1;
     int next = argc;
@@ -479,6 +503,11 @@ int cli_output_close(cli_output *output, int status) {
     if (status && output->temporary) (void)unlink(output->temporary);
     release_output(output);
     return status;
+}
+
+int cli_styled(FILE *file) {
+    const char *no_color = getenv("NO_COLOR");
+    return isatty(fileno(file)) && !(no_color && *no_color);
 }
 
 int cli_json_write(FILE *file, json_t *root) {

@@ -23,6 +23,8 @@ enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with the text of an error from the library. */
 int cli_fail_error(const gyre_error *err);
+/* err->text = the formatted "what: why (where)"; out = status.  For what a command finds out itself.  err may be NULL. */
+gyre_status cli_error(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* A remark on stderr that changes nothing in how the command ends. */
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The text reads "what: why"; where to read more is added.  Ends the program with CLI_USAGE: for use before work begins. */
@@ -102,6 +104,8 @@ int cli_json_write(FILE *file, json_t *root);
 json_t *cli_json_number(double value); /* null where JSON has no number for it */
 json_t *cli_json_hash(uint64_t hash);  /* "fnv1a64:0123456789abcdef" */
 
+/* out = 1 where bold and colour are fit: a terminal, and NO_COLOR not set. */
+int cli_styled(FILE *file);
 /* out = "950", "12.3k", "1.2M": decimal thousands. */
 const char *cli_amount(double value, char out[16]);
 

@@ -87,10 +87,7 @@ static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_e
     const size_t floats = (size_t)(exec->width ? exec->width : 1) * 3 * SGEMM * SGEMM;
     double tokens[MOST_ROUNDS], sgemm[MOST_ROUNDS], loss;
     sgemm_job job = {malloc(floats * sizeof(float))};
-    if (!job.memory) {
-        snprintf(err->text, sizeof err->text, "sgemm: out of memory (gyre bench)");
-        return GYRE_ENOMEM;
-    }
+    if (!job.memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < floats; i++)
         job.memory[i] = (float)(i % 17) * 0.1f;
     gyre_status status = gyre_trainer_step(t, &loss, err);

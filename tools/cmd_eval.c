@@ -1,6 +1,7 @@
 /* cmd_eval.c: gyre eval: perplexity against context, a row per method. */
 #include "cli.h"
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_report.h"
 #include "methods.h"
 #include <math.h>
 #include <stdlib.h>
@@ -58,27 +59,27 @@ static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
 static const char *const protocol_names[] = {[GYRE_SLIDING] = "sliding", [GYRE_TRUNCATE] = "truncate", [GYRE_LAST] = "last"};
 
 static const struct argp_option option_table[] = {
-    {"text", KEY_TEXT, "PATH", 0, "Text to read as bytes; a folder stands for all files under it. Repeat for more", 0},
-    {"ids", KEY_IDS, "FILE", 0, "Token ids to read in place of text: decimal numbers between white space or commas", 0},
+    {"text", KEY_TEXT, "PATH", 0, "Text to read as bytes; a folder stands for all files under it. Repeat for more", 1},
+    {"ids", KEY_IDS, "FILE", 0, "Token ids to read in place of text: decimal numbers between white space or commas", 1},
     {"contexts", KEY_CONTEXTS, "LIST", 0,
-     "Context lengths in tokens, rising, such as 256,512,1k; k = 1024 (default: 1, 2 and 4 times the trained length)", 0},
+     "Context lengths in tokens, rising, such as 256,512,1k; k = 1024 (default: 1, 2 and 4 times the trained length)", 2},
     {"methods", KEY_METHODS, "LIST", 0,
      "Out of " METHOD_NAMES ", each alone (scaled for every context L by max(1, L / trained length)) or with a factor that "
      "stays the same at every context, as in ntk:4; dynamic is transformers' formula at length L, its factor 1 unless "
      "given; "
      "none is the model as its config says, the others replace a scaling it holds (default: none)",
-     0},
+     3},
     {"protocol", KEY_PROTOCOL, "NAME", 0,
      "sliding: windows of L tokens every --stride, the last stride predictions of each scored; truncate: windows side by "
      "side, every prediction scored; last: as sliding, the last 200 predictions scored (default: sliding)",
-     0},
-    {"stride", KEY_STRIDE, "N", 0, "Tokens from window to window, at most the shortest context (default: L / 2)", 0},
-    {"windows", KEY_WINDOWS, "N", 0, "Windows per context at most, spread over the text; 0 = all (default: 0)", 0},
+     5},
+    {"stride", KEY_STRIDE, "N", 0, "Tokens from window to window, at most the shortest context (default: L / 2)", 6},
+    {"windows", KEY_WINDOWS, "N", 0, "Windows per context at most, spread over the text; 0 = all (default: 0)", 6},
     {"beta-fast", KEY_BETA_FAST, "X", 0,
-     "by-parts and yarn: turns over the trained length above which a pair is kept (default: 32)", 0},
-    {"beta-slow", KEY_BETA_SLOW, "X", 0, "by-parts and yarn: turns below which a pair is divided (default: 1)", 0},
+     "by-parts and yarn: turns over the trained length above which a pair is kept (default: 32)", 4},
+    {"beta-slow", KEY_BETA_SLOW, "X", 0, "by-parts and yarn: turns below which a pair is divided (default: 1)", 4},
     {"passkey", KEY_PASSKEY, "N", 0,
-     "Also ask for keys hidden in the text, N trials or a few more per context; needs --text (default: 0 = do not)", 0},
+     "Also ask for keys hidden in the text, N trials or a few more per context; needs --text (default: 0 = do not)", 7},
     {0}};
 
 static const char documentation[] =
@@ -285,8 +286,8 @@ static int measure_all(evaluation *e) {
 }
 
 /* -- results --------------------------------------------------------------------------------------------------------- */
-static const cell *cell_of(const evaluation *e, int64_t method, int64_t context) {
-    return &e->cells[method * e->options->contexts_count + context];
+static const cell *cell_of(const evaluation *e, int64_t row, int64_t column) {
+    return &e->cells[row * e->options->contexts_count + column];
 }
 
 static const char *scored_text(const eval_options *o) {
@@ -349,6 +350,121 @@ static int print_json(const evaluation *e, FILE *file) {
                                     "text", json_of_text(e), "results", results));
 }
 
+static void print_header(const evaluation *e, FILE *file) {
+    const eval_options *o = e->options;
+    const gyre_config *position = &gyre_model_config_of(e->model)->position;
+    char weights[16], trained[64] = "trained length unknown", stride[32] = "L/2", windows[48] = "all windows";
+    if (position->trained_length)
+        snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
+    if (o->protocol == GYRE_TRUNCATE) snprintf(stride, sizeof stride, "L");
+    if (o->stride) snprintf(stride, sizeof stride, "%lld", (long long)o->stride);
+    if (o->windows) snprintf(windows, sizeof windows, "at most %lld windows", (long long)o->windows);
+    fprintf(file, "model     %s: %s, %s weights, %s\n", o->folder, gyre_kind_text(position->kind),
+            cli_amount((double)gyre_model_parameters(e->model), weights), trained);
+    fprintf(file, "text      %lld %s in %lld file%s, fnv1a64:%016llx\n", (long long)e->text.count,
+            o->ids ? "tokens" : "bytes", (long long)e->text.files, e->text.files == 1 ? "" : "s",
+            (unsigned long long)e->text.hash);
+    fprintf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", protocol_names[o->protocol], stride,
+            windows, scored_text(o));
+}
+
+/* The columns of the table come in groups: a figure at every context, then the pairs. */
+enum { PERPLEXITY, BITS, PASSKEY, FIGURES, PAIRS = 3 };
+
+static const char *const group_names[FIGURES] = {"perplexity", "bits per byte", "passkeys found"};
+
+typedef struct layout {
+    int64_t contexts, figures, pairs, columns; /* figures: groups of them; pairs: columns of them */
+    gyre_column *column;
+    gyre_cell *cells;
+    char (*heads)[24]; /* [contexts] */
+    char pairs_group[40];
+} layout;
+
+static void lay_out_columns(const evaluation *e, layout *l) {
+    static const char *const pair_heads[PAIRS] = {"kept", "blended", "divided"};
+    const eval_options *o = e->options;
+    gyre_column *column = l->column;
+    *column++ = (gyre_column){.head = "method"};
+    for (int64_t f = 0; f < l->figures; f++)
+        for (int64_t i = 0; i < l->contexts; i++) {
+            snprintf(l->heads[i], sizeof l->heads[i], "%lld", (long long)o->contexts[i]);
+            *column++ = (gyre_column){.head = l->heads[i],
+                                      .group = f == BITS && o->ids ? "bits per token" : group_names[f],
+                                      .unit = f == PASSKEY ? "%" : NULL,
+                                      .decimals = f == PASSKEY ? 0 : 3,
+                                      .best = f == PASSKEY ? GYRE_BEST_HIGHEST : GYRE_BEST_LOWEST};
+        }
+    snprintf(l->pairs_group, sizeof l->pairs_group, "pairs at %lld", (long long)o->contexts[l->contexts - 1]);
+    for (int64_t i = 0; i < l->pairs; i++)
+        *column++ = (gyre_column){.head = pair_heads[i], .group = l->pairs_group};
+}
+
+static gyre_cell figure_cell(const cell *c, int64_t figure) {
+    if (c->out_of_range) return gyre_cell_missing();
+    switch (figure) {
+    case PERPLEXITY:
+        return gyre_cell_number(exp(c->figures.nats));
+    case BITS:
+        return gyre_cell_number(c->figures.nats / log(2));
+    default:
+        return gyre_cell_number(100 * (double)c->passkey.right / (double)c->passkey.trials);
+    }
+}
+
+static void fill_row(const evaluation *e, const layout *l, int64_t row) {
+    gyre_cell *out = &l->cells[row * l->columns];
+    *out++ = gyre_cell_text(e->options->methods[row].label);
+    for (int64_t f = 0; f < l->figures; f++)
+        for (int64_t i = 0; i < l->contexts; i++)
+            *out++ = figure_cell(cell_of(e, row, i), f);
+    const gyre_parts parts = cell_of(e, row, l->contexts - 1)->parts;
+    const int64_t pairs[PAIRS] = {parts.kept, parts.blended, parts.divided};
+    for (int64_t i = 0; i < l->pairs; i++)
+        *out++ = gyre_cell_number((double)pairs[i]);
+}
+
+static int print_table(const evaluation *e, layout *l, FILE *file) {
+    gyre_error err = {0, ""};
+    l->column = calloc((size_t)l->columns, sizeof *l->column);
+    l->cells = calloc((size_t)(l->columns * e->options->methods_count), sizeof *l->cells);
+    l->heads = calloc((size_t)l->contexts, sizeof *l->heads);
+    if (!l->column || !l->cells || !l->heads) return cli_fail("table: out of memory (eval)");
+    lay_out_columns(e, l);
+    for (int64_t m = 0; m < e->options->methods_count; m++)
+        fill_row(e, l, m);
+    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
+    table.columns = l->column;
+    table.columns_count = l->columns;
+    table.cells = l->cells;
+    table.rows = e->options->methods_count;
+    for (int64_t i = 0; i < table.rows * l->contexts; i++)
+        if (e->cells[i].out_of_range) table.note = "-: the encoding ends before that context does";
+    return gyre_report_table_print(&table, file, cli_styled(file), &err) ? cli_fail_error(&err) : 0;
+}
+
+static int print_report(const evaluation *e, FILE *file) {
+    const eval_options *o = e->options;
+    layout l = {
+        .contexts = o->contexts_count, .figures = o->passkey ? FIGURES : PASSKEY, .pairs = e->cells[0].rotates ? PAIRS : 0};
+    l.columns = 1 + l.figures * l.contexts + l.pairs;
+    print_header(e, file);
+    const int status = print_table(e, &l, file);
+    free(l.column);
+    free(l.cells);
+    free(l.heads);
+    return status;
+}
+
+/* What the table cannot say in a dash. */
+static void warn_of_ends(const evaluation *e) {
+    const eval_options *o = e->options;
+    for (int64_t m = 0; m < o->methods_count; m++)
+        for (int64_t l = 0; l < o->contexts_count; l++)
+            if (cell_of(e, m, l)->out_of_range)
+                cli_warn("%s at %lld: %s", o->methods[m].label, (long long)o->contexts[l], cell_of(e, m, l)->note.text);
+}
+
 /* -- the subcommand -------------------------------------------------------------------------------------------------- */
 static int evaluate_and_print(evaluation *e, const cli_output *output) {
     const eval_options *o = e->options;
@@ -356,8 +472,9 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     if (!e->cells) return cli_fail("results: out of memory (eval)");
     int status = cli_pool_open(&o->common, &e->pool, &e->exec);
     if (!status) status = measure_all(e);
-    if (!status) status = o->common.json ? print_json(e, output->file) : print_tables(e, output->file);
-    return status;
+    if (status) return status;
+    warn_of_ends(e);
+    return o->common.json ? print_json(e, output->file) : print_report(e, output->file);
 }
 
 int cmd_eval(int argc, char **argv) {

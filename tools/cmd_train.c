@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "gyre/gyre_train.h"
 #include "headers.h"
+#include "methods.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,11 @@ enum {
     KEY_DTYPE,
     KEY_SAVE,
     KEY_RESUME,
-    KEY_REPLACE
+    KEY_REPLACE,
+    KEY_FROM,
+    KEY_METHOD,
+    KEY_BETA_FAST,
+    KEY_BETA_SLOW
 };
 
 typedef struct train_options {
@@ -39,6 +44,9 @@ typedef struct train_options {
     int64_t tokens, save_every;
     gyre_dtype dtype;
     gyre_train_options run;
+    const char *from; /* a model to go on from, under a method */
+    method method;
+    method_betas betas;
     char command[2048];
 } train_options;
 
@@ -53,19 +61,25 @@ static const struct argp_option OPTIONS[] = {
     {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
     {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
     {"hidden", KEY_HIDDEN, "N", 0, "channels inside the feed-forward (default: 2.75 x width)", 2},
-    {NULL, 0, NULL, 0, "The run:", 3},
-    {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 3},
-    {"tokens", KEY_TOKENS, "N", 0, "tokens to train on in all, rounded up to whole steps (default: 10000000)", 3},
-    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 16)", 3},
-    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.003)", 3},
-    {"warmup", KEY_WARMUP, "N", 0, "steps (default: 100)", 3},
-    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.5; 0: plain text)", 3},
-    {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 3},
-    {NULL, 0, NULL, 0, "The result:", 4},
-    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "of the finished weights (default: f32)", 4},
-    {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 4},
-    {"resume", KEY_RESUME, NULL, 0, "go on from the checkpoint in DIR, as if never stopped", 4},
-    {"replace", KEY_REPLACE, NULL, 0, "begin anew though DIR holds a model", 4},
+    {NULL, 0, NULL, 0, "Fine-tuning:", 3},
+    {"from", KEY_FROM, "MODEL", 0, "begin with this model's weights and sizes", 3},
+    {"method", KEY_METHOD, "NAME[:FACTOR]", 0,
+     "and this context extension, at --context (default: none); known: " METHOD_NAMES, 3},
+    {"beta-fast", KEY_BETA_FAST, "TURNS", 0, "of by-parts and yarn (default: 32)", 3},
+    {"beta-slow", KEY_BETA_SLOW, "TURNS", 0, "of by-parts and yarn (default: 1)", 3},
+    {NULL, 0, NULL, 0, "The run:", 4},
+    {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 4},
+    {"tokens", KEY_TOKENS, "N", 0, "tokens to train on in all, rounded up to whole steps (default: 10000000)", 4},
+    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 16)", 4},
+    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.003)", 4},
+    {"warmup", KEY_WARMUP, "N", 0, "steps (default: 100)", 4},
+    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.7; 0: plain text)", 4},
+    {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 4},
+    {NULL, 0, NULL, 0, "The result:", 5},
+    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "of the finished weights (default: f32)", 5},
+    {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 5},
+    {"resume", KEY_RESUME, NULL, 0, "go on from the checkpoint in DIR, as if never stopped", 5},
+    {"replace", KEY_REPLACE, NULL, 0, "begin anew though DIR holds a model", 5},
     {0}};
 
 static const char *const KINDS[] = {"nope", "learned", "sinusoidal", "rope", "alibi"};
@@ -176,6 +190,8 @@ static void settle(train_options *o) {
     if (o->resume && o->shaped)
         cli_usage("--resume: model and run come from the checkpoint; give only the text, -o and threads");
     if (o->resume && o->replace) cli_usage("--replace: contradicts --resume");
+    if (!o->from && (o->method.scaling || o->betas.fast > 0 || o->betas.slow > 0))
+        cli_usage("--method: extends a model that is there; name it with --from");
     if (r->model.width % r->model.heads)
         cli_usage("--heads: %lld do not divide the width %lld", (long long)r->model.heads, (long long)r->model.width);
     r->model.head_dim = r->model.width / r->model.heads;
@@ -191,16 +207,34 @@ static gyre_status open_text(const train_options *o, gyre_text *text, gyre_error
     return gyre_text_open(text, o->texts, o->text_count, o->split, o->run.context + 1, err);
 }
 
+/* The sizes are the model's, its rotation is the method's at the context trained on. */
+static gyre_status begin_from(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
+                              gyre_error *err) {
+    gyre_model *base = NULL;
+    gyre_encoding *encoding = NULL;
+    gyre_train_options r = o->run;
+    gyre_status status = gyre_model_open(&base, o->from, err);
+    if (status) return status;
+    r.model = *gyre_model_config_of(base);
+    status = method_encoding(&o->method, &r.model.position, r.model.position.trained_length, r.context, &o->betas, &encoding,
+                             err);
+    if (!status) {
+        r.model.position = *gyre_encoding_config(encoding);
+        status = gyre_trainer_create(out, &r, base, text, exec, err);
+    }
+    gyre_encoding_free(encoding);
+    gyre_model_free(base);
+    return status;
+}
+
 static gyre_status begin(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
                          gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
     if (access(o->common.output, F_OK) == 0 && !o->replace) {
-        *err = (gyre_error){0};
-        snprintf(err->text, sizeof err->text, "folder: there already; --resume goes on, --replace begins anew (%s)",
-                 o->common.output);
-        return GYRE_EIO;
+        return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
+                         o->common.output);
     }
-    return gyre_trainer_create(out, &o->run, NULL, text, exec, err);
+    return o->from ? begin_from(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
 /* *recent = mean loss of the last steps.  Ends early, with a checkpoint, on Ctrl-C. */
@@ -269,6 +303,7 @@ int cmd_train(int argc, char **argv) {
     o.run.model.position.kind = GYRE_ROPE;
     o.run.model.hidden = 0;
     o.run.learning_rate = 3e-3;
+    if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
     remember_command(&o, argc, argv);
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     settle(&o);

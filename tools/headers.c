@@ -1,4 +1,5 @@
 #include "headers.h"
+#include "cli.h"
 #include <glob.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -96,10 +97,6 @@ gyre_status headers_open(gyre_text *out, gyre_split split, int64_t least, gyre_e
     take_machine(&p);
     for (size_t i = 0; i < COUNT_FILES; i++)
         take(&p, "/usr/include", FILES[i]);
-    if (!p.count) {
-        *err = (gyre_error){0};
-        snprintf(err->text, sizeof err->text, "headers: none found; name a text with --text (/usr/include)");
-        return GYRE_EIO;
-    }
+    if (!p.count) return cli_error(err, GYRE_EIO, "headers: none found; name a text with --text (/usr/include)");
     return gyre_text_open(out, p.list, p.count, split, least, err);
 }

@@ -74,7 +74,7 @@ typedef struct gyre_text {
     int64_t files;
 } gyre_text;
 
-/* Which files of a folder to take, by the FNV-1a hash of their content: those with hash % 10 == 0 are held out. */
+/* Which files to take, by the FNV-1a hash of their content: those with hash % 10 == 0 are held out. */
 typedef enum gyre_split { GYRE_SPLIT_ALL, GYRE_SPLIT_TRAIN, GYRE_SPLIT_HELD_OUT } gyre_split;
 
 /* out = the bytes of `paths` in order; a folder stands for all regular files under it, sorted by path (symbolic links and
@@ -128,7 +128,11 @@ typedef struct gyre_passkey_options {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_passkey_options;
-enum { GYRE_PASSKEY_KEYS = 8, GYRE_PASSKEY_LENGTH = 6 /* bytes of MARK d d d d END */ };
+enum {
+    GYRE_PASSKEY_KEYS = 8,
+    GYRE_PASSKEY_LENGTH = 6, /* bytes of MARK d d d d END */
+    GYRE_PASSKEY_MARK = 0xF5 /* the markers are this byte and the seven after it, END the next */
+};
 #define GYRE_PASSKEY_INIT                                                                                                   \
     { sizeof(gyre_passkey_options), 0, 104, 8, 1, NULL, NULL }
 typedef struct gyre_passkey_result {

@@ -26,7 +26,7 @@ typedef struct gyre_train_options {
 } gyre_train_options;
 /* clang-format off */
 #define GYRE_TRAIN_INIT \
-    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 16, 2400, 100, 2e-3, 0.1, 0.1, 1.0, 0.5, 1 }
+    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 16, 2400, 100, 3e-3, 0.1, 0.1, 1.0, 0.7, 1 }
 /* clang-format on */
 
 typedef struct gyre_trainer gyre_trainer;
@@ -42,8 +42,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_create(gyre_trainer **out, con
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text,
                                                        const gyre_exec *exec, gyre_error *err);
 GYRE_API void gyre_trainer_free(gyre_trainer *trainer); /* NULL is fine */
-/* One step; *loss = mean nats per token of its sequences before the update.  EINVAL when the run is complete; EFORMAT when
- * the loss is not finite: the weights are then as before the step. */
+/* One step; *loss = weighted nats per token of its sequences before the update.  EINVAL when the run is complete; EFORMAT
+ * when the loss is not finite: the weights are then as before the step. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, double *loss, gyre_error *err);
 /* Writes model (F32), optimiser state and options into `folder`, in one step: a kill leaves the old or the new checkpoint.
  */
@@ -61,9 +61,10 @@ GYRE_API const gyre_model *gyre_trainer_model(const gyre_trainer *trainer);
  * context for attention (as if nothing were masked). */
 GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
 
-/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies. */
+/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies.  weights[i] =
+ * how much predicting out[i] counts: 0 for what is drawn at random, 1 for text, 3 for what stands before in the sequence. */
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
-                                  int64_t length, int32_t *out);
+                                  int64_t length, int32_t *out, float *weights);
 
 #ifdef __cplusplus
 }

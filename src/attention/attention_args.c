@@ -4,7 +4,9 @@
 
 enum { MAX_CHANNELS = 65536 };
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
 
 static int shape_is(const gyre_cview *view, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
     return view->shape[0] == batch && view->shape[1] == tokens && view->shape[2] == heads && view->shape[3] == channels;
@@ -20,7 +22,8 @@ gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *
 static gyre_status check_shapes(const gyre_attention_args *args) {
     const int64_t *q = args->q.shape, *k = args->k.shape, *v = args->v.shape;
     for (int i = 0; i < 4; i++) {
-        const int64_t least = i < 2 ? 0 : 1, most = i == 3 ? MAX_CHANNELS : INT32_MAX; /* no tokens is fine, no heads is not */
+        const int64_t least = i < 2 ? 0 : 1,
+                      most = i == 3 ? MAX_CHANNELS : INT32_MAX; /* no tokens is fine, no heads is not */
         if (q[i] < least || k[i] < least || v[i] < least || q[i] > most || k[i] > most || v[i] > most) return GYRE_ESHAPE;
     }
     if (k[0] != q[0] || k[3] != q[3] || q[2] % k[2] != 0) return GYRE_ESHAPE;
@@ -128,7 +131,9 @@ static void *take(arena *a, int64_t count, size_t size) {
     return part;
 }
 
-static float *take_floats(arena *a, int64_t rows, int64_t columns) { return take(a, rows * columns, sizeof(float)); }
+static float *take_floats(arena *a, int64_t rows, int64_t columns) {
+    return take(a, rows * columns, sizeof(float));
+}
 
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side) {
     arena a = {memory, 0};

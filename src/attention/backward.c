@@ -55,21 +55,27 @@ static void weights(const gyre_attention_plan *plan, const gyre_key_side *keys, 
     }
 }
 
+typedef struct query_rows {
+    const float *rows;
+    int64_t pad;
+    int finite;
+} query_rows;
+
 /* to[key] += sum over queries of weights[query][key] rows[query]. */
 static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting,
-                        const float *weight, const float *rows, int finite, float *to, int64_t pad) {
+                        const float *weight, query_rows from, float *to) {
     const gyre_matmul product = {.m = meeting->count,
-                                 .n = pad,
+                                 .n = from.pad,
                                  .k = q->count,
                                  .a = weight,
                                  .a_row = 1,
                                  .a_col = KEY_TILE,
-                                 .b = rows,
-                                 .b_row = pad,
-                                 .c = to + (meeting->tile * KEY_TILE + meeting->first) * pad,
-                                 .c_row = pad,
+                                 .b = from.rows,
+                                 .b_row = from.pad,
+                                 .c = to + (meeting->tile * KEY_TILE + meeting->first) * from.pad,
+                                 .c_row = from.pad,
                                  .accumulate = 1};
-    gyre_tiles_weigh(plan, &product, finite);
+    gyre_tiles_weigh(plan, &product, from.finite);
 }
 
 static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
@@ -92,17 +98,19 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_side 
 static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, const gyre_rows *rows, gyre_query_side *q) {
     const gyre_attention_plan *plan = call->plan;
     fill_queries(call, rows, q);
+    const query_rows to_values = {q->dout_rows, plan->value_pad, q->dout_finite};
+    const query_rows to_keys = {q->q_rows, plan->head_pad, q->q_finite};
     for (int64_t t = 0; t < plan->key_tiles; t++) {
         gyre_meeting meeting;
         if (!gyre_tiles_meet(plan, keys, q, t, &meeting)) continue;
         gyre_tiles_score(plan, keys, q, &meeting);
         weights(plan, keys, q, &meeting);
-        add_to_keys(plan, q, &meeting, q->scores, q->dout_rows, q->dout_finite, keys->dv_rows, plan->value_pad);
-        add_to_keys(plan, q, &meeting, q->dscores, q->q_rows, q->q_finite, keys->dk_rows, plan->head_pad);
+        add_to_keys(plan, q, &meeting, q->scores, to_values, keys->dv_rows);
+        add_to_keys(plan, q, &meeting, q->dscores, to_keys, keys->dk_rows);
         add_to_queries(plan, keys, q, &meeting);
     }
-    for (int64_t i = 0; i < q->count * plan->head_pad; i++)
-        q->dq_rows[i] *= plan->scale; /* q_rows, and with them dk, had the scale from the start */
+    /* q_rows, and with them dk, had the scale from the start */
+    plan->kernels->scale_row_f32(q->dq_rows, q->count * plan->head_pad, plan->scale);
     turn_back(plan, GYRE_QUERY, q->positions, q->count, q->dq_rows);
     gyre_rows_write(&call->dqkv[0], rows, q->dq_rows, plan->head_pad);
 }

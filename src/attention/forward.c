@@ -13,10 +13,8 @@ static void update_softmax(const gyre_attention_plan *plan, gyre_query_side *q, 
         float *row = q->scores + i * KEY_TILE, top, sum;
         plan->kernels->max_row_f32(row, meeting->columns, &top);
         if (top > q->top[i]) {
-            float *out = q->out_rows + i * plan->value_pad;
             const float shrink = expf(q->top[i] - top);
-            for (int64_t c = 0; c < plan->value_pad; c++)
-                out[c] *= shrink;
+            plan->kernels->scale_row_f32(q->out_rows + i * plan->value_pad, plan->value_pad, shrink);
             q->sum[i] *= shrink;
             q->top[i] = top;
         }
@@ -46,9 +44,7 @@ static void write_rows(const gyre_attention_plan *plan, const gyre_rows *rows, g
     const gyre_view *lse = &plan->args->lse;
     for (int64_t i = 0; i < q->count; i++) {
         const float share = q->sum[i] == 0 ? 0 : (float)(1 / q->sum[i]);
-        float *out = q->out_rows + i * plan->value_pad;
-        for (int64_t c = 0; c < plan->value_pad; c++)
-            out[c] *= share;
+        plan->kernels->scale_row_f32(q->out_rows + i * plan->value_pad, plan->value_pad, share);
         if (!lse->data) continue;
         const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
         ((float *)lse->data)[at] = q->sum[i] == 0 ? -INFINITY : (float)((double)q->top[i] + log(q->sum[i]));
@@ -99,7 +95,9 @@ static void run_items(void *arg, int64_t job) {
 /* -- jobs: items laid out first, then their query tiles ------------------------------------------------------------ */
 
 /* Key tiles per task: few tasks, since each looks at all query positions once. */
-static int64_t fill_share(const gyre_attention_plan *plan) { return (plan->key_tiles + plan->jobs - 1) / plan->jobs; }
+static int64_t fill_share(const gyre_attention_plan *plan) {
+    return (plan->key_tiles + plan->jobs - 1) / plan->jobs;
+}
 
 static void run_fills(void *arg, int64_t job) {
     gyre_attention_call *call = arg;

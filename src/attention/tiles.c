@@ -8,8 +8,8 @@
 void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
     const int64_t channels = view->shape[3], step = view->stride[3];
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
-        const float *from = (const float *)view->data + rows->batch * view->stride[0] +
-                            (rows->first + i) * view->stride[1] + rows->head * view->stride[2];
+        const float *from = (const float *)view->data + rows->batch * view->stride[0] + (rows->first + i) * view->stride[1] +
+                            rows->head * view->stride[2];
         if (step == 1)
             memcpy(to, from, (size_t)channels * sizeof *to);
         else
@@ -59,7 +59,9 @@ static span seen_from(const gyre_attention_plan *plan, int64_t q) {
     return seen;
 }
 
-static int outside(span seen, int64_t position) { return position < seen.low || position > seen.high; }
+static int outside(span seen, int64_t position) {
+    return position < seen.low || position > seen.high;
+}
 
 /* What any of the queries from `least` to `most` sees. */
 static span seen_by_any(const gyre_attention_plan *plan, int64_t least, int64_t most) {
@@ -184,8 +186,7 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows
     extremes(side->positions, rows->count, &side->least, &side->most);
     gyre_rows_read(&plan->args->q, rows, side->q_rows, plan->head_pad);
     turn(plan, GYRE_QUERY, side->positions, rows->count, side->q_rows);
-    for (int64_t i = 0; i < rows->count * plan->head_pad; i++)
-        side->q_rows[i] *= plan->scale;
+    plan->kernels->scale_row_f32(side->q_rows, rows->count * plan->head_pad, plan->scale);
 }
 
 /* -- scores and weighted sums -------------------------------------------------------------------------------------- */

@@ -14,18 +14,42 @@
 typedef __m256 vec;
 typedef __m256 mask;
 
-static inline vec vec_load(const float *p) { return _mm256_loadu_ps(p); }
-static inline void vec_store(float *p, vec a) { _mm256_storeu_ps(p, a); }
-static inline vec vec_set1(float a) { return _mm256_set1_ps(a); }
-static inline vec vec_fma(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
-static inline vec vec_mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
-static inline vec vec_add(vec a, vec b) { return _mm256_add_ps(a, b); }
-static inline vec vec_sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
-static inline vec vec_max(vec a, vec b) { return _mm256_max_ps(a, b); }
-static inline vec vec_min(vec a, vec b) { return _mm256_min_ps(a, b); }
-static inline mask vec_not_less(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_NLT_UQ); }
-static inline mask vec_unequal(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ); }
-static inline vec vec_keep(mask m, vec a) { return _mm256_and_ps(m, a); }
+static inline vec vec_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+static inline void vec_store(float *p, vec a) {
+    _mm256_storeu_ps(p, a);
+}
+static inline vec vec_set1(float a) {
+    return _mm256_set1_ps(a);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return _mm256_mul_ps(a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return _mm256_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return _mm256_sub_ps(a, b);
+}
+static inline vec vec_max(vec a, vec b) {
+    return _mm256_max_ps(a, b);
+}
+static inline vec vec_min(vec a, vec b) {
+    return _mm256_min_ps(a, b);
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return _mm256_cmp_ps(a, b, _CMP_NLT_UQ);
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ);
+}
+static inline vec vec_keep(mask m, vec a) {
+    return _mm256_and_ps(m, a);
+}
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 2^31, which shifts out. */
 static inline vec vec_scale(vec y, vec n) {

@@ -15,21 +15,51 @@
 typedef __m512 vec;
 typedef __mmask16 mask;
 
-static inline vec vec_load(const float *p) { return _mm512_loadu_ps(p); }
-static inline void vec_store(float *p, vec a) { _mm512_storeu_ps(p, a); }
-static inline vec vec_set1(float a) { return _mm512_set1_ps(a); }
-static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
-static inline vec vec_add(vec a, vec b) { return _mm512_add_ps(a, b); }
-static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
-static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
-static inline vec vec_min(vec a, vec b) { return _mm512_min_ps(a, b); }
-static inline mask vec_not_less(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ); }
-static inline mask vec_unequal(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ); }
-static inline vec vec_keep(mask m, vec a) { return _mm512_maskz_mov_ps(m, a); }
-static inline vec vec_scale(vec y, vec n) { return _mm512_scalef_ps(y, n); }
-static inline float vec_sum(vec a) { return _mm512_reduce_add_ps(a); }
-static inline float vec_top(vec a) { return _mm512_reduce_max_ps(a); }
+static inline vec vec_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+static inline void vec_store(float *p, vec a) {
+    _mm512_storeu_ps(p, a);
+}
+static inline vec vec_set1(float a) {
+    return _mm512_set1_ps(a);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return _mm512_mul_ps(a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return _mm512_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return _mm512_sub_ps(a, b);
+}
+static inline vec vec_max(vec a, vec b) {
+    return _mm512_max_ps(a, b);
+}
+static inline vec vec_min(vec a, vec b) {
+    return _mm512_min_ps(a, b);
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ);
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+}
+static inline vec vec_keep(mask m, vec a) {
+    return _mm512_maskz_mov_ps(m, a);
+}
+static inline vec vec_scale(vec y, vec n) {
+    return _mm512_scalef_ps(y, n);
+}
+static inline float vec_sum(vec a) {
+    return _mm512_reduce_add_ps(a);
+}
+static inline float vec_top(vec a) {
+    return _mm512_reduce_max_ps(a);
+}
 
 #include "kernels/tier.h"
 #else

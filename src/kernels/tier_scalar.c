@@ -12,20 +12,48 @@
 typedef float vec;
 typedef int mask;
 
-static inline vec vec_load(const float *p) { return *p; }
-static inline void vec_store(float *p, vec a) { *p = a; }
-static inline vec vec_set1(float a) { return a; }
-static inline vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
-static inline vec vec_mul(vec a, vec b) { return a * b; }
-static inline vec vec_add(vec a, vec b) { return a + b; }
-static inline vec vec_sub(vec a, vec b) { return a - b; }
-static inline vec vec_max(vec a, vec b) { return a > b ? a : b; }
-static inline vec vec_min(vec a, vec b) { return a < b ? a : b; }
-static inline mask vec_not_less(vec a, vec b) { return !(a < b); }
-static inline mask vec_unequal(vec a, vec b) { return a != b; }
-static inline vec vec_keep(mask m, vec a) { return m ? a : 0; }
-static inline float vec_sum(vec a) { return a; }
-static inline float vec_top(vec a) { return a; }
+static inline vec vec_load(const float *p) {
+    return *p;
+}
+static inline void vec_store(float *p, vec a) {
+    *p = a;
+}
+static inline vec vec_set1(float a) {
+    return a;
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return a * b + c;
+}
+static inline vec vec_mul(vec a, vec b) {
+    return a * b;
+}
+static inline vec vec_add(vec a, vec b) {
+    return a + b;
+}
+static inline vec vec_sub(vec a, vec b) {
+    return a - b;
+}
+static inline vec vec_max(vec a, vec b) {
+    return a > b ? a : b;
+}
+static inline vec vec_min(vec a, vec b) {
+    return a < b ? a : b;
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return !(a < b);
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return a != b;
+}
+static inline vec vec_keep(mask m, vec a) {
+    return m ? a : 0;
+}
+static inline float vec_sum(vec a) {
+    return a;
+}
+static inline float vec_top(vec a) {
+    return a;
+}
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number. */
 static inline vec vec_scale(vec y, vec n) {

@@ -4,7 +4,7 @@
  * which nobody can load by mistake. */
 #include "model/config_json.h"
 
-#include "core/encoding.h"
+#include "encodings/schemes.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -34,9 +34,6 @@ static const word layouts[] = {{"interleaved", GYRE_SIN_INTERLEAVED},
                                {"concatenated", GYRE_SIN_CONCATENATED},
                                {"tensor2tensor", GYRE_SIN_TENSOR2TENSOR},
                                {NULL, 0}};
-static const word kinds[] = {{"nope", GYRE_NOPE}, {"learned", GYRE_LEARNED}, {"sinusoidal", GYRE_SINUSOIDAL},
-                             {"rope", GYRE_ROPE}, {"alibi", GYRE_ALIBI},     {NULL, 0}};
-
 static const word *word_of_text(const word *words, const char *text) {
     while (words->text && strcmp(words->text, text) != 0)
         words++;
@@ -53,6 +50,11 @@ static const char *text_of(const word *words, int value) {
 static int has_original_length(gyre_scaling scaling) {
     return scaling == GYRE_BY_PARTS || scaling == GYRE_BY_PARTS_PAPER || scaling == GYRE_YARN || scaling == GYRE_LLAMA3 ||
            scaling == GYRE_LONGROPE;
+}
+
+/* Scalings for which transformers reads attention_factor. */
+static int has_own_attention_factor(gyre_scaling scaling) {
+    return scaling == GYRE_YARN || scaling == GYRE_LONGROPE;
 }
 
 void gyre_config_arrays_free(gyre_config_arrays *arrays) {
@@ -143,6 +145,17 @@ static int word_at(const scope *s, const char *key, const char *fallback, const 
     snprintf(why, sizeof why, "\"%.60s\" is not known", text);
     fail(s, unknown, key, why);
     return 0;
+}
+
+/* The registry has the spelling of every kind; kinds count from 0. */
+static gyre_kind kind_at(const scope *s, const char *key) {
+    char why[96];
+    const char *text = text_at(s, key, NULL);
+    for (int kind = 0; gyre_scheme_find((gyre_kind)kind); kind++)
+        if (strcmp(gyre_kind_text((gyre_kind)kind), text) == 0) return (gyre_kind)kind;
+    snprintf(why, sizeof why, "\"%.60s\" is not known", text);
+    fail(s, GYRE_EUNSUPPORTED, key, why);
+    return GYRE_NOPE;
 }
 
 /* out = `count` numbers in memory the caller frees. */
@@ -268,7 +281,7 @@ static void read_scaling(const scope *rope, int is_gyre, struct gyre_rope_config
         out->long_factor = arrays->long_factor = numbers_at(rope, "long_factor", out->dim / 2);
     }
     /* transformers leaves it out for the other types, so a Llama's must not have it. */
-    if (is_gyre || out->scaling == GYRE_YARN || out->scaling == GYRE_LONGROPE)
+    if (is_gyre || has_own_attention_factor(out->scaling))
         out->attention_factor = positive_at(rope, "attention_factor", 0.0);
 }
 
@@ -292,7 +305,7 @@ static void read_rope(const scope *root, int is_gyre, gyre_model_config *c, gyre
 /* -- reading: the whole ------------------------------------------------------------------------------------------------ */
 static void read_gyre(const scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {
     position_config *position = &c->position;
-    position->kind = (gyre_kind)word_at(s, "position_embedding_type", NULL, kinds, GYRE_EUNSUPPORTED);
+    position->kind = kind_at(s, "position_embedding_type");
     position->trained_length = size_at(s, "max_position_embeddings", 0);
     if (s->reader->status != GYRE_OK) return;
     if (position->kind == GYRE_ROPE) read_rope(s, 1, c, arrays);
@@ -380,14 +393,17 @@ static double share_of(int64_t dim, int64_t head_dim) {
     return share;
 }
 
+/* 1 if the file must say the factor: 0 is the scaling's own, which is 1 for all but two. */
+static int says_attention_factor(const struct gyre_rope_config *rope) {
+    return rope->attention_factor != 0.0 && (has_own_attention_factor(rope->scaling) || rope->attention_factor != 1.0);
+}
+
 /* 1 where transformers' Llama computes exactly this encoding from the keys below. */
 static int is_llama(const position_config *c) {
     const gyre_scaling scaling = c->rope.scaling;
-    const int own_factor = scaling == GYRE_YARN || scaling == GYRE_LONGROPE;
     const int known = scaling != GYRE_NTK && scaling != GYRE_BY_PARTS && scaling != GYRE_BY_PARTS_PAPER;
-    const int plain_factor = c->rope.attention_factor == 0.0 || c->rope.attention_factor == 1.0;
     return c->kind == GYRE_ROPE && c->rope.layout == GYRE_HALF && c->rope.dim == c->head_dim && known &&
-           (own_factor || plain_factor);
+           (has_own_attention_factor(scaling) || !says_attention_factor(&c->rope));
 }
 
 /* The length that the model serves: L, or L stretched where the file keeps L beside it. */
@@ -423,7 +439,7 @@ static json_t *scaling_json(const position_config *c) {
         put_numbers(&w, "long_factor", rope->long_factor, rope->dim / 2);
     }
     if (rope->scaling == GYRE_PROPORTIONAL) put_number(&w, "partial_rotary_factor", rope->proportion);
-    if (rope->attention_factor != 0.0) put_number(&w, "attention_factor", rope->attention_factor);
+    if (says_attention_factor(rope)) put_number(&w, "attention_factor", rope->attention_factor);
     if (!w.failed) return w.object;
     json_decref(w.object);
     return NULL;
@@ -431,7 +447,7 @@ static json_t *scaling_json(const position_config *c) {
 
 static void put_rope(writer *w, const position_config *c) {
     const struct gyre_rope_config *rope = &c->rope;
-    const int plain = rope->scaling == GYRE_UNSCALED && rope->attention_factor == 0.0;
+    const int plain = rope->scaling == GYRE_UNSCALED && !says_attention_factor(rope);
     put_number(w, "rope_theta", rope->base);
     put(w, "rope_scaling", plain ? json_null() : scaling_json(c));
     if (rope->dim != c->head_dim) put_number(w, "partial_rotary_factor", share_of(rope->dim, c->head_dim));
@@ -455,7 +471,7 @@ static int has_own_slopes(const position_config *c) {
 
 static void put_position(writer *w, const position_config *c) {
     if (c->trained_length > 0) put_size(w, "max_position_embeddings", served_length(c));
-    if (!is_llama(c)) put_text(w, "position_embedding_type", text_of(kinds, (int)c->kind));
+    if (!is_llama(c)) put_text(w, "position_embedding_type", gyre_kind_text(c->kind));
     if (c->kind == GYRE_ROPE) put_rope(w, c);
     if (c->kind == GYRE_LEARNED) put_size(w, "position_table_rows", c->input.positions);
     if (c->kind == GYRE_SINUSOIDAL) {

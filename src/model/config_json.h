@@ -12,7 +12,7 @@ void gyre_config_arrays_free(gyre_config_arrays *arrays);
 /* path: for messages.  Errors: EFORMAT (no JSON; a missing or senseless key, named), EUNSUPPORTED (another architecture). */
 gyre_status gyre_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,
                               gyre_config_arrays *arrays, gyre_error *err);
-/* *out = the JSON text; the caller frees it. */
+/* *out = the JSON text; the caller frees it.  config: that of a model, complete. */
 gyre_status gyre_config_print(const gyre_model_config *config, gyre_dtype dtype, char **out, gyre_error *err);
 
 #endif

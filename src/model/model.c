@@ -1,6 +1,7 @@
 /* model.c: where the weights of a decoder lie, what they start from, and its folder. */
 #include "model/model.h"
 
+#include "encodings/schemes.h"
 #include "model/config_json.h"
 #include "model/folder.h"
 #include "model/hash.h"
@@ -229,24 +230,6 @@ static gyre_status join(const char *folder, const char *name, char out[PATH_MAX]
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
 }
 
-/* A config that no model can have is a malformed file here, whoever found it out. */
-static gyre_status describe_from(gyre_model *model, const char *path, gyre_error *err) {
-    char *json = NULL;
-    size_t bytes = 0;
-    gyre_model_config config;
-    gyre_config_arrays arrays = {NULL, NULL, NULL};
-    gyre_error why = {0, ""};
-    gyre_status status = gyre_file_read(path, &json, &bytes, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_config_parse(json, bytes, path, &config, &arrays, err);
-    free(json);
-    if (status != GYRE_OK) return status;
-    status = describe(model, &config, &why);
-    gyre_config_arrays_free(&arrays);
-    if (status == GYRE_OK) return status;
-    return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, path);
-}
-
 /* What a file may hold beside the weights: the output matrix of a tied model, and tables that the config gives. */
 static int is_passed_over(const char *name) {
     static const char table[] = ".rotary_emb.inv_freq";
@@ -276,33 +259,60 @@ static gyre_status check_no_others(const gyre_model_config *config, const gyre_s
                      gyre_safetensors_name(file, i), path);
 }
 
-/* Every shape is compared before memory is asked for: the sizes in config.json may be anything. */
-static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, const char *path, gyre_error *err) {
-    const int64_t count = gyre_tensor_count(&model->config);
-    gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
-        const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
-        gyre_stored_tensor stored;
+/* The sizes in config.json may be anything: shapes are compared before memory is asked for. */
+static gyre_status check_shapes(const gyre_model_config *config, const gyre_safetensors *file, const char *path,
+                                gyre_error *err) {
+    gyre_stored_tensor stored;
+    gyre_status status = check_fields(config, err);
+    if (status == GYRE_OK) status = check_products(config, err);
+    for (int64_t i = 0; status == GYRE_OK && i < gyre_tensor_count(config); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(config, i);
         status = gyre_safetensors_expect(file, tensor.name, tensor.shape, tensor.rank, &stored, err);
     }
-    if (status == GYRE_OK) status = check_no_others(&model->config, file, path, err);
-    if (status == GYRE_OK) status = allocate_weights(model, err);
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+    return status == GYRE_OK ? check_no_others(config, file, path, err) : status;
+}
+
+static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, gyre_error *err) {
+    gyre_status status = allocate_weights(model, err);
+    for (int64_t i = 0; i < gyre_tensor_count(&model->config) && status == GYRE_OK; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
         status = gyre_safetensors_read(file, tensor.name, tensor.shape, tensor.rank, model->weights + tensor.offset, err);
     }
     return status;
 }
 
-static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *err) {
-    char path[PATH_MAX];
-    gyre_safetensors *file;
-    gyre_status status = join(folder, "config.json", path, err);
-    if (status == GYRE_OK) status = describe_from(model, path, err);
-    if (status == GYRE_OK) status = join(folder, "model.safetensors", path, err);
-    if (status == GYRE_OK) status = gyre_safetensors_open(&file, path, err);
+static gyre_status read_config(const char *path, gyre_model_config *config, gyre_config_arrays *arrays, gyre_error *err) {
+    char *json;
+    size_t bytes;
+    gyre_status status = gyre_file_read(path, &json, &bytes, err);
     if (status != GYRE_OK) return status;
-    status = read_weights(model, file, path, err);
+    status = gyre_config_parse(json, bytes, path, config, arrays, err);
+    free(json);
+    return status;
+}
+
+/* A config that no model can have is a malformed file here, whoever found it out. */
+static gyre_status blame_file(gyre_status status, const gyre_error *why, const char *path, gyre_error *err) {
+    return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why->text, path);
+}
+
+static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *err) {
+    char described[PATH_MAX], weights[PATH_MAX];
+    gyre_model_config config;
+    gyre_config_arrays arrays = {NULL, NULL, NULL};
+    gyre_safetensors *file = NULL;
+    gyre_error why = {0, ""};
+    gyre_status status = join(folder, "config.json", described, err);
+    if (status == GYRE_OK) status = join(folder, "model.safetensors", weights, err);
+    if (status == GYRE_OK) status = read_config(described, &config, &arrays, err);
+    if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
+    if (status == GYRE_OK) {
+        status = check_shapes(&config, file, weights, &why);
+        if (status == GYRE_OK) status = describe(model, &config, &why);
+        if (status != GYRE_OK) status = blame_file(status, &why, described, err);
+    }
+    if (status == GYRE_OK) status = read_weights(model, file, err);
+    gyre_config_arrays_free(&arrays);
     gyre_safetensors_free(file);
     return status;
 }
@@ -372,17 +382,6 @@ int64_t gyre_model_parameters(const gyre_model *model) {
 }
 
 const char *gyre_kind_text(gyre_kind kind) {
-    switch (kind) {
-    case GYRE_NOPE:
-        return "nope";
-    case GYRE_LEARNED:
-        return "learned";
-    case GYRE_SINUSOIDAL:
-        return "sinusoidal";
-    case GYRE_ROPE:
-        return "rope";
-    case GYRE_ALIBI:
-        return "alibi";
-    }
-    return "unknown";
+    const gyre_scheme *scheme = gyre_scheme_find(kind);
+    return scheme ? scheme->name : "unknown";
 }

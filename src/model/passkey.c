@@ -6,8 +6,7 @@
 #include <string.h>
 
 enum {
-    MARK = 0xF5, /* .. 0xFC: no UTF-8 text contains them */
-    END = 0xFD,
+    END = GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS,
     DIGITS = 4,
     LEAST_ZONE = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of window a key needs: hidden, asked for, and some text */
 };
@@ -61,18 +60,18 @@ void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, ui
     keys = fitting_keys(keys, length);
     const int64_t start = below(state, text->count - length + 1), body = length - keys * GYRE_PASSKEY_LENGTH;
     for (int64_t i = 0; i < length; i++)
-        out[i] = text->ids[start + i] >= MARK ? '?' : text->ids[start + i];
+        out[i] = text->ids[start + i] >= GYRE_PASSKEY_MARK ? '?' : text->ids[start + i];
     if (asked) memset(asked, 0, (size_t)length);
     draw_keys(keys, state, digits);
     shuffle(marks, GYRE_PASSKEY_KEYS, state);
     shuffle(order, keys, state);
     for (int64_t k = 0; k < keys; k++) { /* one key to an equal share of the body, anywhere in it */
         const int64_t from = k * body / keys, room = (k + 1) * body / keys - from - GYRE_PASSKEY_LENGTH;
-        write_key(out + from + below(state, room + 1), MARK + marks[k], digits[k]);
+        write_key(out + from + below(state, room + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
     }
     for (int64_t k = 0; k < keys; k++) {
         const int64_t at = body + k * GYRE_PASSKEY_LENGTH;
-        write_key(out + at, MARK + marks[order[k]], digits[order[k]]);
+        write_key(out + at, GYRE_PASSKEY_MARK + marks[order[k]], digits[order[k]]);
         if (asked) memset(asked + at + 1, 1, DIGITS);
     }
 }

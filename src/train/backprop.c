@@ -78,7 +78,7 @@ static gyre_status forward(gyre_backprop *b) {
 }
 
 /* logits[i] becomes the gradient to itself. */
-static double head_loss(gyre_backprop *b, const int32_t *tokens, float share) {
+static double head_loss(gyre_backprop *b, const gyre_lesson *lesson) {
     const gyre_model_config *c = &b->model->config;
     const gyre_norm norm = {b->model->weights + gyre_final_norm_offset(c), b->rows, c->width, c->norm_epsilon};
     const gyre_linear head = {b->model->weights, b->rows, c->width, c->vocab};
@@ -86,10 +86,13 @@ static double head_loss(gyre_backprop *b, const int32_t *tokens, float share) {
     gyre_linear_forward(&head, b->final, 0, b->logits);
     double loss = 0;
     float *logits = b->logits;
-    for (int64_t s = 0; s < b->sequences; s++, tokens += b->length + 1)
+    for (int64_t s = 0; s < b->sequences; s++)
         for (int64_t t = 0; t < b->length; t++, logits += c->vocab) {
-            loss += gyre_cross_entropy(b->model->encoding->kernels, logits, c->vocab, tokens[t + 1]);
-            logits[tokens[t + 1]] -= 1;
+            const int64_t at = s * (b->length + 1) + t + 1;
+            const float share = (float)lesson->share * lesson->weights[at];
+            loss += (double)lesson->weights[at] *
+                    gyre_cross_entropy(b->model->encoding->kernels, logits, c->vocab, lesson->tokens[at]);
+            logits[lesson->tokens[at]] -= 1;
             for (int64_t i = 0; i < c->vocab; i++)
                 logits[i] *= share;
         }
@@ -167,12 +170,12 @@ static gyre_status input_gradient(gyre_backprop *b, float *gradient) {
     return gyre_add_gradient(b->model->encoding, &positions, &dout, &gradients, NULL);
 }
 
-gyre_status gyre_backprop_run(gyre_backprop *b, const int32_t *tokens, double share, double *loss, float *gradient) {
+gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_lesson *lesson, double *loss, float *gradient) {
     for (int64_t s = 0; s < b->sequences; s++)
-        memcpy(b->inputs + s * b->length, tokens + s * (b->length + 1), (size_t)b->length * sizeof *tokens);
+        memcpy(b->inputs + s * b->length, lesson->tokens + s * (b->length + 1), (size_t)b->length * sizeof *b->inputs);
     gyre_status status = forward(b);
     if (!status) {
-        *loss += head_loss(b, tokens, (float)share);
+        *loss += head_loss(b, lesson);
         head_gradient(b, gradient);
     }
     for (int64_t l = b->model->config.layers - 1; l >= 0 && !status; l--) {

@@ -18,8 +18,13 @@ typedef struct gyre_backprop {
 /* Memory for `sequences` sequences of `length` tokens at once. */
 gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_model *model, int64_t sequences, int64_t length);
 void gyre_backprop_free(gyre_backprop *b);
-/* *loss += sum of -log p(token) over all predictions;  gradient[] += its derivative times `share`.
- * tokens: [sequences][length + 1]. */
-gyre_status gyre_backprop_run(gyre_backprop *b, const int32_t *tokens, double share, double *loss, float *gradient);
+/* *loss += sum of -weight log p(token) over all predictions;  gradient[] += its derivative times `share`.
+ * tokens, weights: [sequences][length + 1]; the first weight of a sequence is not used. */
+typedef struct gyre_lesson {
+    const int32_t *tokens;
+    const float *weights;
+    double share;
+} gyre_lesson;
+gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_lesson *lesson, double *loss, float *gradient);
 
 #endif

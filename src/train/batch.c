@@ -2,12 +2,14 @@
  * draws the same ones.
  *
  * Plain text at this scale teaches a model to look a few bytes back.  Half of the mixed sequences hide passkeys, half hold
- * random segments copied later: what an induction head is for. */
+ * random segments copied later: what an induction head is for.  What is random counts nothing, what can be found again
+ * counts more: else the noise of the one drowns the other for millions of tokens. */
 #include "gyre/gyre_train.h"
 #include "model/random.h"
 #include <string.h>
 
-enum { COPY_LEAST = 6, COPY_MOST = 60, COPIES = 4 };
+enum { COPY_LEAST = 6, COPY_MOST = 60, GAP = 12, ZONES = 4, LEAST_ZONE = 2 * COPY_LEAST + GAP };
+static const float FOUND_AGAIN = 3; /* how much more such a symbol counts than one of the text */
 
 static int64_t below(uint64_t *state, int64_t n) {
     return (int64_t)(gyre_random_uniform(state) * (double)n);
@@ -17,32 +19,62 @@ static void plain_window(const gyre_text *text, int64_t length, uint64_t *state,
     memcpy(out, text->ids + below(state, text->count - length + 1), (size_t)length * sizeof *out);
 }
 
-/* In each of a few equal zones: a random printable segment, and the same again anywhere later in the zone. */
-static void copy_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out) {
+/* Any printable byte, or of those that passkeys are made of: what finds one kind again should find the other. */
+static int32_t copied_symbol(int keys, uint64_t *state) {
+    if (!keys) return (int32_t)(33 + below(state, 94));
+    const int64_t i = below(state, 10 + GYRE_PASSKEY_KEYS);
+    return (int32_t)(i < 10 ? '0' + i : GYRE_PASSKEY_MARK + i - 10);
+}
+
+static void set(float *weights, int64_t from, int64_t n, float weight) {
+    for (int64_t i = from; i < from + n; i++)
+        weights[i] = weight;
+}
+
+/* In each of a few equal zones: a random segment, then the same again and again, a little text between. */
+static void copy_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
     plain_window(text, length, state, out);
-    const int64_t copies = 1 + below(state, COPIES);
-    for (int64_t z = 0; z < copies; z++) {
-        const int64_t from = z * length / copies, size = (z + 1) * length / copies - from;
-        const int64_t most = size / 2 < COPY_MOST ? size / 2 : COPY_MOST;
+    const int64_t fit = length / LEAST_ZONE < ZONES ? length / LEAST_ZONE : ZONES, zones = 1 + below(state, fit);
+    for (int64_t z = 0; z < zones; z++) {
+        const int64_t from = z * length / zones, end = (z + 1) * length / zones;
+        const int64_t room = (end - from - GAP) / 2, most = room < COPY_MOST ? room : COPY_MOST;
         const int64_t n = COPY_LEAST + below(state, most - COPY_LEAST + 1);
-        const int64_t first = below(state, size - 2 * n + 1);
-        const int64_t second = first + n + below(state, size - 2 * n - first + 1);
+        const int keys = gyre_random_uniform(state) < 0.5;
         for (int64_t i = 0; i < n; i++)
-            out[from + first + i] = (int32_t)(33 + below(state, 94));
-        memcpy(out + from + second, out + from + first, (size_t)n * sizeof *out);
+            out[from + i] = copied_symbol(keys, state);
+        set(weights, from, n, 0);
+        for (int64_t at = from + n + below(state, GAP); at + n <= end; at += n + below(state, GAP)) {
+            memcpy(out + at, out + from, (size_t)n * sizeof *out);
+            set(weights, at, 1, 0); /* that it begins here is chance */
+            set(weights, at + 1, n - 1, FOUND_AGAIN);
+        }
+    }
+}
+
+/* A marker seen for the first time begins digits that nobody can know; the second time they are asked for. */
+static void passkey_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
+    int seen[GYRE_PASSKEY_KEYS] = {0};
+    gyre_passkey_window(text, GYRE_PASSKEY_KEYS, length, state, out, NULL);
+    for (int64_t i = 0; i + GYRE_PASSKEY_LENGTH <= length; i++) {
+        const int32_t key = out[i] - GYRE_PASSKEY_MARK;
+        if (key < 0 || key >= GYRE_PASSKEY_KEYS) continue;
+        weights[i] = 0; /* which marker comes, and when, is drawn too */
+        set(weights, i + 1, GYRE_PASSKEY_LENGTH - 2, seen[key] ? FOUND_AGAIN : 0);
+        seen[key] = 1;
     }
 }
 
 void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
-                         int64_t length, int32_t *out) {
+                         int64_t length, int32_t *out, float *weights) {
     uint64_t state = options->seed;
     state = gyre_random_next(&state) ^ (uint64_t)step;
     state = gyre_random_next(&state) ^ (uint64_t)index;
     const double kind = gyre_random_uniform(&state);
+    set(weights, 0, length, 1);
     if (kind < options->mix / 2)
-        gyre_passkey_window(text, 1 + below(&state, GYRE_PASSKEY_KEYS), length, &state, out, NULL);
-    else if (kind < options->mix && length >= 2 * COPIES * COPY_LEAST)
-        copy_window(text, length, &state, out);
+        passkey_window(text, length, &state, out, weights);
+    else if (kind < options->mix && length >= LEAST_ZONE)
+        copy_window(text, length, &state, out, weights);
     else
         plain_window(text, length, &state, out);
 }

@@ -42,8 +42,10 @@ static gyre_status create_workers(gyre_trainer *t) {
     for (int64_t i = 0; i < t->worker_count; i++) {
         const gyre_status status = gyre_backprop_create(&t->workers[i].backprop, t->model, t->per_pass, t->options.context);
         if (status) return status;
-        t->workers[i].tokens = malloc((size_t)(t->per_pass * (t->options.context + 1)) * sizeof(int32_t));
-        if (!t->workers[i].tokens) return GYRE_ENOMEM;
+        const size_t count = (size_t)(t->per_pass * (t->options.context + 1));
+        t->workers[i].tokens = malloc(count * sizeof(int32_t));
+        t->workers[i].weights = malloc(count * sizeof(float));
+        if (!t->workers[i].tokens || !t->workers[i].weights) return GYRE_ENOMEM;
     }
     return GYRE_OK;
 }
@@ -112,6 +114,7 @@ void gyre_trainer_free(gyre_trainer *t) {
     for (int64_t i = 0; t->workers && i < t->worker_count; i++) {
         gyre_backprop_free(&t->workers[i].backprop);
         free(t->workers[i].tokens);
+        free(t->workers[i].weights);
     }
     free(t->workers);
     gyre_optimizer_free(&t->optimizer);
@@ -140,9 +143,10 @@ static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
     t->losses[group] = 0;
     for (int64_t from = 0; from < in_group && !w->status; from += t->per_pass) {
         for (int64_t s = 0; s < t->per_pass; s++)
-            gyre_train_sequence(t->text, o, t->step, group * in_group + from + s, length, w->tokens + s * length);
-        w->status =
-            gyre_backprop_run(&w->backprop, w->tokens, 1 / (double)(o->batch * o->context), &t->losses[group], gradient);
+            gyre_train_sequence(t->text, o, t->step, group * in_group + from + s, length, w->tokens + s * length,
+                                w->weights + s * length);
+        const gyre_lesson lesson = {w->tokens, w->weights, 1 / (double)(o->batch * o->context)};
+        w->status = gyre_backprop_run(&w->backprop, &lesson, &t->losses[group], gradient);
     }
 }
 

@@ -8,7 +8,8 @@
 /* One worker's memory; worker w of n takes groups w, w + n, ... */
 typedef struct gyre_train_worker {
     gyre_backprop backprop;
-    int32_t *tokens;
+    int32_t *tokens; /* [per_pass][context + 1] */
+    float *weights;  /* [per_pass][context + 1] */
     gyre_status status;
 } gyre_train_worker;
 

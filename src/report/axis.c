@@ -1,0 +1,171 @@
+/* axis.c: the range of an axis and where its ticks stand.
+ *
+ * gnuplot's own ticks serve linear axes.  On logarithmic ones it marks decades alone, and a perplexity between 3 and 8 would
+ * go without a single number. */
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_TICKS = 11 };
+
+void gyre_extent_add(gyre_extent *extent, double value) {
+    if (extent->low > extent->high) {
+        extent->low = extent->high = value;
+        return;
+    }
+    if (value < extent->low) extent->low = value;
+    if (value > extent->high) extent->high = value;
+}
+
+int gyre_axis_shows(const gyre_axis *axis, double value) {
+    return isfinite(value) && (axis->scale == GYRE_SCALE_LINEAR || value > 0);
+}
+
+gyre_status gyre_axis_check(const gyre_axis *axis, const char *name, gyre_error *err) {
+    if ((unsigned)axis->scale > GYRE_SCALE_LOG10)
+        return gyre_report_fail(err, GYRE_EINVAL, "%s axis: %d is no scale (figure)", name, (int)axis->scale);
+    if (axis->low == axis->high) return GYRE_OK;
+    if (!gyre_axis_shows(axis, axis->low) || !gyre_axis_shows(axis, axis->high) || axis->low > axis->high)
+        return gyre_report_fail(err, GYRE_EINVAL, "%s axis: no range from %g to %g (figure)", name, axis->low, axis->high);
+    return GYRE_OK;
+}
+
+/* -- ranges ---------------------------------------------------------------------------------------------------------- */
+/* The axis' own range, or that of the data with a margin, so that no point sits on the frame. */
+static gyre_extent range_of(const gyre_axis *axis, gyre_extent data) {
+    gyre_extent range = {axis->low, axis->high};
+    if (axis->low != axis->high) return range;
+    const int linear = axis->scale == GYRE_SCALE_LINEAR;
+    double low = linear ? data.low : log(data.low), high = linear ? data.high : log(data.high);
+    const double least = linear ? 1e-6 * fmax(1, fabs(high)) : 1e-3;
+    const double margin = high - low > least ? 0.04 * (high - low) : linear ? 0.1 * fmax(1e-3, fabs(high)) : 0.2;
+    low -= margin;
+    high += margin;
+    /* A margin does not reach below 0 where all is above it. */
+    range.low = !linear ? exp(low) : data.low > 0 && low < 0 ? 0 : low;
+    range.high = linear ? high : exp(high);
+    return range;
+}
+
+/* -- ticks ----------------------------------------------------------------------------------------------------------- */
+typedef struct tick_writer {
+    gyre_buffer *script;
+    gyre_extent range;
+    double clip;
+    int count;
+} tick_writer;
+
+static void put_tick(tick_writer *w, double at, const char *label) {
+    if (!(at >= w->range.low * (1 - 1e-9) && at <= w->range.high * (1 + 1e-9))) return;
+    /* Room for the label of the clip. */
+    if (w->clip > 0 && fabs(log(at / w->clip)) < 0.05 * log(w->range.high / w->range.low)) return;
+    gyre_put(w->script, w->count++ ? ", " : "");
+    gyre_put_quoted(w->script, label);
+    gyre_put(w->script, " ");
+    gyre_put_number(w->script, at);
+    if (!*label) gyre_put(w->script, " 1"); /* a minor one */
+}
+
+static void put_clip_tick(tick_writer *w) {
+    char number[64], label[80];
+    if (!(w->clip > 0)) return;
+    gyre_format_number(number, 'g', 6, w->clip);
+    snprintf(label, sizeof label, "≥ %s", number);
+    const double clip = w->clip;
+    w->clip = 0;
+    put_tick(w, clip, label);
+}
+
+static void label_binary(double value, char label[64]) {
+    static const char *const suffix[] = {"", "k", "M", "G", "T"};
+    int power = 0;
+    while (value >= 1024 && power < 4) {
+        value /= 1024;
+        power++;
+    }
+    gyre_format_number(label, 'g', 6, value);
+    strcat(label, suffix[power]);
+}
+
+static void put_binary_ticks(tick_writer *w) {
+    const int first = (int)floor(log2(w->range.low)), last = (int)ceil(log2(w->range.high));
+    const int step = (last - first) / MOST_TICKS + 1;
+    char label[64];
+    for (int e = first; e <= last; e++) {
+        label_binary(ldexp(1, e), label);
+        put_tick(w, ldexp(1, e), e % step == 0 ? label : "");
+    }
+}
+
+/* Written out up to 10000, then as 10⁵: without zeros to count. */
+static void label_decimal(int mantissa, int power, char label[64]) {
+    static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+    if (power >= -3 && power <= 4) {
+        gyre_format_number(label, 'g', 6, mantissa * pow(10, power));
+        return;
+    }
+    char digits[16];
+    label[0] = '\0';
+    if (mantissa > 1) snprintf(label, 64, "%d·", mantissa);
+    strcat(label, power < 0 ? "10⁻" : "10");
+    snprintf(digits, sizeof digits, "%d", power < 0 ? -power : power);
+    for (const char *digit = digits; *digit; digit++)
+        strcat(label, raised[*digit - '0']);
+}
+
+/* Decades, and within them 2 and 5 where few decades show; the other digits as minor ticks. */
+static void put_decade_ticks(tick_writer *w, double decades) {
+    const int first = (int)floor(log10(w->range.low)), last = (int)ceil(log10(w->range.high));
+    const int step = (last - first) / MOST_TICKS + 1;
+    char label[64];
+    for (int e = first; e <= last; e++)
+        for (int m = 1; m <= 9; m++) {
+            const int named = m == 1 ? e % step == 0 : decades < 2.5 && (m == 2 || m == 5);
+            if (!named && (step > 1 || decades > 6)) continue;
+            label_decimal(m, e, label);
+            put_tick(w, m * pow(10, e), named ? label : "");
+        }
+}
+
+/* Within one decade: steps of 1, 2 or 5 as on a linear axis. */
+static void put_even_ticks(tick_writer *w) {
+    const double rough = (w->range.high - w->range.low) / 6, power = pow(10, floor(log10(rough)));
+    const double step = power * (rough < 1.5 * power ? 1 : rough < 3.5 * power ? 2 : rough < 7.5 * power ? 5 : 10);
+    char label[64];
+    for (double i = ceil(w->range.low / step); i * step <= w->range.high; i++) {
+        gyre_format_number(label, 'g', 6, i * step);
+        put_tick(w, i * step, label);
+    }
+}
+
+/* Logarithmic axes get a list of ticks; linear ones keep gnuplot's and gain the clip's. */
+static void put_ticks(gyre_buffer *script, char letter, const gyre_axis *axis, gyre_extent range, double clip) {
+    tick_writer w = {script, range, clip, 0};
+    const double decades = axis->scale == GYRE_SCALE_LINEAR ? 0 : log10(range.high / range.low);
+    if (axis->scale == GYRE_SCALE_LINEAR && !(clip > 0)) return;
+    gyre_putf(script, axis->scale == GYRE_SCALE_LINEAR ? "set %ctics add (" : "set %ctics (", letter);
+    if (axis->scale == GYRE_SCALE_LOG2)
+        put_binary_ticks(&w);
+    else if (axis->scale == GYRE_SCALE_LOG10 && decades > 0.8)
+        put_decade_ticks(&w, decades);
+    else if (axis->scale == GYRE_SCALE_LOG10)
+        put_even_ticks(&w);
+    put_clip_tick(&w);
+    gyre_put(script, ")\n");
+}
+
+void gyre_put_axis(gyre_buffer *script, char letter, const gyre_axis *axis, gyre_extent extent, double clip) {
+    const gyre_extent range = range_of(axis, extent);
+    gyre_putf(script, "set %crange [", letter);
+    gyre_put_number(script, range.low);
+    gyre_put(script, ":");
+    gyre_put_number(script, range.high);
+    gyre_put(script, "]\n");
+    if (axis->scale != GYRE_SCALE_LINEAR)
+        gyre_putf(script, "set logscale %c %d\n", letter, axis->scale == GYRE_SCALE_LOG2 ? 2 : 10);
+    put_ticks(script, letter, axis, range, clip);
+    gyre_putf(script, "set %clabel ", letter);
+    gyre_put_quoted(script, axis->label);
+    gyre_putf(script, " textcolor rgb '#3c4043' offset %s\n", letter == 'x' ? "0,0.4" : "0,0");
+}

@@ -1,0 +1,258 @@
+/* test_attention_gradient.c: the backward pass against central differences of the definition, in double. */
+#include "naive_attention.h"
+
+#include "kernels/kernels.h"
+
+/* -- central differences ------------------------------------------------------------------------------------------- */
+
+/* sum of dout . out over one batch row, by the definition. */
+static double loss(const problem *p, int64_t batch) {
+    const size_t size = p->out_size / (size_t)p->s.batch, first = size * (size_t)batch;
+    double sum = 0;
+    naive_batch(p, batch);
+    for (size_t i = first; i < first + size; i++)
+        sum += (double)p->dout[i] * p->out64[i];
+    return sum;
+}
+
+static double difference(const problem *p, double *x, size_t i, size_t size) {
+    const double kept = x[i], step = 1e-4;
+    const int64_t batch = (int64_t)(i / (size / (size_t)p->s.batch));
+    x[i] = kept + step;
+    const double above = loss(p, batch);
+    x[i] = kept - step;
+    const double below = loss(p, batch);
+    x[i] = kept;
+    return (above - below) / (2 * step);
+}
+
+/* About `samples` elements of one input, evenly spread by a step that shares no factor with the shapes. */
+static void check_input(const problem *p, double *x, const float *got, size_t size, size_t samples, const char *name) {
+    const size_t step = size <= samples ? 1 : size / samples | 1;
+    for (size_t i = 0; i < size; i += step)
+        test_close((long double)got[i], difference(p, x, i, size), 4e-5L, name);
+}
+
+static void check_shape(const shape *s, size_t samples) {
+    problem p = make_problem(s, 17);
+    const gyre_attention_args args = problem_args(&p);
+    run_forward(&args, NULL);
+    run_gradient(&p, &args, NULL);
+    check_input(&p, p.q64, p.dq, p.q_size, samples, "dq");
+    check_input(&p, p.k64, p.dk, p.k_size, samples, "dk");
+    check_input(&p, p.v64, p.dv, p.v_size, samples, "dv");
+    free_problem(&p);
+}
+
+static const shape small[] = {
+    /* kind, layout, batch, queries, keys, query heads, key heads, dim, value dim, causal, window, order */
+    {GYRE_NOPE, GYRE_HALF, 1, 1, 1, 1, 1, 1, 1, 0, 0, IN_ORDER},
+    {GYRE_NOPE, GYRE_HALF, 2, 5, 7, 4, 2, 6, 5, 0, 0, IN_ORDER},
+    {GYRE_ROPE, GYRE_HALF, 2, 6, 6, 2, 2, 8, 8, 1, 0, ROW_OFFSETS},
+    {GYRE_ROPE, GYRE_INTERLEAVED, 1, 9, 12, 6, 2, 6, 3, 1, 4, SHUFFLED},
+    {GYRE_ALIBI, GYRE_HALF, 2, 7, 9, 4, 1, 4, 4, 1, 0, IN_ORDER},
+    {GYRE_ALIBI, GYRE_HALF, 1, 12, 8, 2, 1, 4, 4, 1, 3, SHUFFLED}, /* some rows see no key */
+};
+
+static const shape large[] = {
+    {GYRE_ROPE, GYRE_HALF, 2, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER},
+    {GYRE_ROPE, GYRE_INTERLEAVED, 1, 65, 150, 2, 2, 20, 24, 1, 30, SHUFFLED},
+    {GYRE_ALIBI, GYRE_HALF, 1, 70, 130, 2, 2, 16, 40, 0, 0, ROW_OFFSETS},
+};
+enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
+
+static void agrees_with_differences(void **state) {
+    const char *tier = *state;
+    if (!gyre_kernels_tier(tier)) skip();
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    for (size_t i = 0; i < SMALL; i++)
+        check_shape(&small[i], SIZE_MAX);
+    for (size_t i = 0; i < LARGE; i++)
+        check_shape(&large[i], 13);
+    unsetenv("GYRE_CPU");
+}
+
+/* -- laws ---------------------------------------------------------------------------------------------------------- */
+
+static void same_for_any_threads(void **state) {
+    (void)state;
+    const shape s = {GYRE_ROPE, GYRE_HALF, 3, 130, 130, 6, 2, 32, 32, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 5);
+    const gyre_attention_args args = problem_args(&p);
+    float *parts[3] = {p.dq, p.dk, p.dv}, *kept[3];
+    const size_t sizes[3] = {p.q_size, p.k_size, p.v_size};
+    run_forward(&args, NULL);
+    run_gradient(&p, &args, NULL);
+    for (int i = 0; i < 3; i++) {
+        kept[i] = room(sizes[i], sizeof(float));
+        memcpy(kept[i], parts[i], sizes[i] * sizeof(float));
+    }
+    for (int threads = 1; threads <= 7; threads += 3) {
+        gyre_pool *pool;
+        assert_ok(gyre_pool_create(&pool, threads, NULL));
+        const gyre_exec exec = gyre_pool_exec(pool);
+        for (int i = 0; i < 3; i++)
+            memset(parts[i], 0xFF, sizes[i] * sizeof(float));
+        run_gradient(&p, &args, &exec);
+        for (int i = 0; i < 3; i++)
+            assert_memory_equal(parts[i], kept[i], sizes[i] * sizeof(float));
+        gyre_pool_free(pool);
+    }
+    for (int i = 0; i < 3; i++)
+        free(kept[i]);
+    free_problem(&p);
+}
+
+/* Gradients into one [token][q | k | v | gap] buffer, as a trainer keeps them: as dense, the gap untouched. */
+static void strided_equals_dense(void **state) {
+    (void)state;
+    enum { TOKENS = 77, HEADS = 3, DIM = 20, PART = HEADS * DIM, GAP = 4, ROW = 3 * PART + GAP };
+    const shape s = {GYRE_ROPE, GYRE_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 8);
+    const gyre_attention_args args = problem_args(&p);
+    run_forward(&args, NULL);
+    run_gradient(&p, &args, NULL);
+    float *fused = room(2 * TOKENS * ROW, sizeof *fused);
+    for (int64_t i = 0; i < 2 * TOKENS * ROW; i++)
+        fused[i] = 99.25f;
+    gyre_view dqkv[3];
+    for (int part = 0; part < 3; part++) {
+        const gyre_view view = {fused + part * PART, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * ROW, ROW, DIM, 1}};
+        dqkv[part] = view;
+    }
+    const gyre_cview dout = gyre_cdense(p.dout, GYRE_F32, 2, TOKENS, HEADS, DIM);
+    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    unsigned char *scratch = scratch_for(bytes + 64);
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL));
+    for (size_t j = 0; j < 64; j++)
+        assert_int_equal(scratch[bytes + j], 0xA5);
+    const float *parts[3] = {p.dq, p.dk, p.dv};
+    for (int64_t i = 0; i < 2 * TOKENS; i++) {
+        for (int part = 0; part < 3; part++)
+            assert_memory_equal(fused + i * ROW + part * PART, parts[part] + i * PART, PART * sizeof *fused);
+        for (int c = 3 * PART; c < ROW; c++)
+            assert_true(fused[i * ROW + c] == 99.25f);
+    }
+    free(scratch);
+    free(fused);
+    free_problem(&p);
+}
+
+/* Rows that see no key have no gradient, and keys that nobody sees get none: exact zeros. */
+static void unseen_gets_nothing(void **state) {
+    (void)state;
+    const shape s = {GYRE_ROPE, GYRE_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
+    problem p = make_problem(&s, 9);
+    gyre_attention_args args = problem_args(&p);
+    args.q_pos = (gyre_positions){NULL, GYRE_I64, -57, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
+    run_forward(&args, NULL);
+    memset(p.dq, 0xFF, p.q_size * sizeof(float));
+    memset(p.dk, 0xFF, p.k_size * sizeof(float));
+    memset(p.dv, 0xFF, p.v_size * sizeof(float));
+    run_gradient(&p, &args, NULL);
+    for (int64_t i = 0; i < 20 * 2 * 16; i++)
+        assert_true(p.dq[i] == 0);
+    for (int64_t i = 30 * 16; i < 200 * 16; i++)
+        assert_true(p.dk[i] == 0 && p.dv[i] == 0);
+    assert_true(p.dq[21 * 2 * 16] != 0 && p.dv[29 * 16] != 0);
+    free_problem(&p);
+}
+
+/* A NaN in one query's rows reaches the keys that it sees and no other; one in a key reaches no query before it. */
+static void masked_nan_stays_away(void **state) {
+    const char *tier = *state;
+    if (!gyre_kernels_tier(tier)) skip();
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    enum { TOKENS = 90, DIM = 16, KEY = 60, QUERY = 20 };
+    const shape s = {GYRE_ROPE, GYRE_HALF, 1, TOKENS, TOKENS, 1, 1, DIM, DIM, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 13);
+    const gyre_attention_args args = problem_args(&p);
+    for (int c = 0; c < DIM; c++) {
+        p.k[KEY * DIM + c] = p.v[KEY * DIM + c] = NAN;
+        p.dout[QUERY * DIM + c] = p.q[QUERY * DIM + c] = NAN;
+    }
+    run_forward(&args, NULL);
+    run_gradient(&p, &args, NULL);
+    for (int64_t t = 0; t < TOKENS; t++)
+        for (int64_t c = 0; c < DIM; c++)
+            assert_int_equal(isnan(p.dq[t * DIM + c]) != 0, t == QUERY || t >= KEY);
+    for (int64_t i = (KEY + 1) * DIM; i < TOKENS * DIM; i++) /* seen by poisoned rows only */
+        assert_true(isnan(p.dk[i]) && isnan(p.dv[i]));
+    free_problem(&p);
+
+    p = make_problem(&s, 13); /* without the bad key: keys past the bad query are as if it had no gradient */
+    for (int c = 0; c < DIM; c++)
+        p.dout[QUERY * DIM + c] = 0;
+    const gyre_attention_args clean = problem_args(&p);
+    run_forward(&clean, NULL);
+    run_gradient(&p, &clean, NULL);
+    float *dk = room(p.k_size, sizeof *dk), *dv = room(p.v_size, sizeof *dv);
+    memcpy(dk, p.dk, p.k_size * sizeof *dk);
+    memcpy(dv, p.dv, p.v_size * sizeof *dv);
+    for (int c = 0; c < DIM; c++)
+        p.dout[QUERY * DIM + c] = NAN;
+    run_gradient(&p, &clean, NULL);
+    for (int64_t i = 0; i < TOKENS * DIM; i++)
+        if (i / DIM <= QUERY)
+            assert_true(isnan(p.dk[i]) && isnan(p.dv[i]));
+        else
+            test_close((long double)p.dk[i] + (long double)p.dv[i], (long double)dk[i] + (long double)dv[i], 1e-5L,
+                       "dk + dv");
+    free(dk);
+    free(dv);
+    free_problem(&p);
+    unsetenv("GYRE_CPU");
+}
+
+static void refuses_bad_arguments(void **state) {
+    (void)state;
+    const shape s = {GYRE_ROPE, GYRE_HALF, 1, 5, 7, 2, 1, 8, 6, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 1);
+    gyre_attention_args args = problem_args(&p);
+    run_forward(&args, NULL);
+    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    void *scratch = scratch_for(bytes);
+    const gyre_cview dout = gyre_cdense(p.dout, GYRE_F32, 1, 5, 2, 6);
+    const gyre_view good[3] = {gyre_dense(p.dq, GYRE_F32, 1, 5, 2, 8), gyre_dense(p.dk, GYRE_F32, 1, 7, 1, 8),
+                               gyre_dense(p.dv, GYRE_F32, 1, 7, 1, 6)};
+    memset(p.dq, 0x5A, p.q_size * sizeof(float));
+#define GRADIENT(dout, dqkv, bytes) gyre_attention_gradient(&args, dout, dqkv, NULL, scratch, bytes, NULL)
+    assert_int_equal(GRADIENT(NULL, good, bytes), GYRE_EINVAL);
+    assert_int_equal(GRADIENT(&dout, NULL, bytes), GYRE_EINVAL);
+    assert_int_equal(GRADIENT(&dout, good, bytes - 1), GYRE_ENOMEM);
+    for (int i = 0; i < 3; i++) {
+        gyre_view bad[3] = {good[0], good[1], good[2]};
+        bad[i].dtype = GYRE_BF16;
+        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EDTYPE);
+        bad[i] = good[i];
+        bad[i].shape[1]++;
+        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_ESHAPE);
+        bad[i] = good[i];
+        bad[i].data = NULL;
+        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EINVAL);
+    }
+    gyre_cview wrong = dout;
+    wrong.shape[3] = 8;
+    assert_int_equal(GRADIENT(&wrong, good, bytes), GYRE_ESHAPE);
+    args.lse.data = NULL;
+    assert_int_equal(GRADIENT(&dout, good, bytes), GYRE_EINVAL);
+#undef GRADIENT
+    for (size_t i = 0; i < p.q_size * sizeof(float); i++)
+        assert_int_equal(((unsigned char *)p.dq)[i], 0x5A);
+    free(scratch);
+    free_problem(&p);
+}
+
+#define FOR_TIER(test, tier)                                                                                                \
+    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FOR_TIER(agrees_with_differences, "scalar"), FOR_TIER(agrees_with_differences, "avx2"),
+        FOR_TIER(agrees_with_differences, "avx512"), FOR_TIER(masked_nan_stays_away, "scalar"),
+        FOR_TIER(masked_nan_stays_away, "avx2"),     FOR_TIER(masked_nan_stays_away, "avx512"),
+        cmocka_unit_test(same_for_any_threads),      cmocka_unit_test(strided_equals_dense),
+        cmocka_unit_test(unseen_gets_nothing),       cmocka_unit_test(refuses_bad_arguments),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,277 @@
+/* test_evaluate.c: perplexity by each protocol, and passkey windows, against direct counts. */
+#include "gyre/gyre_model.h"
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { VOCAB = 256, COUNT = 3000 };
+
+static int32_t ids[COUNT];
+static gyre_text text = {ids, COUNT, 1, 1};
+
+static void draw_text(void) {
+    test_random r = {4};
+    for (int i = 0; i < COUNT; i++)
+        ids[i] = (int32_t)(' ' + test_next(&r) % 90);
+}
+
+static gyre_model *small_model(gyre_kind kind) {
+    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    c.width = 32;
+    c.layers = 2;
+    c.heads = c.kv_heads = 2;
+    c.head_dim = 16;
+    c.hidden = 48;
+    c.position.kind = kind;
+    c.position.trained_length = c.position.input.positions = 64;
+    gyre_model *m = NULL;
+    gyre_error err;
+    assert_ok(gyre_model_create(&m, &c, 8, &err));
+    return m;
+}
+
+/* nats[i] = -log p(ids[start + i + 1]) in the window from start. */
+static void window_nats(const gyre_model *m, int64_t start, int64_t context, double *nats) {
+    static float logits[1024 * VOCAB];
+    gyre_context *x = NULL;
+    gyre_error err;
+    assert_ok(gyre_context_create(&x, m, NULL, context, &err));
+    assert_ok(gyre_context_read(x, ids + start, context, context, logits, &err));
+    gyre_context_free(x);
+    for (int64_t i = 0; i < context; i++) {
+        const float *row = logits + i * VOCAB;
+        double sum = 0;
+        for (int j = 0; j < VOCAB; j++)
+            sum += exp((double)row[j] - (double)row[ids[start + i + 1]]);
+        nats[i] = log(sum);
+    }
+}
+
+typedef struct protocol_case {
+    gyre_protocol protocol;
+    int64_t context, stride, starts_every, scored;
+} protocol_case;
+
+static void protocols(void **state) {
+    (void)state;
+    static const protocol_case cases[] = {{GYRE_SLIDING, 64, 0, 32, 32},
+                                          {GYRE_SLIDING, 700, 100, 100, 100},
+                                          {GYRE_TRUNCATE, 128, 32, 128, 128},
+                                          {GYRE_LAST, 600, 300, 300, 200},
+                                          {GYRE_LAST, 64, 64, 64, 32}};
+    gyre_model *m = small_model(GYRE_ROPE);
+    static double nats[1024];
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const protocol_case *c = &cases[k];
+        double sum = 0;
+        int64_t windows = 0;
+        for (int64_t s = 0; s + c->context + 1 <= COUNT; s += c->starts_every, windows++) {
+            window_nats(m, s, c->context, nats);
+            for (int64_t i = c->context - c->scored; i < c->context; i++)
+                sum += nats[i];
+        }
+        gyre_eval_options o = GYRE_EVAL_INIT;
+        gyre_eval_result r;
+        gyre_error err;
+        o.context = c->context;
+        o.stride = c->stride;
+        o.protocol = c->protocol;
+        assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+        assert_int_equal(r.windows, windows);
+        assert_int_equal(r.scored, windows * c->scored);
+        test_close(r.nats, sum / (double)r.scored, 2e-6 * r.nats, "nats per token");
+    }
+    gyre_model_free(m);
+}
+
+static void by_position_and_threads(void **state) {
+    (void)state;
+    gyre_model *m = small_model(GYRE_ALIBI);
+    double buckets[7], again[7], all = 0;
+    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_result r, same;
+    gyre_error err;
+    gyre_pool *pool = NULL;
+    o.context = 600;
+    o.protocol = GYRE_TRUNCATE;
+    o.by_position = buckets;
+    o.buckets = 7;
+    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    for (int b = 0; b < 7; b++) {
+        int64_t in = 0;
+        for (int64_t i = 0; i < 600; i++)
+            in += i * 7 / 600 == b;
+        all += buckets[b] * (double)in / 600;
+    }
+    test_close(all, r.nats, 1e-12 * r.nats, "buckets hold every prediction");
+    assert_ok(gyre_pool_create(&pool, 3, &err));
+    const gyre_exec exec = gyre_pool_exec(pool);
+    o.by_position = again;
+    assert_ok(gyre_evaluate(m, NULL, &text, &o, &same, &exec, &err));
+    assert_memory_equal(&r.nats, &same.nats, sizeof r.nats);
+    assert_memory_equal(buckets, again, sizeof buckets);
+    gyre_pool_free(pool);
+    gyre_model_free(m);
+}
+
+static void spread_windows(void **state) {
+    (void)state;
+    gyre_model *m = small_model(GYRE_NOPE);
+    double nats[64], sum = 0;
+    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_result r;
+    gyre_error err;
+    o.context = 64;
+    o.windows = 3;
+    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    const int64_t available = (COUNT - 1 - 64) / 32 + 1;
+    for (int64_t w = 0; w < 3; w++) {
+        window_nats(m, w * available / 3 * 32, 64, nats);
+        for (int i = 32; i < 64; i++)
+            sum += nats[i];
+    }
+    assert_int_equal(r.windows, 3);
+    test_close(r.nats, sum / 96, 2e-6 * r.nats, "three of them");
+    gyre_model_free(m);
+}
+
+static void eval_errors(void **state) {
+    (void)state;
+    gyre_model *m = small_model(GYRE_LEARNED);
+    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_result r = {-1, -1, -1};
+    gyre_error err;
+    o.context = COUNT;
+    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "text: 3000 tokens"));
+    o.context = 128;
+    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_ERANGE);
+    o.context = 64;
+    o.stride = 65;
+    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    ids[10] = 256;
+    o.stride = 0;
+    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "token 10: 256"));
+    draw_text();
+    assert_true(r.windows == -1); /* untouched */
+    gyre_model_free(m);
+}
+
+/* -- passkeys ----------------------------------------------------------------------------------------------------- */
+typedef struct question {
+    int32_t mark, digits[4];
+    int asked_at;
+} question;
+
+/* Reads a window back: out = keys found, each hidden once and asked for once, digits equal. */
+static int read_keys(const int32_t *w, int64_t n, const unsigned char *asked, question *q) {
+    int keys = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (w[i] < GYRE_PASSKEY_MARK || w[i] == GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS) continue;
+        int known = 0;
+        while (known < keys && q[known].mark != w[i])
+            known++;
+        assert_int_equal(w[i + 5], GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS);
+        if (known == keys) {
+            q[keys] = (question){w[i], {w[i + 1], w[i + 2], w[i + 3], w[i + 4]}, 0};
+            keys++;
+            for (int d = 1; d <= 4; d++)
+                assert_true(w[i + d] >= '0' && w[i + d] <= '9' && !asked[i + d]);
+        } else {
+            assert_int_equal(q[known].asked_at, 0);
+            assert_memory_equal(q[known].digits, w + i + 1, sizeof q[known].digits);
+            q[known].asked_at = (int)i;
+            for (int d = 1; d <= 4; d++)
+                assert_true(asked[i + d]);
+        }
+    }
+    return keys;
+}
+
+static void passkey_windows(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {16, 64, 127, 256, 2048};
+    static const int expected[] = {1, 4, 7, 8, 8};
+    static int32_t w[2048];
+    static unsigned char asked[2048];
+    uint64_t random = 3;
+    for (int l = 0; l < 5; l++)
+        for (int trial = 0; trial < 50; trial++) {
+            question q[GYRE_PASSKEY_KEYS] = {{0}};
+            gyre_passkey_window(&text, GYRE_PASSKEY_KEYS, lengths[l], &random, w, asked);
+            assert_int_equal(read_keys(w, lengths[l], asked, q), expected[l]);
+            int count = 0, pairs[100] = {0};
+            for (int64_t i = 0; i < lengths[l]; i++)
+                count += asked[i];
+            assert_int_equal(count, 4 * expected[l]);
+            for (int k = 0; k < expected[l]; k++) {
+                assert_true(q[k].asked_at >= lengths[l] - 6 * expected[l]); /* at the end */
+                for (int d = 0; d < 3; d++)
+                    pairs[(q[k].digits[d] - '0') * 10 + q[k].digits[d + 1] - '0']++;
+            }
+            for (int p = 0; p < 100; p++)
+                assert_true(pairs[p] <= 1);
+        }
+}
+
+/* The count of right answers, made again from the same windows and the logits of single reads. */
+static void passkey_counts(void **state) {
+    (void)state;
+    enum { CONTEXT = 160, WINDOWS = 4, KEYS = 8 };
+    gyre_model *m = small_model(GYRE_ROPE);
+    static int32_t w[CONTEXT];
+    static unsigned char asked[CONTEXT];
+    static float logits[CONTEXT * VOCAB];
+    gyre_passkey_options o = GYRE_PASSKEY_INIT;
+    gyre_passkey_result r;
+    gyre_error err;
+    o.context = CONTEXT;
+    o.trials = 30;
+    o.seed = 12;
+    assert_ok(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err));
+    assert_int_equal(r.windows, WINDOWS);
+    assert_int_equal(r.trials, WINDOWS * KEYS);
+    uint64_t random = 12;
+    int right = 0;
+    gyre_context *x = NULL;
+    assert_ok(gyre_context_create(&x, m, NULL, CONTEXT, &err));
+    for (int i = 0; i < WINDOWS; i++) {
+        gyre_passkey_window(&text, KEYS, CONTEXT, &random, w, asked);
+        gyre_context_reset(x);
+        assert_ok(gyre_context_read(x, w, CONTEXT, CONTEXT, logits, &err));
+        int run = 0;
+        for (int p = 1; p < CONTEXT; p++) {
+            if (!asked[p]) continue;
+            int best = 0;
+            for (int v = 1; v < VOCAB; v++)
+                if (logits[(p - 1) * VOCAB + v] > logits[(p - 1) * VOCAB + best]) best = v;
+            run = best == w[p] ? run + 1 : 0;
+            if (!asked[p + 1 < CONTEXT ? p + 1 : p] || p + 1 == CONTEXT) {
+                right += run == 4;
+                run = 0;
+            }
+        }
+    }
+    assert_int_equal(r.right, right);
+    gyre_context_free(x);
+    o.context = 15;
+    assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    o.context = COUNT + 1;
+    assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    gyre_model_free(m);
+}
+
+static int setup(void **state) {
+    (void)state;
+    draw_text();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(protocols),       cmocka_unit_test(by_position_and_threads),
+                                       cmocka_unit_test(spread_windows),  cmocka_unit_test(eval_errors),
+                                       cmocka_unit_test(passkey_windows), cmocka_unit_test(passkey_counts)};
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,375 @@
+/* test_figures.c: charts and heat maps, and what becomes of them when gnuplot fails. */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "report_checks.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static gyre_error err;
+
+static char *draw(const gyre_chart *chart) {
+    char *svg = NULL;
+    const gyre_status status = gyre_chart_svg(chart, &svg, &err);
+    if (status) fail_msg("%s", err.text);
+    assert_balanced(svg);
+    return svg;
+}
+
+/* Places of the symbols `id` in the order they are drawn. */
+static int symbols(const char *svg, const char *id, double x[], double y[], int limit) {
+    char use[64];
+    snprintf(use, sizeof use, "<use xlink:href='#%s' transform='translate(", id);
+    int n = 0;
+    for (const char *at = strstr(svg, use); at && n < limit; at = strstr(at + 1, use))
+        if (sscanf(at + strlen(use), "%lf,%lf", &x[n], &y[n]) == 2) n++;
+    return n;
+}
+
+/* -- charts ---------------------------------------------------------------------------------------------------------- */
+static void chart_scales(void **state) {
+    (void)state;
+    const gyre_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
+    gyre_chart chart = chart_of(&series, 1);
+    double x[8], y[8];
+    char *svg = draw(&chart);
+    assert_int_equal(symbols(svg, "gpPt6", x, y, 8), 5); /* the legend's is the last */
+    test_close((x[2] - x[1]) / (x[1] - x[0]), 2, 0.01, "linear x");
+    test_close((y[2] - y[1]) / (y[1] - y[0]), 10, 0.5, "linear y");
+    assert_lacks(svg, ">1k<");
+    assert_contains(svg, ">context (tokens)<");
+    assert_contains(svg, ">perplexity<");
+    assert_contains(svg, "<title>a title</title>");
+    assert_contains(svg, "<title>line</title>");
+    gyre_report_free(svg);
+
+    chart.x.scale = GYRE_SCALE_LOG2;
+    chart.y.scale = GYRE_SCALE_LOG10;
+    svg = draw(&chart);
+    assert_int_equal(symbols(svg, "gpPt6", x, y, 8), 5);
+    test_close((x[2] - x[1]) / (x[1] - x[0]), 1, 0.001, "log x");
+    test_close((y[3] - y[2]) / (y[1] - y[0]), 1, 0.001, "log y");
+    assert_contains(svg, ">1k<");
+    assert_contains(svg, ">2k<");
+    assert_contains(svg, ">1000<");
+    assert_int_equal(strncmp(svg, "<svg role=\"img\"", 15), 0);
+    assert_contains(svg, "viewBox=");
+    gyre_report_free(svg);
+}
+
+/* A range of a fraction of a decade still has numbers beside it. */
+static void chart_narrow_log(void **state) {
+    (void)state;
+    const double y[] = {3.1, 3.2, 3.4, 3.45};
+    const gyre_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0};
+    gyre_chart chart = chart_of(&series, 1);
+    chart.y.scale = GYRE_SCALE_LOG10;
+    char *svg = draw(&chart);
+    assert_contains(svg, ">3.1<");
+    assert_contains(svg, ">3.4<");
+    gyre_report_free(svg);
+}
+
+static void chart_clip(void **state) {
+    (void)state;
+    const double y[] = {1, 500, INFINITY, 100};
+    const gyre_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0};
+    gyre_chart chart = chart_of(&series, 1);
+    chart.y.scale = GYRE_SCALE_LOG10;
+    double x[8], at[8];
+    char *svg = draw(&chart);
+    assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 4); /* the infinite one is nowhere */
+    assert_lacks(svg, "≥");
+    gyre_report_free(svg);
+    chart.clip = 100;
+    svg = draw(&chart);
+    assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 5);
+    test_close(at[1], at[3], 0, "above the clip");
+    test_close(at[2], at[3], 0, "infinite");
+    assert_contains(svg, ">≥ 100<");
+    gyre_report_free(svg);
+    chart.clip = 1000;
+    svg = draw(&chart); /* infinity alone is clipped */
+    assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 5);
+    assert_true(at[2] < at[1] && at[1] < at[3]);
+    assert_contains(svg, ">≥ 1000<");
+    gyre_report_free(svg);
+}
+
+/* The strokes of the curve's path: pieces it is broken into, the legend's sample among them. */
+static int strokes(const char *svg, const char *color) {
+    char mark[64];
+    snprintf(mark, sizeof mark, "stroke='%s'", color);
+    const char *at = strstr(svg, mark);
+    assert_non_null(at);
+    at = strstr(at, " d='");
+    int n = 0;
+    for (at += 4; *at != '\''; at++)
+        n += *at == 'M';
+    return n;
+}
+
+static void chart_gaps(void **state) {
+    (void)state;
+    double x[40], y[40];
+    for (int i = 0; i < 40; i++) {
+        x[i] = i;
+        y[i] = i % 7;
+    }
+    const gyre_series series = {"line", 40, x, y, NULL, NULL, 1, 0};
+    gyre_chart chart = chart_of(&series, 1);
+    char *svg = draw(&chart);
+    assert_int_equal(strokes(svg, "rgb(  0, 114, 178)"), 2);
+    gyre_report_free(svg);
+    y[20] = NAN;
+    x[30] = NAN;
+    svg = draw(&chart);
+    assert_int_equal(strokes(svg, "rgb(  0, 114, 178)"), 4);
+    gyre_report_free(svg);
+}
+
+static void chart_markers(void **state) {
+    (void)state;
+    const gyre_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_marker markers[] = {{300, "trained", 0}, {50, "across", 1}, {NAN, "nowhere", 0}};
+    gyre_chart chart = chart_of(&series, 1);
+    chart.markers = markers;
+    chart.markers_count = 3;
+    char *svg = draw(&chart);
+    assert_contains(svg, ">trained<");
+    assert_contains(svg, ">across<");
+    assert_lacks(svg, "nowhere");
+    gyre_report_free(svg);
+}
+
+/* More series than colours and dashes, bands, points, thousands of values, an empty series. */
+static void chart_many(void **state) {
+    (void)state;
+    enum { SERIES = 12, POINTS = 5000 };
+    static double x[POINTS], y[SERIES][POINTS], low[POINTS], high[POINTS];
+    gyre_series series[SERIES];
+    char names[SERIES][16];
+    for (int s = 0; s < SERIES; s++) {
+        for (int i = 0; i < POINTS; i++) {
+            x[i] = i;
+            y[s][i] = sin(i * 0.01 + s);
+            low[i] = y[0][i] - 0.1;
+            high[i] = y[0][i] + 0.1;
+        }
+        snprintf(names[s], sizeof names[s], "series %d", s);
+        series[s] = (gyre_series){names[s], s == 5 ? 0 : POINTS, x, y[s], s ? NULL : low, s ? NULL : high, 0, 0};
+    }
+    gyre_chart chart = chart_of(series, SERIES);
+    char *svg = draw(&chart);
+    for (int s = 0; s < SERIES; s++)
+        assert_contains(svg, names[s]);
+    assert_contains(svg, "fill-opacity");
+    gyre_report_free(svg);
+    chart.style = GYRE_STYLE_POINTS;
+    svg = draw(&chart);
+    gyre_report_free(svg);
+}
+
+static void chart_errors(void **state) {
+    (void)state;
+    const double nothing[] = {NAN, INFINITY, -INFINITY, NAN};
+    gyre_series series = {"line", 4, four_x, nothing, NULL, NULL, 0, 0};
+    char *svg = NULL;
+    gyre_chart chart = chart_of(NULL, 0);
+    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "chart: no series to draw (figure)");
+    chart = chart_of(&series, 1);
+    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "chart: nothing finite to draw (figure)");
+    series.y = four_y;
+    series.color = 9;
+    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    series.color = 0;
+    chart.x.scale = GYRE_SCALE_LOG2;
+    chart.x.high = 100; /* from 0 */
+    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    chart.x.low = 200;
+    assert_int_equal(gyre_chart_svg(&chart, &svg, NULL), GYRE_EINVAL);
+    chart.x.low = chart.x.high = 0;
+    chart.clip = NAN;
+    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_null(svg);
+}
+
+/* Names are data: to gnuplot, to its enhanced text, to SVG. */
+static void hostile_names(void **state) {
+    (void)state;
+    char *folder = new_folder();
+    char name[1000], file[440];
+    snprintf(file, sizeof file, "%s/made", folder);
+    snprintf(name, sizeof name, "a_{b}^c'\nsystem('touch %s'); `touch %s` @x \"<&> é \xff \\", file, file);
+    const gyre_series series = {name, 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_marker marker = {300, name, 0};
+    gyre_chart chart = chart_of(&series, 1);
+    chart.title = chart.x.label = chart.y.label = name;
+    chart.markers = &marker;
+    chart.markers_count = 1;
+    char *svg = draw(&chart);
+    assert_contains(svg, "a_{b}^c' system('touch ");
+    assert_contains(svg, "` @x \"&lt;&amp;> é \xEF\xBF\xBD \\<");
+    gyre_report_free(svg);
+    const gyre_map map = {name, 2, 2, four_y};
+    gyre_panels panels = GYRE_PANELS_INIT;
+    panels.title = panels.x.label = panels.y.label = panels.z.label = name;
+    panels.maps = &map;
+    panels.maps_count = 1;
+    assert_ok(gyre_panels_svg(&panels, &svg, &err));
+    assert_balanced(svg);
+    gyre_report_free(svg);
+    assert_int_equal(entries(folder, 0), 0);
+    drop_folder(folder);
+}
+
+/* -- panels ---------------------------------------------------------------------------------------------------------- */
+static void panels_drawn(void **state) {
+    (void)state;
+    double z[3 * 5];
+    for (int i = 0; i < 15; i++)
+        z[i] = cos(i);
+    z[4] = NAN;
+    const gyre_map maps[] = {{"one", 5, 3, z}, {"two", 3, 5, z}, {"three", 5, 3, z}, {"four", 5, 3, z}};
+    gyre_panels panels = GYRE_PANELS_INIT;
+    panels.title = "angles";
+    panels.x.label = "position";
+    panels.x.high = 4096;
+    panels.z = (gyre_axis){"cos", GYRE_SCALE_LINEAR, -1, 1};
+    panels.maps = maps;
+    panels.maps_count = 4;
+    char *svg = NULL;
+    assert_ok(gyre_panels_svg(&panels, &svg, &err));
+    assert_balanced(svg);
+    assert_int_equal(count(svg, "<image "), 4);
+    assert_int_equal(count(svg, "data:image/png;base64,"), 4);
+    assert_int_equal(count(svg, ">position<"), 3); /* below the lowest of each column */
+    assert_int_equal(count(svg, ">cos<"), 1);
+    assert_contains(svg, ">three<");
+    assert_contains(svg, ">-0.5<");
+    gyre_report_free(svg);
+}
+
+static void panels_errors(void **state) {
+    (void)state;
+    const double nothing[] = {NAN, NAN, INFINITY, NAN};
+    gyre_map map = {"one", 2, 2, nothing};
+    gyre_panels panels = GYRE_PANELS_INIT;
+    char *svg = NULL;
+    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    panels.maps = &map;
+    panels.maps_count = 1;
+    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "panels: nothing finite to draw (figure)");
+    map.z = four_y;
+    map.width = 1;
+    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    map.width = 2;
+    panels.x.scale = GYRE_SCALE_LOG2;
+    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    assert_null(svg);
+}
+
+/* -- the program gnuplot --------------------------------------------------------------------------------------------- */
+/* gyre_chart_svg with PATH a folder that holds `script` as gnuplot, or nothing; in a child, whose PATH ends with it.
+ * Expects failure; fills err. */
+static void draw_with(const char *script) {
+    enum { POINTS = 20000 };
+    static double x[POINTS];
+    char *folder = new_folder(), program[440];
+    snprintf(program, sizeof program, "%s/gnuplot", folder);
+    if (script) {
+        const int fd = open(program, O_WRONLY | O_CREAT, 0755);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, script, strlen(script)), (ssize_t)strlen(script));
+        close(fd);
+    }
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        for (int i = 0; i < POINTS; i++)
+            x[i] = i;
+        const gyre_series series = {"line", POINTS, x, x, NULL, NULL, 0, 0};
+        const gyre_chart chart = chart_of(&series, 1);
+        char *svg = NULL;
+        gyre_error why = {0, ""};
+        setenv("PATH", folder, 1);
+        const int right = gyre_chart_svg(&chart, &svg, &why) == GYRE_EIO && !svg &&
+                          write(ends[1], why.text, sizeof why.text) == (ssize_t)sizeof why.text;
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(read(ends[0], err.text, sizeof err.text), sizeof err.text);
+    close(ends[0]);
+    close(ends[1]);
+    drop_folder(folder);
+}
+
+static void gnuplot_fails(void **state) {
+    (void)state;
+    draw_with(NULL);
+    assert_string_equal(err.text, "gnuplot: not found in PATH (scripts/install-deps installs it)");
+    draw_with("#!/bin/sh\nprintf 'plot x\\n     ^\\n   line 7: no <terminal>\\n\\n' >&2\nexit 3\n");
+    assert_string_equal(err.text, "gnuplot: exit status 3: line 7: no <terminal> (figure)");
+    draw_with("#!/bin/sh\nkill -9 $$\n");
+    assert_string_equal(err.text, "gnuplot: killed by signal 9: it says nothing (figure)");
+    draw_with("#!/bin/sh\necho '<svg>cut short'\n");
+    assert_string_equal(err.text, "gnuplot: drew no whole SVG: it says nothing (figure)");
+    /* Deaf at once, while half a megabyte is on the way: an error, not a SIGPIPE. */
+    draw_with("#!/bin/sh\nexec <&-\necho deaf >&2\nexit 1\n");
+    assert_string_equal(err.text, "gnuplot: exit status 1: deaf (figure)");
+}
+
+static int draws(void) {
+    const gyre_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_chart chart = chart_of(&series, 1);
+    char *svg = NULL;
+    const gyre_status status = gyre_chart_svg(&chart, &svg, NULL);
+    gyre_report_free(svg);
+    return status == GYRE_OK;
+}
+
+/* A caller with no standard files, one that has its children reaped, one that blocks nothing and leaks nothing. */
+static void odd_callers(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            if (kind == 0)
+                for (int fd = 0; fd < 3; fd++)
+                    close(fd);
+            else
+                signal(SIGCHLD, SIG_IGN);
+            _exit(!draws());
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    const int before = dup(0);
+    assert_int_equal(close(before), 0);
+    assert_true(draws());
+    const int after = dup(0);
+    assert_int_equal(close(after), 0);
+    assert_int_equal(before, after);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chart_scales),  cmocka_unit_test(chart_narrow_log), cmocka_unit_test(chart_clip),
+        cmocka_unit_test(chart_gaps),    cmocka_unit_test(chart_markers),    cmocka_unit_test(chart_many),
+        cmocka_unit_test(chart_errors),  cmocka_unit_test(hostile_names),    cmocka_unit_test(panels_drawn),
+        cmocka_unit_test(panels_errors), cmocka_unit_test(gnuplot_fails),    cmocka_unit_test(odd_callers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,278 @@
+/* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
+#include "support.h"
+
+#include "kernels/kernels.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const gyre_kernels *tier_of(void **state) {
+    const gyre_kernels *kernels = gyre_kernels_tier(*state);
+    if (!kernels) skip();
+    assert_string_equal(kernels->tier, *state);
+    return kernels;
+}
+
+/* -- product ------------------------------------------------------------------------------------------------------- */
+
+typedef struct product_case {
+    int64_t m, n, k;
+    int by_columns; /* a lies transposed */
+    int64_t gap;    /* between rows, and for a between neighbours when by_columns is 2 */
+} product_case;
+
+/* |c - exact| <= gamma_(k + 1) (|c0| + sum |a b|): one rounding for each product and each sum, in whatever order. */
+static void check_product(const gyre_kernels *kernels, const product_case *t, int accumulate, test_random *random) {
+    const int64_t a_step = t->by_columns == 2 ? 3 : 1;
+    const int64_t a_row = t->by_columns ? a_step : t->k + t->gap, a_col = t->by_columns ? t->m * a_step + t->gap : 1;
+    const int64_t b_row = t->n + t->gap, c_row = t->n + t->gap;
+    const size_t a_size = (size_t)((t->m - 1) * a_row + (t->k > 0 ? t->k - 1 : 0) * a_col + 1);
+    const size_t b_size = (size_t)(t->k * b_row + 1), c_size = (size_t)(t->m * c_row);
+    float *a = malloc(a_size * sizeof *a), *b = malloc(b_size * sizeof *b), *c = malloc(2 * c_size * sizeof *c);
+    float *before = c + c_size;
+    test_fill(random, a, a_size);
+    test_fill(random, b, b_size);
+    test_fill(random, c, c_size);
+    memcpy(before, c, c_size * sizeof *c);
+    const gyre_matmul product = {t->m, t->n, t->k, a, a_row, a_col, b, b_row, c, c_row, accumulate};
+    kernels->matmul_f32(&product);
+    for (int64_t i = 0; i < t->m; i++) {
+        for (int64_t j = 0; j < c_row; j++) {
+            const float was = before[i * c_row + j], got = c[i * c_row + j];
+            if (j >= t->n) {
+                assert_true(got == was);
+                continue;
+            }
+            long double exact = accumulate ? (long double)was : 0, size = fabsl(exact);
+            for (int64_t l = 0; l < t->k; l++) {
+                const long double term = (long double)a[i * a_row + l * a_col] * (long double)b[l * b_row + j];
+                exact += term;
+                size += fabsl(term);
+            }
+            test_close((long double)got, exact, (long double)(t->k + 1) * 0x1p-24L * 1.001L * size, "c");
+        }
+    }
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void product_within_bound(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    test_random random = {31};
+    for (int64_t m = 1; m <= 26; m++) /* every remainder of the row blocks, every width of the column blocks */
+        for (int64_t n = 16; n <= 144; n += 16) {
+            const product_case shape = {m, n, 1 + (m * n) % 37, (int)(m % 3), m % 5};
+            check_product(kernels, &shape, (int)(n / 16 % 2), &random);
+        }
+    static const product_case others[] = {{64, 64, 128, 0, 0}, {64, 64, 64, 1, 0}, {3, 32, 0, 0, 1}, {1, 256, 200, 0, 7}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        for (int accumulate = 0; accumulate < 2; accumulate++)
+            check_product(kernels, &others[i], accumulate, &random);
+}
+
+/* A row of the product alone has the bits it has among others, and so has a group of its columns. */
+static void product_same_for_any_split(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    enum { M = 29, N = 96, K = 50 };
+    static float a[M * K], b[K * N], whole[M * N], part[M * N];
+    test_random random = {32};
+    test_fill(&random, a, M * K);
+    test_fill(&random, b, K * N);
+    const gyre_matmul all = {M, N, K, a, K, 1, b, N, whole, N, 0};
+    kernels->matmul_f32(&all);
+    for (int64_t i = 0; i < M; i++)
+        for (int64_t j = 0; j < N; j += 48) {
+            const gyre_matmul one = {1, 48, K, a + i * K, K, 1, b + j, N, part + i * N + j, N, 0};
+            kernels->matmul_f32(&one);
+        }
+    assert_memory_equal(whole, part, sizeof whole);
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+static void exp_within_bound(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    float x[16], y[16], sum;
+    const uint32_t step = 4099; /* of the 1.1e9 floats between -87.3365 and -0, and as many positive ones up to 80 */
+    for (int sign = 0; sign < 2; sign++) {
+        const float end = sign ? 87.3365f : 80;
+        uint32_t bits = 0, last;
+        memcpy(&last, &end, sizeof last);
+        while (bits <= last - 16 * step) {
+            for (int i = 0; i < 16; i++, bits += step) {
+                memcpy(&x[i], &bits, sizeof bits);
+                y[i] = x[i] = sign ? -x[i] : x[i];
+            }
+            kernels->exp_row_f32(y, 16, 0, &sum);
+            for (int i = 0; i < 16; i++) {
+                const double want = exp((double)x[i]);
+                if (!(fabs((double)y[i] - want) <= 0x1p-22 * want))
+                    test_close(y[i], want, 0x1p-22L * (long double)want, "exp");
+            }
+        }
+    }
+}
+
+static void exp_at_the_edges(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    float y[16] = {0,    -INFINITY, NAN,  -87.33f, -87.34f, -88,   -104, -1e30f,
+                   -0.f, -FLT_MIN,  1e-8, -1,      1,       -1000, -90,  -FLT_MAX};
+    float sum;
+    kernels->exp_row_f32(y, 16, 0, &sum);
+    assert_true(y[0] == 1 && y[8] == 1 && y[9] == 1);
+    assert_true(isnan(y[2]) && isnan(sum));
+    assert_true(y[3] >= FLT_MIN);
+    static const int zeros[] = {1, 4, 5, 6, 7, 13, 14, 15};
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++)
+        assert_true(y[zeros[i]] == 0);
+
+    float shifted[48], total = 0;
+    for (int i = 0; i < 48; i++)
+        shifted[i] = 1000 - (float)i;
+    kernels->exp_row_f32(shifted, 48, 1000, &sum);
+    for (int i = 0; i < 48; i++) {
+        test_close(shifted[i], expl(-i), 0x1p-22L * expl(-i), "exp(x - shift)");
+        total += shifted[i];
+    }
+    test_close(sum, total, 1e-6L, "sum");
+
+    float nan[16];
+    for (uint32_t i = 0; i < 16; i++) { /* whatever a NaN carries, it stays one */
+        const uint32_t bits = 0x7FC00000u | i * 0x12345u | i << 31;
+        memcpy(&nan[i], &bits, sizeof bits);
+    }
+    kernels->exp_row_f32(nan, 16, 3, &sum);
+    for (int i = 0; i < 16; i++)
+        assert_true(isnan(nan[i]));
+}
+
+static void row_sums_and_maxima(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    test_random random = {33};
+    float a[160], b[160], got;
+    for (int64_t n = 0; n <= 160; n += 16) {
+        test_fill(&random, a, 160);
+        test_fill(&random, b, 160);
+        long double dot = 0, size = 0;
+        float most = -INFINITY;
+        for (int64_t i = 0; i < n; i++) {
+            dot += (long double)a[i] * (long double)b[i];
+            size += fabsl((long double)a[i] * (long double)b[i]);
+            most = fmaxf(most, a[i]);
+        }
+        kernels->dot_row_f32(a, b, n, &got);
+        test_close(got, dot, (long double)n * 0x1p-24L * 1.001L * size, "dot");
+        kernels->max_row_f32(a, n, &got);
+        assert_true(got == most);
+    }
+    for (int at = 0; at < 32; at++) {
+        for (int i = 0; i < 32; i++)
+            a[i] = i % 2 ? NAN : -INFINITY;
+        a[at] = -3;
+        kernels->max_row_f32(a, 32, &got);
+        assert_true(got == -3);
+    }
+}
+
+static void finds_what_is_not_finite(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    const float bad[] = {INFINITY, -INFINITY, NAN};
+    float x[48];
+    int finite;
+    for (int i = 0; i < 48; i++)
+        x[i] = i % 2 ? FLT_MAX : -FLT_MIN;
+    kernels->finite_row_f32(x, 48, &finite);
+    assert_int_equal(finite, 1);
+    for (int i = 0; i < 48; i++) {
+        const float kept = x[i];
+        x[i] = bad[i % 3];
+        kernels->finite_row_f32(x, 48, &finite);
+        assert_int_equal(finite, 0);
+        x[i] = kept;
+    }
+}
+
+static void softmax_gradient_row(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    test_random random = {34};
+    float p[48], dp[48], was[48];
+    test_fill(&random, p, 48);
+    test_fill(&random, dp, 48);
+    p[3] = p[20] = 0;
+    dp[3] = NAN;
+    dp[20] = INFINITY;
+    dp[21] = NAN;
+    memcpy(was, dp, sizeof dp);
+    kernels->softmax_gradient_row_f32(p, dp, 48, 0.25f);
+    for (int i = 0; i < 48; i++) {
+        if (i == 21)
+            assert_true(isnan(dp[i]));
+        else
+            assert_true(dp[i] == (p[i] == 0 ? 0 : p[i] * (was[i] - 0.25f)));
+    }
+}
+
+static void transposes(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    enum { ROWS = 48, COLUMNS = 32, IN = COLUMNS + 3, OUT = ROWS + 5 };
+    static float in[ROWS * IN], out[COLUMNS * OUT];
+    for (int i = 0; i < ROWS * IN; i++)
+        in[i] = (float)i;
+    for (int i = 0; i < COLUMNS * OUT; i++)
+        out[i] = -1;
+    const gyre_transpose job = {ROWS, COLUMNS, in, IN, out, OUT};
+    kernels->transpose_f32(&job);
+    for (int c = 0; c < COLUMNS; c++)
+        for (int r = 0; r < OUT; r++)
+            assert_true(out[c * OUT + r] == (r < ROWS ? in[r * IN + c] : -1));
+}
+
+/* -- which tier ---------------------------------------------------------------------------------------------------- */
+
+static void environment_lowers_the_tier(void **state) {
+    (void)state;
+    static const char *const tiers[] = {"scalar", "avx2", "avx512"};
+    unsetenv("GYRE_CPU");
+    const gyre_kernels *best = gyre_kernels_pick();
+    assert_non_null(best);
+    assert_non_null(gyre_kernels_tier("scalar"));
+    assert_null(gyre_kernels_tier("mmx"));
+    for (int i = 0; i < 3; i++) {
+        const gyre_kernels *tier = gyre_kernels_tier(tiers[i]);
+        assert_int_equal(setenv("GYRE_CPU", tiers[i], 1), 0);
+        assert_ptr_equal(gyre_kernels_pick(), tier ? tier : best);
+    }
+    assert_int_equal(setenv("GYRE_CPU", "mmx", 1), 0);
+    assert_ptr_equal(gyre_kernels_pick(), best);
+    unsetenv("GYRE_CPU");
+}
+
+static void every_tier_is_whole(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+#define GYRE_KERNEL(name, parameters) assert_true(kernels->name != NULL);
+#include "kernels/kernels.def"
+#undef GYRE_KERNEL
+}
+
+#define FOR_TIER(test, tier)                                                                                                \
+    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
+#define FOR_TIERS(test) FOR_TIER(test, "scalar"), FOR_TIER(test, "avx2"), FOR_TIER(test, "avx512")
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FOR_TIERS(every_tier_is_whole),
+        FOR_TIERS(product_within_bound),
+        FOR_TIERS(product_same_for_any_split),
+        FOR_TIERS(exp_within_bound),
+        FOR_TIERS(exp_at_the_edges),
+        FOR_TIERS(row_sums_and_maxima),
+        FOR_TIERS(finds_what_is_not_finite),
+        FOR_TIERS(softmax_gradient_row),
+        FOR_TIERS(transposes),
+        cmocka_unit_test(environment_lowers_the_tier),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,417 @@
+/* test_report.c: tables and pages, as text and as files. */
+#define _XOPEN_SOURCE 700 /* mkdtemp, symlink and setrlimit in one */
+#include "report_checks.h"
+
+#include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static gyre_error err;
+
+/* Everything in the file from its beginning; the caller frees it. */
+static char *slurp(FILE *file) {
+    char *text = NULL;
+    size_t length = 0;
+    rewind(file);
+    for (int c; (c = getc(file)) != EOF;) {
+        text = realloc(text, length + 2);
+        assert_non_null(text);
+        text[length++] = (char)c;
+        text[length] = '\0';
+    }
+    return text ? text : calloc(1, 1);
+}
+
+static char *slurp_path(const char *path) {
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char *text = slurp(file);
+    fclose(file);
+    return text;
+}
+
+static char *print_table(const gyre_report_table *table, int terminal) {
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    assert_ok(gyre_report_table_print(table, file, terminal, &err));
+    char *text = slurp(file);
+    fclose(file);
+    return text;
+}
+
+static gyre_page *small_page(void) {
+    gyre_page *page = NULL;
+    assert_ok(gyre_page_create(&page, "A page", &err));
+    assert_ok(gyre_page_paragraph(page, "words"));
+    return page;
+}
+
+/* -- tables ---------------------------------------------------------------------------------------------------------- */
+static const gyre_column columns[] = {
+    {"method", NULL, NULL, 0, GYRE_ALIGN_AUTO, GYRE_BEST_NONE},
+    {"256", "perplexity", NULL, 2, GYRE_ALIGN_AUTO, GYRE_BEST_LOWEST},
+    {"4k", "perplexity", NULL, 2, GYRE_ALIGN_AUTO, GYRE_BEST_LOWEST},
+    {"4k", "passkey found", "%", 0, GYRE_ALIGN_AUTO, GYRE_BEST_HIGHEST},
+};
+
+static void fill_table(gyre_report_table *table, gyre_cell cells[5][4]) {
+    memset(cells, 0, 5 * sizeof *cells);
+    cells[0][0] = gyre_cell_text("none");
+    cells[0][1] = gyre_cell_number(3.104);
+    cells[0][2] = gyre_cell_number(1234567.8);
+    cells[0][3] = gyre_cell_number(-0.2);
+    cells[1][0] = gyre_cell_text("naïve");
+    cells[1][1] = gyre_cell_number(3.096);
+    cells[1][2] = gyre_cell_number(12.5);
+    cells[1][3] = gyre_cell_number(99.6);
+    cells[2][0] = gyre_cell_heading("tuned");
+    cells[3][0] = gyre_cell_text("yarn");
+    cells[3][1] = gyre_cell_number(NAN);
+    cells[3][2] = gyre_cell_number(INFINITY);
+    cells[4][0] = gyre_cell_text("ntk");
+    cells[4][1] = gyre_cell_number(2);
+    cells[4][2] = gyre_cell_text("n/a");
+    *table = (gyre_report_table)GYRE_REPORT_TABLE_INIT;
+    table->caption = "Caption";
+    table->note = "Note.";
+    table->columns = columns;
+    table->columns_count = 4;
+    table->cells = &cells[0][0];
+    table->rows = 5;
+}
+
+static void table_text(void **state) {
+    (void)state;
+    gyre_report_table table;
+    gyre_cell cells[5][4];
+    fill_table(&table, cells);
+    char *text = print_table(&table, 0);
+    assert_string_equal(text, "Caption\n"
+                              "\n"
+                              "            perplexity      passkey found\n"
+                              "method     256        4k               4k\n"
+                              "none      3.10  1.23e+06               0%\n"
+                              "naïve     3.10     12.50             100%\n"
+                              "\n"
+                              "tuned\n"
+                              "yarn         -       inf                -\n"
+                              "ntk       2.00       n/a                -\n"
+                              "\n"
+                              "Note.\n");
+    free(text);
+}
+
+static void table_alignment(void **state) {
+    (void)state;
+    const gyre_column three[] = {{"l", NULL, NULL, 0, GYRE_ALIGN_RIGHT, GYRE_BEST_NONE},
+                                 {"c", NULL, NULL, 0, GYRE_ALIGN_CENTER, GYRE_BEST_NONE},
+                                 {"r", NULL, NULL, 0, GYRE_ALIGN_LEFT, GYRE_BEST_NONE}};
+    const gyre_cell cells[] = {gyre_cell_text("wide"), gyre_cell_text("字字字"), gyre_cell_text("long\x1b[31m\n.")};
+    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
+    table.columns = three;
+    table.columns_count = 3;
+    table.cells = cells;
+    table.rows = 1;
+    char *text = print_table(&table, 0);
+    /* Wide characters take two places; control characters never reach the terminal. */
+    assert_string_equal(text, "   l    c     r\nwide  字字字  long [31m .\n");
+    free(text);
+}
+
+static void table_emphasis(void **state) {
+    (void)state;
+    gyre_report_table table;
+    gyre_cell cells[5][4];
+    fill_table(&table, cells);
+    char *text = print_table(&table, 1);
+    /* Both read 3.10, so both are best; one number among dashes is no best. */
+    assert_int_equal(count(text, "\033[1m3.10\033[0m"), 2);
+    assert_int_equal(count(text, "\033[1m12.50\033[0m"), 1);
+    assert_int_equal(count(text, "\033[1m100%\033[0m"), 1);
+    assert_lacks(text, "\033[1m2.00");
+    assert_lacks(text, "\033[1m1.23e+06");
+    assert_int_equal(count(text, "\033[0m"), count(text, "\033[1m") + count(text, "\033[2m"));
+    free(text);
+    text = print_table(&table, 0);
+    assert_lacks(text, "\033");
+    free(text);
+}
+
+static void table_html(void **state) {
+    (void)state;
+    gyre_report_table table;
+    gyre_cell cells[5][4];
+    fill_table(&table, cells);
+    table.caption = "a < b & \"c\" 'd' \\ \xff é";
+    cells[0][2].heat = 0.25;
+    cells[1][2].heat = 7;
+    char *html = NULL;
+    assert_ok(gyre_report_table_html(&table, &html, &err));
+    assert_balanced(html);
+    assert_contains(html, "<caption>a &lt; b &amp; &quot;c&quot; &#39;d&#39; \\ \xEF\xBF\xBD é</caption>");
+    assert_contains(html, "<th scope=\"colgroup\" colspan=\"2\"><span>perplexity</span></th>");
+    assert_contains(html, "<td class=\"right best\">3.10</td>");
+    assert_contains(html, "<td class=\"right heat\" style=\"--heat:0.250\">1.23e+06</td>");
+    assert_contains(html, "<td class=\"right best heat\" style=\"--heat:1.000\">12.50</td>");
+    assert_contains(html, "<td class=\"right missing\">–</td>");
+    assert_contains(html, "<tr class=\"heading\"><th colspan=\"4\"><span>tuned</span></th></tr>");
+    assert_int_equal(count(html, "<tr"), 2 + 5 + 1);
+    gyre_report_free(html);
+}
+
+static void table_errors(void **state) {
+    (void)state;
+    gyre_report_table table;
+    gyre_cell cells[5][4];
+    char *html = NULL;
+    fill_table(&table, cells);
+    table.columns_count = 0;
+    assert_int_equal(gyre_report_table_html(&table, &html, &err), GYRE_EINVAL);
+    fill_table(&table, cells);
+    table.size = 0;
+    assert_int_equal(gyre_report_table_print(&table, stdout, 0, &err), GYRE_EINVAL);
+    fill_table(&table, cells);
+    const gyre_column wrong = {"x", NULL, NULL, 18, GYRE_ALIGN_AUTO, GYRE_BEST_NONE};
+    table.columns = &wrong;
+    table.columns_count = 1;
+    assert_int_equal(gyre_report_table_html(&table, &html, NULL), GYRE_EINVAL);
+    assert_null(html);
+    fill_table(&table, cells);
+    FILE *full = fopen("/dev/full", "w");
+    if (!full) skip();
+    assert_int_equal(gyre_report_table_print(&table, full, 0, &err), GYRE_EIO);
+    assert_string_equal(err.text, "table: No space left on device (report)");
+    fclose(full);
+}
+
+/* -- pages ----------------------------------------------------------------------------------------------------------- */
+static gyre_page *full_page(void) {
+    const gyre_series series = {"yarn", 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_chart chart = chart_of(&series, 1);
+    const gyre_map map = {"one", 2, 2, four_y};
+    const gyre_fact facts[] = {{"command", "`gyre lab --text 'a<b'`"}, {"text", "fnv1a64:0123456789abcdef"}};
+    gyre_report_table table;
+    gyre_cell cells[5][4];
+    gyre_panels panels = GYRE_PANELS_INIT;
+    gyre_page *page = NULL;
+    fill_table(&table, cells);
+    panels.maps = &map;
+    panels.maps_count = 1;
+    assert_ok(gyre_page_create(&page, "A <page> & more", &err));
+    gyre_page_paragraph(page, "Run `gyre <lab>` with a ` alone");
+    gyre_page_facts(page, facts, 2);
+    gyre_page_section(page, "First");
+    gyre_page_table(page, &table);
+    gyre_page_chart(page, &chart, "A caption & more");
+    gyre_page_section(page, "Second");
+    gyre_page_panels(page, &panels, NULL);
+    gyre_page_chart(page, &chart, NULL);
+    gyre_page_details_begin(page, "More");
+    gyre_page_code(page, "a < b\nc");
+    gyre_page_details_end(page);
+    assert_ok(gyre_page_footer(page, facts, 2));
+    return page;
+}
+
+static void page_whole(void **state) {
+    (void)state;
+    gyre_page *page = full_page();
+    char *html = NULL;
+    assert_ok(gyre_page_html(page, &html, &err));
+    gyre_page_free(page);
+    assert_balanced(html);
+    assert_int_equal(strncmp(html, "<!DOCTYPE html>\n<html lang=\"en\">", 32), 0);
+    assert_contains(html, "<title>A &lt;page&gt; &amp; more</title>");
+    assert_contains(html, "<p class=\"lead\">Run <code>gyre &lt;lab&gt;</code> with a ` alone</p>");
+    assert_contains(html, "<figcaption>A caption &amp; more</figcaption>");
+    assert_contains(html, "<summary>More</summary>\n<pre><code>a &lt; b\nc</code></pre>\n</details>");
+    assert_contains(html, "<dt>command</dt><dd><code>gyre lab --text &#39;a&lt;b&#39;</code></dd>");
+    assert_contains(html, "<a href=\"#section-2\">Second</a>");
+    assert_contains(html, "prefers-color-scheme:dark");
+    assert_int_equal(count(html, "<section "), 2);
+    assert_int_equal(count(html, "<figure "), 3);
+    assert_int_equal(count(html, "<footer>"), 1);
+    gyre_report_free(html);
+}
+
+/* Nothing is fetched: no address but the names of XML's vocabularies, no import, no script. */
+static void page_needs_no_network(void **state) {
+    (void)state;
+    gyre_page *page = full_page();
+    char *html = NULL;
+    assert_ok(gyre_page_html(page, &html, &err));
+    gyre_page_free(page);
+    assert_lacks(html, "https://");
+    assert_int_equal(count(html, "http://"), count(html, "xmlns=\"http://www.w3.org/2000/svg\"") +
+                                                 count(html, "xmlns:xlink=\"http://www.w3.org/1999/xlink\""));
+    assert_int_equal(count(html, "http://"), 6);
+    assert_lacks(html, "@import");
+    assert_lacks(html, "<script");
+    assert_lacks(html, "src=");
+    gyre_report_free(html);
+}
+
+/* The values of an attribute, told by how it begins; out = how many. */
+static int values_of(const char *html, const char *attribute, char names[][48], int limit) {
+    int n = 0;
+    for (const char *at = strstr(html, attribute); at && n < limit; at = strstr(at + 1, attribute)) {
+        const char *value = at + strlen(attribute) + 1;
+        snprintf(names[n++], 48, "%.*s", (int)strcspn(value, "'\""), value);
+    }
+    return n;
+}
+
+static int found(char names[][48], int n, const char *name) {
+    int times = 0;
+    for (int i = 0; i < n; i++)
+        times += strcmp(names[i], name) == 0;
+    return times;
+}
+
+/* Three figures in one page: each id once, each reference to one that is there. */
+static void page_ids(void **state) {
+    (void)state;
+    enum { LIMIT = 2000 };
+    static char ids[LIMIT][48], references[LIMIT][48];
+    gyre_page *page = full_page();
+    char *html = NULL;
+    assert_ok(gyre_page_html(page, &html, &err));
+    gyre_page_free(page);
+    const int n = values_of(html, " id=", ids, LIMIT), m = values_of(html, "href=", references, LIMIT);
+    assert_in_range(n, 30, LIMIT - 1);
+    assert_in_range(m, 10, LIMIT - 1);
+    for (int i = 0; i < n; i++)
+        if (found(ids, n, ids[i]) != 1) fail_msg("id %s is there %d times", ids[i], found(ids, n, ids[i]));
+    for (int i = 0; i < m; i++)
+        if (references[i][0] == '#' && found(ids, n, references[i] + 1) != 1) fail_msg("%s leads nowhere", references[i]);
+    gyre_report_free(html);
+}
+
+static void page_keeps_first_error(void **state) {
+    (void)state;
+    gyre_page *page = small_page();
+    const gyre_chart chart = chart_of(NULL, 0);
+    assert_int_equal(gyre_page_chart(page, &chart, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_page_details_end(page), GYRE_EINVAL);
+    assert_int_equal(gyre_page_paragraph(page, "later"), GYRE_EINVAL);
+    char *html = NULL;
+    assert_int_equal(gyre_page_html(page, &html, &err), GYRE_EINVAL);
+    assert_null(html);
+    assert_string_equal(err.text, "chart: no series to draw (figure)");
+    char *folder = new_folder(), path[440];
+    snprintf(path, sizeof path, "%s/report.html", folder);
+    assert_int_equal(gyre_page_write(page, path, &err), GYRE_EINVAL);
+    assert_int_equal(entries(folder, 0), 0);
+    drop_folder(folder);
+    gyre_page_free(page);
+    gyre_page_free(NULL);
+}
+
+/* -- files ----------------------------------------------------------------------------------------------------------- */
+static void write_replaces(void **state) {
+    (void)state;
+    char *folder = new_folder(), path[440], link[440];
+    snprintf(path, sizeof path, "%s/report.html", folder);
+    snprintf(link, sizeof link, "%s/link.html", folder);
+    gyre_page *page = small_page();
+    char *html = NULL;
+    assert_ok(gyre_page_html(page, &html, &err));
+    assert_ok(gyre_page_write(page, path, &err));
+    char *text = slurp_path(path);
+    assert_string_equal(text, html);
+    free(text);
+    /* Again, longer, through a link: the link stays one, and so do the rights on the file. */
+    assert_int_equal(chmod(path, 0600), 0);
+    assert_int_equal(symlink("report.html", link), 0);
+    assert_ok(gyre_page_paragraph(page, "more"));
+    assert_ok(gyre_page_write(page, link, &err));
+    struct stat found;
+    assert_int_equal(lstat(link, &found), 0);
+    assert_true(S_ISLNK(found.st_mode));
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    text = slurp_path(path);
+    assert_contains(text, "more");
+    free(text);
+    assert_int_equal(entries(folder, 0), 2);
+    gyre_report_free(html);
+    gyre_page_free(page);
+    drop_folder(folder);
+}
+
+static void write_fails(void **state) {
+    (void)state;
+    char *folder = new_folder(), path[440], expected[900];
+    gyre_page *page = small_page();
+    snprintf(path, sizeof path, "%s/none/report.html", folder);
+    snprintf(expected, sizeof expected, "report: No such file or directory (%s)", path);
+    assert_int_equal(gyre_page_write(page, path, &err), GYRE_EIO);
+    assert_string_equal(err.text, expected);
+    snprintf(expected, sizeof expected, "report: Is a directory (%s)", folder);
+    assert_int_equal(gyre_page_write(page, folder, &err), GYRE_EIO);
+    assert_string_equal(err.text, expected);
+    struct stat found;
+    if (stat("/dev/full", &found) == 0) {
+        assert_int_equal(gyre_page_write(page, "/dev/full", &err), GYRE_EIO);
+        assert_string_equal(err.text, "report: No space left on device (/dev/full)");
+        assert_int_equal(stat("/dev/full", &found), 0);
+        assert_true(S_ISCHR(found.st_mode));
+    }
+    assert_ok(gyre_page_write(page, "/dev/null", &err));
+    assert_int_equal(stat("/dev/null", &found), 0);
+    assert_true(S_ISCHR(found.st_mode));
+    assert_int_equal(entries(folder, 0), 0);
+    gyre_page_free(page);
+    drop_folder(folder);
+}
+
+/* No room left half-way, as a limit on file sizes in a child: the old file stays, and nothing beside it. */
+static void write_keeps_old(void **state) {
+    (void)state;
+    char *folder = new_folder(), path[440];
+    snprintf(path, sizeof path, "%s/report.html", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("old", file);
+    fclose(file);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit limit = {1000, 1000};
+        signal(SIGXFSZ, SIG_IGN);
+        gyre_page *page = small_page();
+        const int limited = setrlimit(RLIMIT_FSIZE, &limit) == 0;
+        const int right = limited && gyre_page_write(page, path, &err) == GYRE_EIO && strstr(err.text, "File too large");
+        gyre_page_free(page);
+        _exit(right ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    char *text = slurp_path(path);
+    assert_string_equal(text, "old");
+    free(text);
+    assert_int_equal(entries(folder, 0), 1);
+    drop_folder(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table_text),
+        cmocka_unit_test(table_alignment),
+        cmocka_unit_test(table_emphasis),
+        cmocka_unit_test(table_html),
+        cmocka_unit_test(table_errors),
+        cmocka_unit_test(page_whole),
+        cmocka_unit_test(page_needs_no_network),
+        cmocka_unit_test(page_ids),
+        cmocka_unit_test(page_keeps_first_error),
+        cmocka_unit_test(write_replaces),
+        cmocka_unit_test(write_fails),
+        cmocka_unit_test(write_keeps_old),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

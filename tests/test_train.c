@@ -1,0 +1,331 @@
+/* test_train.c: the gradient of the whole model, and runs that are the same to the last bit. */
+#include "naive_decoder.h"
+#include "support.h"
+#include "train/backprop.h"
+#include "train/trainer.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LENGTH = 12, SEQUENCES = 2, VOCAB = 32 };
+
+static gyre_model_config tiny(gyre_kind kind) {
+    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    c.vocab = VOCAB;
+    c.width = 16;
+    c.layers = 2;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 4;
+    c.hidden = 24;
+    c.position.kind = kind;
+    c.position.trained_length = c.position.input.positions = LENGTH;
+    return c;
+}
+
+static float token_weights[SEQUENCES * (LENGTH + 1)];
+
+/* -- gradient ----------------------------------------------------------------------------------------------------- */
+static double loss_at(const gyre_model *m, double *w, int64_t i, double value, const int32_t *tokens) {
+    const double kept = w[i];
+    double loss = 0;
+    w[i] = value;
+    const naive d = {&m->config, m->encoding, w, LENGTH, 0};
+    for (int s = 0; s < SEQUENCES; s++)
+        loss += naive_loss(&d, tokens + s * (LENGTH + 1), token_weights + s * (LENGTH + 1));
+    w[i] = kept;
+    return loss;
+}
+
+/* Central differences in double of the double model, at weights of every tensor. */
+static void check_gradient(gyre_model *m, const char *what) {
+    test_random r = {21};
+    int32_t tokens[SEQUENCES * (LENGTH + 1)];
+    for (int i = 0; i < SEQUENCES * (LENGTH + 1); i++)
+        tokens[i] = (int32_t)(test_next(&r) % VOCAB);
+    for (int i = 0; i < SEQUENCES * (LENGTH + 1); i++)
+        token_weights[i] = (float)(i % 3);
+    for (int64_t i = 0; i < m->count; i++)
+        m->weights[i] += 0.2f * (float)test_uniform(&r);
+    double *w = naive_weights(m), loss = 0;
+    float *gradient = gyre_floats(m->count);
+    gyre_backprop b;
+    const gyre_lesson lesson = {tokens, token_weights, 1};
+    assert_ok(gyre_backprop_create(&b, m, SEQUENCES, LENGTH));
+    assert_ok(gyre_backprop_run(&b, &lesson, &loss, gradient));
+    test_close(loss, loss_at(m, w, 0, w[0], tokens), 1e-5 * loss, "loss");
+    double scale = 0;
+    for (int64_t i = 0; i < m->count; i++)
+        scale = fmax(scale, fabs((double)gradient[i]));
+    for (int64_t t = 0; t < gyre_tensor_count(&m->config); t++) {
+        const gyre_tensor tensor = gyre_tensor_at(&m->config, t);
+        const int64_t count = tensor.shape[0] * (tensor.rank > 1 ? tensor.shape[1] : 1);
+        for (int k = 0; k < 6; k++) {
+            const int64_t i = tensor.offset + (int64_t)(test_next(&r) % (uint64_t)count);
+            const double h = 1e-5,
+                         slope = (loss_at(m, w, i, w[i] + h, tokens) - loss_at(m, w, i, w[i] - h, tokens)) / (2 * h);
+            test_close((double)gradient[i], slope, 1e-5 * scale, what);
+        }
+    }
+    gyre_backprop_free(&b);
+    free(gradient);
+    free(w);
+}
+
+static void gradients(void **state) {
+    (void)state;
+    for (int kind = GYRE_NOPE; kind <= GYRE_ALIBI; kind++) {
+        gyre_model_config c = tiny((gyre_kind)kind);
+        if (kind == GYRE_ROPE) {
+            c.position.rope.scaling = GYRE_YARN;
+            c.position.rope.factor = 4;
+        }
+        gyre_model *m = NULL;
+        gyre_error err;
+        assert_ok(gyre_model_create(&m, &c, 3, &err));
+        check_gradient(m, gyre_kind_text((gyre_kind)kind));
+        gyre_model_free(m);
+    }
+}
+
+/* -- runs --------------------------------------------------------------------------------------------------------- */
+static gyre_text text_of(int32_t *ids, int64_t count) {
+    test_random r = {2};
+    for (int64_t i = 0; i < count; i++)
+        ids[i] = (int32_t)('a' + test_next(&r) % 6);
+    return (gyre_text){ids, count, 77, 1};
+}
+
+static gyre_train_options small_run(gyre_kind kind) {
+    gyre_train_options o = GYRE_TRAIN_INIT;
+    o.model = tiny(kind);
+    o.model.vocab = 256;
+    o.context = 64;
+    o.model.position.trained_length = o.model.position.input.positions = 64;
+    o.batch = 8;
+    o.steps = 12;
+    o.warmup = 3;
+    return o;
+}
+
+static gyre_trainer *trainer_of(const gyre_train_options *o, const gyre_text *text, const gyre_exec *exec) {
+    gyre_trainer *t = NULL;
+    gyre_error err;
+    assert_ok(gyre_trainer_create(&t, o, NULL, text, exec, &err));
+    return t;
+}
+
+static void run_to(gyre_trainer *t, int64_t step, double *loss) {
+    gyre_error err;
+    while (gyre_trainer_steps(t) < step)
+        assert_ok(gyre_trainer_step(t, loss, &err));
+}
+
+static void same_weights(const gyre_trainer *a, const gyre_trainer *b) {
+    assert_int_equal(a->model->count, b->model->count);
+    assert_memory_equal(a->model->weights, b->model->weights, (size_t)a->model->count * sizeof(float));
+}
+
+static void any_threads(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    const gyre_train_options o = small_run(GYRE_ROPE);
+    gyre_trainer *one = trainer_of(&o, &text, NULL);
+    double loss = 0, first = 0;
+    run_to(one, 1, &first);
+    run_to(one, 6, &loss);
+    for (int threads = 2; threads <= 9; threads += 3) {
+        gyre_pool *pool = NULL;
+        gyre_error err;
+        double other = 0;
+        assert_ok(gyre_pool_create(&pool, threads, &err));
+        const gyre_exec exec = gyre_pool_exec(pool);
+        gyre_trainer *t = trainer_of(&o, &text, &exec);
+        run_to(t, 6, &other);
+        same_weights(one, t);
+        assert_memory_equal(&loss, &other, sizeof loss);
+        gyre_trainer_free(t);
+        gyre_pool_free(pool);
+    }
+    run_to(one, 12, &loss);
+    assert_true(loss < first); /* it learns */
+    gyre_error err;
+    assert_int_equal(gyre_trainer_step(one, &loss, &err), GYRE_EINVAL);
+    gyre_trainer_free(one);
+}
+
+static void folder_name(char *out, size_t size) {
+    snprintf(out, size, "/tmp/gyre-test-XXXXXX");
+    assert_non_null(mkdtemp(out));
+}
+
+static void remove_folder(const char *path) {
+    static const char *const names[] = {"config.json", "model.safetensors", "optimizer.safetensors", "training.json"};
+    char file[512];
+    for (int i = 0; i < 4; i++) {
+        snprintf(file, sizeof file, "%s/run/%s", path, names[i]);
+        unlink(file);
+    }
+    snprintf(file, sizeof file, "%s/run", path);
+    rmdir(file);
+    assert_int_equal(rmdir(path), 0); /* nothing half-written is left beside it */
+}
+
+/* A child trains on, saving after every step, until it is killed with SIGKILL somewhere; what is on disk goes on to the same
+ * end. */
+static void killed_and_resumed(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    char folder[64], run[128];
+    const gyre_text text = text_of(ids, 2000);
+    const gyre_train_options o = small_run(GYRE_LEARNED);
+    gyre_error err;
+    double loss = 0;
+    gyre_trainer *whole = trainer_of(&o, &text, NULL);
+    run_to(whole, o.steps, &loss);
+    folder_name(folder, sizeof folder);
+    snprintf(run, sizeof run, "%s/run", folder);
+    gyre_trainer *t = trainer_of(&o, &text, NULL);
+    run_to(t, 2, &loss);
+    assert_ok(gyre_trainer_save(t, run, &err));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        for (;;) { /* saving without end: the kill meets a save */
+            if (gyre_trainer_steps(t) < 8 && gyre_trainer_step(t, &loss, &err)) _exit(1);
+            if (gyre_trainer_save(t, run, &err)) _exit(1);
+        }
+    nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    gyre_trainer_free(t);
+    assert_ok(gyre_trainer_open(&t, run, &text, NULL, &err));
+    assert_true(gyre_trainer_steps(t) >= 2);
+    run_to(t, o.steps, &loss);
+    same_weights(whole, t);
+    assert_ok(gyre_trainer_export(t, run, GYRE_BF16, "gyre train", &err)); /* also clears what the killed child left */
+    gyre_trainer_free(t);
+    gyre_trainer_free(whole);
+    remove_folder(folder);
+}
+
+static void wrong_resume(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    char folder[64], run[128];
+    gyre_text text = text_of(ids, 2000);
+    const gyre_train_options o = small_run(GYRE_NOPE);
+    gyre_error err;
+    gyre_trainer *t = trainer_of(&o, &text, NULL), *again = NULL;
+    folder_name(folder, sizeof folder);
+    snprintf(run, sizeof run, "%s/run", folder);
+    assert_ok(gyre_trainer_save(t, run, &err));
+    text.hash++;
+    assert_int_equal(gyre_trainer_open(&again, run, &text, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "text: hash"));
+    text.hash--;
+    char file[160];
+    snprintf(file, sizeof file, "%s/optimizer.safetensors", run);
+    assert_int_equal(truncate(file, 100), 0);
+    assert_int_equal(gyre_trainer_open(&again, run, &text, NULL, &err), GYRE_EFORMAT);
+    snprintf(file, sizeof file, "%s/training.json", run);
+    assert_int_equal(truncate(file, 20), 0);
+    assert_int_equal(gyre_trainer_open(&again, run, &text, NULL, &err), GYRE_EFORMAT);
+    assert_null(again);
+    gyre_trainer_free(t);
+    remove_folder(folder);
+}
+
+static void wrong_options(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    gyre_text text = text_of(ids, 2000);
+    gyre_error err;
+    gyre_trainer *t = NULL;
+    gyre_train_options o = small_run(GYRE_LEARNED);
+    o.learning_rate = 0;
+    assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
+    o = small_run(GYRE_LEARNED);
+    o.mix = 1.5;
+    assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
+    o = small_run(GYRE_LEARNED);
+    o.context = 128; /* past the learned table */
+    assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_ERANGE);
+    text.count = 64;
+    o = small_run(GYRE_LEARNED);
+    assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "text: 64 tokens"));
+    assert_null(t);
+}
+
+/* A rate that throws the weights far off ends in an error, not in NaN on disk. */
+static void diverging(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    gyre_train_options o = small_run(GYRE_ROPE);
+    gyre_error err;
+    double loss;
+    gyre_trainer *t = trainer_of(&o, &text, NULL);
+    t->model->weights[gyre_layer_offset(&t->model->config, 0, GYRE_DOWN)] = INFINITY;
+    float *before = malloc((size_t)t->model->count * sizeof *before);
+    memcpy(before, t->model->weights, (size_t)t->model->count * sizeof *before);
+    assert_int_equal(gyre_trainer_step(t, &loss, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_trainer_steps(t), 0);
+    assert_memory_equal(before, t->model->weights, (size_t)t->model->count * sizeof *before);
+    free(before);
+    gyre_trainer_free(t);
+}
+
+/* -- sequences ---------------------------------------------------------------------------------------------------- */
+static void sequences(void **state) {
+    (void)state;
+    int32_t ids[4000], out[257], again[257];
+    float weights[257];
+    const gyre_text text = text_of(ids, 4000);
+    gyre_train_options o = small_run(GYRE_NOPE);
+    int passkeys = 0, copies = 0, plain = 0;
+    for (int64_t i = 0; i < 400; i++) {
+        gyre_train_sequence(&text, &o, 5, i, 257, out, weights);
+        gyre_train_sequence(&text, &o, 5, i, 257, again, weights);
+        assert_memory_equal(out, again, sizeof out);
+        int ends = 0, other = 0, counted = 0;
+        for (int j = 0; j < 257; j++) {
+            assert_in_range(out[j], 0, 255);
+            ends += out[j] == GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS;
+            other += out[j] < 'a' || out[j] > 'f';
+            counted += weights[j] > 1;
+            assert_true(weights[j] == 0 || weights[j] == 1 || weights[j] == 3);
+        }
+        passkeys += ends > 0;
+        copies += !ends && other > 0;
+        plain += !other;
+        assert_int_equal(counted > 0, other > 0);
+        if (ends) assert_int_equal(counted, 4 * GYRE_PASSKEY_KEYS);
+    }
+    /* 0.35, 0.35, 0.3 of 400: six standard deviations are 57. */
+    assert_in_range(passkeys, 140 - 57, 140 + 57);
+    assert_in_range(copies, 140 - 57, 140 + 57);
+    assert_in_range(plain, 120 - 57, 120 + 57);
+    o.mix = 0;
+    for (int64_t i = 0; i < 50; i++) {
+        gyre_train_sequence(&text, &o, 5, i, 257, out, weights);
+        for (int j = 0; j < 257; j++)
+            assert_in_range(out[j], 'a', 'f');
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),          cmocka_unit_test(any_threads),
+                                       cmocka_unit_test(killed_and_resumed), cmocka_unit_test(wrong_resume),
+                                       cmocka_unit_test(wrong_options),      cmocka_unit_test(diverging),
+                                       cmocka_unit_test(sequences)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

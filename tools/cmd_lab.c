@@ -1,0 +1,241 @@
+/* cmd_lab.c: gyre lab: train short, test long. */
+#include "headers.h"
+#include "lab.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_TEXT = CLI_FIRST_KEY, KEY_PRESET, KEY_WORK, KEY_MIX, KEY_REPORT };
+enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
+
+typedef struct lab_options {
+    lab lab; /* begins with the common options */
+    int full;
+    double mix;
+} lab_options;
+
+static const struct argp_option OPTIONS[] = {
+    {"text", KEY_TEXT, "PATH", 0,
+     "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
+    {"preset", KEY_PRESET, "quick|full", 0,
+     "with --text: quick ends within ten minutes on two cores; full trains three seeds as long as it needs (default: quick)",
+     1},
+    {"work", KEY_WORK, "DIR", 0,
+     "with --text: where models and results are kept; a stopped run goes on from there (default: "
+     "gyre-lab-PRESET)",
+     1},
+    {"mix", KEY_MIX, "SHARE", 0, "with --text: share of sequences with passkeys or copies (default: 0.7; 0: plain text)", 1},
+    {"report", KEY_REPORT, "FILE", 0, "the HTML report (default: report.html)", 1},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    static const char *const PRESETS[] = {"quick", "full"};
+    lab_options *o = state->input;
+    lab *l = &o->lab;
+    switch (key) {
+    case KEY_TEXT:
+        if (l->text_count == LAB_TEXTS) cli_usage("--text: more than %d given; put the files into a folder", LAB_TEXTS);
+        l->texts[l->text_count++] = arg;
+        return 0;
+    case KEY_PRESET:
+        o->full = 1 + cli_choice("--preset", arg, PRESETS, 2);
+        return 0;
+    case KEY_WORK:
+        l->work = arg;
+        return 0;
+    case KEY_MIX:
+        o->mix = cli_number("--mix", arg, 0, 1);
+        return 0;
+    case KEY_REPORT:
+        l->report = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_usage("%s: gyre lab takes no such argument", arg);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char DOC[] = "Train short, test long: every position encoding at the same short length, then the RoPE model "
+                          "under every way to extend its "
+                          "context."
+                          "\vPrints two tables (perplexity, and passkey accuracy: the share of keys hidden in the text that "
+                          "the model finds again) and "
+                          "writes a report with figures.  Without --text, models that come with gyre are measured on the "
+                          "system's own headers, those "
+                          "files of them that training left out.\n\n"
+                          "Example:\n  gyre lab\n  gyre lab --text book.txt --preset quick --report book.html\n";
+
+/* -- the text -------------------------------------------------------------------------------------------------------- */
+static gyre_status open_texts(lab *l, gyre_error *err) {
+    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    if (!l->text_count) {
+        const gyre_status status = headers_open(&l->all, GYRE_SPLIT_HELD_OUT, longest + 1, err);
+        l->held = l->all;
+        return status;
+    }
+    const gyre_status status =
+        gyre_text_open(&l->all, l->texts, l->text_count, GYRE_SPLIT_ALL, HELD_SHARE * (longest + 1), err);
+    if (status) return status;
+    l->train = l->held = l->all;
+    l->held.count = l->all.count / HELD_SHARE;
+    l->train.count -= l->held.count;
+    l->held.ids += l->train.count;
+    return GYRE_OK;
+}
+
+/* -- the work -------------------------------------------------------------------------------------------------------- */
+/* Tokens that a row reads if nothing of it is known yet: the size of the progress bar. */
+static int64_t row_tokens(const lab_plan *p) {
+    int64_t sum = 0;
+    for (int c = 0; c < LAB_CONTEXTS; c++) {
+        const int64_t windows = p->scored / (p->contexts[c] / 2) < 8 ? 8 : p->scored / (p->contexts[c] / 2);
+        sum += (windows + (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS) * p->contexts[c];
+    }
+    return sum;
+}
+
+static int64_t run_tokens(const gyre_train_options *o) {
+    return o->steps * o->batch * o->context;
+}
+
+static int64_t all_tokens(const lab *l) {
+    const lab_plan *p = &l->plan;
+    const int64_t trained = l->work ? LAB_ENCODINGS * run_tokens(&p->run) + LAB_TUNED * run_tokens(&p->tune) : 0;
+    return p->seeds * (trained + (LAB_ENCODINGS + 2 * LAB_METHODS) * row_tokens(p));
+}
+
+static gyre_status measure_row(lab *l, const lab_subject *subject, const char *name, lab_row *row, gyre_error *err) {
+    const int64_t before = l->progress.done;
+    snprintf(row->name, sizeof row->name, "%s", name);
+    const gyre_status status = lab_measure(l, subject, row, err);
+    cli_progress_reach(&l->progress, before + row_tokens(&l->plan));
+    return status;
+}
+
+/* *rope = the model that the second part goes on with. */
+static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[METHOD_LABEL + 16],
+                                     gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int kind = 0; kind < LAB_ENCODINGS && !status; kind++) {
+        const lab_wanted wanted = {.seed = seed, .kind = kind};
+        gyre_model *model = NULL;
+        char name[METHOD_LABEL + 16];
+        status = lab_model(l, &wanted, &model, name, err);
+        if (status) break;
+        const lab_subject subject = {model, name, &gyre_model_config_of(model)->position, &l->plan.methods[0], seed};
+        status = measure_row(l, &subject, gyre_kind_text((gyre_kind)kind), &l->encodings[kind], err);
+        if (kind == GYRE_ROPE && !status) {
+            *rope = model;
+            snprintf(rope_name, METHOD_LABEL + 16, "%s", name);
+        } else
+            gyre_model_free(model);
+    }
+    return status;
+}
+
+static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base, const char *base_name, gyre_error *err) {
+    const gyre_config *position = &gyre_model_config_of(base)->position;
+    gyre_status status = GYRE_OK;
+    for (int m = 0; m < LAB_METHODS && !status; m++) {
+        const lab_subject subject = {base, base_name, position, &l->plan.methods[m], seed};
+        status = measure_row(l, &subject, l->plan.methods[m].label, &l->methods[m], err);
+    }
+    for (int t = 0; t < LAB_TUNED && !status; t++) {
+        const lab_wanted wanted = {.seed = seed, .kind = -1, .tuned = t, .base = base};
+        gyre_model *model = NULL;
+        char name[METHOD_LABEL + 16];
+        status = lab_model(l, &wanted, &model, name, err);
+        for (int m = 0; m < LAB_METHODS && !status; m++) {
+            if (l->plan.tuned_of[m] != t) continue;
+            const lab_subject subject = {model, name, position, &l->plan.methods[m], seed};
+            status = measure_row(l, &subject, l->plan.methods[m].label, &l->tuned[m], err);
+        }
+        gyre_model_free(model);
+    }
+    return status;
+}
+
+/* The methods at the longest context: what they do to each pair, and what the pictures draw. */
+static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_error *err) {
+    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    for (int m = 0; m < LAB_METHODS; m++) {
+        gyre_status status =
+            method_encoding(&l->plan.methods[m], position, l->plan.trained, longest, &l->plan.betas, &l->maps[m], err);
+        if (!status) status = gyre_encoding_parts(l->maps[m], longest, &l->methods[m].parts);
+        if (status) return status;
+        l->methods[m].rotates = l->tuned[m].rotates = 1;
+        l->tuned[m].parts = l->methods[m].parts;
+    }
+    return GYRE_OK;
+}
+
+static gyre_status work(lab *l, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
+        gyre_model *rope = NULL;
+        char name[METHOD_LABEL + 16];
+        status = measure_encodings(l, seed, &rope, name, err);
+        if (!status) status = measure_methods(l, seed, rope, name, err);
+        if (!status && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
+        gyre_model_free(rope);
+    }
+    return status;
+}
+
+static int run(lab *l) {
+    gyre_error err = {0};
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    gyre_status status = open_texts(l, &err);
+    if (!status && l->work) status = lab_work_open(l, &err);
+    if (!status) status = lab_memo_open(l, &err);
+    if (!status) {
+        cli_progress_begin(&l->progress, "gyre lab", "tokens", all_tokens(l));
+        status = work(l, &err);
+        cli_progress_end(&l->progress);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    l->seconds = (double)(ended.tv_sec - begun.tv_sec) + 1e-9 * (double)(ended.tv_nsec - begun.tv_nsec);
+    int exit_status = 0;
+    if (!status) {
+        exit_status = l->common.json ? lab_print_json(l, stdout) : lab_print(l, stdout);
+        status = lab_write_report(l, &err);
+    }
+    for (int m = 0; m < LAB_METHODS; m++)
+        gyre_encoding_free(l->maps[m]);
+    lab_memo_free(l->memo);
+    gyre_text_free(&l->all);
+    return status ? cli_fail_error(&err) : exit_status;
+}
+
+static void remember_command(lab *l, int argc, char **argv) {
+    size_t used = 0;
+    for (int i = 0; i < argc && used < sizeof l->command; i++) {
+        const int n = snprintf(l->command + used, sizeof l->command - used, "%s%s", i ? " " : "", argv[i]);
+        used += n > 0 ? (size_t)n : 0;
+    }
+}
+
+int cmd_lab(int argc, char **argv) {
+    static const struct argp ARGP = {OPTIONS, parse, "", DOC, NULL, NULL, NULL};
+    lab_options *o = calloc(1, sizeof *o);
+    if (!o) return cli_fail("lab: out of memory (gyre lab)");
+    lab *l = &o->lab;
+    o->mix = -1;
+    remember_command(l, argc, argv);
+    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
+    if (!l->text_count && (o->full || l->work || o->mix >= 0))
+        cli_usage("--preset, --work, --mix: nothing is trained without --text");
+    if (l->text_count && !l->work) l->work = o->full == 2 ? "gyre-lab-full" : "gyre-lab-quick";
+    if (!l->report) l->report = "report.html";
+    lab_plan_make(&l->plan, !l->text_count, o->full == 2, o->mix >= 0 ? o->mix : 0.7);
+    gyre_pool *pool = NULL;
+    int status = cli_pool_open(&l->common, &pool, &l->exec);
+    if (!status) {
+        cli_defer_signals();
+        status = run(l);
+        gyre_pool_free(pool);
+    }
+    free(o);
+    return status;
+}

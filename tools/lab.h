@@ -1,0 +1,106 @@
+/* lab.h: the main job: train short, test long, with every encoding, then the RoPE model under every method.
+ *
+ * lab_plan.c says what is trained and measured, lab_runs.c brings the models (bundled, trained before, or trained now),
+ * lab_cells.c measures, lab_tables.c and lab_report.c show. */
+#ifndef GYRE_TOOLS_LAB_H
+#define GYRE_TOOLS_LAB_H
+#include "cli.h"
+#include "gyre/gyre_train.h"
+#include "methods.h"
+
+enum {
+    LAB_CONTEXTS = 5,
+    LAB_ENCODINGS = 5,
+    LAB_METHODS = 13,
+    LAB_TUNED = 8,
+    LAB_SEEDS = 3,
+    LAB_BUCKETS = 64,
+    LAB_TEXTS = 64
+};
+
+/* -- what is done ---------------------------------------------------------------------------------------------------- */
+typedef struct lab_plan {
+    const char *preset;             /* "bundled", "quick" or "full" */
+    int64_t trained;                /* tokens of a training sequence */
+    int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
+    int64_t seeds;
+    gyre_train_options run, tune; /* of a base model; of a fine-tuning at the longest context */
+    int64_t scored, trials;       /* bytes a perplexity is taken over at least; passkeys asked for at least */
+    method_betas betas;           /* follow the trained length: 32 turns leave no pair alone at a short one */
+    method methods[LAB_METHODS];
+    int tuned_of[LAB_METHODS]; /* which fine-tuned weights a method is measured with */
+    method tuned[LAB_TUNED];
+} lab_plan;
+
+/* full: 0 quick, 1 full; ignored where bundled.  mix: share of passkey and copy sequences. */
+void lab_plan_make(lab_plan *plan, int bundled, int full, double mix);
+
+/* -- what is found --------------------------------------------------------------------------------------------------- */
+typedef struct lab_cell {
+    int known;            /* 0: the encoding ends before this context */
+    double nats, passkey; /* nats per byte; share of keys found */
+    int64_t scored, trials;
+} lab_cell;
+
+typedef struct lab_row {
+    char name[METHOD_LABEL];
+    lab_cell cells[LAB_SEEDS][LAB_CONTEXTS];
+    int rotates;
+    gyre_parts parts;                /* at the longest context */
+    int64_t positions;               /* context of the next; 0 = none */
+    double by_position[LAB_BUCKETS]; /* nats per byte, first seed, at the longest context the row has */
+} lab_row;
+
+typedef struct lab_memo lab_memo;
+typedef struct lab {
+    cli_options common;
+    const char *texts[LAB_TEXTS];
+    int64_t text_count;
+    const char *work, *report;
+    lab_plan plan;
+    gyre_exec exec;
+    gyre_text all, train, held; /* train and held lie in all, or (bundled) held is the headers' own */
+    lab_memo *memo;
+    cli_progress progress;
+    char command[1024];
+    double seconds;
+    gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the pictures */
+    lab_row encodings[LAB_ENCODINGS], methods[LAB_METHODS], tuned[LAB_METHODS];
+} lab;
+
+/* Mean, least and greatest of a cell over the seeds; known 0 where any seed is. */
+typedef struct lab_spread {
+    int known;
+    double perplexity, least, greatest, passkey, passkey_least, passkey_greatest;
+} lab_spread;
+lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context);
+
+/* -- parts ----------------------------------------------------------------------------------------------------------- */
+/* kind >= 0: *out = the base model of that encoding.  Else: the fine-tuned one number `tuned`, made from `base`. */
+typedef struct lab_wanted {
+    int64_t seed;
+    int kind, tuned;
+    const gyre_model *base;
+} lab_wanted;
+/* Opens it, or trains it (going on from a checkpoint).  name: of the model, for the journal. */
+gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err);
+/* Makes or checks the work folder: what it holds must be of this plan and text. */
+gyre_status lab_work_open(lab *l, gyre_error *err);
+
+gyre_status lab_memo_open(lab *l, gyre_error *err); /* with the work folder's journal, if there is one */
+void lab_memo_free(lab_memo *memo);
+/* Fills row->cells[seed][*]: the model under the method, its rotation taken from the base model's config. */
+typedef struct lab_subject {
+    const gyre_model *model;
+    const char *name; /* of the weights */
+    const gyre_config *position;
+    const method *method;
+    int64_t seed;
+} lab_subject;
+gyre_status lab_measure(lab *l, const lab_subject *subject, lab_row *row, gyre_error *err);
+
+int lab_print(const lab *l, FILE *file);
+int lab_print_json(const lab *l, FILE *file);
+gyre_status lab_write_report(const lab *l, gyre_error *err);
+
+#endif

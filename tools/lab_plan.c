@@ -1,0 +1,80 @@
+#include "lab.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Static at each ratio, per length, and transformers' dynamic.  Where methods agree at the longest context (a static one at
+ * the largest ratio, the same per length, and dynamic with ntk) they share fine-tuned weights. */
+static const struct {
+    const char *text, *tuned;
+} METHODS[LAB_METHODS] = {{"none", "none"},
+                          {"linear:16", "linear:16"},
+                          {"linear", "linear:16"},
+                          {"ntk:2", "ntk:2"},
+                          {"ntk:4", "ntk:4"},
+                          {"ntk:8", "ntk:8"},
+                          {"ntk:16", "ntk:16"},
+                          {"ntk", "ntk:16"},
+                          {"dynamic", "ntk:16"},
+                          {"by-parts:16", "by-parts:16"},
+                          {"by-parts", "by-parts:16"},
+                          {"yarn:16", "yarn:16"},
+                          {"yarn", "yarn:16"}};
+
+static void list_methods(lab_plan *p) {
+    int tuned = 0;
+    for (int i = 0; i < LAB_METHODS; i++) {
+        if (method_parse(METHODS[i].text, &p->methods[i], NULL)) abort(); /* the table above is wrong */
+        if (strcmp(METHODS[i].text, METHODS[i].tuned) == 0) p->tuned[tuned++] = p->methods[i];
+    }
+    for (int i = 0; i < LAB_METHODS; i++)
+        for (int t = 0; t < LAB_TUNED; t++)
+            if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
+}
+
+/* What fits the time: quick ends within ten minutes on two cores, full takes what the shapes need. */
+static void size_runs(lab_plan *p, int bundled, int full) {
+    gyre_train_options *r = &p->run;
+    *r = (gyre_train_options)GYRE_TRAIN_INIT;
+    if (!bundled && !full) {
+        r->model.width = 64;
+        r->model.layers = 4;
+        r->model.hidden = 176;
+        r->model.head_dim = 16;
+        p->trained = 128;
+        r->batch = 32;
+        r->steps = 800;
+        p->scored = 8192;
+    } else {
+        p->trained = 256;
+        r->batch = 16;
+        r->steps = 2442;
+        p->scored = 16384;
+    }
+    r->context = p->trained;
+    r->learning_rate = 6e-3;
+    p->trials = 100;
+    p->seeds = full && !bundled ? LAB_SEEDS : 1;
+}
+
+/* Five percent of the steps; a step reads as many tokens as a base step, at least two sequences so that two cores help. */
+static void size_tuning(lab_plan *p) {
+    p->tune = p->run;
+    p->tune.context = p->contexts[LAB_CONTEXTS - 1];
+    const int64_t same = p->run.batch * p->run.context / p->tune.context;
+    p->tune.batch = same < 2 ? 2 : same;
+    p->tune.steps = p->run.steps / 20;
+    p->tune.warmup = p->tune.steps / 10;
+    p->tune.learning_rate = p->run.learning_rate / 4;
+}
+
+void lab_plan_make(lab_plan *plan, int bundled, int full, double mix) {
+    memset(plan, 0, sizeof *plan);
+    plan->preset = bundled ? "bundled" : full ? "full" : "quick";
+    size_runs(plan, bundled, full);
+    plan->run.mix = mix;
+    for (int i = 0; i < LAB_CONTEXTS; i++)
+        plan->contexts[i] = plan->trained << i;
+    size_tuning(plan);
+    plan->betas = (method_betas){(double)plan->trained / 16, 1};
+    list_methods(plan);
+}

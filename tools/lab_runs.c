@@ -1,0 +1,137 @@
+/* lab_runs.c: the models of the lab: opened where they are, trained (on from a checkpoint) where they are not yet. */
+#include "lab.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef PATH_MAX
+#define PATH_MAX 4096
+#endif
+enum { SAVE_EVERY = 100 };
+
+/* -- the work folder --------------------------------------------------------------------------------------------------- */
+static json_t *plan_json(const lab *l) {
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, l->all.hash);
+    return json_pack("{s:s, s:s, s:I, s:f, s:I, s:I, s:I}", "preset", l->plan.preset, "text", hash, "bytes",
+                     (json_int_t)l->all.count, "mix", l->plan.run.mix, "context", (json_int_t)l->plan.trained, "steps",
+                     (json_int_t)l->plan.run.steps, "tuning_steps", (json_int_t)l->plan.tune.steps);
+}
+
+static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
+    json_t *found = json_load_file(path, 0, NULL), *ours = plan_json(l);
+    gyre_status status = GYRE_OK;
+    if (!ours)
+        status = cli_error(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
+    else if (!found && access(path, F_OK) != 0) {
+        if (json_dump_file(ours, path, JSON_INDENT(2)))
+            status = cli_error(err, GYRE_EIO, "work folder: cannot be written (%s)", path);
+    } else if (!json_equal(found, ours))
+        status = cli_error(err, GYRE_EINVAL,
+                           "work folder: holds runs of another text, preset or mix; name another with --work (%s)", path);
+    json_decref(found);
+    json_decref(ours);
+    return status;
+}
+
+gyre_status lab_work_open(lab *l, gyre_error *err) {
+    char path[PATH_MAX];
+    if (strlen(l->work) > PATH_MAX - 128) return cli_error(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
+    if (mkdir(l->work, 0777) != 0 && errno != EEXIST) {
+        return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
+    }
+    snprintf(path, sizeof path, "%s/lab.json", l->work);
+    return check_plan(l, path, err);
+}
+
+/* -- training ---------------------------------------------------------------------------------------------------------- */
+static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const char *name, gyre_error *err) {
+    const gyre_train_options *o = gyre_trainer_options(t);
+    double loss = 0;
+    gyre_status status = GYRE_OK;
+    while (!status && gyre_trainer_steps(t) < o->steps) {
+        status = gyre_trainer_step(t, &loss, err);
+        const int64_t step = gyre_trainer_steps(t);
+        cli_progress_label(&l->progress, "%s: step %lld of %lld, loss %.3f", name, (long long)step, (long long)o->steps,
+                           loss);
+        cli_progress_step(&l->progress, o->batch * o->context, 0);
+        if (!status && step < o->steps && (step % SAVE_EVERY == 0 || cli_interrupted()))
+            status = gyre_trainer_save(t, path, err);
+        if (!status && cli_interrupted())
+            status = cli_error(err, GYRE_EIO, "stopped; the same command goes on from here (%s)", path);
+    }
+    return status ? status : gyre_trainer_export(t, path, GYRE_F32, l->command, err);
+}
+
+static gyre_status start_run(lab *l, const lab_wanted *w, const char *path, gyre_trainer **out, gyre_error *err) {
+    gyre_train_options o = w->kind >= 0 ? l->plan.run : l->plan.tune;
+    char moments[PATH_MAX + 32];
+    snprintf(moments, sizeof moments, "%s/optimizer.safetensors", path);
+    if (access(moments, F_OK) == 0) return gyre_trainer_open(out, path, &l->train, &l->exec, err);
+    o.seed = (uint64_t)w->seed + 1;
+    if (w->kind >= 0) {
+        o.model.position.kind = (gyre_kind)w->kind;
+        o.model.position.trained_length = o.model.position.input.positions = o.context;
+        return gyre_trainer_create(out, &o, NULL, &l->train, &l->exec, err);
+    }
+    gyre_encoding *encoding = NULL;
+    const gyre_model_config *base = gyre_model_config_of(w->base);
+    gyre_status status = method_encoding(&l->plan.tuned[w->tuned], &base->position, l->plan.trained, o.context,
+                                         &l->plan.betas, &encoding, err);
+    if (status) return status;
+    o.model = *base;
+    o.model.position = *gyre_encoding_config(encoding);
+    status = gyre_trainer_create(out, &o, w->base, &l->train, &l->exec, err);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
+/* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
+static void name_model(const lab *l, const lab_wanted *w, char name[METHOD_LABEL + 16]) {
+    char label[METHOD_LABEL];
+    snprintf(label, sizeof label, "%s", w->kind >= 0 ? gyre_kind_text((gyre_kind)w->kind) : l->plan.tuned[w->tuned].label);
+    for (char *c = label; *c; c++)
+        if (*c == ':') *c = '-';
+    snprintf(name, METHOD_LABEL + 16, "%s%s", w->kind >= 0 ? "" : "rope-tuned-", label);
+    const size_t used = strlen(name);
+    if (l->work) snprintf(name + used, METHOD_LABEL + 16 - used, "-s%lld", (long long)w->seed + 1);
+}
+
+static int is_finished(const char *path) {
+    char file[PATH_MAX + 32];
+    snprintf(file, sizeof file, "%s/model.safetensors", path);
+    if (access(file, F_OK) != 0) return 0;
+    snprintf(file, sizeof file, "%s/optimizer.safetensors", path);
+    return access(file, F_OK) != 0;
+}
+
+/* Where bundled models are: beside the sources of this build, or where they were installed. */
+static const char *bundled_folder(void) {
+    return access(GYRE_MODELS_SOURCE "/rope/config.json", R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
+}
+
+gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err) {
+    char path[PATH_MAX];
+    name_model(l, wanted, name);
+    const int n = snprintf(path, sizeof path, "%s/%s", l->work ? l->work : bundled_folder(), name);
+    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
+    if (!l->work || is_finished(path)) {
+        if (l->work) {
+            const gyre_train_options *o = wanted->kind >= 0 ? &l->plan.run : &l->plan.tune;
+            cli_progress_step(&l->progress, o->steps * o->batch * o->context, 0);
+        }
+        return gyre_model_open(out, path, err);
+    }
+    gyre_trainer *t = NULL;
+    gyre_status status = start_run(l, wanted, path, &t, err);
+    if (!status)
+        cli_progress_step(&l->progress,
+                          gyre_trainer_steps(t) * gyre_trainer_options(t)->batch * gyre_trainer_options(t)->context, 0);
+    if (!status) status = train_on(l, t, path, name, err);
+    gyre_trainer_free(t);
+    return status ? status : gyre_model_open(out, path, err);
+}
