@@ -311,7 +311,7 @@ static void test_wrong_input(void **state) {
     assert_fails("eval @rope --text @text --text @missing", 1, "missing");
     assert_fails("eval @rope --ids @missing", 1, "missing");
     assert_fails("eval @rope --ids @words --contexts 2", 1, "words");
-    assert_fails("eval @rope --ids @high --contexts 2", 1, "256");
+    assert_fails("eval @rope --ids @high --contexts 2", 1, "byte 4");
     assert_fails("eval @rope --ids @empty --contexts 2", 1, "empty");
     setenv("GYRE_THREADS", "many", 1);
     assert_fails("eval @rope --text @text", 2, "GYRE_THREADS: ");
@@ -514,9 +514,15 @@ static void test_full_disk(void **state) {
     outcome o;
     if (access("/dev/full", W_OK)) skip();
     assert_fails("eval @rope --text @text --contexts 32 --windows 2 -o /dev/full", 1, "No space left on device");
-    finish(start("eval @rope --text @text --contexts 32 --windows 2 --json", "/dev/full"), &o);
-    assert_int_equal(o.exit, 1);
-    assert_non_null(strstr(o.err, "No space left on device"));
+    static const char *const lines[] = {"eval @rope --text @text --contexts 32 --windows 2 --json",
+                                        "eval @rope --text @text --contexts 32 --windows 2", "help", "eval --help",
+                                        "--version"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        finish(start(lines[i], "/dev/full"), &o);
+        assert_int_equal(o.exit, 1);
+        assert_non_null(strstr(o.err, "No space left on device"));
+        assert_ptr_equal(strchr(o.err, '\n'), o.err + strlen(o.err) - 1); /* said once */
+    }
 }
 
 /* Ctrl-C in the middle: the command is gone, and so is the file it had begun. */
@@ -527,8 +533,8 @@ static void test_interrupt(void **state) {
     write_text("long", 8 << 20);
     const pid_t child = start("eval @rope --text @long --contexts 32,64,128,256,512 -o @interrupted/a", in_folder(".out"));
     const struct timespec pause = {0, 1000000};
-    while (entries(in_folder("interrupted")) == 2 && waitpid(child, NULL, WNOHANG) == 0)
-        nanosleep(&pause, NULL);
+    for (; entries(in_folder("interrupted")) == 2; nanosleep(&pause, NULL))
+        if (waitpid(child, NULL, WNOHANG) == child) fail_msg("ended before it opened its file");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     assert_int_equal(o.signal, SIGINT);

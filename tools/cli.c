@@ -221,7 +221,7 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
     case 'h':
         state->flags &= ~(unsigned)ARGP_NO_ERRS; /* which silences help too */
         argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        exit(fflush(stdout) || ferror(stdout) ? CLI_FAILED : 0);
+        exit(fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -492,8 +492,8 @@ static int finish_file(const cli_output *output) {
 }
 
 int cli_output_close(cli_output *output, int status) {
-    if (status && output->path) {
-        (void)fclose(output->file);
+    if (status) { /* reported before */
+        if (output->path) (void)fclose(output->file);
     } else {
         errno = 0;
         if (finish_file(output))

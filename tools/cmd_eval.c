@@ -396,7 +396,7 @@ static void lay_out_columns(const evaluation *e, layout *l) {
                                       .best = f == PASSKEY ? GYRE_BEST_HIGHEST : GYRE_BEST_LOWEST};
         }
     snprintf(l->pairs_group, sizeof l->pairs_group, "pairs at %lld", (long long)o->contexts[l->contexts - 1]);
-    for (int64_t i = 0; i < l->pairs; i++)
+    for (int64_t i = 0; l->pairs && i < PAIRS; i++)
         *column++ = (gyre_column){.head = pair_heads[i], .group = l->pairs_group};
 }
 
@@ -420,7 +420,7 @@ static void fill_row(const evaluation *e, const layout *l, int64_t row) {
             *out++ = figure_cell(cell_of(e, row, i), f);
     const gyre_parts parts = cell_of(e, row, l->contexts - 1)->parts;
     const int64_t pairs[PAIRS] = {parts.kept, parts.blended, parts.divided};
-    for (int64_t i = 0; i < l->pairs; i++)
+    for (int64_t i = 0; l->pairs && i < PAIRS; i++)
         *out++ = gyre_cell_number((double)pairs[i]);
 }
 

@@ -76,6 +76,7 @@ static const struct argp_option OPTIONS[] = {
     {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.7; 0: plain text)", 4},
     {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 4},
     {NULL, 0, NULL, 0, "The result:", 5},
+    {"output", 'o', "DIR", 0, "the folder to write", 5},
     {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "of the finished weights (default: f32)", 5},
     {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 5},
     {"resume", KEY_RESUME, NULL, 0, "go on from the checkpoint in DIR, as if never stopped", 5},
@@ -137,6 +138,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_TEXT:
         if (o->text_count == TEXTS) cli_usage("--text: more than %d given; put the files into a folder", TEXTS);
         o->texts[o->text_count++] = arg;
+        return 0;
+    case 'o':
+        o->common.output = arg;
         return 0;
     case KEY_HEADERS:
         o->headers = 1;
@@ -305,7 +309,7 @@ int cmd_train(int argc, char **argv) {
     o.run.learning_rate = 3e-3;
     if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
     remember_command(&o, argc, argv);
-    cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
     settle(&o);
     gyre_pool *pool = NULL;
     gyre_exec exec;

@@ -1,5 +1,6 @@
 /* gyre_main.c: the gyre command: finds the subcommand and hands over to it. */
 #include "cli.h"
+#include <errno.h>
 #include <string.h>
 
 typedef struct subcommand {
@@ -40,7 +41,7 @@ static int print_help(void) {
     printf("\n`gyre help SUBCOMMAND` tells its options; `gyre --version` the version.\n"
            "Exit status: 0 done, 1 failed, 2 wrong use.\n"
            "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
-    return fflush(stdout) ? cli_fail("standard output: cannot be written (help)") : 0;
+    return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
 }
 
 static int run(const subcommand *command, int argc, char **argv) {
@@ -61,7 +62,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) {
         printf("gyre %s\n", gyre_version());
-        return fflush(stdout) ? cli_fail("standard output: cannot be written (version)") : 0;
+        return fflush(stdout) ? cli_fail("standard output: %s (version)", strerror(errno)) : 0;
     }
     if (strcmp(argv[1], "help") == 0) return help(argc - 1, argv + 1);
     if (argv[1][0] == '-') cli_usage("%s: no such option", argv[1]);

@@ -279,7 +279,8 @@ typedef struct gyre_attention_args {
 GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
 /* out[b, m, h, :] = sum over n of softmax_n(scale E(m)q . E(n)k + b(h, m, n)) v[b, n, h / group, :], over the visible
  * keys, by tiles with an online softmax.  A row that sees no key is zeros, its lse -infinity.  A weight of exactly 0 adds
- * nothing, even of an infinite or NaN value: what is masked cannot leak.  out may not overlap the inputs.  scratch: 64-byte aligned, of gyre_attention_scratch bytes.
+ * nothing, even of an infinite or NaN value: what is masked cannot leak.  out may not overlap the inputs.  scratch:
+ * 64-byte aligned, of gyre_attention_scratch bytes.
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE, ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
                                                     const gyre_exec *exec);

@@ -23,8 +23,8 @@ extern "C" {
 GYRE_API void gyre_report_free(char *text);
 
 /* -- tables ---------------------------------------------------------------------------------------------------------- */
-/* MISSING shows a dash.  HEADING: a text that spans its row and begins a group of rows; the row's other cells are ignored.
- */
+/* MISSING shows a dash.  HEADING: a text that spans its row and begins a group of rows; the row's other cells are
+ * ignored. */
 typedef enum gyre_cell_kind { GYRE_CELL_MISSING, GYRE_CELL_NUMBER, GYRE_CELL_TEXT, GYRE_CELL_HEADING } gyre_cell_kind;
 typedef struct gyre_cell {
     gyre_cell_kind kind;
@@ -110,12 +110,14 @@ typedef struct gyre_chart {
 } gyre_chart;
 /* clang-format off */
 #define GYRE_CHART_INIT                                                                        \
-    { sizeof(gyre_chart), NULL, {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0}, GYRE_STYLE_LINES, 0, NULL, 0, NULL, 0 }
+    { sizeof(gyre_chart), NULL,                                                                \
+      {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0},                        \
+      GYRE_STYLE_LINES, 0, NULL, 0, NULL, 0 }
 /* clang-format on */
 
 /* *out = the chart as SVG: one <svg> element with a viewBox and no fixed size, for gyre_report_free.  Series are told apart
- * by colour and by dash or shape of their points; the legend stands to the right. Errors: EINVAL (no series, nothing finite
- * to draw, an empty or impossible range), ENOMEM, EIO. */
+ * by colour and by dash or shape of their points; the legend stands to the right.
+ * Errors: EINVAL (no series, nothing finite to draw, an empty or impossible range), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_chart_svg(const gyre_chart *chart, char **out, gyre_error *err);
 
 /* A heat map of at least 2 x 2 cells: z[row * width + column].  What is not finite shows as grey. */
@@ -140,7 +142,9 @@ typedef struct gyre_panels {
 } gyre_panels;
 /* clang-format off */
 #define GYRE_PANELS_INIT                                                                       \
-    { sizeof(gyre_panels), NULL, {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0}, GYRE_PALETTE_DIVERGING, NULL, 0, 0 }
+    { sizeof(gyre_panels), NULL,                                                               \
+      {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0},                        \
+      {NULL, GYRE_SCALE_LINEAR, 0, 0}, GYRE_PALETTE_DIVERGING, NULL, 0, 0 }
 /* clang-format on */
 
 /* *out = the maps in a grid with one colour scale, as SVG like gyre_chart_svg.
@@ -157,7 +161,7 @@ typedef struct gyre_fact {
     const char *name, *value;
 } gyre_fact;
 
-/* *out = an empty page.  language of the text: English.  Errors: EINVAL (no title), ENOMEM. */
+/* *out = an empty page, its language English.  Errors: EINVAL (no title), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_page_create(gyre_page **out, const char *title, gyre_error *err);
 GYRE_API void gyre_page_free(gyre_page *page); /* NULL is fine */
 

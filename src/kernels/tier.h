@@ -23,20 +23,30 @@ INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, 
     const float *a = p->a + i * a_row, *b = p->b + j;
     float *c = p->c + i * p->c_row + j;
     vec sum[BLOCK_ROWS][WIDE_VECS];
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vecs; v++) sum[r][v] =
-            p->accumulate ? vec_load(c + r * p->c_row + v * LANES) : vec_set1(0);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[r][v] = p->accumulate ? vec_load(c + r * p->c_row + v * LANES) : vec_set1(0);
     }
     for (int64_t l = 0; l < p->k; l++) {
         vec x[WIDE_VECS];
-        UNROLL for (int v = 0; v < vecs; v++) x[v] = vec_load(b + l * p->b_row + v * LANES);
-        UNROLL for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            x[v] = vec_load(b + l * p->b_row + v * LANES);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
             const vec y = vec_set1(a[r * a_row + l * a_col]);
-            UNROLL for (int v = 0; v < vecs; v++) sum[r][v] = vec_fma(y, x[v], sum[r][v]);
+            UNROLL
+            for (int v = 0; v < vecs; v++)
+                sum[r][v] = vec_fma(y, x[v], sum[r][v]);
         }
     }
-    UNROLL for (int r = 0; r < rows; r++) {
-        UNROLL for (int v = 0; v < vecs; v++) vec_store(c + r * p->c_row + v * LANES, sum[r][v]);
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            vec_store(c + r * p->c_row + v * LANES, sum[r][v]);
     }
 }
 

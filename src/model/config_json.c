@@ -340,7 +340,7 @@ gyre_status gyre_config_parse(const char *json, size_t bytes, const char *path, 
     if (!root) {
         gyre_fail(err, GYRE_EFORMAT, "config: %s, line %d (%s)", error.text, error.line, path);
         if (err) err->offset = (uint64_t)(error.position > 0 ? error.position : 0);
-        return GYRE_EFORMAT;
+        return GYRE_EFORMAT; /* also without memory: jansson does not tell */
     }
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     gyre_config_arrays own = {NULL, NULL, NULL};
@@ -506,10 +506,11 @@ static char *print_shortest(const json_t *root) {
     for (size_t digits = 6; digits <= 17; digits++) {
         char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
         json_t *back = text ? json_loads(text, 0, NULL) : NULL;
-        const int same = back && json_equal(root, back);
+        const int same = json_equal(root, back);
         json_decref(back);
         if (same) return text;
         free(text);
+        if (!back) break; /* no memory */
     }
     return NULL;
 }

@@ -189,8 +189,14 @@ static int is_separator(char c) {
     return strchr(" \t\r\n\v\f,", c) != NULL && c != '\0';
 }
 
-static gyre_status refuse_byte(const char *path, size_t at, const char *what, gyre_error *err) {
-    gyre_fail(err, GYRE_EFORMAT, "ids: byte %zu: %s (%s)", at, what, path);
+static gyre_status refuse_byte(const char *path, size_t at, gyre_error *err) {
+    gyre_fail(err, GYRE_EFORMAT, "ids: byte %zu: neither a digit nor a separator (%s)", at, path);
+    if (err) err->offset = at;
+    return GYRE_EFORMAT;
+}
+
+static gyre_status refuse_id(const char *path, size_t at, int64_t vocab, gyre_error *err) {
+    gyre_fail(err, GYRE_EFORMAT, "ids: byte %zu: an id that is not below %" PRId64 " (%s)", at, vocab, path);
     if (err) err->offset = at;
     return GYRE_EFORMAT;
 }
@@ -201,9 +207,9 @@ static gyre_status parse_id(const char *bytes, size_t size, size_t *at, int64_t 
     const size_t start = *at;
     int64_t id = 0;
     for (; *at < size && !is_separator(bytes[*at]); (*at)++) {
-        if (bytes[*at] < '0' || bytes[*at] > '9') return refuse_byte(path, *at, "neither a digit nor a separator", err);
+        if (bytes[*at] < '0' || bytes[*at] > '9') return refuse_byte(path, *at, err);
         id = 10 * id + (bytes[*at] - '0');
-        if (id >= vocab) return refuse_byte(path, start, "an id outside the vocabulary", err);
+        if (id >= vocab) return refuse_id(path, start, vocab, err);
     }
     *out = (int32_t)id;
     return GYRE_OK;

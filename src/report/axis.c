@@ -5,7 +5,7 @@
 #include "report/report.h"
 
 #include <math.h>
-#include <string.h>
+#include <stdlib.h>
 
 enum { MOST_TICKS = 11 };
 
@@ -77,21 +77,22 @@ static void put_clip_tick(tick_writer *w) {
     put_tick(w, clip, label);
 }
 
-static void label_binary(double value, char label[64]) {
+static void label_binary(double value, char label[72]) {
     static const char *const suffix[] = {"", "k", "M", "G", "T"};
+    char number[64];
     int power = 0;
     while (value >= 1024 && power < 4) {
         value /= 1024;
         power++;
     }
-    gyre_format_number(label, 'g', 6, value);
-    strcat(label, suffix[power]);
+    gyre_format_number(number, 'g', 6, value);
+    snprintf(label, 72, "%s%s", number, suffix[power]);
 }
 
 static void put_binary_ticks(tick_writer *w) {
     const int first = (int)floor(log2(w->range.low)), last = (int)ceil(log2(w->range.high));
     const int step = (last - first) / MOST_TICKS + 1;
-    char label[64];
+    char label[72];
     for (int e = first; e <= last; e++) {
         label_binary(ldexp(1, e), label);
         put_tick(w, ldexp(1, e), e % step == 0 ? label : "");
@@ -99,26 +100,26 @@ static void put_binary_ticks(tick_writer *w) {
 }
 
 /* Written out up to 10000, then as 10⁵: without zeros to count. */
-static void label_decimal(int mantissa, int power, char label[64]) {
+static void label_decimal(int mantissa, int power, char label[72]) {
     static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
     if (power >= -3 && power <= 4) {
-        gyre_format_number(label, 'g', 6, mantissa * pow(10, power));
+        char number[64];
+        gyre_format_number(number, 'g', 6, mantissa * pow(10, power));
+        snprintf(label, 72, "%s", number);
         return;
     }
-    char digits[16];
-    label[0] = '\0';
-    if (mantissa > 1) snprintf(label, 64, "%d·", mantissa);
-    strcat(label, power < 0 ? "10⁻" : "10");
-    snprintf(digits, sizeof digits, "%d", power < 0 ? -power : power);
-    for (const char *digit = digits; *digit; digit++)
-        strcat(label, raised[*digit - '0']);
+    const int digits = abs(power);
+    char factor[16] = "";
+    if (mantissa > 1) snprintf(factor, sizeof factor, "%d·", mantissa);
+    snprintf(label, 72, "%s10%s%s%s%s", factor, power < 0 ? "⁻" : "", digits > 99 ? raised[digits / 100] : "",
+             digits > 9 ? raised[digits / 10 % 10] : "", raised[digits % 10]);
 }
 
 /* Decades, and within them 2 and 5 where few decades show; the other digits as minor ticks. */
 static void put_decade_ticks(tick_writer *w, double decades) {
     const int first = (int)floor(log10(w->range.low)), last = (int)ceil(log10(w->range.high));
     const int step = (last - first) / MOST_TICKS + 1;
-    char label[64];
+    char label[72];
     for (int e = first; e <= last; e++)
         for (int m = 1; m <= 9; m++) {
             const int named = m == 1 ? e % step == 0 : decades < 2.5 && (m == 2 || m == 5);
@@ -133,9 +134,10 @@ static void put_even_ticks(tick_writer *w) {
     const double rough = (w->range.high - w->range.low) / 6, power = pow(10, floor(log10(rough)));
     const double step = power * (rough < 1.5 * power ? 1 : rough < 3.5 * power ? 2 : rough < 7.5 * power ? 5 : 10);
     char label[64];
-    for (double i = ceil(w->range.low / step); i * step <= w->range.high; i++) {
-        gyre_format_number(label, 'g', 6, i * step);
-        put_tick(w, i * step, label);
+    const double first = ceil(w->range.low / step);
+    for (int i = 0; (first + i) * step <= w->range.high; i++) {
+        gyre_format_number(label, 'g', 6, (first + i) * step);
+        put_tick(w, (first + i) * step, label);
     }
 }
 

@@ -149,7 +149,7 @@ static gyre_status judge(conversation *c, int status, int code, gyre_error *err)
 
 static gyre_status run(conversation *c, gyre_error *err) {
     int fds[4] = {-1, -1, -1, -1}, status = 0, code = 0;
-    pid_t child;
+    pid_t child = -1;
     const gyre_status started = start(&child, fds, err);
     if (started) {
         close_all(fds);
@@ -231,7 +231,7 @@ gyre_status gyre_gnuplot(const gyre_canvas *canvas, const gyre_buffer *script, c
     }
     conversation c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
     gyre_status status = run(&c, err);
-    if (status == GYRE_OK) {
+    if (status == GYRE_OK && c.output.text) {
         put_svg(&svg, c.output.text, canvas);
         status = gyre_buffer_take(&svg, out, "figure", err);
     }

@@ -68,7 +68,7 @@ gyre_status gyre_page_section(gyre_page *page, const char *heading) {
     if (page->in_details) return fail(page, GYRE_EINVAL, "page: a section inside details (report)");
     page->sections++;
     gyre_putf(&page->contents, "<li><a href=\"#section-%lld\">", (long long)page->sections);
-    gyre_put_html(&page->contents, heading);
+    gyre_put_markup(&page->contents, heading);
     gyre_put(&page->contents, "</a></li>\n");
     gyre_putf(&page->body, "%s<section id=\"section-%lld\">\n", page->in_section ? "</section>\n" : "",
               (long long)page->sections);
@@ -233,7 +233,7 @@ gyre_status gyre_page_write(const gyre_page *page, const char *path, gyre_error 
     if (!path) return gyre_report_fail(err, GYRE_EINVAL, "page: no path to write to (report)");
     char *html = NULL;
     gyre_status status = gyre_page_html(page, &html, err);
-    if (status) return status;
+    if (status || !html) return status;
     status = gyre_write_whole(path, html, strlen(html), err);
     gyre_report_free(html);
     return status;

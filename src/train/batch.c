@@ -8,7 +8,7 @@
 #include "model/random.h"
 #include <string.h>
 
-enum { COPY_LEAST = 6, COPY_MOST = 60, GAP = 12, ZONES = 4, LEAST_ZONE = 2 * COPY_LEAST + GAP };
+enum { COPY_LEAST = 6, COPY_MOST = 24, ZONE_LEAST = 16, ZONES = 16, PARTS = 3 };
 static const float FOUND_AGAIN = 3; /* how much more such a symbol counts than one of the text */
 
 static int64_t below(uint64_t *state, int64_t n) {
@@ -31,28 +31,28 @@ static void set(float *weights, int64_t from, int64_t n, float weight) {
         weights[i] = weight;
 }
 
-/* In each of a few equal zones: a random segment, then the same again and again, a little text between. */
+/* In each of some equal zones: a random segment, and the same again anywhere later in the zone.  Many short zones teach to
+ * find a thing again, few long ones that it may be far away. */
 static void copy_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
     plain_window(text, length, state, out);
-    const int64_t fit = length / LEAST_ZONE < ZONES ? length / LEAST_ZONE : ZONES, zones = 1 + below(state, fit);
+    const int64_t fit = length / ZONE_LEAST < ZONES ? length / ZONE_LEAST : ZONES, zones = 1 + below(state, fit);
     for (int64_t z = 0; z < zones; z++) {
-        const int64_t from = z * length / zones, end = (z + 1) * length / zones;
-        const int64_t room = (end - from - GAP) / 2, most = room < COPY_MOST ? room : COPY_MOST;
+        const int64_t from = z * length / zones, size = (z + 1) * length / zones - from;
+        const int64_t most = size / 2 < COPY_MOST ? size / 2 : COPY_MOST;
         const int64_t n = COPY_LEAST + below(state, most - COPY_LEAST + 1);
-        const int keys = gyre_random_uniform(state) < 0.5;
+        const int64_t first = below(state, size - 2 * n + 1), second = first + n + below(state, size - 2 * n - first + 1);
+        const int keys = gyre_random_uniform(state) < 0.25;
         for (int64_t i = 0; i < n; i++)
-            out[from + i] = copied_symbol(keys, state);
-        set(weights, from, n, 0);
-        for (int64_t at = from + n + below(state, GAP); at + n <= end; at += n + below(state, GAP)) {
-            memcpy(out + at, out + from, (size_t)n * sizeof *out);
-            set(weights, at, 1, 0); /* that it begins here is chance */
-            set(weights, at + 1, n - 1, FOUND_AGAIN);
-        }
+            out[from + first + i] = copied_symbol(keys, state);
+        memcpy(out + from + second, out + from + first, (size_t)n * sizeof *out);
+        set(weights, from + first, n, 0);
+        set(weights, from + second, 1, 0); /* that it begins here is chance */
+        set(weights, from + second + 1, n - 1, FOUND_AGAIN);
     }
 }
 
 /* A marker seen for the first time begins digits that nobody can know; the second time they are asked for. */
-static void passkey_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
+static void passkey_part(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
     int seen[GYRE_PASSKEY_KEYS] = {0};
     gyre_passkey_window(text, GYRE_PASSKEY_KEYS, length, state, out, NULL);
     for (int64_t i = 0; i + GYRE_PASSKEY_LENGTH <= length; i++) {
@@ -61,6 +61,17 @@ static void passkey_window(const gyre_text *text, int64_t length, uint64_t *stat
         weights[i] = 0; /* which marker comes, and when, is drawn too */
         set(weights, i + 1, GYRE_PASSKEY_LENGTH - 2, seen[key] ? FOUND_AGAIN : 0);
         seen[key] = 1;
+    }
+}
+
+/* One window as evaluation asks it, or two or four small ones. */
+static void passkey_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
+    int64_t parts = (int64_t)1 << below(state, PARTS);
+    while (length / parts < 2 * ZONE_LEAST && parts > 1)
+        parts /= 2;
+    for (int64_t p = 0; p < parts; p++) {
+        const int64_t from = p * length / parts;
+        passkey_part(text, (p + 1) * length / parts - from, state, out + from, weights + from);
     }
 }
 
@@ -73,7 +84,7 @@ void gyre_train_sequence(const gyre_text *text, const gyre_train_options *option
     set(weights, 0, length, 1);
     if (kind < options->mix / 2)
         passkey_window(text, length, &state, out, weights);
-    else if (kind < options->mix && length >= LEAST_ZONE)
+    else if (kind < options->mix && length >= ZONE_LEAST)
         copy_window(text, length, &state, out, weights);
     else
         plain_window(text, length, &state, out);
