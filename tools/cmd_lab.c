@@ -23,7 +23,7 @@ static const struct argp_option OPTIONS[] = {
      "with --text: where models and results are kept; a stopped run goes on from there (default: "
      "gyre-lab-PRESET)",
      1},
-    {"mix", KEY_MIX, "SHARE", 0, "with --text: share of sequences with passkeys or copies (default: 0.7; 0: plain text)", 1},
+    {"mix", KEY_MIX, "SHARE", 0, "with --text: share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 1},
     {"report", KEY_REPORT, "FILE", 0, "the HTML report (default: report.html)", 1},
     {0}};
 
@@ -228,7 +228,7 @@ int cmd_lab(int argc, char **argv) {
         cli_usage("--preset, --work, --mix: nothing is trained without --text");
     if (l->text_count && !l->work) l->work = o->full == 2 ? "gyre-lab-full" : "gyre-lab-quick";
     if (!l->report) l->report = "report.html";
-    lab_plan_make(&l->plan, !l->text_count, o->full == 2, o->mix >= 0 ? o->mix : 0.7);
+    lab_plan_make(&l->plan, !l->text_count, o->full == 2, o->mix >= 0 ? o->mix : 0.8);
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {

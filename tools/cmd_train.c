@@ -70,10 +70,10 @@ static const struct argp_option OPTIONS[] = {
     {NULL, 0, NULL, 0, "The run:", 4},
     {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 4},
     {"tokens", KEY_TOKENS, "N", 0, "tokens to train on in all, rounded up to whole steps (default: 10000000)", 4},
-    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 16)", 4},
-    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.003)", 4},
+    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 4},
+    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.004)", 4},
     {"warmup", KEY_WARMUP, "N", 0, "steps (default: 100)", 4},
-    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.7; 0: plain text)", 4},
+    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 4},
     {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 4},
     {NULL, 0, NULL, 0, "The result:", 5},
     {"output", 'o', "DIR", 0, "the folder to write", 5},
@@ -306,7 +306,7 @@ int cmd_train(int argc, char **argv) {
     train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_F32, .run = GYRE_TRAIN_INIT};
     o.run.model.position.kind = GYRE_ROPE;
     o.run.model.hidden = 0;
-    o.run.learning_rate = 3e-3;
+
     if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
     remember_command(&o, argc, argv);
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);

@@ -26,7 +26,7 @@ typedef struct gyre_train_options {
 } gyre_train_options;
 /* clang-format off */
 #define GYRE_TRAIN_INIT \
-    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 16, 2400, 100, 3e-3, 0.1, 0.1, 1.0, 0.7, 1 }
+    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 8, 4883, 100, 4e-3, 0.1, 0.1, 1.0, 0.8, 1 }
 /* clang-format on */
 
 typedef struct gyre_trainer gyre_trainer;

@@ -501,7 +501,7 @@ static void put_model(writer *w, const gyre_model_config *c, const char *dtype) 
     put_position(w, &c->position);
 }
 
-/* The fewest digits that read back as the same numbers: 1e-05, not 1.0000000000000001e-05. */
+/* The fewest digits that read back as the same numbers: 1e-5, not 1.0000000000000001e-5. */
 static char *print_shortest(const json_t *root) {
     for (size_t digits = 6; digits <= 17; digits++) {
         char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
