@@ -41,7 +41,7 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
-gyre_status cli_error(gyre_error *err, gyre_status status, const char *format, ...) {
+gyre_status(cli_error)(gyre_error *err, gyre_status status, const char *format, ...) {
     if (!err) return status;
     va_list arguments;
     err->offset = 0;

@@ -18,7 +18,7 @@ typedef struct bench_options {
 static const struct argp_option OPTIONS[] = {
     {"encoding", KEY_ENCODING, "KIND", 0, "nope, learned, sinusoidal, rope or alibi (default: rope)", 1},
     {"context", KEY_CONTEXT, "N", 0, "tokens of a sequence (default: 256)", 1},
-    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 16)", 1},
+    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 1},
     {"rounds", KEY_ROUNDS, "N", 0, "rounds; medians are printed (default: 7)", 1},
     {0}};
 static const char *const KINDS[] = {"nope", "learned", "sinusoidal", "rope", "alibi"};
@@ -148,14 +148,16 @@ static int bench_train(const bench_options *o, const gyre_exec *exec) {
     gyre_trainer *t = NULL;
     double rates[2] = {0};
     int64_t weights = 0;
+    double flops = 0;
     gyre_status status = gyre_trainer_create(&t, &run, NULL, &text, exec, &err);
     if (!status) {
         weights = gyre_model_parameters(gyre_trainer_model(t));
+        flops = gyre_train_flops(gyre_model_config_of(gyre_trainer_model(t)), o->context);
         status = measure(o, t, exec, rates, &err);
     }
     gyre_trainer_free(t);
     free(ids);
-    return status ? cli_fail_error(&err) : print_train(o, exec, weights, gyre_train_flops(&run.model, o->context), rates);
+    return status ? cli_fail_error(&err) : print_train(o, exec, weights, flops, rates);
 }
 
 static const char DOC[] =
@@ -166,7 +168,7 @@ static const char DOC[] =
 
 int cmd_bench(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "train", DOC, NULL, NULL, NULL};
-    bench_options o = {.context = 256, .batch = 16, .rounds = 7, .kind = GYRE_ROPE};
+    bench_options o = {.context = 256, .batch = 8, .rounds = 7, .kind = GYRE_ROPE};
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
     if (!o.what) cli_usage("benchmark: none named; known are: train");
     if (strcmp(o.what, "train") != 0) cli_usage("%s: no such benchmark; known are: train", o.what);

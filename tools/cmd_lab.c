@@ -1,8 +1,11 @@
 /* cmd_lab.c: gyre lab: train short, test long. */
 #include "headers.h"
 #include "lab.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { KEY_TEXT = CLI_FIRST_KEY, KEY_PRESET, KEY_WORK, KEY_MIX, KEY_REPORT };
 enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
@@ -80,6 +83,20 @@ static gyre_status open_texts(lab *l, gyre_error *err) {
     l->held.count = l->all.count / HELD_SHARE;
     l->train.count -= l->held.count;
     l->held.ids += l->train.count;
+    return GYRE_OK;
+}
+
+/* A report that cannot be written is found before the work, not after it. */
+static gyre_status check_report(const lab *l, gyre_error *err) {
+    char folder[4096];
+    struct stat is;
+    if (stat(l->report, &is) == 0 && S_ISDIR(is.st_mode))
+        return cli_error(err, GYRE_EIO, "report: is a folder (%s)", l->report);
+    const char *slash = strrchr(l->report, '/');
+    const int length = slash ? (int)(slash - l->report) : 1;
+    if (length >= (int)sizeof folder) return cli_error(err, GYRE_EINVAL, "report: too long a name (%s)", l->report);
+    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, slash ? l->report : ".");
+    if (access(folder, W_OK) != 0) return cli_error(err, GYRE_EIO, "report: %s (%s)", strerror(errno), l->report);
     return GYRE_OK;
 }
 
@@ -186,7 +203,8 @@ static int run(lab *l) {
     gyre_error err = {0};
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    gyre_status status = open_texts(l, &err);
+    gyre_status status = check_report(l, &err);
+    if (!status) status = open_texts(l, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, &err);
     if (!status) {

@@ -122,6 +122,20 @@ static error_t model_option(int key, char *arg, train_options *o) {
     case KEY_MIX:
         o->run.mix = cli_number("--mix", arg, 0, 1);
         break;
+    case KEY_METHOD: {
+        gyre_error err = {0};
+        if (method_parse(arg, &o->method, &err)) cli_usage("--method: %s", err.text);
+        break;
+    }
+    case KEY_FROM:
+        o->from = arg;
+        break;
+    case KEY_BETA_FAST:
+        o->betas.fast = cli_number("--beta-fast", arg, 1e-6, 1e9);
+        break;
+    case KEY_BETA_SLOW:
+        o->betas.slow = cli_number("--beta-slow", arg, 1e-6, 1e9);
+        break;
     case KEY_SEED:
         o->run.seed = (uint64_t)cli_integer("--seed", arg, 0, INT64_MAX);
         break;

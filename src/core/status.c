@@ -35,7 +35,7 @@ const char *gyre_version(void) {
     return TEXT(GYRE_VERSION_MAJOR) "." TEXT(GYRE_VERSION_MINOR) "." TEXT(GYRE_VERSION_PATCH);
 }
 
-gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, ...) {
+gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
     if (!err) return status;
     err->offset = 0;
     va_list arguments;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-gyre_status gyre_report_fail(gyre_error *err, gyre_status status, const char *format, ...) {
+gyre_status(gyre_report_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
     if (!err) return status;
     err->offset = 0;
     va_list arguments;

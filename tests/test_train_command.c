@@ -1,0 +1,138 @@
+/* test_train_command.c: gyre train, gyre bench and gyre lab from outside; above all, a kill and what is left after it. */
+#include "command_run.h"
+
+#define TINY "--width 16 --layers 1 --heads 2 --hidden 16 --context 32 --batch 4 "
+
+static void same_files(const char *a, const char *b) {
+    static char one[1 << 18], two[1 << 18];
+    FILE *first = fopen(in_folder(a), "r"), *second = fopen(in_folder(b), "r");
+    assert_non_null(first);
+    assert_non_null(second);
+    const size_t n = fread(one, 1, sizeof one, first);
+    assert_true(n > 0 && n < sizeof one);
+    assert_int_equal(fread(two, 1, sizeof two, second), n);
+    assert_memory_equal(one, two, n);
+    fclose(first);
+    fclose(second);
+}
+
+static void wait_for(const char *name) {
+    for (int i = 0; i < 20000 && access(in_folder(name), F_OK) != 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    assert_int_equal(access(in_folder(name), F_OK), 0);
+}
+
+static int exit_of(const char *line) {
+    return run(line)->exit;
+}
+
+static void killed_and_resumed(void **state) {
+    (void)state;
+    outcome o;
+    assert_int_equal(exit_of("train " TINY "--tokens 64k --text @text -o @whole --threads 2"), 0);
+    const pid_t child =
+        start("train " TINY "--tokens 64k --text @text -o @killed --threads 1 --save-every 1", in_folder("out"));
+    wait_for("killed/optimizer.safetensors");
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    finish(child, &o);
+    assert_int_equal(o.signal, SIGKILL);
+    assert_int_equal(access(in_folder("killed/optimizer.safetensors"), F_OK), 0); /* not finished */
+    assert_int_equal(exit_of("train --resume --text @text -o @killed --threads 2"), 0);
+    same_files("whole/model.safetensors", "killed/model.safetensors");
+    same_files("whole/config.json", "killed/config.json");
+    assert_int_not_equal(access(in_folder("killed/optimizer.safetensors"), F_OK), 0);
+}
+
+static void interrupted(void **state) {
+    (void)state;
+    outcome o;
+    const pid_t child = start("train " TINY "--tokens 100000000 --text @text -o @stopped --save-every 1", in_folder("out"));
+    wait_for("stopped/optimizer.safetensors");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    assert_int_equal(o.exit, 1);
+    assert_non_null(strstr(o.err, "--resume goes on"));
+    assert_int_equal(access(in_folder("stopped/optimizer.safetensors"), F_OK), 0);
+}
+
+static void every_encoding_trains(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"nope", "learned", "sinusoidal", "rope", "alibi"};
+    char line[256];
+    for (int i = 0; i < 5; i++) {
+        snprintf(line, sizeof line, "train " TINY "--tokens 2k --dtype bf16 --encoding %s --text @text -o @k-%s --json",
+                 kinds[i], kinds[i]);
+        json_t *root = run_json(line);
+        assert_string_equal(json_string_value(json_object_get(root, "encoding")), kinds[i]);
+        assert_int_equal(json_integer_value(json_object_get(root, "steps")), 16);
+        json_decref(root);
+        snprintf(line, sizeof line, "eval @k-%s --text @text --contexts 32 --json", kinds[i]);
+        root = run_json(line);
+        assert_int_equal(json_array_size(json_object_get(root, "results")), 1);
+        json_decref(root);
+    }
+}
+
+static void fine_tunes(void **state) {
+    (void)state;
+    assert_int_equal(exit_of("train " TINY "--tokens 2k --text @text -o @base"), 0);
+    assert_int_equal(
+        exit_of("train --from @base --method yarn:4 --context 128 --batch 2 --tokens 2k --text @text -o @tuned"), 0);
+    json_t *root = run_json("eval @tuned --text @text --contexts 128 --json");
+    json_decref(root);
+    assert_fails("train --method ntk:2 --text @text -o @none", 2, "--from");
+    assert_fails("train --from @missing --text @text -o @none", 1, "missing");
+}
+
+static void wrong_training(void **state) {
+    (void)state;
+    assert_fails("train --text @text", 2, "-o");
+    assert_fails("train -o @none", 2, "--text");
+    assert_fails("train --text @absent -o @none", 1, "absent");
+    assert_fails("train --text @empty -o @none", 1, "empty");
+    assert_fails("train --text @short -o @none", 1, "short");
+    assert_fails("train --text @nothing -o @none", 1, "nothing");
+    assert_fails("train --text @text -o @none --encoding what", 2, "what");
+    assert_fails("train --text @text -o @none --heads 3", 2, "heads");
+    assert_fails("train --text @text -o @none --context 0", 2, "context");
+    assert_fails("train --text @text -o @none --resume --width 8", 2, "--resume");
+    assert_fails("train --text @text -o @none --resume", 1, "none");
+    assert_fails("train --text @text -o @texts", 1, "texts");
+    assert_fails("train " TINY "--tokens 1k --text @text -o @texts --replace", 1, "texts"); /* it holds other files */
+    assert_int_equal(access(in_folder("texts/a"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("none"), F_OK), 0);
+}
+
+static void wrong_lab(void **state) {
+    (void)state;
+    assert_fails("lab --preset full", 2, "--text");
+    assert_fails("lab --text @absent", 1, "absent");
+    assert_fails("lab --text @text --work @w", 1, "text");
+    assert_fails("lab --text @text --report @nothing --work @w", 1, "nothing");
+    assert_fails("lab --text @text --report @absent/report.html --work @w", 1, "report");
+    assert_fails("lab --preset slow --text @text", 2, "slow");
+    assert_fails("bench", 2, "benchmark");
+    assert_fails("bench nothing", 2, "nothing");
+}
+
+static void bench_counts(void **state) {
+    (void)state;
+    json_t *root = run_json("bench train --context 32 --batch 2 --rounds 1 --threads 1 --json");
+    const double rate = json_number_value(json_object_get(root, "tokens_per_s"));
+    const double flops = json_number_value(json_object_get(root, "flops_per_token"));
+    const double weights = json_number_value(json_object_get(root, "parameters"));
+    assert_true(rate > 0);
+    test_close(flops, 6 * weights + 12.0 * 5 * 128 * 32, 1, "operations of a token");
+    test_close(json_number_value(json_object_get(root, "gflops")), rate * flops * 1e-9, 1e-6 * rate * flops * 1e-9,
+               "product");
+    json_decref(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(killed_and_resumed),    cmocka_unit_test(interrupted),
+                                       cmocka_unit_test(every_encoding_trains), cmocka_unit_test(fine_tunes),
+                                       cmocka_unit_test(wrong_training),        cmocka_unit_test(wrong_lab),
+                                       cmocka_unit_test(bench_counts)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
