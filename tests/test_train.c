@@ -308,7 +308,9 @@ static void sequences(void **state) {
         copies += !ends && other > 0;
         plain += !other;
         assert_int_equal(counted > 0, other > 0);
-        if (ends) assert_int_equal(counted, 4 * GYRE_PASSKEY_KEYS);
+        if (ends)
+            assert_true(counted == 4 * GYRE_PASSKEY_KEYS ||
+                        counted == 8 * GYRE_PASSKEY_KEYS); /* one window, or small ones */
     }
     /* 0.35, 0.35, 0.3 of 400: six standard deviations are 57. */
     assert_in_range(passkeys, 140 - 57, 140 + 57);
