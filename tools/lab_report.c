@@ -202,10 +202,6 @@ static void encodings_part(figures *f) {
     (void)gyre_page_section(f->page, "Train short, test long");
     lab_table_encodings(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
-    if (l->plan.seeds > 1) {
-        lab_table_spread(l, f->table);
-        (void)gyre_page_table(f->page, &f->table->table);
-    }
     for (int passkey = 0; passkey < 2; passkey++) {
         for (int i = 0; i < LAB_ENCODINGS; i++)
             context_line(f, &l->encodings[i], passkey);
@@ -222,6 +218,12 @@ static gyre_status methods_part(figures *f) {
     (void)gyre_page_section(f->page, "Extending the RoPE model");
     lab_table_methods(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
+    if (l->plan.seeds > 1) {
+        (void)gyre_page_details_begin(f->page, "Spread over the seeds");
+        lab_table_spread(l, f->table);
+        (void)gyre_page_table(f->page, &f->table->table);
+        (void)gyre_page_details_end(f->page);
+    }
     method_charts(f, l->methods, "as it is");
     method_charts(f, l->tuned, "fine-tuned");
     position_chart(f, l->methods, LAB_METHODS, "Loss by position, by method, as it is");
