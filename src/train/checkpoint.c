@@ -127,7 +127,8 @@ gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre
     gyre_model *model = NULL;
     gyre_trainer *t = NULL;
     int64_t step = 0;
-    gyre_status status = read_options(folder, &options, &step, text, err);
+    gyre_status status = gyre_folder_recover(folder, err);
+    if (!status) status = read_options(folder, &options, &step, text, err);
     if (!status) status = gyre_model_open(&model, folder, err);
     if (status) return status;
     options.model = *gyre_model_config_of(model);
