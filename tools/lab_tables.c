@@ -144,7 +144,7 @@ int lab_print(const lab *l, FILE *file) {
     if (status) return cli_fail_error(&err);
     char text[160];
     lab_describe_text(l, text, sizeof text);
-    fprintf(file, "%s models, measured on %s; %.0f s; report: %s\n", l->plan.preset, text, l->seconds, l->report);
+    fprintf(file, "%s models, measured on %s; %.0f s\n", l->plan.preset, text, l->seconds);
     return 0;
 }
 
