@@ -38,9 +38,10 @@ gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tabl
     if (!encoding || !queries || !keys || !scores) return GYRE_EINVAL;
     if (!encoding->scheme->score_row) return GYRE_EUNSUPPORTED;
     if (!gyre_is_real(scores->dtype)) return GYRE_EDTYPE;
-    gyre_status status = gyre_view_check(scores);
+    gyre_status status = gyre_output_check(scores);
     if (status != GYRE_OK) return status;
     if (scores->shape[2] != encoding->config.heads) return GYRE_ESHAPE;
+    if (gyre_view_elements(scores->shape) == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, queries, scores->shape[0], scores->shape[1]);
     if (status == GYRE_OK) status = gyre_positions_check(encoding, keys, scores->shape[0], scores->shape[3]);
     if (status != GYRE_OK) return status;

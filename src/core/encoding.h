@@ -13,7 +13,8 @@
 
 /* One tile of scores under work. */
 typedef struct gyre_tile {
-    const int64_t *q, *k; /* positions */
+    const int64_t *q, *k;   /* positions */
+    const int64_t *nearest; /* [queries]: the position relative to whose bias those of the row are */
     int64_t queries, keys, ld;
     float *scores; /* [queries][ld] */
 } gyre_tile;
@@ -31,7 +32,8 @@ typedef struct gyre_scheme {
     /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none. */
     void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, int64_t q, const int64_t *k,
                       int64_t n, double *out);
-    /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]). */
+    /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]) - b(head, q[i], nearest[i]), the
+     * difference formed before it is rounded: the bias itself may be so large that float does not tell neighbours apart. */
     void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
 } gyre_scheme;
 
