@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAP_WIDTH = 192, MOST_SERIES = LAB_METHODS + 1, POINTS = LAB_BUCKETS };
+enum { MAP_WIDTH = 512, MOST_SERIES = LAB_METHODS + 1, POINTS = LAB_BUCKETS };
 
 /* Memory of one chart's lines. */
 typedef struct lines {
@@ -117,7 +117,9 @@ static gyre_status frequencies(const lab *l, int index, double *inv_freq) {
 
 static gyre_status angle_maps(figures *f, int64_t pairs) {
     const lab *l = f->lab;
-    const double longest = (double)l->plan.contexts[LAB_CONTEXTS - 1];
+    /* Four times the trained length: far enough to see, and two positions a column, so that the fastest pair is drawn as it
+     * is. */
+    const double longest = (double)l->plan.contexts[2];
     double inv_freq[1024];
     gyre_map maps[4];
     for (int i = 0; i < 4; i++) {
@@ -130,7 +132,7 @@ static gyre_status angle_maps(figures *f, int64_t pairs) {
         maps[i] = (gyre_map){MAPPED[i], MAP_WIDTH, pairs, z};
     }
     gyre_panels panels = GYRE_PANELS_INIT;
-    panels.title = "cos(angle) of each pair at each position";
+    panels.title = "cos(angle) of each pair at each position, to 4 times the trained length";
     panels.x = (gyre_axis){"position (bytes)", GYRE_SCALE_LINEAR, 0, longest};
     panels.y = (gyre_axis){"pair of channels", GYRE_SCALE_LINEAR, 0, (double)(pairs - 1)};
     panels.z = (gyre_axis){"cos(angle)", GYRE_SCALE_LINEAR, -1, 1};

@@ -142,6 +142,8 @@ static gyre_status check_products(const gyre_model_config *c, gyre_error *err) {
     return status;
 }
 
+enum { MOST_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 MiB for 16 pairs */
+
 /* The model without its weights: config complete, encoding made. */
 static gyre_status describe(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
     if (config->size != sizeof *config)
@@ -151,6 +153,9 @@ static gyre_status describe(gyre_model *model, const gyre_model_config *config, 
     position.head_dim = config->head_dim;
     position.heads = config->heads;
     position.input.dim = config->width;
+    /* So that training, and reading up to the trained length, meet no trigonometry. */
+    if (!position.rope.table_positions && position.trained_length <= MOST_ANGLES)
+        position.rope.table_positions = position.trained_length;
     gyre_status status = check_fields(config, err);
     if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
     if (status != GYRE_OK) return status;
