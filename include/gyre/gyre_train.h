@@ -51,7 +51,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_save(const gyre_trainer *train
 /* Writes the model alone, weights as F32, F16 or BF16, with a training.json that says how it was made.  Not resumable. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *trainer, const char *folder, gyre_dtype dtype,
                                                          gyre_error *err);
-/* What a person types to make this model again, kept in its training.json, over stops too: the first one given stays.  Copied. */
+/* What a person types to make this model again, kept in its training.json, over stops too: the first one given stays.
+ * Copied. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err);
 /* out = steps done; the options of the run; the model being trained (valid as long as the trainer). */
 GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);

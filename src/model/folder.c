@@ -39,7 +39,7 @@ static void parent_of(const char *path, char out[PATH_MAX]) {
     const size_t length = slash ? (size_t)(slash - path) : 0;
     memcpy(out, path, length);
     out[length] = '\0';
-    if (length == 0) strcpy(out, slash ? "/" : ".");
+    if (length == 0) memcpy(out, slash ? "/" : ".", 2);
 }
 
 static const char *name_in(const char *path) {
@@ -157,7 +157,7 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     const int is_link = lstat(out, &info) == 0 && S_ISLNK(info.st_mode);
     if (is_link || is_dots(name_in(out))) {
         char given[PATH_MAX];
-        strcpy(given, out);
+        memcpy(given, out, length + 1);
         if (!realpath(given, out)) return fail_io(err, given);
         if (strlen(out) >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", out);
     }
