@@ -3,6 +3,7 @@
  *
  * A row keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values; when a tile brings a
  * larger score, the two sums shrink by exp(old - new). */
+#include "attention/tables.h"
 #include "attention/tiles.h"
 #include <math.h>
 #include <string.h>
@@ -64,6 +65,7 @@ static void attend(const gyre_attention_plan *plan, const gyre_key_side *keys, c
         gyre_tiles_score(plan, keys, q, &meeting);
         update_softmax(plan, q, &meeting);
         add_values(plan, keys, q, &meeting);
+        if (plan->table.value) gyre_tables_add_values(plan, q, &meeting);
     }
     write_rows(plan, rows, q);
 }

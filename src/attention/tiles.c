@@ -1,5 +1,6 @@
 /* tiles.c: tiles of rows in and out of the caller's memory, who sees whom, and the scores of a tile. */
 #include "attention/tiles.h"
+#include "attention/tables.h"
 #include <math.h>
 #include <string.h>
 
@@ -118,9 +119,11 @@ static void mask_row(const gyre_attention_plan *plan, const gyre_meeting *meetin
 static void describe(const int64_t *positions, gyre_key_tile *tile) {
     tile->least = tile->most = positions[0];
     extremes(positions, tile->count, &tile->least, &tile->most);
-    tile->sorted = 1;
-    for (int64_t i = 1; i < tile->count; i++)
+    tile->sorted = tile->steady = 1;
+    for (int64_t i = 1; i < tile->count; i++) {
         tile->sorted &= positions[i - 1] <= positions[i];
+        tile->steady &= positions[i - 1] + 1 == positions[i];
+    }
 }
 
 /* Rows that complete the last group of 16 are zeros: the transpose reads them. */
@@ -191,7 +194,7 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows
 
 /* -- scores and weighted sums -------------------------------------------------------------------------------------- */
 
-void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries,
+void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting) {
     const int64_t at = meeting->tile * KEY_TILE;
     const int64_t *positions = keys->positions + at + meeting->first;
@@ -210,6 +213,7 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
         const gyre_tile tile = {queries->positions, positions, queries->count, meeting->count, KEY_TILE, queries->scores};
         plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
+    if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
     if (!meeting->masked) return;
     for (int64_t i = 0; i < queries->count; i++)
         mask_row(plan, meeting, positions, queries->positions[i], queries->scores + i * KEY_TILE);

@@ -30,12 +30,11 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, int64_t q, const int64_t *k,
-                      int64_t n, double *out) {
-    const double slope = encoding->slopes[head];
+static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
+    const double slope = encoding->slopes[row->head];
     (void)tables;
-    for (int64_t j = 0; j < n; j++)
-        out[j] = -slope * (double)llabs(q - k[j]);
+    for (int64_t j = 0; j < row->n; j++)
+        out[j] = -slope * (double)llabs(row->q - row->k[j]);
 }
 
 /* 1 if every distance in the tile fits 32 bits, which vector units convert and 64 they mostly do not. */
