@@ -89,7 +89,7 @@ void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_tabl
         side->row = gyre_arena_take(a, pairs, sizeof *side->row);
         side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK, sizeof *side->near);
     }
-    if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_PAD, sizeof *side->far);
+    if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_KEYS, sizeof *side->far);
     place_packed(plan, a, &query, &side->query);
     place_packed(plan, a, &key, &side->key);
     place_packed(plan, a, &value, &side->value);

@@ -53,7 +53,8 @@ static void pack_all(const gyre_attention_plan *plan, gyre_query_side *q) {
 static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, const int64_t *k) {
     gyre_table_side *t = &q->tables;
     const int64_t n = meeting->count, low = k[0] - q->most, high = k[n - 1] - q->least;
-    if (meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE) {
+    t->once = meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE;
+    if (t->once) {
         t->entries = high - low + 1;
         for (int64_t e = 0; e < t->entries; e++)
             t->distance[e] = low + e;
@@ -69,15 +70,10 @@ static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, cons
     }
 }
 
-static void find_rows(const gyre_row_map *map, gyre_table_side *t) {
-    t->low = INT32_MAX;
-    t->high = -1;
-    for (int64_t e = 0; e < t->entries; e++) {
-        const int32_t row = gyre_row_at(map, t->distance[e]);
-        t->row[e] = row;
-        t->low = row < t->low ? row : t->low;
-        t->high = row > t->high ? row : t->high;
-    }
+static void look_up_rows(const gyre_row_map *map, gyre_table_side *t) {
+    for (int64_t e = 0; e < t->entries; e++)
+        t->row[e] = gyre_row_at(map, t->distance[e]);
+    t->steps = t->once && map->direction != 0;
 }
 
 static gyre_score_row distances_of(const gyre_query_side *q, int64_t first, int64_t count) {
@@ -104,18 +100,42 @@ static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, con
 
 /* -- between a tile [QUERY_TILE][KEY_TILE] and blocks by row --------------------------------------------------------- */
 
-/* Rows first .. first + count - 1 of the tables; whole: the meeting needs no others. */
+/* Rows low .. high are needed; first .. first + count - 1 of them at a time. */
 typedef struct row_block {
-    int32_t first, count;
-    int whole;
+    int32_t low, high, first, count;
+    int whole; /* they are all */
 } row_block;
 
-static int next_block(const gyre_table_side *t, row_block *block) {
-    if (block->count > 0 && block->whole) return 0;
-    block->first = block->count > 0 ? block->first + block->count : t->low;
-    if (block->first > t->high) return 0;
-    block->count = t->high - block->first < ROW_BLOCK ? t->high - block->first + 1 : ROW_BLOCK;
-    block->whole = block->first == t->low && block->first + block->count > t->high;
+static void widen(row_block *rows, const int32_t *row, int64_t n) {
+    for (int64_t e = 0; e < n; e++) {
+        rows->low = row[e] < rows->low ? row[e] : rows->low;
+        rows->high = row[e] > rows->high ? row[e] : rows->high;
+    }
+}
+
+/* The rows of keys first .. first + count - 1 of the meeting, before any block of them. */
+static row_block rows_of(const gyre_query_side *q, int64_t first, int64_t count) {
+    const gyre_table_side *t = &q->tables;
+    row_block rows = {INT32_MAX, -1, 0, 0, 0};
+    if (t->once) { /* the distances of these keys are one run */
+        int64_t begin = t->offset[0], end = t->offset[0];
+        for (int64_t i = 1; i < q->count; i++) {
+            begin = t->offset[i] < begin ? t->offset[i] : begin;
+            end = t->offset[i] > end ? t->offset[i] : end;
+        }
+        widen(&rows, t->row + begin + first, end - begin + count);
+    } else {
+        for (int64_t i = 0; i < q->count; i++)
+            widen(&rows, t->row + t->offset[i] + first, count);
+    }
+    return rows;
+}
+
+static int next_block(row_block *block) {
+    block->first = block->count > 0 ? block->first + block->count : block->low;
+    if (block->first > block->high) return 0;
+    block->count = block->high - block->first < ROW_BLOCK ? block->high - block->first + 1 : ROW_BLOCK;
+    block->whole = block->count > block->high - block->low;
     return 1;
 }
 
@@ -127,17 +147,30 @@ static int holds(row_block block, int32_t row) {
     return row >= block.first && row - block.first < block.count;
 }
 
+/* to[j] += from[row[j] - row[0]].  Rows that stay, or change by one from key to key, need no look-up. */
+static void take_row(const float *restrict from, const int32_t *restrict row, int64_t n, int steps, float *restrict to) {
+    const int64_t way = steps ? row[n - 1] - row[0] : 0;
+    if (steps && way == 0)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[0];
+    else if (steps && way == n - 1)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[j];
+    else if (steps && way == 1 - n)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[-j];
+    else
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[row[j] - row[0]];
+}
+
 static void take_near(const gyre_query_side *q, int64_t columns, row_block block, float *tile) {
     for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *restrict row = q->tables.row + q->tables.offset[i];
-        const float *restrict from = q->tables.near + i * ROW_BLOCK;
-        float *restrict to = tile + i * KEY_TILE;
-        if (block.whole && block.count == 1)
-            for (int64_t j = 0; j < columns; j++)
-                to[j] += from[0];
-        else if (block.whole)
-            for (int64_t j = 0; j < columns; j++)
-                to[j] += from[row[j] - block.first];
+        const int32_t *row = q->tables.row + q->tables.offset[i];
+        const float *from = q->tables.near + i * ROW_BLOCK;
+        float *to = tile + i * KEY_TILE;
+        if (block.whole)
+            take_row(from + (row[0] - block.first), row, columns, q->tables.steps, to);
         else
             for (int64_t j = 0; j < columns; j++)
                 if (holds(block, row[j])) to[j] += from[row[j] - block.first];
@@ -170,28 +203,35 @@ static void give_near(gyre_query_side *q, const gyre_meeting *meeting, row_block
     }
 }
 
-static void take_far(const gyre_query_side *q, int64_t columns, row_block block, float *tile) {
+static void take_far(const gyre_query_side *q, int64_t first, int64_t columns, row_block block, float *tile) {
     for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *restrict row = q->tables.row + q->tables.offset[i];
+        const int32_t *restrict row = q->tables.row + q->tables.offset[i] + first;
         const float *restrict from = q->tables.far;
-        float *restrict to = tile + i * KEY_TILE;
+        float *restrict to = tile + i * KEY_TILE + first;
         if (block.whole && block.count == 1)
             for (int64_t j = 0; j < columns; j++)
                 to[j] += from[j];
+        else if (block.whole)
+            for (int64_t j = 0; j < columns; j++)
+                to[j] += from[(row[j] - block.first) * FAR_KEYS + j];
         else
             for (int64_t j = 0; j < columns; j++)
-                if (block.whole || holds(block, row[j])) to[j] += from[(row[j] - block.first) * FAR_PAD + j];
+                if (holds(block, row[j])) to[j] += from[(row[j] - block.first) * FAR_KEYS + j];
     }
 }
 
-static void give_far(gyre_query_side *q, int64_t columns, row_block block, const float *tile) {
-    memset(q->tables.far, 0, (size_t)(block.count * FAR_PAD) * sizeof(float));
+static void give_far(gyre_query_side *q, int64_t first, int64_t columns, row_block block, const float *tile) {
+    memset(q->tables.far, 0, (size_t)block.count * FAR_KEYS * sizeof(float));
     for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *restrict row = q->tables.row + q->tables.offset[i];
-        const float *restrict from = tile + i * KEY_TILE;
+        const int32_t *restrict row = q->tables.row + q->tables.offset[i] + first;
+        const float *restrict from = tile + i * KEY_TILE + first;
         float *restrict to = q->tables.far;
-        for (int64_t j = 0; j < columns; j++)
-            if (block.whole || holds(block, row[j])) to[(row[j] - block.first) * FAR_PAD + j] += from[j];
+        if (block.whole)
+            for (int64_t j = 0; j < columns; j++)
+                to[(row[j] - block.first) * FAR_KEYS + j] += from[j];
+        else
+            for (int64_t j = 0; j < columns; j++)
+                if (holds(block, row[j])) to[(row[j] - block.first) * FAR_KEYS + j] += from[j];
     }
 }
 
@@ -211,19 +251,19 @@ static void near_product(const gyre_attention_plan *plan, const gyre_query_side 
     plan->kernels->matmul_f32(&product);
 }
 
-/* far[r] = scale table[r] . k */
+/* far[r] = scale table[r] . k for the FAR_KEYS keys from `first` on */
 static void far_product(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
-                        row_block block, const gyre_meeting *meeting) {
+                        row_block block, const gyre_meeting *meeting, int64_t first) {
     const gyre_matmul product = {.m = block.count,
-                                 .n = meeting->columns,
+                                 .n = FAR_KEYS,
                                  .k = plan->head_pad,
                                  .a = q->tables.key.rows + block.first * plan->head_pad,
                                  .a_row = plan->head_pad,
                                  .a_col = 1,
-                                 .b = keys->k_columns + meeting->tile * KEY_TILE * plan->head_pad + meeting->first,
+                                 .b = keys->k_columns + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
                                  .b_row = KEY_TILE,
                                  .c = q->tables.far,
-                                 .c_row = FAR_PAD};
+                                 .c_row = FAR_KEYS};
     plan->kernels->matmul_f32(&product);
 }
 
@@ -246,6 +286,10 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_side *q, 
 
 /* -- a meeting ----------------------------------------------------------------------------------------------------- */
 
+static int64_t far_keys(const gyre_meeting *meeting, int64_t first) {
+    return meeting->count - first < FAR_KEYS ? meeting->count - first : FAR_KEYS;
+}
+
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                        const gyre_meeting *meeting) {
     gyre_table_side *t = &queries->tables;
@@ -253,28 +297,30 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *key
     list_distances(queries, meeting, keys->positions + meeting->tile * KEY_TILE + meeting->first);
     if (plan->table.numbers) add_numbers(plan, queries, meeting);
     if (plan->table.rows == 0) return;
-    find_rows(&plan->encoding->map, t);
-    for (row_block block = {0}; next_block(t, &block);) {
-        if (plan->table.query) {
+    look_up_rows(&plan->encoding->map, t);
+    if (plan->table.query)
+        for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
             near_product(plan, queries, block, queries->q_rows, &t->query, plan->head_pad);
             take_near(queries, meeting->count, block, queries->scores);
         }
-        if (plan->table.key) {
-            far_product(plan, keys, queries, block, meeting);
-            take_far(queries, meeting->count, block, queries->scores);
+    for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
+        const int64_t n = far_keys(meeting, first);
+        for (row_block block = rows_of(queries, first, n); next_block(&block);) {
+            far_product(plan, keys, queries, block, meeting, first);
+            take_far(queries, first, n, block, queries->scores);
         }
     }
 }
 
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
-    for (row_block block = {0}; next_block(&queries->tables, &block);) {
+    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
         give_near(queries, meeting, block, queries->scores);
         add_rows(plan, queries, block, &queries->tables.value, queries->out_rows, plan->value_pad);
     }
 }
 
 void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
-    for (row_block block = {0}; next_block(&queries->tables, &block);) {
+    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
         near_product(plan, queries, block, queries->dout_rows, &queries->tables.value, plan->value_pad);
         take_near(queries, meeting->count, block, queries->dscores);
     }
@@ -307,17 +353,18 @@ static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_side *
     gyre_tiles_weigh(plan, &product, finite);
 }
 
-/* dk += scale sum over rows of far[r] table[r], and the table's gradient from k; far holds ds by row. */
+/* For the keys from `first` on: dk += scale sum over rows of far[r] table[r], and the table's gradient from k; far holds ds
+ * by row. */
 static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, const gyre_query_side *q, row_block block,
-                       const gyre_meeting *meeting) {
-    const int64_t at = (meeting->tile * KEY_TILE + meeting->first) * plan->head_pad;
+                       const gyre_meeting *meeting, int64_t first) {
+    const int64_t at = (meeting->tile * KEY_TILE + meeting->first + first) * plan->head_pad;
     const gyre_packed *packed = &q->tables.key;
-    gyre_matmul product = {.m = meeting->count,
+    gyre_matmul product = {.m = far_keys(meeting, first),
                            .n = plan->head_pad,
                            .k = block.count,
                            .a = q->tables.far,
                            .a_row = 1,
-                           .a_col = FAR_PAD,
+                           .a_col = FAR_KEYS,
                            .b = packed->rows + block.first * plan->head_pad,
                            .b_row = plan->head_pad,
                            .c = keys->dk_rows + at,
@@ -326,8 +373,8 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, con
     gyre_tiles_weigh(plan, &product, packed->finite);
     if (!packed->gradient) return;
     product.m = block.count;
-    product.k = meeting->count;
-    product.a_row = FAR_PAD;
+    product.k = far_keys(meeting, first);
+    product.a_row = FAR_KEYS;
     product.a_col = 1;
     product.b = keys->k_rows + at;
     product.c = gradient_at(plan, q, packed, block.first, plan->head_pad);
@@ -352,19 +399,22 @@ void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *k
     gyre_table_side *t = &queries->tables;
     if (plan->table.numbers) differentiate_numbers(plan, queries, meeting);
     if (plan->table.rows == 0) return;
-    for (row_block block = {0}; next_block(t, &block);) {
+    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
         if (plan->table.query) {
             give_near(queries, meeting, block, queries->dscores);
             add_rows(plan, queries, block, &t->query, queries->dq_rows, plan->head_pad);
             add_to_rows(plan, queries, block, queries->q_rows, queries->q_finite, &t->query);
         }
-        if (plan->table.key) {
-            give_far(queries, meeting->count, block, queries->dscores);
-            add_by_key(plan, keys, queries, block, meeting);
-        }
         if (plan->table.value) {
             give_near(queries, meeting, block, queries->scores);
             add_to_rows(plan, queries, block, queries->dout_rows, queries->dout_finite, &t->value);
+        }
+    }
+    for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
+        const int64_t n = far_keys(meeting, first);
+        for (row_block block = rows_of(queries, first, n); next_block(&block);) {
+            give_far(queries, first, n, block, queries->dscores);
+            add_by_key(plan, keys, queries, block, meeting, first);
         }
     }
 }

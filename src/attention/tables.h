@@ -7,9 +7,9 @@
 #define GYRE_ATTENTION_TABLES_H
 #include "attention/tiles.h"
 
-/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  FAR_PAD keeps neighbouring
- * rows out of one set of the first cache. */
-enum { ROW_BLOCK = 192, FAR_PAD = KEY_TILE + 16 };
+/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  A key meets only QUERY_TILE
+ * of them, so the key side goes by few keys at a time. */
+enum { ROW_BLOCK = 192, FAR_KEYS = 16 };
 
 /* -- before any work ------------------------------------------------------------------------------------------------- */
 gyre_status gyre_tables_shape_check(const gyre_attention_args *args);

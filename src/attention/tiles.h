@@ -71,12 +71,13 @@ typedef struct gyre_packed {
 /* What a job holds of the tables (tables.c).  The distance of query i and key j of a meeting is entry offset[i] + j. */
 typedef struct gyre_table_side {
     int64_t offset[QUERY_TILE], entries;
-    int32_t low, high; /* rows in use */
+    int once,
+        steps; /* each distance is listed once, in order; steps: and rows change by 0 or 1 between neighbours, one way */
     int64_t *distance; /* [QUERY_TILE * KEY_TILE], all four */
     int32_t *row;
     float *number;     /* on the score */
     double *dnumber;   /* gradient */
-    float *near, *far; /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_PAD] */
+    float *near, *far; /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
     double *dbias;     /* gradient: [bias_rows][heads of an item] */
     gyre_packed query, key, value;
 } gyre_table_side;

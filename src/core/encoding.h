@@ -29,7 +29,8 @@ typedef struct gyre_score_row {
  * that is indexed by distance uses the one map; row NULL = none is. */
 typedef struct gyre_row_map {
     int64_t reach;
-    int32_t *row; /* [2 reach + 1] */
+    int direction; /* d = 1 or -1: from one distance to the next the row stays or changes by d; 0: neither */
+    int32_t *row;  /* [2 reach + 1] */
 } gyre_row_map;
 
 /* What gyre_encoding_table_shape tells; rows 0 = no such table. */

@@ -6,6 +6,16 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+static int direction(const gyre_row_map *map) {
+    int rises = 1, falls = 1;
+    for (int64_t i = 0; i < 2 * map->reach; i++) {
+        const int32_t step = map->row[i + 1] - map->row[i];
+        rises &= step == 0 || step == 1;
+        falls &= step == 0 || step == -1;
+    }
+    return rises - falls;
+}
+
 gyre_status gyre_row_map_make(gyre_encoding *encoding, int64_t reach, int64_t (*row)(const gyre_encoding *, int64_t),
                               gyre_error *err) {
     enum { MAX_REACH = INT32_MAX / 4 }; /* rows are counted in 32 bits, and DeBERTa has two buckets for one here */
@@ -17,6 +27,7 @@ gyre_status gyre_row_map_make(gyre_encoding *encoding, int64_t reach, int64_t (*
     if (!encoding->map.row) return GYRE_ENOMEM;
     for (int64_t distance = -reach; distance <= reach; distance++)
         encoding->map.row[distance + reach] = (int32_t)row(encoding, distance);
+    encoding->map.direction = direction(&encoding->map);
     return GYRE_OK;
 }
 
