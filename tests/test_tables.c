@@ -471,6 +471,22 @@ static void refuses_bad_tables(void **state) {
     free_problem(&p);
 }
 
+/* Tables that no memory holds: 0 bytes, not a number that wrapped around. */
+static void scratch_does_not_wrap(void **state) {
+    (void)state;
+    gyre_config config = WITH(GYRE_DEBERTA, .max_distance = 70000);
+    config.heads = INT32_MAX;
+    config.head_dim = 65536;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = gyre_cdense(NULL, GYRE_F32, 1, 4, INT32_MAX, 65536);
+    args.k = args.v = gyre_cdense(NULL, GYRE_F32, 1, 4, 1, 65536);
+    args.out = gyre_dense(NULL, GYRE_F32, 1, 4, INT32_MAX, 65536);
+    gyre_encoding *e = test_encoding(&config);
+    args.encoding = e;
+    assert_true(gyre_attention_scratch(&args, 1, NULL) == 0);
+    gyre_encoding_free(e);
+}
+
 /* Scratch grows with the tokens and with the rows of the tables, not with their product nor with tokens squared. */
 static void scratch_is_linear(void **state) {
     (void)state;
@@ -515,6 +531,7 @@ int main(void) {
         cmocka_unit_test(creation_says_why),
         cmocka_unit_test(refuses_bad_tables),
         cmocka_unit_test(scratch_is_linear),
+        cmocka_unit_test(scratch_does_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

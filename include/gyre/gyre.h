@@ -239,7 +239,7 @@ typedef enum gyre_table {
 typedef struct gyre_tables {
     gyre_cview input, query, key, value, bias;
 } gyre_tables;
-/* Accumulated into, never cleared.  Attention and bias leave out a table whose data is NULL here; query and key may be one
+/* Accumulated into, never cleared.  Attention leaves out a table whose data is NULL here; query and key may be one
  * memory. */
 typedef struct gyre_table_gradients {
     gyre_view input, query, key, value, bias;

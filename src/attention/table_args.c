@@ -14,6 +14,13 @@ gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
     const int scores =
         has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) || has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY);
     if (scores && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
+    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLES; which++) {
+        int64_t shape[4]; /* rows are padded to 16 channels of up to 8 bytes, and their number must stay one */
+        const gyre_status status = gyre_encoding_table_shape(encoding, (gyre_table)which, shape);
+        if (status) return status;
+        const int64_t elements = gyre_view_elements(shape);
+        if (elements < 0 || elements > INT64_MAX / 256) return GYRE_ENOMEM;
+    }
     const int values = has_side(encoding, GYRE_TABLE_VALUE, GYRE_ON_VALUE);
     return values && encoding->config.head_dim != args->v.shape[3] ? GYRE_ESHAPE : GYRE_OK;
 }
