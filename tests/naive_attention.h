@@ -135,6 +135,28 @@ static inline gyre_attention_args problem_args(const problem *p) {
     return args;
 }
 
+/* Another encoding of the same shape for the problem, at context `length`. */
+static inline void change_encoding(problem *p, const gyre_config *config, int64_t length) {
+    gyre_encoding_free(p->encoding);
+    p->encoding = test_encoding(config);
+    if (config->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, length, p->inv_freq, &p->factor));
+    if (config->kind == GYRE_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->slopes));
+}
+
+/* Frequencies that depend on the context length, which only q_pos.length tells. */
+static inline gyre_attention_args at_length(problem *p, int64_t length) {
+    gyre_config config = test_rope_config(p->s.dim, p->s.layout);
+    config.rope.scaling = GYRE_DYNAMIC_NTK;
+    config.rope.factor = 4;
+    config.rope.attention_factor = 1.25;
+    config.trained_length = 64;
+    change_encoding(p, &config, length);
+    gyre_attention_args args = problem_args(p);
+    args.q_pos.length = length;
+    args.k_pos.length = -5;
+    return args;
+}
+
 static inline void *scratch_for(size_t bytes) {
     assert_true(bytes > 0);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);

@@ -4,6 +4,8 @@
 
 #include "kernels/kernels.h"
 
+#include <float.h>
+
 /* -- the reference figures ----------------------------------------------------------------------------------------- */
 
 /* json [head][token][channel] -> dense [token][head][channel]. */
@@ -142,6 +144,138 @@ static void agrees_with_definition(void **state) {
     unsetenv("GYRE_CPU");
 }
 
+static void run_and_compare(problem *p, const gyre_attention_args *args) {
+    run_forward(args, NULL);
+    naive(p);
+    compare(p);
+}
+
+static void scale_of_the_caller(void **state) {
+    (void)state;
+    static const double scales[] = {0.61, -0.3, 1e-300};
+    for (int i = 0; i < 3; i++) {
+        const shape s = {GYRE_ROPE, GYRE_HALF, 1, 40, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
+        problem p = make_problem(&s, 41);
+        gyre_attention_args args = problem_args(&p);
+        p.scale = args.scale = scales[i];
+        run_and_compare(&p, &args);
+        free_problem(&p);
+    }
+}
+
+static void length_is_that_of_the_queries(void **state) {
+    (void)state;
+    const shape s = {GYRE_ROPE, GYRE_INTERLEAVED, 2, 30, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
+    for (int64_t length = 0; length <= 1000; length += 500) {
+        problem p = make_problem(&s, 42);
+        const gyre_attention_args args = at_length(&p, length);
+        run_and_compare(&p, &args);
+        free_problem(&p);
+    }
+}
+
+/* Positions of 32 bits, one key head for all batch rows, one query for all heads, and angles from a table. */
+static void other_ways_through_memory(void **state) {
+    (void)state;
+    enum { QUERIES = 40, KEYS = 140, DIM = 16 };
+    const shape s = {GYRE_ROPE, GYRE_HALF, 2, QUERIES, KEYS, 4, 2, DIM, DIM, 1, 0, IN_ORDER};
+    problem p = make_problem(&s, 43);
+    gyre_config config = *gyre_encoding_config(p.encoding);
+    config.rope.table_positions = 120;
+    change_encoding(&p, &config, 0);
+    for (size_t i = p.k_size / 2; i < p.k_size; i++) {
+        p.k64[i] = p.k64[i - p.k_size / 2];
+        p.v64[i] = p.v64[i - p.v_size / 2];
+    }
+    for (size_t i = 0; i < p.q_size; i++)
+        p.q64[i] = p.q64[i / (4 * DIM) * 4 * DIM + i % DIM];
+    int32_t q_at[QUERIES], k_at[KEYS];
+    for (int i = 0; i < QUERIES; i++)
+        q_at[i] = (int32_t)p.q_at[i];
+    for (int i = 0; i < KEYS; i++)
+        k_at[i] = (int32_t)p.k_at[i];
+    gyre_attention_args args = problem_args(&p);
+    args.q_pos = (gyre_positions){q_at, GYRE_I32, 0, 0, 0, 1};
+    args.k_pos = (gyre_positions){k_at, GYRE_I32, 0, 0, 0, 1};
+    args.k.stride[0] = args.v.stride[0] = args.q.stride[2] = 0;
+    run_and_compare(&p, &args);
+    free_problem(&p);
+}
+
+/* The ends of the range, where windows reach past it. */
+static void farthest_positions(void **state) {
+    (void)state;
+    static const gyre_kind kinds[] = {GYRE_ROPE, GYRE_ALIBI};
+    const int64_t end = (int64_t)1 << 31;
+    for (int i = 0; i < 8; i++) {
+        const shape s = {kinds[i / 4], GYRE_HALF, 1, 40, 140, 2, 1, 16, 16, i % 2, i / 2 % 2 ? 30 : 0, SHUFFLED};
+        for (int side = -1; side <= 1; side += 2) {
+            problem p = make_problem(&s, 44);
+            for (int t = 0; t < 40; t++)
+                p.q_at[t] = side * (end - 20 - p.q_at[t] % 10);
+            for (int t = 0; t < 140; t++)
+                p.k_at[t] = side * (end - p.k_at[t]);
+            p.k_at[5] = -side * end;
+            const gyre_attention_args args = problem_args(&p);
+            run_and_compare(&p, &args);
+            free_problem(&p);
+        }
+    }
+}
+
+/* No window is wider than INT64_MAX, and none that wide leaves a key out. */
+static void widest_window(void **state) {
+    (void)state;
+    for (int causal = 0; causal < 2; causal++) {
+        const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 40, 140, 2, 1, 16, 16, causal, 0, ROW_OFFSETS};
+        problem p = make_problem(&s, 45);
+        gyre_attention_args args = problem_args(&p);
+        for (int64_t less = 0; less < 3; less++) {
+            args.window = INT64_MAX - less;
+            run_and_compare(&p, &args);
+        }
+        free_problem(&p);
+    }
+}
+
+/* A query that sees only keys far away, in whatever order and tile they lie: their difference is what counts. */
+static void far_keys_keep_their_difference(void **state) {
+    (void)state;
+    enum { KEYS = 200 };
+    static float q[4], k[KEYS * 4], v[KEYS * 4];
+    float out[4], lse[1];
+    const double slope = 0.5;
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ALIBI;
+    config.heads = 1;
+    config.score.slopes = &slope;
+    gyre_encoding *e = test_encoding(&config);
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    int64_t at[KEYS];
+    args.encoding = e;
+    args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, 4);
+    args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, 4);
+    args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, 4);
+    args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 4);
+    args.lse = gyre_dense(lse, GYRE_F32, 1, 1, 1, 1);
+    args.k_pos = (gyre_positions){at, GYRE_I64, 0, 0, 0, 1};
+    args.q_pos.base = 100000001;
+    const int places[][2] = {{0, 1}, {1, 0}, {0, 199}, {199, 0}, {150, 40}, {150, 199}};
+    for (size_t i = 0; i < 3 * sizeof places / sizeof *places; i++) {
+        const int near = places[i / 3][0], far = places[i / 3][1];
+        for (int j = 0; j < KEYS; j++)
+            at[j] = i % 3 == 0 || (i % 3 == 1 && j % 2) ? 400000000 : -400000000; /* farther, on either side or both */
+        memset(v, 0, sizeof v);
+        at[near] = 1;
+        at[far] = 0;
+        v[near * 4] = 1;
+        run_forward(&args, NULL);
+        test_close((long double)out[0], 1 / (1 + expl(-0.5L)), 1e-6L, "out");            /* 0.62246 */
+        test_close((long double)lse[0], -0.5L * 1e8L + logl(1 + expl(-0.5L)), 2, "lse"); /* neighbours there are 4 apart */
+    }
+    gyre_encoding_free(e);
+}
+
 /* -- laws ---------------------------------------------------------------------------------------------------------- */
 
 static void same_for_any_threads(void **state) {
@@ -223,8 +357,17 @@ static void strided_equals_dense(void **state) {
     }
     const gyre_view gaps = {out, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * HEADS * OUT, HEADS * OUT, OUT, 1}};
     args.out = gaps;
-    args.lse.data = NULL;
+    float *lse = room(2 * TOKENS * HEADS * 3, sizeof *lse); /* tokens last and backwards, gaps of 2 */
+    const gyre_view apart = {
+        lse + 3 * (TOKENS - 1), GYRE_F32, {2, TOKENS, HEADS, 1}, {3 * HEADS * TOKENS, -3, 3 * TOKENS, 1}};
+    args.lse = apart;
     run_forward(&args, NULL);
+    for (int64_t i = 0; i < 2 * TOKENS * HEADS; i++) {
+        const int64_t b = i / HEADS / TOKENS, t = i / HEADS % TOKENS, h = i % HEADS;
+        float *got = lse + 3 * ((b * HEADS + h) * TOKENS + TOKENS - 1 - t);
+        assert_true(got[0] == p.lse[i] && got[1] == 0 && got[2] == 0);
+    }
+    free(lse);
     for (int64_t row = 0; row < 2 * TOKENS * HEADS; row++) {
         assert_memory_equal(out + row * OUT, p.out + row * DIM, DIM * sizeof *out);
         for (int c = DIM; c < OUT; c++)
@@ -259,6 +402,52 @@ static void masked_nan_stays_away(void **state) {
                 test_close((long double)p.out[row * 32 + c], (long double)p.out64[row * 32 + c], 1e-5L, "before the NaN");
     free_problem(&p);
     unsetenv("GYRE_CPU");
+}
+
+/* A weight that is 0 in the end adds nothing, whether the score that makes it so comes before it or after. */
+static void vanishing_weights_add_nothing(void **state) {
+    (void)state;
+    enum { KEYS = 400 };
+    static const struct {
+        int bad, big;
+        float score;
+    } cases[] = {{200, 3, 1000}, {3, 200, 1000}, {3, 390, 1000}, {200, 3, 95}, {3, 200, 95}, {3, 390, 95}, {3, 4, 95}};
+    static float q[16], k[KEYS * 16], v[KEYS * 16];
+    float out[16];
+    q[0] = 1;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, 16);
+    args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, 16);
+    args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, 16);
+    args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 16);
+    args.scale = 1;
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const int bad = cases[i / 2].bad, big = cases[i / 2].big;
+        memset(k, 0, sizeof k);
+        for (int j = 0; j < KEYS * 16; j++)
+            v[j] = 1;
+        k[250 * 16] = cases[i / 2].score / 2; /* a step on the way */
+        k[big * 16] = cases[i / 2].score;
+        v[bad * 16] = INFINITY;
+        v[bad * 16 + 1] = i % 2 ? NAN : -INFINITY;
+        run_forward(&args, NULL);
+        for (int c = 0; c < 16; c++)
+            assert_true(out[c] == 1);
+        k[big * 16] = 0; /* and one that is not 0 does add */
+        k[250 * 16] = 0;
+        run_forward(&args, NULL);
+        assert_true(out[0] == INFINITY && out[2] == 1);
+    }
+    memset(k, 0, sizeof k);
+    for (int j = 0; j < 200 * 16; j++)
+        v[j] = FLT_MAX; /* finite, but their sum is not */
+    v[200 * 16] = v[200 * 16 + 1] = 1;
+    k[390 * 16] = 1000;
+    run_forward(&args, NULL);
+    assert_true(out[0] == 1 && out[15] == 1);
+    k[7 * 16] = NAN; /* a NaN among the scores is not forgotten when a large one comes after it */
+    run_forward(&args, NULL);
+    assert_true(isnan(out[0]) && isnan(out[5]));
 }
 
 static void huge_scores_do_not_overflow(void **state) {
@@ -328,6 +517,10 @@ static void refuses_bad_arguments(void **state) {
     FAILS(GYRE_EINVAL, args.size = 8);
     FAILS(GYRE_EINVAL, args.scale = NAN);
     FAILS(GYRE_EINVAL, args.scale = INFINITY);
+    FAILS(GYRE_EINVAL, args.scale = -1e39); /* infinite as a float */
+    FAILS(GYRE_EINVAL, args.out.stride[1] = 0);
+    FAILS(GYRE_EINVAL, args.out.stride[3] = 0);
+    FAILS(GYRE_EINVAL, args.lse.stride[2] = 0);
     FAILS(GYRE_EINVAL, args.window = -1);
     FAILS(GYRE_EINVAL, args.q_pos.length = -1);
     FAILS(GYRE_EINVAL, args.q.data = NULL);
@@ -366,6 +559,72 @@ static void refuses_bad_arguments(void **state) {
     free_problem(&p);
 }
 
+/* Extents at their limit, whose products pass int64, in what is read and in what is counted. */
+static void refuses_absurd_shapes(void **state) {
+    (void)state;
+    float x[16] = {0};
+    const int64_t most = INT32_MAX;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = args.k = args.v = (gyre_cview){x, GYRE_F32, {most, most, most, 16}, {0}};
+    args.out = gyre_dense(x, GYRE_F32, most, most, most, 16);
+    gyre_pool *pool;
+    assert_ok(gyre_pool_create(&pool, 2, NULL));
+    gyre_exec exec = gyre_pool_exec(pool);
+    exec.width = INT64_MAX;
+    assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
+    fails(&args, GYRE_ESHAPE);
+    args.k.shape[2] = args.v.shape[2] = 1;
+    assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
+    fails(&args, GYRE_ESHAPE);
+    args.q = (gyre_cview){x, GYRE_F32, {most, 1 << 17, 1, 65536}, {0}}; /* this one alone */
+    args.k = (gyre_cview){x, GYRE_F32, {most, 1, 1, 65536}, {0}};
+    args.v = (gyre_cview){x, GYRE_F32, {most, 1, 1, 1}, {0}};
+    args.out = gyre_dense(x, GYRE_F32, most, 1 << 17, 1, 1);
+    assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
+    gyre_pool_free(pool);
+}
+
+/* No keys: rows of zeros.  No queries: nothing to write, and no key gets a gradient. */
+static void empty_inputs(void **state) {
+    (void)state;
+    const shape no_keys = {GYRE_ALIBI, GYRE_HALF, 2, 5, 0, 4, 2, 8, 8, 0, 0, IN_ORDER};
+    const shape no_queries = {GYRE_ROPE, GYRE_HALF, 2, 0, 7, 4, 2, 8, 8, 1, 9, IN_ORDER};
+    problem p = make_problem(&no_keys, 3);
+    gyre_attention_args args = problem_args(&p);
+    memset(p.out, 0x5A, p.out_size * sizeof(float));
+    memset(p.dq, 0x5A, p.q_size * sizeof(float));
+    run_forward(&args, NULL);
+    run_gradient(&p, &args, NULL);
+    for (size_t i = 0; i < p.out_size; i++)
+        assert_true(p.out[i] == 0 && p.dq[i] == 0);
+    for (size_t i = 0; i < p.rows; i++)
+        assert_true(p.lse[i] == -INFINITY);
+    free_problem(&p);
+    p = make_problem(&no_queries, 3);
+    args = problem_args(&p);
+    memset(p.dk, 0x5A, p.k_size * sizeof(float));
+    memset(p.dv, 0x5A, p.v_size * sizeof(float));
+    run_forward(&args, NULL);
+    run_gradient(&p, &args, NULL);
+    for (size_t i = 0; i < p.k_size; i++)
+        assert_true(p.dk[i] == 0 && p.dv[i] == 0);
+
+    const int64_t most = INT32_MAX; /* empty, but with more heads and keys than there is time to look at */
+    args.encoding = NULL;
+    args.q = (gyre_cview){NULL, GYRE_F32, {most, 0, most, 8}, {0}};
+    args.k = args.v = (gyre_cview){NULL, GYRE_F32, {most, 0, most, 8}, {0}};
+    args.out = gyre_dense(NULL, GYRE_F32, most, 0, most, 8);
+    args.lse = gyre_dense(p.lse, GYRE_F32, most, 0, most, 1);
+    const gyre_view none = gyre_dense(NULL, GYRE_F32, most, 0, most, 8), dqkv[3] = {none, none, none};
+    const gyre_cview dout = gyre_const(none);
+    assert_ok(gyre_attention(&args, NULL, 0, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, NULL, 0, NULL));
+    args.k.shape[1] = args.v.shape[1] = most;
+    args.k.shape[0] = args.v.shape[0] = args.q.shape[0] = args.out.shape[0] = args.lse.shape[0] = 0;
+    assert_ok(gyre_attention(&args, NULL, 0, NULL));
+    free_problem(&p);
+}
+
 static void bias_needs_its_heads(void **state) {
     (void)state;
     const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 2, 2, 4, 2, 8, 8, 1, 0, IN_ORDER};
@@ -381,14 +640,30 @@ static void bias_needs_its_heads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_reference),       FOR_TIER(agrees_with_definition, "scalar"),
-        FOR_TIER(agrees_with_definition, "avx2"),      FOR_TIER(agrees_with_definition, "avx512"),
-        FOR_TIER(masked_nan_stays_away, "scalar"),     FOR_TIER(masked_nan_stays_away, "avx2"),
-        FOR_TIER(masked_nan_stays_away, "avx512"),     cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(decode_equals_whole),         cmocka_unit_test(strided_equals_dense),
-        cmocka_unit_test(huge_scores_do_not_overflow), cmocka_unit_test(scratch_grows_linearly),
-        cmocka_unit_test(scratch_is_enough),           cmocka_unit_test(refuses_bad_arguments),
+        cmocka_unit_test(agrees_with_reference),
+        FOR_TIER(agrees_with_definition, "scalar"),
+        FOR_TIER(agrees_with_definition, "avx2"),
+        FOR_TIER(agrees_with_definition, "avx512"),
+        FOR_TIER(masked_nan_stays_away, "scalar"),
+        FOR_TIER(masked_nan_stays_away, "avx2"),
+        FOR_TIER(masked_nan_stays_away, "avx512"),
+        cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(decode_equals_whole),
+        cmocka_unit_test(strided_equals_dense),
+        cmocka_unit_test(huge_scores_do_not_overflow),
+        cmocka_unit_test(scratch_grows_linearly),
+        cmocka_unit_test(scratch_is_enough),
+        cmocka_unit_test(refuses_bad_arguments),
         cmocka_unit_test(bias_needs_its_heads),
+        cmocka_unit_test(scale_of_the_caller),
+        cmocka_unit_test(length_is_that_of_the_queries),
+        cmocka_unit_test(other_ways_through_memory),
+        cmocka_unit_test(farthest_positions),
+        cmocka_unit_test(widest_window),
+        cmocka_unit_test(far_keys_keep_their_difference),
+        cmocka_unit_test(vanishing_weights_add_nothing),
+        cmocka_unit_test(refuses_absurd_shapes),
+        cmocka_unit_test(empty_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

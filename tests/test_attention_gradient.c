@@ -33,14 +33,18 @@ static void check_input(const problem *p, double *x, const float *got, size_t si
         test_close((long double)got[i], difference(p, x, i, size), 4e-5L, name);
 }
 
+static void check_problem(const problem *p, const gyre_attention_args *args, size_t samples) {
+    run_forward(args, NULL);
+    run_gradient(p, args, NULL);
+    check_input(p, p->q64, p->dq, p->q_size, samples, "dq");
+    check_input(p, p->k64, p->dk, p->k_size, samples, "dk");
+    check_input(p, p->v64, p->dv, p->v_size, samples, "dv");
+}
+
 static void check_shape(const shape *s, size_t samples) {
     problem p = make_problem(s, 17);
     const gyre_attention_args args = problem_args(&p);
-    run_forward(&args, NULL);
-    run_gradient(&p, &args, NULL);
-    check_input(&p, p.q64, p.dq, p.q_size, samples, "dq");
-    check_input(&p, p.k64, p.dk, p.k_size, samples, "dk");
-    check_input(&p, p.v64, p.dv, p.v_size, samples, "dv");
+    check_problem(&p, &args, samples);
     free_problem(&p);
 }
 
@@ -70,6 +74,37 @@ static void agrees_with_differences(void **state) {
     for (size_t i = 0; i < LARGE; i++)
         check_shape(&large[i], 13);
     unsetenv("GYRE_CPU");
+}
+
+static void scale_of_the_caller(void **state) {
+    (void)state;
+    problem p = make_problem(&small[2], 18);
+    gyre_attention_args args = problem_args(&p);
+    p.scale = args.scale = -0.7;
+    check_problem(&p, &args, SIZE_MAX);
+    free_problem(&p);
+}
+
+static void length_is_that_of_the_queries(void **state) {
+    (void)state;
+    for (int64_t length = 0; length <= 1000; length += 500) {
+        problem p = make_problem(&small[2], 19);
+        const gyre_attention_args args = at_length(&p, length);
+        check_problem(&p, &args, SIZE_MAX);
+        free_problem(&p);
+    }
+}
+
+/* Keys so far that a float lse cannot tell their weights; their gradients can. */
+static void far_keys_keep_their_difference(void **state) {
+    (void)state;
+    const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 6, 150, 2, 1, 8, 8, 1, 0, SHUFFLED};
+    problem p = make_problem(&s, 20);
+    for (int i = 0; i < 6; i++)
+        p.q_at[i] = i % 3 ? 1000000001 + i : 100 + i; /* some rows see far keys only, some near ones */
+    const gyre_attention_args args = problem_args(&p);
+    check_problem(&p, &args, 200);
+    free_problem(&p);
 }
 
 /* -- laws ---------------------------------------------------------------------------------------------------------- */
@@ -189,15 +224,22 @@ static void masked_nan_stays_away(void **state) {
     float *dk = room(p.k_size, sizeof *dk), *dv = room(p.v_size, sizeof *dv);
     memcpy(dk, p.dk, p.k_size * sizeof *dk);
     memcpy(dv, p.dv, p.v_size * sizeof *dv);
-    for (int c = 0; c < DIM; c++)
-        p.dout[QUERY * DIM + c] = NAN;
-    run_gradient(&p, &clean, NULL);
-    for (int64_t i = 0; i < TOKENS * DIM; i++)
-        if (i / DIM <= QUERY)
-            assert_true(isnan(p.dk[i]) && isnan(p.dv[i]));
-        else
-            test_close((long double)p.dk[i] + (long double)p.dv[i], (long double)dk[i] + (long double)dv[i], 1e-5L,
-                       "dk + dv");
+    for (int in_q = 0; in_q < 2; in_q++) {
+        float *bad = in_q ? p.q : p.dout; /* the one or the other, alone */
+        for (int c = 0; c < DIM; c++) {
+            p.dout[QUERY * DIM + c] = 0;
+            bad[QUERY * DIM + c] = NAN;
+        }
+        if (in_q) run_forward(&clean, NULL);
+        run_gradient(&p, &clean, NULL);
+        for (int64_t i = 0; i < TOKENS * DIM; i++)
+            if (i / DIM <= QUERY) {
+                assert_true(isnan(p.dk[i]) && isnan(p.dv[i]));
+            } else {
+                test_close((long double)p.dk[i], (long double)dk[i], 1e-5L, "dk");
+                test_close((long double)p.dv[i], (long double)dv[i], 1e-5L, "dv");
+            }
+    }
     free(dk);
     free(dv);
     free_problem(&p);
@@ -230,6 +272,9 @@ static void refuses_bad_arguments(void **state) {
         bad[i] = good[i];
         bad[i].data = NULL;
         assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EINVAL);
+        bad[i] = good[i];
+        bad[i].stride[1] = 0;
+        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EINVAL);
     }
     gyre_cview wrong = dout;
     wrong.shape[3] = 8;
@@ -248,11 +293,19 @@ static void refuses_bad_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIER(agrees_with_differences, "scalar"), FOR_TIER(agrees_with_differences, "avx2"),
-        FOR_TIER(agrees_with_differences, "avx512"), FOR_TIER(masked_nan_stays_away, "scalar"),
-        FOR_TIER(masked_nan_stays_away, "avx2"),     FOR_TIER(masked_nan_stays_away, "avx512"),
-        cmocka_unit_test(same_for_any_threads),      cmocka_unit_test(strided_equals_dense),
-        cmocka_unit_test(unseen_gets_nothing),       cmocka_unit_test(refuses_bad_arguments),
+        FOR_TIER(agrees_with_differences, "scalar"),
+        FOR_TIER(agrees_with_differences, "avx2"),
+        FOR_TIER(agrees_with_differences, "avx512"),
+        FOR_TIER(masked_nan_stays_away, "scalar"),
+        FOR_TIER(masked_nan_stays_away, "avx2"),
+        FOR_TIER(masked_nan_stays_away, "avx512"),
+        cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(strided_equals_dense),
+        cmocka_unit_test(unseen_gets_nothing),
+        cmocka_unit_test(refuses_bad_arguments),
+        cmocka_unit_test(scale_of_the_caller),
+        cmocka_unit_test(length_is_that_of_the_queries),
+        cmocka_unit_test(far_keys_keep_their_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,7 +93,7 @@ static void every_score_gets_its_bias(void **state) {
 static void tiles_agree(void **state) {
     (void)state;
     enum { M = 7, N = 37, LD = 48 };
-    int64_t q[M], k[N];
+    int64_t q[M], k[N], nearest[M];
     static float tile[M * LD], cut[M * LD], before[M * LD];
     test_random random = {32};
     gyre_encoding *e = alibi(HEADS, slopes);
@@ -106,18 +106,34 @@ static void tiles_agree(void **state) {
                 q[i] = far && i == 0 ? -GYRE_MAX_POSITION : (int64_t)(test_next(&random) % 100000);
             for (int j = 0; j < N; j++)
                 k[j] = far && j == 1 ? GYRE_MAX_POSITION : (int64_t)(test_next(&random) % 100000);
-            const gyre_tile whole = {q, k, M, N, LD, tile};
+            for (int i = 0; i < M; i++)
+                nearest[i] = i % 2 ? q[i] : k[i];
+            const gyre_tile whole = {q, k, nearest, M, N, LD, tile};
             e->scheme->score_tile(e, NULL, h, &whole);
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < N; j++) {
-                    const gyre_tile one = {q + i, k + j, 1, 1, LD, cut + i * LD + j};
+                    const gyre_tile one = {q + i, k + j, nearest + i, 1, 1, LD, cut + i * LD + j};
                     e->scheme->score_tile(e, NULL, h, &one);
-                    const double bias = -slopes[h] * fabs((double)q[i] - (double)k[j]);
+                    const double bias =
+                        -slopes[h] * (fabs((double)q[i] - (double)k[j]) - fabs((double)q[i] - (double)nearest[i]));
                     const double want = (double)before[i * LD + j] + bias;
                     test_close((long double)tile[i * LD + j], want, 4 * 0x1p-24 * (fabs(bias) + fabs(want)), "tile");
                 }
             assert_memory_equal(tile, cut, sizeof tile); /* the columns past the keys, too: untouched */
         }
+    gyre_encoding_free(e);
+}
+
+static void nothing_to_bias(void **state) {
+    (void)state;
+    float x[8];
+    gyre_encoding *e = alibi(2, NULL);
+    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0};
+    const int64_t wide = (int64_t)1 << 62, shapes[][3] = {{2, 3, 0}, {2, 0, 3}, {0, 2, 3}, {wide, 4, 0}, {0, wide, wide}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const gyre_view scores = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], 2, shapes[i][2]);
+        assert_ok(gyre_bias_add(e, NULL, &good, &good, &scores, NULL));
+    }
     gyre_encoding_free(e);
 }
 
@@ -152,6 +168,7 @@ int main(void) {
         cmocka_unit_test(slopes_of_the_caller_are_copied),
         cmocka_unit_test(every_score_gets_its_bias),
         cmocka_unit_test(tiles_agree),
+        cmocka_unit_test(nothing_to_bias),
         cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

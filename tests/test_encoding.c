@@ -81,6 +81,10 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.factor, NAN, (void)0);
     REFUSED(rope(), rope.attention_factor, -1, (void)0);
     REFUSED(rope(), rope.attention_factor, INFINITY, (void)0);
+    REFUSED(rope(), rope.attention_factor, 0x1.fp-65, (void)0);
+    REFUSED(rope(), rope.attention_factor, 0x1.1p64, (void)0);
+    REFUSED(rope(), rope.mscale, 1e300,
+            (c->rope.scaling = GYRE_YARN, c->trained_length = 64, c->rope.factor = 4, c->rope.mscale_all_dim = 1));
     REFUSED(rope(), rope.mscale, -1, (void)0);
     REFUSED(rope(), rope.mscale_all_dim, NAN, (void)0);
     REFUSED(rope(), rope.beta_fast, 0.5, (void)0); /* below beta_slow's 1 */
@@ -99,7 +103,7 @@ static void wrong_rotations(void **state) {
 
 static void wrong_lists(void **state) {
     (void)state;
-    static const double bad[] = {0, -1, NAN, INFINITY};
+    static const double bad[] = {0, -1, NAN, INFINITY, 0x1.fp-11};
     gyre_config longrope = rope();
     longrope.rope.scaling = GYRE_LONGROPE;
     longrope.trained_length = 64;
@@ -107,12 +111,14 @@ static void wrong_lists(void **state) {
     REFUSED(longrope, trained_length, 1, (void)0);
     REFUSED(longrope, rope.short_factor, NULL, (void)0);
     REFUSED(longrope, rope.long_factor, NULL, (void)0);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         broken[31] = bad[i];
         REFUSED(longrope, rope.short_factor, broken, (void)0);
         REFUSED(longrope, rope.long_factor, broken, (void)0);
     }
     broken[31] = NAN;
+    REFUSED(of(GYRE_ALIBI), score.slopes, broken, c->heads = 32);
+    broken[31] = -1e300;
     REFUSED(of(GYRE_ALIBI), score.slopes, broken, c->heads = 32);
     gyre_encoding *out;
     assert_int_equal(gyre_encoding_create(NULL, &longrope, NULL, NULL), GYRE_EINVAL);
@@ -127,6 +133,32 @@ static void message_reads_well(void **state) {
     config.rope.dim = 7;
     assert_int_equal(gyre_encoding_create(&out, &config, NULL, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "rope.dim: 7 is odd; a rotation turns pairs of channels (gyre_config)");
+}
+
+/* The ends of what is accepted give numbers. */
+static void extremes_give_numbers(void **state) {
+    (void)state;
+    double least[2] = {0x1p-10, 0x1p-10};
+    float x[4] = {1, 0, 0, 0}, y[4];
+    const gyre_positions positions = {NULL, GYRE_I64, (int64_t)1 << 31, 0, 0, 0};
+    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, 4);
+    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, 4);
+    gyre_config config = test_rope_config(4, GYRE_HALF);
+    config.trained_length = 64;
+    config.rope.scaling = GYRE_LONGROPE;
+    config.rope.short_factor = config.rope.long_factor = least;
+    gyre_encoding *e = test_encoding(&config);
+    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+    test_close((long double)hypotf(y[0], y[2]), 1, 1e-6L, "length of the turned pair");
+    gyre_encoding_free(e);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        config = test_rope_config(4, GYRE_HALF);
+        config.rope.attention_factor = ldexp(1, 64 * sign);
+        e = test_encoding(&config);
+        assert_ok(gyre_rotate(e, GYRE_INVERSE, GYRE_KEY, &positions, &in, &out, NULL));
+        test_close((long double)hypotf(y[0], y[2]) * ldexpl(1, 64 * sign), 1, 1e-6L, "inverse");
+        gyre_encoding_free(e);
+    }
 }
 
 static void defaults_are_filled_in(void **state) {
@@ -291,6 +323,7 @@ int main(void) {
         cmocka_unit_test(wrong_rotations),
         cmocka_unit_test(wrong_lists),
         cmocka_unit_test(message_reads_well),
+        cmocka_unit_test(extremes_give_numbers),
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(places_and_table_shapes),
         cmocka_unit_test(failing_allocations),

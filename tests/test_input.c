@@ -259,6 +259,26 @@ static void shared_positions(void **state) {
     gyre_pool_free(pool);
 }
 
+/* No tokens, in dense views too; shapes that would take forever to walk. */
+static void nothing_to_add(void **state) {
+    (void)state;
+    float x[DIM];
+    double table[DIM];
+    gyre_encoding *e = learned(1, DIM);
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, DIM)};
+    const gyre_table_gradients gradients = {.input = gyre_dense(table, GYRE_F64, 1, 1, 1, DIM)};
+    const int64_t nowhere = -1;
+    const gyre_positions positions = {&nowhere, GYRE_I64, 0, 0, 0, 0};
+    const int64_t shapes[][2] = {{2, 0}, {0, 2}, {0, 0}, {0, (int64_t)1 << 40}, {(int64_t)1 << 62, 0}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], 1, DIM);
+        const gyre_cview in = gyre_const(out);
+        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_gradient(e, &positions, &in, &gradients, NULL));
+    }
+    gyre_encoding_free(e);
+}
+
 static void wrong_arguments(void **state) {
     (void)state;
     sample *s = sample_make(GYRE_F32);
@@ -299,6 +319,9 @@ static void wrong_arguments(void **state) {
     gyre_encoding_free(e);
     e = sinusoid(DIM, GYRE_SIN_CONCATENATED, 0); /* nothing to train */
     assert_ok(gyre_add_gradient(e, &s->positions, &in, NULL, NULL));
+    gyre_table_gradients unread = {.input = gyre_dense(s->table, GYRE_F16, 1, 2, 3, 4)};
+    unread.input.stride[3] = 0;
+    assert_ok(gyre_add_gradient(e, &s->positions, &in, &unread, NULL));
     gyre_encoding_free(e);
     sample_free(s);
 }
@@ -312,6 +335,7 @@ int main(void) {
         cmocka_unit_test(learned_rows_are_added),
         cmocka_unit_test(gradient_is_the_sum_in_token_order),
         cmocka_unit_test(shared_positions),
+        cmocka_unit_test(nothing_to_add),
         cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

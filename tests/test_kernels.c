@@ -230,6 +230,64 @@ static void transposes(void **state) {
             assert_true(out[c * OUT + r] == (r < ROWS ? in[r * IN + c] : -1));
 }
 
+/* -- rotation ------------------------------------------------------------------------------------------------------- */
+
+/* Right to three roundings, and the very bits of the scalar tier, in place and out of it, for every remainder of a vector;
+ * what lies between the heads stays. */
+static void check_rotation(const gyre_kernels *kernels, int interleaved, int64_t pairs, test_random *random) {
+    enum { HEADS = 3, MOST = 80, ROW = 2 * MOST + 7 };
+    const gyre_kernels *scalar = gyre_kernels_tier("scalar");
+    static float x[HEADS * ROW], y[HEADS * ROW], z[HEADS * ROW], c[MOST], s[MOST];
+    const gyre_heads heads = {HEADS, pairs, ROW, ROW};
+    assert_true(pairs <= MOST);
+    test_fill(random, x, HEADS * ROW);
+    test_fill(random, c, MOST); /* no rotation: a cos and a sin that are unrelated tell more */
+    test_fill(random, s, MOST);
+    memset(y, 0x5A, sizeof y);
+    memset(z, 0x5A, sizeof z);
+    (interleaved ? kernels->rotate_interleaved_f32 : kernels->rotate_half_f32)(x, y, &heads, c, s);
+    (interleaved ? scalar->rotate_interleaved_f32 : scalar->rotate_half_f32)(x, z, &heads, c, s);
+    assert_memory_equal(y, z, sizeof y);
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t i = 0; i < pairs; i++) {
+            const int64_t low = h * ROW + (interleaved ? 2 * i : i), high = low + (interleaved ? 1 : pairs);
+            const double a = (double)x[low], b = (double)x[high], cos = (double)c[i], sin = (double)s[i];
+            test_close((long double)y[low], a * cos - b * sin, 0x1.01p-23 * (fabs(a * cos) + fabs(b * sin)), "low");
+            test_close((long double)y[high], a * sin + b * cos, 0x1.01p-23 * (fabs(a * sin) + fabs(b * cos)), "high");
+        }
+    memset(z, 0x5A, sizeof z);
+    for (int64_t h = 0; h < HEADS; h++) {
+        assert_memory_equal(y + h * ROW + 2 * pairs, z, (size_t)(ROW - 2 * pairs) * sizeof *y);
+        memcpy(y + h * ROW + 2 * pairs, x + h * ROW + 2 * pairs, (size_t)(ROW - 2 * pairs) * sizeof *y);
+    }
+    (interleaved ? kernels->rotate_interleaved_f32 : kernels->rotate_half_f32)(x, x, &heads, c, s);
+    assert_memory_equal(x, y, sizeof x);
+}
+
+static void rotates(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    test_random random = {35};
+    for (int64_t pairs = 1; pairs <= 80; pairs++)
+        for (int interleaved = 0; interleaved < 2; interleaved++)
+            check_rotation(kernels, interleaved, pairs, &random);
+}
+
+static void scales_rows(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    static const float factors[] = {0.3f, -7, 0, 1, 0x1p-140f, INFINITY};
+    test_random random = {36};
+    float x[81], y[81];
+    for (int64_t n = 0; n <= 80; n += 16)
+        for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+            test_fill(&random, x, 81);
+            memcpy(y, x, sizeof y);
+            kernels->scale_row_f32(y + 1, n, factors[f]);
+            assert_true(y[0] == x[0]);
+            for (int64_t i = 1; i < 81; i++)
+                assert_true(y[i] == (i <= n ? (float)((double)x[i] * (double)factors[f]) : x[i]));
+        }
+}
+
 /* -- which tier ---------------------------------------------------------------------------------------------------- */
 
 static void environment_lowers_the_tier(void **state) {
@@ -272,6 +330,8 @@ int main(void) {
         FOR_TIERS(finds_what_is_not_finite),
         FOR_TIERS(softmax_gradient_row),
         FOR_TIERS(transposes),
+        FOR_TIERS(rotates),
+        FOR_TIERS(scales_rows),
         cmocka_unit_test(environment_lowers_the_tier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -99,6 +99,10 @@ static void wrong_arguments(void **state) {
     gyre_pool *pool;
     gyre_error err;
     assert_int_equal(gyre_pool_create(NULL, 1, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_pool_create(NULL, 1, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "out: is NULL (gyre_pool_create)");
+    assert_int_equal(gyre_pool_create(&pool, 1025, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "threads: 1025 is above 1024 (gyre_pool_create)");
     assert_int_equal(gyre_pool_create(&pool, -2, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "threads: -2 is negative (gyre_pool_create)");
     gyre_pool_free(NULL);

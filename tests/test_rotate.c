@@ -95,6 +95,36 @@ static void agrees_with_reference(void **state) {
     json_decref(cases);
 }
 
+/* cos and sin of 2^31 base^(-2 pair / dim), from 60 digits: long double would be off by as much as the library. */
+static void farthest_angles(void **state) {
+    (void)state;
+    static const struct {
+        double base;
+        int dim, pair;
+        double c, s;
+    } figures[] = {{10000, 128, 1, -0.49004266899440396407, -0.87169844703592367463},
+                   {10000, 128, 20, 0.60749201473044630476, 0.79432578457377500007},
+                   {10000, 128, 63, -0.93716457553388961375, 0.34888760133370246893},
+                   {500000, 256, 7, -0.96306580778141896755, -0.26926613207442738695},
+                   {500000, 256, 127, -0.64442117191837445336, 0.76467074822000931361}};
+    const int64_t end = (int64_t)1 << 31;
+    /* Where long double is double, the frequency has its 53 bits. */
+    const long double bound = LDBL_MANT_DIG >= 64 ? 1e-9L : 1e-6L;
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        double x[256] = {0}, y[256];
+        gyre_config config = test_rope_config(figures[i].dim, GYRE_HALF);
+        config.rope.base = figures[i].base;
+        gyre_encoding *e = test_encoding(&config);
+        x[figures[i].pair] = 1;
+        for (int sign = -1; sign <= 1; sign += 2) {
+            assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, sign * end, x, y));
+            test_close(y[figures[i].pair], figures[i].c, bound, "cos");
+            test_close(y[figures[i].pair + figures[i].dim / 2], sign * figures[i].s, bound, "sin");
+        }
+        gyre_encoding_free(e);
+    }
+}
+
 static void every_type_keeps_the_bound(void **state) {
     (void)state;
     const int64_t positions[] = {0, 1, -1, 17, 4095, 131071, -123456789, (int64_t)1 << 31, -((int64_t)1 << 31)};
@@ -608,15 +638,43 @@ static void wrong_arguments(void **state) {
     shifted.stride[3] = 0;
     assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
 
-    const gyre_cview nothing = gyre_cdense(NULL, GYRE_F32, 1, 0, 1, 72);
-    const gyre_view nowhere = gyre_dense(NULL, GYRE_F32, 1, 0, 1, 72);
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &nothing, &nowhere, NULL));
+    /* Strides that no int64 holds. */
+    const int64_t most = (int64_t)1 << 40;
+    const gyre_cview absurd = gyre_cdense(x, GYRE_F32, most, most, most, 72);
+    const gyre_view absurd_out = gyre_dense(y, GYRE_F32, most, most, most, 72);
+    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &absurd, &absurd_out, NULL), GYRE_ESHAPE);
+    gyre_encoding_free(e);
+}
+
+/* No tokens, in dense views too; shapes that would take forever to walk. */
+static void nothing_to_rotate(void **state) {
+    (void)state;
+    float x[72];
+    const int64_t wide = (int64_t)1 << 40, shapes[][3] = {{1, 0, 1}, {2, 0, 1}, {0, wide, wide}, {wide, wide, 0}};
+    gyre_encoding *e = plain(GYRE_HALF);
+    const gyre_positions positions = {NULL, GYRE_I64, 1, 0, INT64_MAX, INT64_MAX};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], shapes[i][2], 72);
+        const gyre_cview in = gyre_const(out);
+        assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+    }
+    /* Where there is no data, strides of positions are not looked at, whatever they are. */
+    float y[3 * 72], z[3 * 72];
+    test_random random = {19};
+    test_fill(&random, z, 3 * 72);
+    const gyre_cview in = gyre_cdense(z, GYRE_F32, 1, 3, 1, 72);
+    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 3, 1, 72);
+    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+    const gyre_config *config = gyre_encoding_config(e);
+    for (int t = 0; t < 3; t++)
+        check_row(config, GYRE_F32, 1 + t, z, y, 72 * t);
     gyre_encoding_free(e);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
+        cmocka_unit_test(farthest_angles),
         cmocka_unit_test(every_type_keeps_the_bound),
         cmocka_unit_test(wide_heads),
         cmocka_unit_test(isometry_and_group),
@@ -636,6 +694,7 @@ int main(void) {
         cmocka_unit_test(other_schemes_copy),
         cmocka_unit_test(far_positions_leave_the_output_alone),
         cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(nothing_to_rotate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

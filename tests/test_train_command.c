@@ -29,11 +29,11 @@ static int exit_of(const char *line) {
 static void killed_and_resumed(void **state) {
     (void)state;
     outcome o;
-    assert_int_equal(exit_of("train " TINY "--tokens 64k --text @text -o @whole --threads 2"), 0);
+    assert_int_equal(exit_of("train " TINY "--tokens 256k --text @text -o @whole --threads 2"), 0);
     const pid_t child =
-        start("train " TINY "--tokens 64k --text @text -o @killed --threads 1 --save-every 1", in_folder("out"));
+        start("train " TINY "--tokens 256k --text @text -o @killed --threads 1 --save-every 1", in_folder("out"));
     wait_for("killed/optimizer.safetensors");
-    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    assert_fails("train --resume --text @text -o @killed", 1, "another run");
     assert_int_equal(kill(child, SIGKILL), 0);
     finish(child, &o);
     assert_int_equal(o.signal, SIGKILL);
@@ -42,6 +42,11 @@ static void killed_and_resumed(void **state) {
     same_files("whole/model.safetensors", "killed/model.safetensors");
     same_files("whole/config.json", "killed/config.json");
     assert_int_not_equal(access(in_folder("killed/optimizer.safetensors"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("killed.lock"), F_OK), 0);
+    assert_fails("train --resume --text @text -o @killed", 1, "complete");
+    static char training[4096];
+    read_whole(in_folder("killed/training.json"), training, sizeof training);
+    assert_non_null(strstr(training, "--save-every 1")); /* the first command, not that of the resume */
 }
 
 static void interrupted(void **state) {
@@ -97,6 +102,9 @@ static void wrong_training(void **state) {
     assert_fails("train --text @text -o @none --heads 3", 2, "heads");
     assert_fails("train --text @text -o @none --context 0", 2, "context");
     assert_fails("train --text @text -o @none --resume --width 8", 2, "--resume");
+    assert_fails("train --text @text --headers -o @none", 2, "--headers");
+    assert_fails("train --from @base --width 8 --text @text -o @none", 2, "--from");
+    assert_fails("train --text @text -o @absent/none", 1, "none");
     assert_fails("train --text @text -o @none --resume", 1, "none");
     assert_fails("train --text @text -o @texts", 1, "texts");
     assert_fails("train " TINY "--tokens 1k --text @text -o @texts --replace", 1, "texts"); /* it holds other files */

@@ -349,6 +349,57 @@ int cli_interrupted(void) {
     return interrupted;
 }
 
+/* -- runs ------------------------------------------------------------------------------------------------------------ */
+static size_t put(char *out, size_t size, size_t used, char c) {
+    if (used + 1 < size) out[used++] = c;
+    out[used] = 0;
+    return used;
+}
+
+void cli_command(int argc, char **argv, char *out, size_t size) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        /* argv[0] is "gyre NAME": two words already. */
+        const int quote = i > 0 && (!*word || word[strspn(word, plain)]);
+        if (i) used = put(out, size, used, ' ');
+        if (quote) used = put(out, size, used, '\'');
+        for (; *word; word++)
+            if (*word == '\'')
+                for (const char *c = "'\\''"; *c; c++)
+                    used = put(out, size, used, *c);
+            else
+                used = put(out, size, used, *word);
+        if (quote) used = put(out, size, used, '\'');
+    }
+}
+
+gyre_status cli_lock_take(cli_lock *lock, const char *path, gyre_error *err) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    lock->file = -1;
+    if (length + 6 > sizeof lock->path) return cli_error(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
+    snprintf(lock->path, sizeof lock->path, "%.*s.lock", (int)length, path);
+    lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock->file < 0) return cli_error(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(lock->file, F_SETLK, &all) == 0) return GYRE_OK;
+    close(lock->file);
+    lock->file = -1;
+    return cli_error(err, GYRE_EIO, "folder: another run is writing it (%s)", path);
+}
+
+/* The name goes before the lock: who opens it after that makes a new file. */
+void cli_unlock(cli_lock *lock) {
+    if (lock->file < 0) return;
+    unlink(lock->path);
+    close(lock->file);
+    lock->file = -1;
+}
+
 /* -- progress -------------------------------------------------------------------------------------------------------- */
 static double seconds_between(const struct timespec *from, const struct timespec *to) {
     return (double)(to->tv_sec - from->tv_sec) + 1e-9 * (double)(to->tv_nsec - from->tv_nsec);

@@ -71,6 +71,18 @@ void cli_catch_signals(void);
 void cli_defer_signals(void);
 int cli_interrupted(void);
 
+/* -- runs ------------------------------------------------------------------------------------------------------------ */
+/* What a person types to run this again: argv, quoted where the shell asks for it. */
+void cli_command(int argc, char **argv, char *out, size_t size);
+/* Only one run at a time may write `path`: takes path.lock until cli_unlock or the end of the process.  EIO: another has it.
+ */
+typedef struct cli_lock {
+    int file;
+    char path[4096];
+} cli_lock;
+gyre_status cli_lock_take(cli_lock *lock, const char *path, gyre_error *err);
+void cli_unlock(cli_lock *lock);
+
 /* -- progress -------------------------------------------------------------------------------------------------------- */
 /* A bar on stderr, if that is a terminal and the work takes longer than a second. */
 typedef struct cli_progress {

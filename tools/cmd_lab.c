@@ -11,16 +11,17 @@ enum { KEY_TEXT = CLI_FIRST_KEY, KEY_PRESET, KEY_WORK, KEY_MIX, KEY_REPORT };
 enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
 
 typedef struct lab_options {
-    lab lab; /* begins with the common options */
-    int full;
+    lab lab;    /* begins with the common options */
+    int preset; /* 1 + a lab_preset; 0: not given */
     double mix;
 } lab_options;
 
 static const struct argp_option OPTIONS[] = {
     {"text", KEY_TEXT, "PATH", 0,
      "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
-    {"preset", KEY_PRESET, "quick|full", 0,
-     "with --text: quick ends within ten minutes on two cores; full trains three seeds as long as it needs (default: quick)",
+    {"preset", KEY_PRESET, "quick|full|smoke", 0,
+     "with --text: quick ends within ten minutes on two cores; full trains three seeds as long as it needs; smoke shows in "
+     "seconds that all works (default: quick)",
      1},
     {"work", KEY_WORK, "DIR", 0,
      "with --text: where models and results are kept; a stopped run goes on from there (default: "
@@ -31,7 +32,7 @@ static const struct argp_option OPTIONS[] = {
     {0}};
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const PRESETS[] = {"quick", "full"};
+    static const char *const PRESETS[] = {"quick", "full", "smoke"};
     lab_options *o = state->input;
     lab *l = &o->lab;
     switch (key) {
@@ -40,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         l->texts[l->text_count++] = arg;
         return 0;
     case KEY_PRESET:
-        o->full = 1 + cli_choice("--preset", arg, PRESETS, 2);
+        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 3);
         return 0;
     case KEY_WORK:
         l->work = arg;
@@ -86,8 +87,22 @@ static gyre_status open_texts(lab *l, gyre_error *err) {
     return GYRE_OK;
 }
 
+static int in_path(const char *program) {
+    const char *path = getenv("PATH");
+    char file[4096];
+    while (path && *path) {
+        const size_t length = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int)length, path, program);
+        if (length && access(file, X_OK) == 0) return 1;
+        path += length + (path[length] == ':');
+    }
+    return 0;
+}
+
 /* A report that cannot be written is found before the work, not after it. */
 static gyre_status check_report(const lab *l, gyre_error *err) {
+    if (!in_path("gnuplot"))
+        return cli_error(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", l->report);
     char folder[4096];
     struct stat is;
     if (stat(l->report, &is) == 0 && S_ISDIR(is.st_mode))
@@ -104,10 +119,8 @@ static gyre_status check_report(const lab *l, gyre_error *err) {
 /* Tokens that a row reads if nothing of it is known yet: the size of the progress bar. */
 static int64_t row_tokens(const lab_plan *p) {
     int64_t sum = 0;
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
-        const int64_t windows = p->scored / (p->contexts[c] / 2) < 8 ? 8 : p->scored / (p->contexts[c] / 2);
-        sum += (windows + (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS) * p->contexts[c];
-    }
+    for (int c = 0; c < LAB_CONTEXTS; c++)
+        sum += (lab_plan_windows(p, c, 0, NULL) + (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS) * p->contexts[c];
     return sum;
 }
 
@@ -218,6 +231,7 @@ static int run(lab *l) {
     if (!status) {
         exit_status = l->common.json ? lab_print_json(l, stdout) : lab_print(l, stdout);
         status = lab_write_report(l, &err);
+        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->report);
     }
     for (int m = 0; m < LAB_METHODS; m++)
         gyre_encoding_free(l->maps[m]);
@@ -226,32 +240,29 @@ static int run(lab *l) {
     return status ? cli_fail_error(&err) : exit_status;
 }
 
-static void remember_command(lab *l, int argc, char **argv) {
-    size_t used = 0;
-    for (int i = 0; i < argc && used < sizeof l->command; i++) {
-        const int n = snprintf(l->command + used, sizeof l->command - used, "%s%s", i ? " " : "", argv[i]);
-        used += n > 0 ? (size_t)n : 0;
-    }
-}
-
 int cmd_lab(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "", DOC, NULL, NULL, NULL};
     lab_options *o = calloc(1, sizeof *o);
     if (!o) return cli_fail("lab: out of memory (gyre lab)");
     lab *l = &o->lab;
     o->mix = -1;
-    remember_command(l, argc, argv);
+    cli_command(argc, argv, l->command, sizeof l->command);
+    l->lock.file = -1;
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
-    if (!l->text_count && (o->full || l->work || o->mix >= 0))
+    if (!l->text_count && (o->preset || l->work || o->mix >= 0))
         cli_usage("--preset, --work, --mix: nothing is trained without --text");
-    if (l->text_count && !l->work) l->work = o->full == 2 ? "gyre-lab-full" : "gyre-lab-quick";
+    const lab_preset preset = !l->text_count ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
     if (!l->report) l->report = "report.html";
-    lab_plan_make(&l->plan, !l->text_count, o->full == 2, o->mix >= 0 ? o->mix : 0.8);
+    lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
+    char work[64];
+    snprintf(work, sizeof work, "gyre-lab-%s", l->plan.preset);
+    if (l->text_count && !l->work) l->work = work;
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {
         cli_defer_signals();
         status = run(l);
+        cli_unlock(&l->lock);
         gyre_pool_free(pool);
     }
     free(o);

@@ -39,7 +39,9 @@ typedef struct train_options {
     cli_options common; /* its -o is the folder */
     const char *texts[TEXTS];
     int64_t text_count;
-    int headers, resume, replace, shaped; /* shaped: an option that a resumed run takes from its checkpoint */
+    int headers, resume, replace;
+    int shaped,
+        sized; /* an option was given that a resumed run takes from its checkpoint, that --from takes from its model */
     gyre_split split;
     int64_t tokens, save_every;
     gyre_dtype dtype;
@@ -143,6 +145,7 @@ static error_t model_option(int key, char *arg, train_options *o) {
         return ARGP_ERR_UNKNOWN;
     }
     o->shaped = 1;
+    o->sized |= key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS || key == KEY_HIDDEN;
     return 0;
 }
 
@@ -191,20 +194,12 @@ static const char DOC[] = "Train a small byte-level decoder on a text, with one 
                           "runs/rope --text book.txt "
                           "--contexts 256,512,1k --methods none,ntk,yarn\n";
 
-/* What is not an option of this place in the run: the command that makes the model again. */
-static void remember_command(train_options *o, int argc, char **argv) {
-    size_t used = 0;
-    for (int i = 0; i < argc; i++) {
-        const int n = snprintf(o->command + used, sizeof o->command - used, "%s%s", i ? " " : "", argv[i]);
-        if (n < 0 || (size_t)n >= sizeof o->command - used) break;
-        used += (size_t)n;
-    }
-}
-
 static void settle(train_options *o) {
     gyre_train_options *r = &o->run;
     if (!o->common.output) cli_usage("-o: the folder to write is missing");
     if (!o->text_count && !o->headers) cli_usage("--text: a text to train on is missing (or --headers)");
+    if (o->text_count && o->headers) cli_usage("--headers: contradicts --text");
+    if (o->from && o->sized) cli_usage("--from: the encoding and the sizes are that model's");
     if (o->resume && o->shaped)
         cli_usage("--resume: model and run come from the checkpoint; give only the text, -o and threads");
     if (o->resume && o->replace) cli_usage("--replace: contradicts --resume");
@@ -238,6 +233,9 @@ static gyre_status begin_from(const train_options *o, const gyre_text *text, con
                              err);
     if (!status) {
         r.model.position = *gyre_encoding_config(encoding);
+        /* Unscaled, it is trained at this length from here on. */
+        if (r.model.position.kind != GYRE_ROPE || r.model.position.rope.scaling == GYRE_UNSCALED)
+            r.model.position.trained_length = r.context;
         status = gyre_trainer_create(out, &r, base, text, exec, err);
     }
     gyre_encoding_free(encoding);
@@ -248,31 +246,41 @@ static gyre_status begin_from(const train_options *o, const gyre_text *text, con
 static gyre_status begin(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
                          gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
-    if (access(o->common.output, F_OK) == 0 && !o->replace) {
+    if (access(o->common.output, F_OK) == 0 && !o->replace)
         return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
                          o->common.output);
-    }
     return o->from ? begin_from(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
+}
+
+/* The first checkpoint comes before the first step: a folder that cannot be written is found at once. */
+static gyre_status begin_saving(const train_options *o, gyre_trainer *t, gyre_error *err) {
+    gyre_status status = gyre_trainer_describe(t, o->command, err);
+    cli_defer_signals(); /* from here on a run that stops leaves something to go on from */
+    if (!status && !o->resume) status = gyre_trainer_save(t, o->common.output, err);
+    return status;
 }
 
 /* *recent = mean loss of the last steps.  Ends early, with a checkpoint, on Ctrl-C. */
 static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, gyre_error *err) {
     const gyre_train_options *r = gyre_trainer_options(t);
     cli_progress progress;
-    cli_progress_begin(&progress, "training", "tokens", (r->steps - gyre_trainer_steps(t)) * r->batch * r->context);
-    gyre_status status = GYRE_OK;
-    double loss = 0;
-    while (!status && gyre_trainer_steps(t) < r->steps && !cli_interrupted()) {
+    gyre_status status = begin_saving(o, t, err);
+    int64_t saved = gyre_trainer_steps(t);
+    cli_progress_begin(&progress, "training", "tokens", (r->steps - saved) * r->batch * r->context);
+    for (int64_t step = saved; !status && step < r->steps && !cli_interrupted();) {
+        double loss = 0;
         status = gyre_trainer_step(t, &loss, err);
         if (status) break;
+        step = gyre_trainer_steps(t);
         *recent = *recent == 0 ? loss : 0.98 * *recent + 0.02 * loss;
-        cli_progress_label(&progress, "step %lld of %lld, loss %.3f", (long long)gyre_trainer_steps(t), (long long)r->steps,
-                           *recent);
+        cli_progress_label(&progress, "step %lld of %lld, loss %.3f", (long long)step, (long long)r->steps, *recent);
         cli_progress_step(&progress, r->batch * r->context, 0);
-        const int last = gyre_trainer_steps(t) == r->steps;
-        if ((!last && gyre_trainer_steps(t) % o->save_every == 0) || (cli_interrupted() && !last))
-            status = gyre_trainer_save(t, o->common.output, err);
+        if (step == r->steps || step % o->save_every) continue;
+        status = gyre_trainer_save(t, o->common.output, err);
+        saved = step;
     }
+    if (!status && gyre_trainer_steps(t) < r->steps && gyre_trainer_steps(t) > saved)
+        status = gyre_trainer_save(t, o->common.output, err);
     cli_progress_end(&progress);
     return status;
 }
@@ -293,23 +301,25 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
     return 0;
 }
 
+static int finish(const train_options *o, const gyre_trainer *t, double loss, gyre_error *err) {
+    if (gyre_trainer_steps(t) < gyre_trainer_options(t)->steps)
+        return cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
+                        o->common.output);
+    return gyre_trainer_export(t, o->common.output, o->dtype, err) ? cli_fail_error(err) : report(o, t, loss);
+}
+
 static int train(const train_options *o, const gyre_exec *exec) {
     gyre_error err = {0};
     gyre_text text = {0};
     gyre_trainer *t = NULL;
+    cli_lock lock = {.file = -1};
     double loss = 0;
     gyre_status status = open_text(o, &text, &err);
+    if (!status) status = cli_lock_take(&lock, o->common.output, &err);
     if (!status) status = begin(o, &text, exec, &t, &err);
     if (!status) status = run(o, t, &loss, &err);
-    int exit_status = 0;
-    if (!status && cli_interrupted()) {
-        exit_status = cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
-                               o->common.output);
-    } else if (!status) {
-        status = gyre_trainer_export(t, o->common.output, o->dtype, o->command, &err);
-        if (!status) exit_status = report(o, t, loss);
-    }
-    if (status) exit_status = cli_fail_error(&err);
+    const int exit_status = status ? cli_fail_error(&err) : finish(o, t, loss, &err);
+    cli_unlock(&lock);
     gyre_trainer_free(t);
     gyre_text_free(&text);
     return exit_status;
@@ -320,15 +330,13 @@ int cmd_train(int argc, char **argv) {
     train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_F32, .run = GYRE_TRAIN_INIT};
     o.run.model.position.kind = GYRE_ROPE;
     o.run.model.hidden = 0;
-
     if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
-    remember_command(&o, argc, argv);
+    cli_command(argc, argv, o.command, sizeof o.command);
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
     settle(&o);
     gyre_pool *pool = NULL;
     gyre_exec exec;
     if (cli_pool_open(&o.common, &pool, &exec)) return CLI_FAILED;
-    cli_defer_signals();
     const int status = train(&o, &exec);
     gyre_pool_free(pool);
     return status;

@@ -15,25 +15,31 @@ enum {
     LAB_TUNED = 8,
     LAB_SEEDS = 3,
     LAB_BUCKETS = 64,
+    LAB_REGIONS = 8,
     LAB_TEXTS = 64
 };
 
 /* -- what is done ---------------------------------------------------------------------------------------------------- */
 typedef struct lab_plan {
-    const char *preset;             /* "bundled", "quick" or "full" */
+    const char *preset;             /* "bundled", "quick", "full" or "smoke" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
     int64_t seeds;
     gyre_train_options run, tune; /* of a base model; of a fine-tuning at the longest context */
-    int64_t scored, trials;       /* bytes a perplexity is taken over at least; passkeys asked for at least */
-    method_betas betas;           /* follow the trained length: 32 turns leave no pair alone at a short one */
+    int64_t regions;    /* stretches of text, half the longest context each: every context is scored on the same bytes */
+    int64_t trials;     /* passkeys asked for at least */
+    method_betas betas; /* follow the trained length: 32 turns leave no pair alone at a short one */
     method methods[LAB_METHODS];
     int tuned_of[LAB_METHODS]; /* which fine-tuned weights a method is measured with */
     method tuned[LAB_TUNED];
 } lab_plan;
 
-/* full: 0 quick, 1 full; ignored where bundled.  mix: share of passkey and copy sequences. */
-void lab_plan_make(lab_plan *plan, int bundled, int full, double mix);
+/* What --preset names; where models are bundled there is no choice.  mix: share of passkey and copy sequences. */
+typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_BUNDLED } lab_preset;
+void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
+/* out = windows that score the regions at context number c; starts[] (or NULL) = where each begins in `tokens` tokens of
+ * text. */
+int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts);
 
 /* -- what is found --------------------------------------------------------------------------------------------------- */
 typedef struct lab_cell {
@@ -62,6 +68,7 @@ typedef struct lab {
     gyre_text all, train, held; /* train and held lie in all, or (bundled) held is the headers' own */
     lab_memo *memo;
     cli_progress progress;
+    cli_lock lock; /* of the work folder */
     char command[1024];
     double seconds;
     gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the pictures */

@@ -54,7 +54,7 @@ static int read_entry(const json_t *line, entry *e) {
     if (json_unpack((json_t *)line, "{s:s, s:b, s:F, s:F, s:I, s:I, s:I, s:o}", "key", &key, "known", &known, "nats",
                     &e->cell.nats, "passkey", &e->cell.passkey, "scored", &scored, "trials", &trials, "positions",
                     &positions, "by_position", &buckets) ||
-        strlen(key) >= sizeof e->key)
+        strlen(key) >= sizeof e->key || !(e->cell.nats >= 0) || !(e->cell.passkey >= 0 && e->cell.passkey <= 1))
         return 0;
     memcpy(e->key, key, strlen(key) + 1);
     e->cell.known = known;
@@ -153,12 +153,14 @@ static gyre_status measure_passkey(lab *l, const lab_subject *s, const gyre_enco
     return GYRE_OK;
 }
 
-static gyre_status measure(lab *l, const lab_subject *s, const gyre_encoding *encoding, int64_t context, entry *e,
-                           gyre_error *err) {
+static gyre_status measure(lab *l, const lab_subject *s, const gyre_encoding *encoding, int c, entry *e, gyre_error *err) {
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r;
+    int64_t starts[LAB_REGIONS << (LAB_CONTEXTS - 1)];
+    const int64_t context = l->plan.contexts[c];
     o.context = context;
-    o.windows = l->plan.scored / (context / 2) < 8 ? 8 : l->plan.scored / (context / 2);
+    o.windows = lab_plan_windows(&l->plan, c, l->held.count, starts);
+    o.starts = starts;
     o.progress = cli_progress_step;
     o.progress_ctx = &l->progress;
     if (e->positions) {
@@ -185,11 +187,11 @@ static gyre_status cell(lab *l, const lab_subject *s, int context, int positions
     gyre_status status = method_encoding(s->method, s->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
     snprintf(e.key, sizeof e.key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d", s->name,
-             rotation_name(encoding, length), (long long)length, (long long)l->plan.scored, (long long)l->plan.trials,
+             rotation_name(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
              l->held.hash, positions);
     *out = find(l->memo, e.key);
     if (!*out) {
-        status = measure(l, s, encoding, length, &e, err);
+        status = measure(l, s, encoding, context, &e, err);
         entry *to = status ? NULL : add(l->memo);
         if (to) {
             *to = e;

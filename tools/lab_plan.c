@@ -31,23 +31,32 @@ static void list_methods(lab_plan *p) {
             if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
 }
 
-/* What fits the time: quick ends within ten minutes on two cores, full takes what the shapes need. */
-static void size_runs(lab_plan *p, int bundled, int full) {
+/* quick ends within ten minutes on two cores; full takes what the shapes need; smoke shows in seconds that all parts work,
+ * and nothing else. */
+static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_TRAIN_INIT; /* what the bundled models were trained with */
-    p->trained = r->context;
-    p->scored = 16384;
+    p->regions = LAB_REGIONS;
     p->trials = 100;
-    p->seeds = full && !bundled ? LAB_SEEDS : 1;
-    if (bundled || full) return;
-    r->model.width = 64;
-    r->model.layers = 4;
-    r->model.hidden = 176;
-    r->model.head_dim = 16;
-    r->batch = 16;
-    r->steps = 2000;
-    r->context = p->trained = 128;
-    p->scored = 8192;
+    p->seeds = preset == LAB_FULL ? LAB_SEEDS : 1;
+    if (preset == LAB_QUICK || preset == LAB_SMOKE) {
+        r->model.width = 64;
+        r->model.layers = 4;
+        r->model.hidden = 176;
+        r->model.head_dim = 16;
+        r->batch = 16;
+        r->steps = 2000;
+        r->context = 128;
+    }
+    if (preset == LAB_SMOKE) {
+        r->model.layers = 1;
+        r->steps = 40;
+        r->warmup = 4;
+        r->context = 32;
+        p->regions = 2;
+        p->trials = 8;
+    }
+    p->trained = r->context;
 }
 
 /* Five percent of the steps, each of two sequences so that two cores help. */
@@ -60,14 +69,27 @@ static void size_tuning(lab_plan *p) {
     p->tune.learning_rate = p->run.learning_rate / 4;
 }
 
-void lab_plan_make(lab_plan *plan, int bundled, int full, double mix) {
+void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
+    static const char *const NAMES[] = {"quick", "full", "smoke", "bundled"};
     memset(plan, 0, sizeof *plan);
-    plan->preset = bundled ? "bundled" : full ? "full" : "quick";
-    size_runs(plan, bundled, full);
+    plan->preset = NAMES[preset];
+    size_runs(plan, preset);
     plan->run.mix = mix;
     for (int i = 0; i < LAB_CONTEXTS; i++)
         plan->contexts[i] = plan->trained << i;
     size_tuning(plan);
     plan->betas = (method_betas){(double)plan->trained / 16, 1};
     list_methods(plan);
+}
+
+/* A region is the last half of a window of the longest context.  A shorter context covers the same bytes with more windows,
+ * the last half of each scored, so that a row of the table differs by context alone. */
+int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts) {
+    const int64_t longest = plan->contexts[LAB_CONTEXTS - 1], context = plan->contexts[c], in_region = longest / context;
+    for (int64_t r = 0; starts && r < plan->regions; r++) {
+        const int64_t from = r * (tokens - 1 - longest) / (plan->regions > 1 ? plan->regions - 1 : 1);
+        for (int64_t w = 0; w < in_region; w++)
+            *starts++ = from + (longest - context) / 2 + w * (context / 2);
+    }
+    return plan->regions * in_region;
 }

@@ -176,24 +176,31 @@ static gyre_status wavelength_chart(figures *f, int64_t pairs) {
  */
 static void introduction(figures *f) {
     const lab *l = f->lab;
-    char text[1024];
-    snprintf(
-        text, sizeof text,
-        "Every position encoding trained at %lld bytes, then tested at up to %lld; then the RoPE model under every way to "
-        "extend its context, as it is and after a fine-tuning of %lld steps at %lld bytes.",
-        (long long)l->plan.trained, (long long)l->plan.contexts[LAB_CONTEXTS - 1], (long long)l->plan.tune.steps,
-        (long long)l->plan.contexts[LAB_CONTEXTS - 1]);
+    const lab_plan *p = &l->plan;
+    const long long longest = (long long)p->contexts[LAB_CONTEXTS - 1];
+    char text[1024], measured[160];
+    lab_describe_text(l, measured, sizeof measured);
+    snprintf(text, sizeof text,
+             "Every position encoding trained at %lld bytes, then tested at up to %lld; then the RoPE model under every way "
+             "to extend "
+             "its context, as it is and after a fine-tuning of %lld steps at %lld bytes. Measured on %s.",
+             (long long)p->trained, longest, (long long)p->tune.steps, longest, measured);
     (void)gyre_page_paragraph(f->page, text);
     snprintf(
         text, sizeof text,
-        "Perplexity per byte: windows of L bytes every L/2, the last L/2 of each scored, at least %lld bytes and 8 windows. "
-        "Passkeys: %d keys of four digits hidden in a window, asked for at its end; found when all four digits are the "
-        "likeliest; at least %lld asked. Every encoding saw the same bytes in the same order, %.1f million of them, a share "
-        "of "
-        "%.2f of the sequences with passkeys or copied segments. Turns above which by-parts and YaRN keep a pair: %g (the "
+        "Perplexity per byte: %lld stretches of %lld bytes, the same for every context L, covered by windows of L bytes of "
+        "which "
+        "the last half is scored. Passkeys: %d keys of four digits hidden in a window, asked for at its end; found when all "
+        "four digits are the likeliest. At least %lld are asked for, so ten points are within chance.",
+        (long long)p->regions, longest / 2, GYRE_PASSKEY_KEYS, (long long)p->trials);
+    (void)gyre_page_paragraph(f->page, text);
+    snprintf(
+        text, sizeof text,
+        "Every encoding saw the same %.1f million bytes in the same order, %.0f%% of the sequences with passkeys or copied "
+        "segments; "
+        "learning rate and mix were chosen in trials with RoPE. Turns above which by-parts and YaRN keep a pair: %g (the "
         "trained length / 16; at a short length the papers' 32 leave almost none alone).",
-        (long long)l->plan.scored, GYRE_PASSKEY_KEYS, (long long)l->plan.trials,
-        (double)(l->plan.run.steps * l->plan.run.batch * l->plan.run.context) * 1e-6, l->plan.run.mix, l->plan.betas.fast);
+        (double)(p->run.steps * p->run.batch * p->run.context) * 1e-6, 100 * p->run.mix, p->betas.fast);
     (void)gyre_page_paragraph(f->page, text);
 }
 
@@ -202,10 +209,6 @@ static void encodings_part(figures *f) {
     (void)gyre_page_section(f->page, "Train short, test long");
     lab_table_encodings(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
-    if (l->plan.seeds > 1) {
-        lab_table_spread(l, f->table);
-        (void)gyre_page_table(f->page, &f->table->table);
-    }
     for (int passkey = 0; passkey < 2; passkey++) {
         for (int i = 0; i < LAB_ENCODINGS; i++)
             context_line(f, &l->encodings[i], passkey);
@@ -222,6 +225,12 @@ static gyre_status methods_part(figures *f) {
     (void)gyre_page_section(f->page, "Extending the RoPE model");
     lab_table_methods(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
+    if (l->plan.seeds > 1) {
+        (void)gyre_page_details_begin(f->page, "Spread over the seeds");
+        lab_table_spread(l, f->table);
+        (void)gyre_page_table(f->page, &f->table->table);
+        (void)gyre_page_details_end(f->page);
+    }
     method_charts(f, l->methods, "as it is");
     method_charts(f, l->tuned, "fine-tuned");
     position_chart(f, l->methods, LAB_METHODS, "Loss by position, by method, as it is");

@@ -15,24 +15,47 @@ enum { SAVE_EVERY = 100 };
 
 /* -- the work folder --------------------------------------------------------------------------------------------------- */
 static json_t *plan_json(const lab *l) {
+    const gyre_train_options *r = &l->plan.run;
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, l->all.hash);
-    return json_pack("{s:s, s:s, s:I, s:f, s:I, s:I, s:I}", "preset", l->plan.preset, "text", hash, "bytes",
-                     (json_int_t)l->all.count, "mix", l->plan.run.mix, "context", (json_int_t)l->plan.trained, "steps",
-                     (json_int_t)l->plan.run.steps, "tuning_steps", (json_int_t)l->plan.tune.steps);
+    return json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "gyre", gyre_version(), "preset",
+                     l->plan.preset, "text", hash, "bytes", (json_int_t)l->all.count, "mix", r->mix, "learning_rate",
+                     r->learning_rate, "context", (json_int_t)r->context, "batch", (json_int_t)r->batch, "steps",
+                     (json_int_t)r->steps, "width", (json_int_t)r->model.width, "layers", (json_int_t)r->model.layers,
+                     "tuning_steps", (json_int_t)l->plan.tune.steps);
+}
+
+/* Under another name, synced, renamed: a full disk or a kill leaves no half of it. */
+static gyre_status write_plan(const json_t *plan, const char *path, gyre_error *err) {
+    char temporary[PATH_MAX + 8];
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    FILE *file = fopen(temporary, "w");
+    int bad = !file;
+    if (file) {
+        bad = json_dumpf(plan, file, JSON_INDENT(2)) != 0 || fflush(file) != 0 || fsync(fileno(file)) != 0;
+        bad |= fclose(file) != 0;
+        bad = bad || rename(temporary, path) != 0;
+    }
+    if (!bad) return GYRE_OK;
+    const int why = errno;
+    unlink(temporary);
+    return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(why), path);
 }
 
 static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
-    json_t *found = json_load_file(path, 0, NULL), *ours = plan_json(l);
+    json_error_t why;
+    json_t *found = NULL, *ours = plan_json(l);
     gyre_status status = GYRE_OK;
     if (!ours)
         status = cli_error(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
-    else if (!found && access(path, F_OK) != 0) {
-        if (json_dump_file(ours, path, JSON_INDENT(2)))
-            status = cli_error(err, GYRE_EIO, "work folder: cannot be written (%s)", path);
-    } else if (!json_equal(found, ours))
-        status = cli_error(err, GYRE_EINVAL,
-                           "work folder: holds runs of another text, preset or mix; name another with --work (%s)", path);
+    else if (access(path, F_OK) != 0)
+        status = write_plan(ours, path, err);
+    else if (!(found = json_load_file(path, 0, &why)))
+        status = cli_error(err, GYRE_EFORMAT, "work folder: its plan is no JSON: %s (%s)", why.text, path);
+    else if (!json_equal(found, ours))
+        status =
+            cli_error(err, GYRE_EINVAL,
+                      "work folder: holds runs of another text, preset, mix or gyre; name another with --work (%s)", path);
     json_decref(found);
     json_decref(ours);
     return status;
@@ -41,30 +64,30 @@ static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
 gyre_status lab_work_open(lab *l, gyre_error *err) {
     char path[PATH_MAX];
     if (strlen(l->work) > PATH_MAX - 128) return cli_error(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
-    if (mkdir(l->work, 0777) != 0 && errno != EEXIST) {
+    if (mkdir(l->work, 0777) != 0 && errno != EEXIST)
         return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
-    }
     snprintf(path, sizeof path, "%s/lab.json", l->work);
-    return check_plan(l, path, err);
+    const gyre_status status = cli_lock_take(&l->lock, l->work, err);
+    return status ? status : check_plan(l, path, err);
 }
 
 /* -- training ---------------------------------------------------------------------------------------------------------- */
 static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const char *name, gyre_error *err) {
     const gyre_train_options *o = gyre_trainer_options(t);
-    double loss = 0;
-    gyre_status status = GYRE_OK;
+    gyre_status status = gyre_trainer_describe(t, l->command, err);
     while (!status && gyre_trainer_steps(t) < o->steps) {
+        double loss = 0;
         status = gyre_trainer_step(t, &loss, err);
         const int64_t step = gyre_trainer_steps(t);
         cli_progress_label(&l->progress, "%s: step %lld of %lld, loss %.3f", name, (long long)step, (long long)o->steps,
                            loss);
         cli_progress_step(&l->progress, o->batch * o->context, 0);
-        if (!status && step < o->steps && (step % SAVE_EVERY == 0 || cli_interrupted()))
-            status = gyre_trainer_save(t, path, err);
+        if (status || step == o->steps) break;
+        if (step % SAVE_EVERY == 0 || cli_interrupted()) status = gyre_trainer_save(t, path, err);
         if (!status && cli_interrupted())
-            status = cli_error(err, GYRE_EIO, "stopped; the same command goes on from here (%s)", path);
+            status = cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
     }
-    return status ? status : gyre_trainer_export(t, path, GYRE_F32, l->command, err);
+    return status ? status : gyre_trainer_export(t, path, GYRE_F32, err);
 }
 
 static gyre_status start_run(lab *l, const lab_wanted *w, const char *path, gyre_trainer **out, gyre_error *err) {

@@ -1,5 +1,6 @@
 /* lab_tables.c: the two tables, for the terminal, the report and machines. */
 #include "lab_tables.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,24 +82,43 @@ static void spread_text(const lab_spread *s, char *out, size_t size) {
         snprintf(out, size, "-");
 }
 
-void lab_table_spread(const lab *l, lab_table *t) {
-    begin(l, t, "encoding", 0);
-    t->table.caption = "Least and greatest over the seeds: perplexity, and passkeys found in percent";
-    for (int i = 0; i < LAB_ENCODINGS; i++) {
-        gyre_cell *cells = &t->cells[t->table.rows++ * t->table.columns_count];
-        cells[0] = gyre_cell_text(l->encodings[i].name);
-        for (int c = 0; c < LAB_CONTEXTS; c++) {
-            const lab_spread s = lab_cell_spread(l, &l->encodings[i], c);
-            char *ppl = t->texts[i][2 * c], *key = t->texts[i][2 * c + 1];
-            spread_text(&s, ppl, sizeof t->texts[i][0]);
-            snprintf(key, sizeof t->texts[i][0], s.known ? "%.0f..%.0f" : "-", 100 * s.passkey_least,
-                     100 * s.passkey_greatest);
-            cells[FIRST + 2 * c] = gyre_cell_text(ppl);
-            cells[FIRST + 2 * c + 1] = gyre_cell_text(key);
-        }
+static void add_spread(const lab *l, lab_table *t, const lab_row *row) {
+    const int64_t at = t->table.rows++;
+    gyre_cell *cells = &t->cells[at * t->table.columns_count];
+    cells[0] = gyre_cell_text(row->name);
+    for (int c = 0; c < LAB_CONTEXTS; c++) {
+        const lab_spread s = lab_cell_spread(l, row, c);
+        char *ppl = t->texts[at][2 * c], *key = t->texts[at][2 * c + 1];
+        spread_text(&s, ppl, sizeof t->texts[0][0]);
+        snprintf(key, sizeof t->texts[0][0], s.known ? "%.0f..%.0f" : "-", 100 * s.passkey_least, 100 * s.passkey_greatest);
+        cells[FIRST + 2 * c] = gyre_cell_text(ppl);
+        cells[FIRST + 2 * c + 1] = gyre_cell_text(key);
     }
+}
+
+void lab_table_spread(const lab *l, lab_table *t) {
+    begin(l, t, "encoding or method", 0);
+    t->table.caption = "Least and greatest over the seeds: perplexity, and passkeys found in percent";
     for (int c = 0; c < LAB_CONTEXTS; c++)
         t->columns[FIRST + 2 * c + 1].unit = NULL;
+    add_heading(t, "encodings");
+    for (int i = 0; i < LAB_ENCODINGS; i++)
+        add_spread(l, t, &l->encodings[i]);
+    add_heading(t, "the RoPE model as it is");
+    for (int i = 0; i < LAB_METHODS; i++)
+        add_spread(l, t, &l->methods[i]);
+    add_heading(t, "fine-tuned");
+    for (int i = 0; i < LAB_METHODS; i++)
+        add_spread(l, t, &l->tuned[i]);
+}
+
+void lab_describe_text(const lab *l, char *out, size_t size) {
+    if (l->work)
+        snprintf(out, size, "the last tenth of the text (%lld of %lld bytes, fnv1a64:%016" PRIx64 ")",
+                 (long long)l->held.count, (long long)l->all.count, l->all.hash);
+    else
+        snprintf(out, size, "the system headers held out of training (%lld bytes in %lld files, fnv1a64:%016" PRIx64 ")",
+                 (long long)l->held.count, (long long)l->held.files, l->held.hash);
 }
 
 /* -- the terminal ------------------------------------------------------------------------------------------------------ */
@@ -114,16 +134,17 @@ int lab_print(const lab *l, FILE *file) {
     if (!t) return cli_fail("tables: out of memory (gyre lab)");
     lab_table_encodings(l, t);
     gyre_status status = print_table(t, file, &err);
+    lab_table_methods(l, t);
+    if (!status) status = print_table(t, file, &err);
     if (!status && l->plan.seeds > 1) {
         lab_table_spread(l, t);
         status = print_table(t, file, &err);
     }
-    lab_table_methods(l, t);
-    if (!status) status = print_table(t, file, &err);
     free(t);
     if (status) return cli_fail_error(&err);
-    fprintf(file, "%s, %lld bytes held out of %lld, %.0f s; report: %s\n", l->plan.preset, (long long)l->held.count,
-            (long long)l->all.count, l->seconds, l->report);
+    char text[160];
+    lab_describe_text(l, text, sizeof text);
+    fprintf(file, "%s models, measured on %s; %.0f s\n", l->plan.preset, text, l->seconds);
     return 0;
 }
 

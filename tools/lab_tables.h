@@ -4,7 +4,7 @@
 #include "gyre/gyre_report.h"
 #include "lab.h"
 
-enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = 2 * LAB_METHODS + 2 };
+enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = LAB_ENCODINGS + 2 * LAB_METHODS + 3 };
 
 /* A table and the memory it points to: not to be copied. */
 typedef struct lab_table {
@@ -13,9 +13,11 @@ typedef struct lab_table {
     gyre_column columns[LAB_COLUMNS];
     char groups[LAB_CONTEXTS][32];
     gyre_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
-    char texts[LAB_ENCODINGS][2 * LAB_CONTEXTS][32];
+    char texts[LAB_TABLE_ROWS][2 * LAB_CONTEXTS][24]; /* of the spread */
 } lab_table;
 
+/* out = what was measured on, as a noun. */
+void lab_describe_text(const lab *l, char *out, size_t size);
 void lab_table_encodings(const lab *l, lab_table *t);
 void lab_table_methods(const lab *l, lab_table *t);
 void lab_table_spread(const lab *l, lab_table *t);

@@ -11,9 +11,13 @@
  *     all of them    in one pass, never n x n         gyre_attention
  *
  * Conventions.  Shapes are [batch, token, head, channel]; strides count elements and may have any value, zero and
- * negative ones too.  Views never own memory.  An encoding never changes after creation: share it between threads
- * freely.  Only *_create, *_open and *_load allocate.  A call that fails leaves its outputs as they were.  Results do
- * not depend on the number of threads, to the last bit.  NULL exec: the calling thread alone.  NULL alloc: malloc. */
+ * negative ones too; only a view that is written must not have stride 0 over more than one element (EINVAL).  A call
+ * with no element to write does nothing, and is OK.  Views never own memory.  An encoding never changes after
+ * creation: share it between threads freely.  Only *_create, *_open and *_load allocate.  A call that fails leaves its
+ * outputs as they were.  Results do not depend on the number of threads, to the last bit.  NULL exec: the calling thread
+ * alone.  NULL alloc: malloc.  The processor's best instructions are used; GYRE_CPU=scalar, avx2 or avx512 in the
+ * environment asks for lower ones (read by gyre_encoding_create, and by attention without an encoding), which may change
+ * last bits. */
 #ifndef GYRE_H
 #define GYRE_H
 #include <stddef.h>
@@ -107,7 +111,7 @@ typedef struct gyre_exec {
     int64_t width;
 } gyre_exec;
 
-/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor). */
+/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor; at most 1024). */
 typedef struct gyre_pool gyre_pool;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err);
 GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */
@@ -135,7 +139,9 @@ typedef enum gyre_scaling {
     GYRE_LINEAR,         /* theta_i / s: position interpolation, arXiv 2306.15595 */
     GYRE_NTK,            /* base * s^(dim / (dim - 2)): the fixed NTK-aware base (bloc97, 2023) */
     GYRE_DYNAMIC_NTK,    /* base * (s max(n, L) / L - (s - 1))^(dim / (dim - 2)): transformers' "dynamic" */
-    GYRE_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between; ramp in pair index, as YaRN's code */
+    GYRE_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between; ramp in pair index, clamped as in
+                          * YaRN's released code, which divides fast pairs too where even the slowest makes more than
+                          * beta_fast turns: base 2, dim 64, L 2048 divides all */
     GYRE_BY_PARTS_PAPER, /* the same with the ramp in turns made over L, as YaRN's text (arXiv 2309.00071, eq. 17-20) */
     GYRE_YARN,           /* GYRE_BY_PARTS and an attention factor of 0.1 ln s + 1 */
     GYRE_LLAMA3,         /* keep below wavelength L / high_freq, divide above L / low_freq, blend between (Llama 3.1) */
@@ -157,7 +163,7 @@ enum { GYRE_ON_QUERY = 1, GYRE_ON_KEY = 2, GYRE_ON_VALUE = 4 };
 
 /* Every zero means the field's own default, so GYRE_CONFIG_INIT plus the fields that matter is a whole config. */
 typedef struct gyre_config {
-    size_t size; /* set by GYRE_CONFIG_INIT; lets the struct grow */
+    size_t size; /* set by GYRE_CONFIG_INIT; any other is EINVAL: a program built with another version's header */
     gyre_kind kind;
     int64_t head_dim;       /* channels of a head; needed by GYRE_ROPE and by schemes with vectors */
     int64_t heads;          /* query heads; needed where each has its own slope, number or table */
@@ -176,16 +182,16 @@ typedef struct gyre_config {
         int64_t table_positions;       /* angles of positions 0 .. this - 1 kept at creation; 0 = none */
         double base;                   /* > 1; 0 = 10000 */
         double factor;                 /* s >= 1; 0 = 1 */
-        double attention_factor;       /* multiplies cos and sin, so scores by its square; 0 = the scaling's own */
+        double attention_factor;       /* of cos and sin, so its square of scores; 2^-64 .. 2^64, 0 = the scaling's */
         double mscale, mscale_all_dim; /* yarn: both set, factor = g(mscale) / g(mscale_all_dim) */
         double beta_fast, beta_slow;   /* turns over L above which a pair is kept, below which divided; 0 = 32, 1 */
         double low_freq, high_freq;    /* llama3; 0 = 1, 4 */
         double proportion;             /* proportional: share of the pairs that turn; 0 = 1 */
         int fractional_bounds;         /* yarn and by-parts: 1 = do not round the ramp's ends ("truncate": false) */
-        const double *short_factor, *long_factor; /* longrope, [dim / 2] each; copied */
+        const double *short_factor, *long_factor; /* longrope, [dim / 2] each, at least 2^-10; copied */
     } rope;
     struct gyre_score_config {
-        const double *slopes; /* ALiBi, [heads]; NULL = the paper's; copied */
+        const double *slopes; /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
         int64_t buckets;      /* T5: rows of the table, even, needed; DeBERTa: log buckets a side, even; 0 = none (v1) */
         int64_t max_distance; /* T5: where the last bucket begins, 0 = 128; Shaw: where distances are clipped, needed; NeZha:
                                  the same, 0 = 64; BERT: positions 0 .. this - 1, needed; DeBERTa: the largest distance,
@@ -254,13 +260,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 /* -- the places, one by one ------------------------------------------------------------------------------------------ */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
  * type; computed in double and rounded once.  in == out allowed, other overlap not.  tables may be NULL for the
- * sinusoid.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), ESHAPE, EDTYPE, ERANGE (a position outside
- * the learned table, or past 2^31). */
+ * sinusoid.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an argument, memory or the table is
+ * missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables,
                                               const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                               const gyre_exec *exec);
 /* gradient.input[position of t, :] += sum over b, t of dout[b, t, 0, :], in token order.  The gradient to `in` is dout
- * itself. Nothing to do, and OK, where the scheme has no input table.  Errors as gyre_add. */
+ * itself.  Where the scheme has no input table there is nothing to do: gradients are not looked at.  Errors as gyre_add. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
                                                        const gyre_cview *dout, const gyre_table_gradients *gradients,
                                                        const gyre_exec *exec);
@@ -270,8 +276,9 @@ typedef enum gyre_role { GYRE_QUERY, GYRE_KEY } gyre_role;
 /* out[b, t, h, :] = E(position of t) in[b, t, h, :]: pair i turns by position x inv_freq[i], counter-clockwise,
  * and is multiplied by the attention factor.  INVERSE undoes it.  ADJOINT is the transpose, hence the gradient:
  * not the inverse where E scales (YaRN, LongRoPE).  Views [batch, token, head, head_dim] of F32, F16, BF16 or F64, both
- * the same type.  in == out with equal strides allowed, other overlap not.  Angles are computed in double and cos and
- * sin rounded once; f16 and bf16 are computed in f32 and rounded once.  A scheme that rotates nothing copies.
+ * the same type.  in == out with equal strides allowed, other overlap not.  Angles are computed in double, good to 1e-10
+ * rad at position 2^31 where long double has 64 bits (x86) and 3e-7 where it is double; cos and sin are rounded once; f16
+ * and bf16 are computed in f32 and rounded once.  A scheme that rotates nothing copies.
  * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
@@ -279,8 +286,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
 
 /* scores[b, q, h, k] += b(h, position of q, position of k), for schemes that put a number on each score; ALiBi:
  * -slope_h |q - k|.  scores: [batch, query, heads, key] of F32, F16, BF16 or F64, computed in double, rounded once.  The
- * gradient to scores is the identity.  tables may be NULL where the scheme trains none.  Errors: EUNSUPPORTED, ESHAPE,
- * EDTYPE, ERANGE, EINVAL. */
+ * gradient to scores is the identity.  tables may be NULL where the scheme trains none.  Errors: EUNSUPPORTED, EINVAL,
+ * ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables,
                                                    const gyre_positions *queries, const gyre_positions *keys,
                                                    const gyre_view *scores, const gyre_exec *exec);
@@ -293,12 +300,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_gradient(const gyre_encoding *enc
 
 /* -- attention: all four places in one pass, never n x n -------------------------------------------------------------- */
 typedef struct gyre_attention_args {
-    size_t size;                   /* set by GYRE_ATTENTION_INIT */
+    size_t size;                   /* set by GYRE_ATTENTION_INIT; any other is EINVAL */
     const gyre_encoding *encoding; /* NULL = positions were applied before, or there are none */
     const gyre_tables *tables;     /* NULL = none */
     gyre_cview q, k, v;            /* F32 [batch, query | key, head, channel]; query heads a multiple of key heads */
     gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length */
-    double scale;                  /* of q.k, q.A and k.B; 0 = 1 / sqrt(head_dim), DeBERTa: 1 / sqrt(head_dim (1 + terms)) */
+    double scale;                  /* of q.k, q.A and k.B, finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
+                                    * 1 / sqrt(head_dim (1 + terms)) */
     int causal;                    /* 1: a query sees keys whose position is not above its own */
     int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
     gyre_view out;                 /* F32 [batch, query, query heads, v channels] */
@@ -317,15 +325,20 @@ typedef struct gyre_attention_args {
 GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
 /* out[b, m, h, :] = sum over n of a_mn (v[b, n, h / group, :] + V[r]), over the visible keys, with
  * a_m = softmax_n(scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n)) and r = r(m, n), by tiles with an online
- * softmax.  A row that sees no key is zeros, its lse -infinity.  A weight of exactly 0 adds nothing, even of an infinite or
- * NaN value: what is masked cannot leak.  out may not overlap the inputs.  scratch: 64-byte aligned, of
- * gyre_attention_scratch bytes. Errors: EINVAL, ESHAPE, EDTYPE, ERANGE, ENOMEM (scratch too small). */
+ * softmax.  A row that sees no key is zeros, its lse -infinity; so is one whose scores are
+ * all -infinity.  A weight of exactly 0 adds nothing, even of an infinite or NaN value, in whatever order the keys come:
+ * what is masked cannot leak.  Biases that grow or fall with distance without bound (ALiBi, KERPLE) are formed relative to
+ * that of the row's nearest visible key before they are rounded to float, so keys far from the query keep the differences
+ * between them; lse has the whole bias, rounded to float.
+ * out and lse may overlap neither the inputs nor each other.  scratch: 64-byte aligned, of gyre_attention_scratch bytes.
+ * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
+ * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE, ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
                                                     const gyre_exec *exec);
 /* dqkv = gradients of a loss to the raw q, k and v (overwritten, shaped and typed as they are), given dout and the out and
- * lse that gyre_attention wrote.  Weights are recomputed tile by tile.  gradients: those of the tables
- * inside attention are added to, item by item in one order; NULL where none is wanted.  Errors as gyre_attention; EINVAL
- * without lse. */
+ * lse that gyre_attention wrote.  dqkv may overlap neither the inputs (dout, out and lse too) nor each other.  Weights
+ * are recomputed tile by tile.  gradients: those of the tables inside attention are added to, item by item in one order;
+ * NULL where none is wanted.  Errors as gyre_attention; EINVAL without lse. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec);

@@ -24,8 +24,8 @@ typedef struct gyre_model_config {
 
 typedef struct gyre_model gyre_model;
 
-/* *out = a model with random weights: tables normal(0, 0.05), a matrix normal(0, 1 / sqrt(inputs)), those that end a block divided by
- * sqrt(2 layers), norms 1.  The same seed gives the same bits everywhere.  Errors: EINVAL, ENOMEM. */
+/* *out = a model with random weights: tables normal(0, 0.05), a matrix normal(0, 1 / sqrt(inputs)), those that end a block
+ * divided by sqrt(2 layers), norms 1.  The same seed gives the same bits everywhere.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face style folder (config.json and model.safetensors of F32, F16 or BF16; a llama with tied
@@ -99,13 +99,14 @@ typedef struct gyre_eval_options {
     size_t size; /* set by GYRE_EVAL_INIT */
     int64_t context, stride /* 0 = context / 2 */, windows /* at most, spread evenly; 0 = all */;
     gyre_protocol protocol;
-    double *by_position; /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
-    int64_t buckets;     /* equal shares of the context */
+    const int64_t *starts; /* [windows] where each window begins, instead of every stride; or NULL */
+    double *by_position;   /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
+    int64_t buckets;       /* equal shares of the context */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
 #define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, 0, NULL, NULL }
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;

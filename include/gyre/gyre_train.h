@@ -48,10 +48,12 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, do
 /* Writes model (F32), optimiser state and options into `folder`, in one step: a kill leaves the old or the new checkpoint.
  */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_save(const gyre_trainer *trainer, const char *folder, gyre_error *err);
-/* Writes the model alone, weights as F32, F16 or BF16, with a training.json that says how it was made: options, step, the
- * text's hash and `command` (what a person types to make it again, or NULL).  Not resumable. */
+/* Writes the model alone, weights as F32, F16 or BF16, with a training.json that says how it was made.  Not resumable. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *trainer, const char *folder, gyre_dtype dtype,
-                                                         const char *command, gyre_error *err);
+                                                         gyre_error *err);
+/* What a person types to make this model again, kept in its training.json, over stops too: the first one given stays.
+ * Copied. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err);
 /* out = steps done; the options of the run; the model being trained (valid as long as the trainer). */
 GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);
 GYRE_API const gyre_train_options *gyre_trainer_options(const gyre_trainer *trainer);

@@ -1,9 +1,12 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "core/view.h"
+#include <float.h>
 #include <math.h>
 
-enum { MAX_CHANNELS = 65536 };
+/* MAX_WIDTH: of a caller's exec; more jobs than that are never of use, and counts of tasks stay in range. */
+enum { MAX_CHANNELS = 65536, MAX_WIDTH = 65536 };
 
 static int64_t round_up(int64_t n, int64_t to) {
     return (n + to - 1) / to * to;
@@ -17,7 +20,7 @@ gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *
     const int64_t *s = like->shape;
     if (view->dtype != GYRE_F32) return GYRE_EDTYPE;
     if (!shape_is(view, s[0], s[1], s[2], s[3])) return GYRE_ESHAPE;
-    return view->data || s[0] == 0 || s[1] == 0 ? GYRE_OK : GYRE_EINVAL;
+    return gyre_cview_check(view);
 }
 
 static gyre_status check_shapes(const gyre_attention_args *args) {
@@ -31,6 +34,8 @@ static gyre_status check_shapes(const gyre_attention_args *args) {
     if (v[0] != k[0] || v[1] != k[1] || v[2] != k[2]) return GYRE_ESHAPE;
     const gyre_cview out = gyre_const(args->out), lse = gyre_const(args->lse);
     if (!shape_is(&out, q[0], q[1], q[2], v[3])) return GYRE_ESHAPE;
+    if (gyre_view_elements(q) < 0 || gyre_view_elements(k) < 0 || gyre_view_elements(v) < 0) return GYRE_ESHAPE;
+    if (gyre_view_elements(out.shape) < 0) return GYRE_ESHAPE;
     if (lse.data && !shape_is(&lse, q[0], q[1], q[2], 1)) return GYRE_ESHAPE;
     return GYRE_OK;
 }
@@ -74,8 +79,9 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
 
 /* Who works on what: whole items where there are enough of them, else the query tiles of items laid out beforehand.  The
  * gradient of a key sums over all queries in one order, so there an item stays whole. */
-static int divide(gyre_attention_plan *plan, int64_t width) {
-    const int64_t tasks = plan->items * plan->group * plan->query_tiles;
+static int divide(gyre_attention_plan *plan, int64_t most) {
+    const int64_t width = most < MAX_WIDTH ? most : MAX_WIDTH;
+    const int64_t tasks = plan->items * plan->group * plan->query_tiles; /* no more than q has elements */
     plan->split = !plan->gradient && plan->items < width && plan->query_tiles * plan->group > 1;
     plan->jobs = plan->split ? tasks : plan->items;
     if (plan->jobs > width) plan->jobs = width;
@@ -90,8 +96,8 @@ static int divide(gyre_attention_plan *plan, int64_t width) {
 
 gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
                                      const gyre_exec *exec) {
-    if (!args || args->size != sizeof *args || !isfinite(args->scale) || args->window < 0 || args->q_pos.length < 0)
-        return GYRE_EINVAL;
+    if (!args || args->size != sizeof *args || args->window < 0 || args->q_pos.length < 0) return GYRE_EINVAL;
+    if (!(fabs(args->scale) <= FLT_MAX)) return GYRE_EINVAL;
     gyre_status status = check_types(args);
     if (!status) status = check_shapes(args);
     if (!status) status = check_encoding(args);
@@ -106,15 +112,20 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_atten
 
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes) {
     const gyre_attention_args *args = plan->args;
-    const int no_queries = args->q.shape[0] == 0 || plan->queries == 0, no_keys = args->q.shape[0] == 0 || plan->keys == 0;
-    if (!no_queries && (!args->q.data || !args->out.data)) return GYRE_EINVAL;
-    if (!no_keys && (!args->k.data || !args->v.data)) return GYRE_EINVAL;
+    gyre_positions k_pos = args->k_pos;
+    k_pos.length = 0; /* ignored, whatever it is */
+    gyre_status status = gyre_cview_check(&args->q);
+    if (!status) status = gyre_cview_check(&args->k);
+    if (!status) status = gyre_cview_check(&args->v);
+    if (!status) status = gyre_output_check(&args->out);
+    if (!status && args->lse.data) status = gyre_output_check(&args->lse);
+    if (status) return status;
     if (plan->gradient && !args->lse.data) return GYRE_EINVAL;
     if (bytes < plan->bytes) return GYRE_ENOMEM;
     if (plan->bytes > 0 && (!scratch || (uintptr_t)scratch % ALIGNMENT != 0)) return GYRE_EINVAL;
-    gyre_status status = gyre_tables_check(plan);
+    status = gyre_tables_check(plan);
     if (!status) status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
-    return status ? status : gyre_positions_check(args->encoding, &args->k_pos, args->k.shape[0], plan->keys);
+    return status ? status : gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys);
 }
 
 size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec) {

@@ -6,6 +6,7 @@
  * and the adjoint of E leads back to the raw q and k.  Queries come in one order, so every sum has one order. */
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "core/view.h"
 #include <math.h>
 #include <string.h>
 
@@ -16,23 +17,62 @@ static void turn_back(const gyre_attention_plan *plan, gyre_role role, const int
     gyre_turn_rows(plan->encoding, &adjoint, count, x, plan->head_pad);
 }
 
-static void fill_queries(const gyre_attention_call *call, const gyre_rows *rows, gyre_query_side *q) {
+/* top = log-sum-exp of the scores, relative to the row's bias as they are. */
+static void sum_again(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q) {
+    gyre_tiles_largest(plan, keys, q);
+    memset(q->sum, 0, sizeof q->sum);
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_meeting meeting;
+        if (!gyre_tiles_meet(plan, keys, q, t, &meeting)) continue;
+        gyre_tiles_score(plan, keys, q, &meeting);
+        for (int64_t i = 0; i < q->count; i++) {
+            float sum;
+            plan->kernels->exp_row_f32(q->scores + i * KEY_TILE, meeting.columns, q->top[i] == -INFINITY ? 0 : q->top[i],
+                                       &sum);
+            q->sum[i] += (double)sum;
+        }
+    }
+    for (int64_t i = 0; i < q->count; i++)
+        q->top[i] = (float)((double)q->top[i] + log(q->sum[i]));
+}
+
+/* The lse that the caller kept is right to a float.  Where a bias that all keys of a row have in common takes up its digits,
+ * too few are left for the weights, and the row is summed again without that bias. */
+static void fill_tops(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
+                      gyre_query_side *q) {
+    const gyre_view *lse = &plan->args->lse;
+    int biased = 0;
+    for (int64_t i = 0; i < q->count; i++)
+        biased |= q->bias[i] != 0;
+    if (biased) sum_again(plan, keys, q);
+    for (int64_t i = 0; i < q->count; i++) {
+        const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
+        if (q->bias[i] == 0) q->top[i] = ((const float *)lse->data)[at];
+        if (q->top[i] == -INFINITY) q->top[i] = 0; /* no key is seen: any shift keeps the weights at 0 */
+    }
+}
+
+static void fill_queries(const gyre_attention_call *call, const gyre_key_side *keys, const gyre_rows *rows,
+                         gyre_query_side *q) {
     const gyre_attention_plan *plan = call->plan;
     const gyre_cview out = gyre_const(plan->args->out);
-    const gyre_view *lse = &plan->args->lse;
-    gyre_query_side_fill(plan, rows, q);
+    gyre_query_side_fill(plan, keys, rows, q);
+    fill_tops(plan, keys, rows, q);
     gyre_rows_read(call->dout, rows, q->dout_rows, plan->value_pad);
     gyre_rows_read(&out, rows, q->out_rows, plan->value_pad);
     plan->kernels->finite_row_f32(q->q_rows, q->count * plan->head_pad, &q->q_finite);
     plan->kernels->finite_row_f32(q->dout_rows, q->count * plan->value_pad, &q->dout_finite);
     for (int64_t i = 0; i < q->count; i++) {
-        const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
-        const float total = ((const float *)lse->data)[at];
-        q->top[i] = total == -INFINITY ? 0 : total; /* no key is seen: any shift keeps the weights at 0 */
         const float *dout = q->dout_rows + i * plan->value_pad;
         plan->kernels->dot_row_f32(dout, q->out_rows + i * plan->value_pad, plan->value_pad, &q->delta[i]);
     }
     memset(q->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
+}
+
+/* A row whose log-sum-exp is a NaN: so are the weights of the keys that it sees, and no others. */
+static void poison(float *scores, int64_t n) {
+    for (int64_t j = 0; j < n; j++)
+        scores[j] = scores[j] == -INFINITY ? 0 : NAN;
 }
 
 /* scores -> p, dscores -> ds. */
@@ -52,7 +92,10 @@ static void weights(const gyre_attention_plan *plan, const gyre_key_side *keys, 
     if (plan->table.value) gyre_tables_dweights(plan, q, meeting);
     for (int64_t i = 0; i < q->count; i++) {
         float *p = q->scores + i * KEY_TILE, *dp = q->dscores + i * KEY_TILE, sum;
-        plan->kernels->exp_row_f32(p, meeting->columns, q->top[i], &sum);
+        if (isnan(q->top[i]))
+            poison(p, meeting->columns);
+        else
+            plan->kernels->exp_row_f32(p, meeting->columns, q->top[i], &sum);
         plan->kernels->softmax_gradient_row_f32(p, dp, meeting->columns, q->delta[i]);
     }
 }
@@ -99,7 +142,7 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_side 
 /* One tile of queries of one head: its dq, and its part of the item's dk and dv. */
 static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, const gyre_rows *rows, gyre_query_side *q) {
     const gyre_attention_plan *plan = call->plan;
-    fill_queries(call, rows, q);
+    fill_queries(call, keys, rows, q);
     const query_rows to_values = {q->dout_rows, plan->value_pad, q->dout_finite};
     const query_rows to_keys = {q->q_rows, plan->head_pad, q->q_finite};
     for (int64_t t = 0; t < plan->key_tiles; t++) {
@@ -167,12 +210,16 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
     if (status) return status;
     if (!dout || !dqkv) return GYRE_EINVAL;
     const gyre_cview out = gyre_const(args->out), *inputs[3] = {&args->q, &args->k, &args->v};
+    int64_t elements = 0;
     status = gyre_attention_same_shape(dout, &out);
     for (int i = 0; i < 3 && !status; i++) {
         const gyre_cview gradient = gyre_const(dqkv[i]);
         status = gyre_attention_same_shape(&gradient, inputs[i]);
+        if (!status) status = gyre_output_check(&dqkv[i]);
+        elements |= gyre_view_elements(gradient.shape);
     }
-    if (!status) status = gyre_attention_plan_check(&plan, scratch, bytes);
+    if (status || elements == 0) return status;
+    status = gyre_attention_plan_check(&plan, scratch, bytes);
     if (!status) status = gyre_tables_gradient_check(&plan, gradients);
     if (status) return status;
     gyre_attention_call call = {.plan = &plan, .scratch = scratch, .dout = dout, .dqkv = dqkv, .gradients = gradients};

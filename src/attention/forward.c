@@ -5,8 +5,17 @@
  * larger score, the two sums shrink by exp(old - new). */
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "core/view.h"
 #include <math.h>
 #include <string.h>
+
+/* Cleared by a factor of 0, which an infinity would survive as a NaN.  (A NaN among the weights lives on in their sum.) */
+static void shrink_row(const gyre_attention_plan *plan, float *row, float factor) {
+    if (factor == 0)
+        memset(row, 0, (size_t)plan->value_pad * sizeof *row);
+    else
+        plan->kernels->scale_row_f32(row, plan->value_pad, factor);
+}
 
 /* scores -> weights of one tile, the rows' sums brought to their new largest score. */
 static void update_softmax(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
@@ -15,7 +24,7 @@ static void update_softmax(const gyre_attention_plan *plan, gyre_query_side *q, 
         plan->kernels->max_row_f32(row, meeting->columns, &top);
         if (top > q->top[i]) {
             const float shrink = expf(q->top[i] - top);
-            plan->kernels->scale_row_f32(q->out_rows + i * plan->value_pad, plan->value_pad, shrink);
+            shrink_row(plan, q->out_rows + i * plan->value_pad, shrink);
             q->sum[i] *= shrink;
             q->top[i] = top;
         }
@@ -48,17 +57,27 @@ static void write_rows(const gyre_attention_plan *plan, const gyre_rows *rows, g
         plan->kernels->scale_row_f32(q->out_rows + i * plan->value_pad, plan->value_pad, share);
         if (!lse->data) continue;
         const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
-        ((float *)lse->data)[at] = q->sum[i] == 0 ? -INFINITY : (float)((double)q->top[i] + log(q->sum[i]));
+        ((float *)lse->data)[at] = q->sum[i] == 0 ? -INFINITY : (float)(q->bias[i] + (double)q->top[i] + log(q->sum[i]));
     }
     gyre_rows_write(&plan->args->out, rows, q->out_rows, plan->value_pad);
 }
 
+static int values_finite(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q) {
+    gyre_meeting meeting;
+    if (plan->table.value && !gyre_tables_values_finite(plan, q)) return 0;
+    for (int64_t t = 0; t < plan->key_tiles; t++)
+        if (gyre_tiles_meet(plan, keys, q, t, &meeting) && !meeting.keys->v_finite) return 0;
+    return 1;
+}
+
 /* One tile of queries of one head against all keys. */
 static void attend(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows, gyre_query_side *q) {
-    gyre_query_side_fill(plan, rows, q);
+    gyre_query_side_fill(plan, keys, rows, q);
     memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
     for (int64_t i = 0; i < q->count; i++)
         q->top[i] = -INFINITY, q->sum[i] = 0;
+    /* An infinite or NaN value must not meet a weight that is 0 in the end: with the largest score known, none shrinks. */
+    if (!values_finite(plan, keys, q)) gyre_tiles_largest(plan, keys, q);
     for (int64_t t = 0; t < plan->key_tiles; t++) {
         gyre_meeting meeting;
         if (!gyre_tiles_meet(plan, keys, q, t, &meeting)) continue;
@@ -137,7 +156,8 @@ static void run(gyre_attention_call *call, const gyre_exec *exec, void (*job)(vo
 gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes, const gyre_exec *exec) {
     gyre_attention_plan plan;
     gyre_status status = gyre_attention_plan_make(&plan, args, 0, exec);
-    if (!status) status = gyre_attention_plan_check(&plan, scratch, bytes);
+    if (status || gyre_view_elements(args->out.shape) == 0) return status;
+    status = gyre_attention_plan_check(&plan, scratch, bytes);
     if (status) return status;
     gyre_attention_call call = {.plan = &plan, .scratch = scratch};
     if (plan.split) {

@@ -49,11 +49,19 @@ static void pack_all(const gyre_attention_plan *plan, gyre_query_side *q) {
 
 /* -- the distances of a meeting, and what is asked of each --------------------------------------------------------- */
 
-/* Each distance once where the keys' positions are consecutive and the queries' close; else one entry for each pair. */
+static int one_bias(const gyre_query_side *q) {
+    int same = 1;
+    for (int64_t i = 1; i < q->count; i++)
+        same &= q->bias[i] == q->bias[0];
+    return same;
+}
+
+/* Each distance once where the keys' positions are consecutive and the queries' close, and what biases are relative to is
+ * one number, as in every self-attention; else one entry for each pair. */
 static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, const int64_t *k) {
     gyre_table_side *t = &q->tables;
     const int64_t n = meeting->count, low = k[0] - q->most, high = k[n - 1] - q->least;
-    t->once = meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE;
+    t->once = meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE && one_bias(q);
     if (t->once) {
         t->entries = high - low + 1;
         for (int64_t e = 0; e < t->entries; e++)
@@ -88,7 +96,7 @@ static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, con
         const gyre_score_row row = distances_of(q, first, t->entries - first < CHUNK ? t->entries - first : CHUNK);
         plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, number);
         for (int64_t e = 0; e < row.n; e++)
-            t->number[first + e] = (float)number[e];
+            t->number[first + e] = (float)(number[e] - q->bias[t->once ? 0 : (first + e) / meeting->count]);
     }
     for (int64_t i = 0; i < q->count; i++) {
         const float *restrict from = t->number + t->offset[i];
@@ -310,6 +318,11 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *key
             take_far(queries, first, n, block, queries->scores);
         }
     }
+}
+
+int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *queries) {
+    pack_all(plan, queries);
+    return queries->tables.value.finite;
 }
 
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {

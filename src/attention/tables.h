@@ -19,9 +19,11 @@ gyre_status gyre_tables_gradient_check(const gyre_attention_plan *plan, const gy
 void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side);
 
 /* -- a meeting ------------------------------------------------------------------------------------------------------- */
-/* scores += the numbers and scale (q . A[r] + k . B[r]). */
+/* scores += the numbers, relative to the rows' biases, and scale (q . A[r] + k . B[r]). */
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                        const gyre_meeting *meeting);
+/* 1: V has no infinite and no NaN entry.  Any time after the queries are read. */
+int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *queries);
 /* out_rows += sum of weights V[r]; after gyre_tables_score of the same meeting, as all below. */
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting);
 /* dscores += dout . V[r]. */

@@ -2,6 +2,7 @@
 #include "attention/tiles.h"
 #include "attention/tables.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
@@ -99,6 +100,35 @@ int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, 
     return 1;
 }
 
+/* No key of the tile that is seen from q is nearer; INT64_MAX where none is seen. */
+static int64_t distance_bound(const gyre_key_tile *tile, span seen, int64_t q) {
+    const int64_t low = tile->least > seen.low ? tile->least : seen.low;
+    const int64_t high = tile->most < seen.high ? tile->most : seen.high;
+    if (low > high) return INT64_MAX;
+    return q < low ? low - q : q > high ? q - high : 0;
+}
+
+/* The tile that may hold the nearest key comes first: it mostly rules out all others. */
+static int64_t nearest_key(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t q) {
+    const span seen = seen_from(plan, q);
+    int64_t likely = 0, bound = INT64_MAX, distance = INT64_MAX, nearest = q;
+    for (int64_t t = 0; t < plan->key_tiles && bound > 0; t++) {
+        const int64_t here = distance_bound(&keys->tiles[t], seen, q);
+        if (here < bound) bound = here, likely = t;
+    }
+    if (bound == INT64_MAX) return q;
+    for (int64_t i = -1; i < plan->key_tiles && distance > bound; i++) {
+        const int64_t t = i < 0 ? likely : i, *k = keys->positions + t * KEY_TILE;
+        if (distance_bound(&keys->tiles[t], seen, q) >= distance) continue;
+        for (int64_t j = 0; j < keys->tiles[t].count; j++) {
+            if (outside(seen, k[j]) || llabs(q - k[j]) >= distance) continue;
+            distance = llabs(q - k[j]);
+            nearest = k[j];
+        }
+    }
+    return nearest;
+}
+
 /* -infinity for the keys that a query at q does not see.  In sorted tiles those are at the ends. */
 static void mask_row(const gyre_attention_plan *plan, const gyre_meeting *meeting, const int64_t *k, int64_t q, float *row) {
     const span seen = seen_from(plan, q);
@@ -179,7 +209,20 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t b
     }
 }
 
-void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_query_side *side) {
+static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
+    const gyre_encoding *encoding = plan->encoding;
+    memset(side->bias, 0, sizeof side->bias);
+    if (!encoding || !encoding->scheme->decays) return;
+    for (int64_t i = 0; i < side->count; i++) {
+        side->nearest[i] = nearest_key(plan, keys, side->positions[i]);
+        const gyre_score_row row = {side->head, side->positions[i], &side->nearest[i], 1};
+        encoding->scheme->score_row(encoding, plan->args->tables, &row, &side->bias[i]);
+        if (!isfinite(side->bias[i])) side->bias[i] = 0; /* infinity - infinity is no score */
+    }
+}
+
+void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
+                          gyre_query_side *side) {
     side->batch = rows->batch;
     side->head = rows->head;
     side->first = rows->first;
@@ -187,6 +230,7 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows
     gyre_positions_read(&plan->args->q_pos, rows->batch, rows->first, rows->count, side->positions);
     side->least = side->most = side->positions[0];
     extremes(side->positions, rows->count, &side->least, &side->most);
+    find_biases(plan, keys, side);
     gyre_rows_read(&plan->args->q, rows, side->q_rows, plan->head_pad);
     turn(plan, GYRE_QUERY, side->positions, rows->count, side->q_rows);
     plan->kernels->scale_row_f32(side->q_rows, rows->count * plan->head_pad, plan->scale);
@@ -210,13 +254,34 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
                                  .c_row = KEY_TILE};
     plan->kernels->matmul_f32(&product);
     if (plan->encoding && plan->encoding->scheme->score_tile) {
-        const gyre_tile tile = {queries->positions, positions, queries->count, meeting->count, KEY_TILE, queries->scores};
+        const gyre_tile tile = {.q = queries->positions,
+                                .k = positions,
+                                .nearest = queries->nearest,
+                                .queries = queries->count,
+                                .keys = meeting->count,
+                                .ld = KEY_TILE,
+                                .scores = queries->scores};
         plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
     if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
     if (!meeting->masked) return;
     for (int64_t i = 0; i < queries->count; i++)
         mask_row(plan, meeting, positions, queries->positions[i], queries->scores + i * KEY_TILE);
+}
+
+void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries) {
+    for (int64_t i = 0; i < queries->count; i++)
+        queries->top[i] = -INFINITY;
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_meeting meeting;
+        if (!gyre_tiles_meet(plan, keys, queries, t, &meeting)) continue;
+        gyre_tiles_score(plan, keys, queries, &meeting);
+        for (int64_t i = 0; i < queries->count; i++) {
+            float top;
+            plan->kernels->max_row_f32(queries->scores + i * KEY_TILE, meeting.columns, &top);
+            if (top > queries->top[i]) queries->top[i] = top;
+        }
+    }
 }
 
 void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {

@@ -38,7 +38,7 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_atten
                                      const gyre_exec *exec);
 /* The rest of the check, before anything is written: memory, scratch, positions. */
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
-/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`. */
+/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`, whose extents were checked. */
 gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
 
 /* -- scratch ------------------------------------------------------------------------------------------------------- */
@@ -87,17 +87,19 @@ typedef struct gyre_query_side {
     int64_t positions[QUERY_TILE];
     int64_t batch, head, first, count;
     int64_t least, most;
-    float top[QUERY_TILE];      /* the largest score so far; in the gradient, the row's log-sum-exp */
-    double sum[QUERY_TILE];     /* of exp(score - top) */
-    float delta[QUERY_TILE];    /* gradient: dout . out */
-    int q_finite, dout_finite;  /* gradient */
-    float *q_rows;              /* [QUERY_TILE][head_pad], turned and scaled */
-    float *out_rows;            /* [QUERY_TILE][value_pad] */
-    float *scores;              /* [QUERY_TILE][KEY_TILE], then the weights */
-    float *key_rows;            /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
-    float *dout_rows, *dq_rows; /* gradient */
-    float *dscores;             /* gradient, as scores */
-    gyre_table_side tables;     /* where the encoding has any */
+    int64_t nearest[QUERY_TILE]; /* where biases decay: position of the nearest key that is seen; its own where none is */
+    double bias[QUERY_TILE];     /* b(head, row, nearest): scores are relative to it; 0 where it does not decay */
+    float top[QUERY_TILE];       /* the largest score so far; in the gradient, the row's log-sum-exp */
+    double sum[QUERY_TILE];      /* of exp(score - top) */
+    float delta[QUERY_TILE];     /* gradient: dout . out */
+    int q_finite, dout_finite;   /* gradient */
+    float *q_rows;               /* [QUERY_TILE][head_pad], turned and scaled */
+    float *out_rows;             /* [QUERY_TILE][value_pad] */
+    float *scores;               /* [QUERY_TILE][KEY_TILE], then the weights */
+    float *key_rows;             /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
+    float *dout_rows, *dq_rows;  /* gradient */
+    float *dscores;              /* gradient, as scores */
+    gyre_table_side tables;      /* where the encoding has any */
 } gyre_query_side;
 
 /* Memory handed out front to back. */
@@ -123,8 +125,9 @@ void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *
 /* Lays out the key tiles begin..end-1 of an item, those that no query sees left out. */
 void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
                         gyre_query_side *work);
-/* Reads, turns and scales a tile of queries. */
-void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_query_side *side);
+/* Reads, turns and scales a tile of queries, and finds what their biases are relative to. */
+void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
+                          gyre_query_side *side);
 
 /* -- one tile of queries against one tile of keys ------------------------------------------------------------------- */
 typedef struct gyre_meeting {
@@ -137,9 +140,11 @@ typedef struct gyre_meeting {
 /* 0 where no query of the tile sees any of the keys; else 1 and the part of the tile that matters. */
 int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries, int64_t tile,
                     gyre_meeting *meeting);
-/* scores = scale E(m)q . E(n)k + b, -infinity where not visible. */
+/* scores = scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b - the row's bias, -infinity where not visible. */
 void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting);
+/* top = the largest score of each row over all tiles, -infinity where there is none; overwrites the scores. */
+void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries);
 /* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says
  * that b holds none, and then the kernel has the same meaning. */
 void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite);

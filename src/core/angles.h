@@ -6,7 +6,7 @@
 /* Pairs worked on at a time: bounds the stack, whatever the dimension. */
 enum { GYRE_PAIR_CHUNK = 256 };
 
-/* cos and sin of position * frequency, within an ulp or so of double for |position| <= 2^31. */
+/* cos and sin of position * (high + low), within an ulp or so of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, int64_t position, double *cosine, double *sine);
 
 /* How the rows of one call turn. */

@@ -63,10 +63,12 @@ static gyre_status check(const biasing *a, const gyre_cview *scores) {
     gyre_status status = gyre_cview_check(scores);
     if (status != GYRE_OK) return status;
     if (scores->shape[2] != a->encoding->config.heads) return GYRE_ESHAPE;
-    status = gyre_table_check(a->encoding, GYRE_TABLE_BIAS, gyre_table_of(a->tables, GYRE_TABLE_BIAS));
-    if (status == GYRE_OK) status = gyre_positions_check(a->encoding, a->queries, scores->shape[0], scores->shape[1]);
-    if (status == GYRE_OK) status = gyre_positions_check(a->encoding, a->keys, scores->shape[0], scores->shape[3]);
-    return status;
+    return gyre_table_check(a->encoding, GYRE_TABLE_BIAS, gyre_table_of(a->tables, GYRE_TABLE_BIAS));
+}
+
+static gyre_status check_positions(const biasing *a, const gyre_cview *scores) {
+    const gyre_status status = gyre_positions_check(a->encoding, a->queries, scores->shape[0], scores->shape[1]);
+    return status ? status : gyre_positions_check(a->encoding, a->keys, scores->shape[0], scores->shape[3]);
 }
 
 gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
@@ -75,7 +77,9 @@ gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tabl
     biasing a = {encoding, tables, queries, keys, scores, NULL, NULL};
     const gyre_cview seen = gyre_const(*scores);
     gyre_status status = check(&a, &seen);
-    if (status == GYRE_OK) status = gyre_view_check(scores);
+    if (status == GYRE_OK) status = gyre_output_check(scores);
+    if (status != GYRE_OK || gyre_view_elements(scores->shape) == 0) return status;
+    status = check_positions(&a, &seen);
     if (status != GYRE_OK) return status;
     gyre_parallel(exec, add_row, &a, scores->shape[0] * scores->shape[1]);
     return GYRE_OK;
@@ -91,6 +95,9 @@ gyre_status gyre_bias_gradient(const gyre_encoding *encoding, const gyre_tables 
     if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradient);
     if (status != GYRE_OK || !encoding->scheme->score_gradient) return status;
     if (!gradient || !gradient->data) return GYRE_EINVAL;
+    if (gyre_view_elements(dscores->shape) == 0) return GYRE_OK;
+    status = check_positions(&a, dscores);
+    if (status != GYRE_OK) return status;
     gyre_parallel(exec, gather_head, &a, dscores->shape[2]);
     return GYRE_OK;
 }

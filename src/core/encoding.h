@@ -13,7 +13,8 @@
 
 /* One tile of scores under work. */
 typedef struct gyre_tile {
-    const int64_t *q, *k; /* positions */
+    const int64_t *q, *k;   /* positions */
+    const int64_t *nearest; /* [queries]: the position relative to whose bias those of the row are */
     int64_t queries, keys, ld;
     float *scores; /* [queries][ld] */
 } gyre_tile;
@@ -48,6 +49,8 @@ typedef struct gyre_scheme {
     /* Input place: row[c] = p(position)[first + c], c < count, in double.  NULL where the scheme adds nothing. */
     void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
                       int64_t count, double *row);
+    /* b falls or grows with |k - q| without bound: attention forms the scores of a row relative to its nearest key's b. */
+    int decays;
     /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a score_tile of its
      * own a scheme promises that b depends on k - q alone: attention then asks once for each distance in a tile. */
     void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out);
@@ -55,7 +58,9 @@ typedef struct gyre_scheme {
      * as the table.  NULL where the scheme trains none. */
     void (*score_gradient)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
                            const double *dscore, const gyre_view *gradient, int64_t column);
-    /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]). */
+    /* Score place for a tile of a scheme that decays, in float: scores[i * ld + j] += b(head, q[i], k[j]) -
+     * b(head, q[i], nearest[i]), the difference formed before it is rounded: the bias itself may be so large that float
+     * does not tell neighbours apart. */
     void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
 } gyre_scheme;
 

@@ -3,7 +3,8 @@
 #define GYRE_CORE_FREQUENCY_H
 #include "gyre/gyre.h"
 
-/* Radians per position as the unevaluated sum high + low: with one double the angle at position 2^31 would be 5e-7 off. */
+/* Radians per position as the unevaluated sum high + low: with one double the angle at position 2^31 would be off by up to
+ * 1e-7. */
 typedef struct gyre_frequency {
     double high, low;
 } gyre_frequency;

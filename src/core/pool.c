@@ -10,6 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Far above what any machine this is for has; keeps a wrong number from starting threads until the system fails. */
+enum { MAX_THREADS = 1024 };
+
 struct gyre_pool {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
@@ -83,10 +86,17 @@ static void run(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t 
     pthread_mutex_unlock(&pool->lock);
 }
 
+static int processors(void) {
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
+}
+
 gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err) {
-    if (!out || threads < 0) return gyre_fail(err, GYRE_EINVAL, "threads: %d is negative (gyre_pool_create)", threads);
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const int width = threads > 0 ? threads : processors > 1 ? (int)processors : 1;
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (gyre_pool_create)");
+    if (threads < 0) return gyre_fail(err, GYRE_EINVAL, "threads: %d is negative (gyre_pool_create)", threads);
+    if (threads > MAX_THREADS)
+        return gyre_fail(err, GYRE_EINVAL, "threads: %d is above %d (gyre_pool_create)", threads, (int)MAX_THREADS);
+    const int width = threads > 0 ? threads : processors();
     gyre_pool *pool = calloc(1, sizeof *pool + (size_t)(width - 1) * sizeof *pool->threads);
     if (!pool) return gyre_fail(err, GYRE_ENOMEM, "memory: none for %d threads (gyre_pool_create)", width);
     int failed = pthread_mutex_init(&pool->lock, NULL);

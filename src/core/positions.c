@@ -2,8 +2,8 @@
 #include "core/encoding.h"
 
 static int64_t position_at(const gyre_positions *positions, int64_t batch, int64_t token) {
-    const int64_t at = batch * positions->stride_batch + token * positions->stride_token;
     if (!positions->data) return positions->base + token;
+    const int64_t at = batch * positions->stride_batch + token * positions->stride_token;
     return positions->dtype == GYRE_I32 ? ((const int32_t *)positions->data)[at] : ((const int64_t *)positions->data)[at];
 }
 

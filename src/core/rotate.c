@@ -136,8 +136,9 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     gyre_status status = gyre_pair_check(in, out);
     if (status != GYRE_OK) return status;
     if (turns && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
+    if (gyre_view_elements(in->shape) == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
-    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
+    if (status != GYRE_OK) return status;
 
     rotation r = {.positions = positions, .in = in, .out = out, .in_place = gyre_same_memory(in, out)};
     r.blocks = (in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;

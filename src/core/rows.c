@@ -109,5 +109,5 @@ gyre_status gyre_table_gradient_check(const gyre_encoding *encoding, gyre_table 
     if (!gradient || !gradient->data || encoding->table[which].rows == 0) return GYRE_OK;
     const gyre_cview table = gyre_const(*gradient);
     const gyre_status status = gyre_table_check(encoding, which, &table);
-    return status ? status : gyre_view_check(gradient);
+    return status ? status : gyre_output_check(gradient);
 }

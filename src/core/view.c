@@ -20,15 +20,24 @@ int gyre_is_real(gyre_dtype dtype) {
     return dtype == GYRE_F32 || dtype == GYRE_F16 || dtype == GYRE_BF16 || dtype == GYRE_F64;
 }
 
+/* Unsigned: where extents are so large that a stride wraps, their product is past int64, and every call refuses that. */
+static void dense_strides(const int64_t shape[4], int64_t stride[4]) {
+    uint64_t step = 1;
+    for (int i = 3; i >= 0; i--) {
+        stride[i] = (int64_t)step;
+        step *= (uint64_t)shape[i];
+    }
+}
+
 gyre_view gyre_dense(void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
-    const gyre_view view = {
-        data, dtype, {batch, tokens, heads, channels}, {tokens * heads * channels, heads * channels, channels, 1}};
+    gyre_view view = {data, dtype, {batch, tokens, heads, channels}, {0}};
+    dense_strides(view.shape, view.stride);
     return view;
 }
 
 gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
-    const gyre_cview view = {
-        data, dtype, {batch, tokens, heads, channels}, {tokens * heads * channels, heads * channels, channels, 1}};
+    gyre_cview view = {data, dtype, {batch, tokens, heads, channels}, {0}};
+    dense_strides(view.shape, view.stride);
     return view;
 }
 
@@ -87,10 +96,10 @@ gyre_status gyre_cview_check(const gyre_cview *view) {
     return elements > 0 && !view->data ? GYRE_EINVAL : GYRE_OK;
 }
 
-gyre_status gyre_view_check(const gyre_view *view) {
+gyre_status gyre_output_check(const gyre_view *view) {
     const gyre_cview read_only = gyre_const(*view);
     const gyre_status status = gyre_cview_check(&read_only);
-    if (status != GYRE_OK) return status;
+    if (status != GYRE_OK || gyre_view_elements(view->shape) == 0) return status;
     for (int i = 0; i < 4; i++)
         if (view->shape[i] > 1 && view->stride[i] == 0) return GYRE_EINVAL;
     return GYRE_OK;
@@ -100,7 +109,7 @@ gyre_status gyre_pair_check(const gyre_cview *in, const gyre_view *out) {
     if (!gyre_is_real(in->dtype) || in->dtype != out->dtype) return GYRE_EDTYPE;
     if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
     gyre_status status = gyre_cview_check(in);
-    if (status == GYRE_OK) status = gyre_view_check(out);
+    if (status == GYRE_OK) status = gyre_output_check(out);
     if (status != GYRE_OK) return status;
     if (gyre_view_elements(in->shape) > 0 && in->data == out->data && !gyre_same_memory(in, out)) return GYRE_EINVAL;
     return GYRE_OK;

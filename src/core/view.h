@@ -18,7 +18,7 @@ int gyre_is_real(gyre_dtype dtype);
 /* ESHAPE for an impossible shape, EINVAL for missing memory. */
 gyre_status gyre_cview_check(const gyre_cview *view);
 /* The same for memory to be written: EINVAL too where a stride of 0 would have many elements share one place. */
-gyre_status gyre_view_check(const gyre_view *view);
+gyre_status gyre_output_check(const gyre_view *view);
 /* What gyre_rotate and gyre_add ask of their pair: equal real types, equal shapes, same memory or other memory. */
 gyre_status gyre_pair_check(const gyre_cview *in, const gyre_view *out);
 

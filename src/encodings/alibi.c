@@ -5,6 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* A slope past it is a mistake, and one that float cannot hold would make 0 x infinity of distance 0. */
+static const double MOST_SLOPE = 0x1p64;
+
 /* 2^(-8 k / c), k = 1..c, for the largest power of two c <= heads; heads past it take the odd places of the sequence
  * for 2 c. */
 static void paper_slopes(int64_t heads, double *slopes) {
@@ -20,8 +23,9 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const double *given = encoding->config.score.slopes;
     if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "heads: missing; ALiBi has a slope for each (gyre_config)");
     for (int64_t h = 0; given && h < heads; h++)
-        if (!isfinite(given[h]))
-            return gyre_fail(err, GYRE_EINVAL, "score.slopes[%" PRId64 "]: %g is not finite (gyre_config)", h, given[h]);
+        if (!(fabs(given[h]) <= MOST_SLOPE))
+            return gyre_fail(err, GYRE_EINVAL, "score.slopes[%" PRId64 "]: %g is no number within 2^64 of 0 (gyre_config)",
+                             h, given[h]);
     encoding->slopes = gyre_encoding_allocate(encoding, heads, sizeof *encoding->slopes, err);
     if (!encoding->slopes) return GYRE_ENOMEM;
     paper_slopes(heads, encoding->slopes);
@@ -51,7 +55,8 @@ static int near(const gyre_tile *tile) {
     return tile->queries > 0 && tile->keys > 0 && high - low <= INT32_MAX;
 }
 
-/* Both loops round the distance to float, then the product: the same bits. */
+/* Both loops round the distance to float, then the product: the same bits.  Where the nearest key is the query's own, as in
+ * every self-attention, distances count from 0. */
 static void score_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile) {
     const float slope = (float)encoding->slopes[head];
     const int narrow = near(tile);
@@ -59,13 +64,13 @@ static void score_tile(const gyre_encoding *encoding, const gyre_tables *tables,
     for (int64_t i = 0; i < tile->queries; i++) {
         float *restrict row = tile->scores + i * tile->ld;
         const int64_t *restrict k = tile->k;
-        const int64_t q = tile->q[i];
-        if (narrow)
+        const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
+        if (narrow && least == 0)
             for (int64_t j = 0; j < tile->keys; j++)
                 row[j] -= slope * fabsf((float)(int32_t)(q - k[j]));
         else
             for (int64_t j = 0; j < tile->keys; j++)
-                row[j] -= slope * (float)llabs(q - k[j]);
+                row[j] -= slope * (float)(llabs(q - k[j]) - least);
     }
 }
 
@@ -73,5 +78,6 @@ const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_ALIBI,
                                        .name = "alibi",
                                        .places = GYRE_AT_SCORE,
                                        .init = init,
+                                       .decays = 1,
                                        .score_row = score_row,
                                        .score_tile = score_tile};

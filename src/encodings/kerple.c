@@ -55,5 +55,6 @@ const gyre_scheme gyre_scheme_kerple = {.kind = GYRE_KERPLE,
                                         .name = "kerple",
                                         .places = GYRE_AT_SCORE,
                                         .init = init,
+                                        .decays = 1,
                                         .score_row = score_row,
                                         .score_gradient = score_gradient};

@@ -105,13 +105,25 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
     if (!given)
         return gyre_fail(err, GYRE_EINVAL, "rope.%s: missing; longrope has one number for each pair (gyre_config)", name);
     for (int64_t i = 0; i < pairs; i++)
-        if (!isfinite(given[i]) || given[i] <= 0.0)
-            return gyre_fail(err, GYRE_EINVAL, "rope.%s[%" PRId64 "]: %g is not a number above 0 (gyre_config)", name, i,
-                             given[i]);
+        if (!isfinite(given[i]) || given[i] < 0x1p-10) /* a pair faster than that has no angle left at position 2^31 */
+            return gyre_fail(err, GYRE_EINVAL, "rope.%s[%" PRId64 "]: %g is not a number from 2^-10 up (gyre_config)", name,
+                             i, given[i]);
     *own = gyre_encoding_allocate(encoding, pairs, sizeof **own, err);
     if (!*own) return GYRE_ENOMEM;
     memcpy(*own, given, (size_t)pairs * sizeof **own);
     return GYRE_OK;
+}
+
+/* Given or derived: past these bounds scores, which have its square, and inverses leave the range of float. */
+static gyre_status take_attention_factor(gyre_encoding *encoding, gyre_error *err) {
+    const rope_config *rope = &encoding->config.rope;
+    const double factor = gyre_rope_attention_factor(&encoding->config);
+    encoding->attention_factor = factor;
+    if (factor >= 0x1p-64 && factor <= 0x1p64) return GYRE_OK;
+    if (rope->attention_factor != 0.0)
+        return gyre_fail(err, GYRE_EINVAL, "rope.attention_factor: %g is outside [2^-64, 2^64] (gyre_config)", factor);
+    return gyre_fail(err, GYRE_EINVAL, "rope.mscale: %g over %g makes an attention factor of %g (gyre_config)", rope->mscale,
+                     rope->mscale_all_dim, factor);
 }
 
 static gyre_status fill_table(gyre_encoding *encoding, gyre_error *err) {
@@ -143,8 +155,8 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         if (status == GYRE_OK)
             status = copy_factors(encoding, config->rope.long_factor, "long_factor", &encoding->long_factor, err);
     }
+    if (status == GYRE_OK) status = take_attention_factor(encoding, err);
     if (status != GYRE_OK) return status;
-    encoding->attention_factor = gyre_rope_attention_factor(config);
     encoding->frequency = gyre_encoding_allocate(encoding, config->rope.dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     gyre_rope_frequencies(config, 0, 0, config->rope.dim / 2, encoding->frequency);

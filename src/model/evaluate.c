@@ -16,6 +16,7 @@ typedef struct evaluation {
 
 /* Spread evenly over the text where fewer are read than there are. */
 static int64_t window_start(const evaluation *e, int64_t index) {
+    if (e->options->starts) return e->options->starts[index];
     return (e->windows == e->available ? index : index * e->available / e->windows) * e->stride;
 }
 
@@ -65,7 +66,12 @@ static gyre_status plan(evaluation *e, gyre_error *err) {
         if (e->text->ids[i] < 0 || e->text->ids[i] >= vocab)
             return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the model's vocabulary of %lld (eval)",
                              (long long)i, e->text->ids[i], (long long)vocab);
-    e->available = (e->text->count - 1 - o->context) / e->stride + 1;
+    const int64_t last_start = e->text->count - 1 - o->context;
+    for (int64_t i = 0; o->starts && i < o->windows; i++)
+        if (o->starts[i] < 0 || o->starts[i] > last_start)
+            return gyre_fail(err, GYRE_EINVAL, "window %lld: begins at %lld of a text where the last can at %lld (eval)",
+                             (long long)i, (long long)o->starts[i], (long long)last_start);
+    e->available = o->starts ? o->windows : last_start / e->stride + 1;
     e->windows = o->windows && o->windows < e->available ? o->windows : e->available;
     return GYRE_OK;
 }

@@ -313,7 +313,7 @@ static gyre_status replace_in_two(const gyre_folder *folder, gyre_error *err) {
     if (rename(folder->final, aside) != 0) return fail_io(err, folder->final);
     if (rename(folder->temporary, folder->final) != 0) {
         const gyre_status status = fail_io(err, folder->final);
-        if (rename(aside, folder->final) != 0) return status; /* recovered later */
+        (void)!rename(aside, folder->final); /* failing that too, the next gyre_folder_recover does it */
         return status;
     }
     remove_folder(aside);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static json_t *options_json(const gyre_trainer *t) {
     const gyre_train_options *o = &t->options;
@@ -21,9 +22,9 @@ static json_t *options_json(const gyre_trainer *t) {
                      "bytes", (json_int_t)t->text->count);
 }
 
-static gyre_status write_options(const gyre_trainer *t, const gyre_folder *folder, const char *command, gyre_error *err) {
+static gyre_status write_options(const gyre_trainer *t, const gyre_folder *folder, gyre_error *err) {
     json_t *json = options_json(t);
-    if (json && command) json_object_set_new(json, "command", json_string(command));
+    if (json && t->command) json_object_set_new(json, "command", json_string(t->command));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(json);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (checkpoint)");
@@ -46,25 +47,30 @@ gyre_status gyre_trainer_save(const gyre_trainer *t, const char *path, gyre_erro
     if (status) return status;
     status = gyre_model_save_into(t->model, &folder, GYRE_F32, err);
     if (!status) status = write_moments(t, &folder, err);
-    if (!status) status = write_options(t, &folder, NULL, err);
+    if (!status) status = write_options(t, &folder, err);
     if (!status) status = gyre_folder_commit(&folder, err);
     if (status) gyre_folder_abandon(&folder);
     return status;
 }
 
-gyre_status gyre_trainer_export(const gyre_trainer *t, const char *path, gyre_dtype dtype, const char *command,
-                                gyre_error *err) {
+gyre_status gyre_trainer_export(const gyre_trainer *t, const char *path, gyre_dtype dtype, gyre_error *err) {
     gyre_folder folder;
     gyre_status status = gyre_folder_begin(&folder, path, err);
     if (status) return status;
     status = gyre_model_save_into(t->model, &folder, dtype, err);
-    if (!status) status = write_options(t, &folder, command, err);
+    if (!status) status = write_options(t, &folder, err);
     if (!status) status = gyre_folder_commit(&folder, err);
     if (status) gyre_folder_abandon(&folder);
     return status;
 }
 
-static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, int64_t *step, const gyre_text *text,
+/* What training.json holds beside the options. */
+typedef struct stored {
+    int64_t step;
+    char *command;
+} stored;
+
+static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, stored *found, const gyre_text *text,
                                  gyre_error *err) {
     json_int_t at, steps, context, batch, warmup, bytes;
     const char *seed, *hash;
@@ -81,17 +87,19 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
     o->batch = batch;
     o->warmup = warmup;
     o->seed = strtoull(seed, &end, 10);
-    *step = at;
+    found->step = at;
     if (*end || end == seed || at < 0 || at > steps)
         return gyre_fail(err, GYRE_EFORMAT, "training.json: step %lld of %lld, seed \"%s\" (%s)", (long long)at,
                          (long long)steps, seed, path);
     if (strcmp(ours, hash) != 0 || bytes != text->count)
         return gyre_fail(err, GYRE_EINVAL, "text: hash %s, but the run was trained on %s; give it the same --text (%s)",
                          ours, hash, path);
-    return GYRE_OK;
+    const char *command = json_string_value(json_object_get(json, "command"));
+    found->command = command ? strdup(command) : NULL;
+    return command && !found->command ? gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (%s)", path) : GYRE_OK;
 }
 
-static gyre_status read_options(const char *folder, gyre_train_options *o, int64_t *step, const gyre_text *text,
+static gyre_status read_options(const char *folder, gyre_train_options *o, stored *found, const gyre_text *text,
                                 gyre_error *err) {
     char path[PATH_MAX], *bytes = NULL;
     size_t size = 0;
@@ -103,7 +111,7 @@ static gyre_status read_options(const char *folder, gyre_train_options *o, int64
     json_t *json = json_loadb(bytes, size, 0, &why);
     free(bytes);
     if (!json) return gyre_fail(err, GYRE_EFORMAT, "training.json: %s at line %d (%s)", why.text, why.line, path);
-    status = parse_options(json, path, o, step, text, err);
+    status = parse_options(json, path, o, found, text, err);
     json_decref(json);
     return status;
 }
@@ -121,28 +129,46 @@ static gyre_status read_moments(const char *folder, gyre_optimizer *o, gyre_erro
     return status;
 }
 
-gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text, const gyre_exec *exec,
-                              gyre_error *err) {
-    gyre_train_options options = GYRE_TRAIN_INIT;
+/* A finished run has no optimiser state any more. */
+static gyre_status check_unfinished(const char *folder, const gyre_train_options *o, const stored *found, gyre_error *err) {
+    char path[PATH_MAX];
+    struct stat is;
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
+    if (found->step < o->steps || stat(path, &is) == 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "run: complete, all %lld steps are done (%s)", (long long)o->steps, folder);
+}
+
+static gyre_status reopen(gyre_trainer **out, const char *folder, gyre_train_options *options, const gyre_text *text,
+                          const gyre_exec *exec, gyre_error *err) {
     gyre_model *model = NULL;
-    gyre_trainer *t = NULL;
-    int64_t step = 0;
-    gyre_status status = read_options(folder, &options, &step, text, err);
-    if (!status) status = gyre_model_open(&model, folder, err);
+    gyre_status status = gyre_model_open(&model, folder, err);
     if (status) return status;
-    options.model = *gyre_model_config_of(model);
-    status = gyre_train_options_check(&options, text, err);
+    options->model = *gyre_model_config_of(model);
+    status = gyre_train_options_check(options, text, err);
     if (status) {
         gyre_model_free(model);
         return status;
     }
-    status = gyre_trainer_assemble(&t, &options, model, text, exec, err);
+    return gyre_trainer_assemble(out, options, model, text, exec, err);
+}
+
+gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text, const gyre_exec *exec,
+                              gyre_error *err) {
+    gyre_train_options options = GYRE_TRAIN_INIT;
+    gyre_trainer *t = NULL;
+    stored found = {0};
+    gyre_status status = gyre_folder_recover(folder, err);
+    if (!status) status = read_options(folder, &options, &found, text, err);
+    if (!status) status = check_unfinished(folder, &options, &found, err);
+    if (!status) status = reopen(&t, folder, &options, text, exec, err);
     if (!status) status = read_moments(folder, &t->optimizer, err);
     if (status) {
         gyre_trainer_free(t);
+        free(found.command);
         return status;
     }
-    t->step = step;
+    t->step = found.step;
+    t->command = found.command;
     *out = t;
     return GYRE_OK;
 }

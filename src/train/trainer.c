@@ -14,6 +14,8 @@ gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_tex
     if (o->size != sizeof *o) return out_of_range(err, "size", (double)o->size, "that of gyre_train_options");
     if (o->context < 16) return out_of_range(err, "context", (double)o->context, "at least 16");
     if (o->batch < 1) return out_of_range(err, "batch", (double)o->batch, "at least 1");
+    if (o->batch > ((int64_t)1 << 31) / o->context)
+        return out_of_range(err, "batch", (double)o->batch, "below 2^31 / context");
     if (o->steps < 1) return out_of_range(err, "steps", (double)o->steps, "at least 1");
     if (o->warmup < 0) return out_of_range(err, "warmup", (double)o->warmup, "at least 0");
     if (!(o->learning_rate > 0 && o->learning_rate < 1))
@@ -120,8 +122,15 @@ void gyre_trainer_free(gyre_trainer *t) {
     gyre_optimizer_free(&t->optimizer);
     free(t->gradients);
     free(t->losses);
+    free(t->command);
     gyre_model_free(t->model);
     free(t);
+}
+
+gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err) {
+    if (trainer->command || !command) return GYRE_OK;
+    trainer->command = strdup(command);
+    return trainer->command ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "command: out of memory (training)");
 }
 
 int64_t gyre_trainer_steps(const gyre_trainer *trainer) {

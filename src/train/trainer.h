@@ -19,6 +19,7 @@ struct gyre_trainer {
     const gyre_text *text;
     gyre_exec exec; /* run == NULL: one thread */
     int64_t step;
+    char *command;            /* NULL: none given */
     int64_t groups, per_pass; /* sequences of one backward pass */
     gyre_optimizer optimizer;
     float *gradients; /* [groups][weights] */

@@ -1,0 +1,118 @@
+/* test_lab.c: the main job from outside, at the size of a moment: the same tables whatever the threads, from the journal,
+ * and after a kill. */
+#include "command_run.h"
+#include <math.h>
+
+static json_t *lab_json(const char *more) {
+    char line[256];
+    snprintf(line, sizeof line, "lab --text @text --preset smoke --json --report @report.html %s", more);
+    json_t *root = run_json(line);
+    json_object_del(root, "seconds");
+    return root;
+}
+
+static int make_lab(void **state) {
+    if (make_folder(state)) return -1;
+    write_text("text", 20000);
+    return 0;
+}
+
+static void check_rows(const json_t *rows, size_t count) {
+    assert_int_equal(json_array_size(rows), count);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *cells = json_object_get(json_array_get(rows, i), "cells");
+        assert_int_equal(json_array_size(cells), 5);
+        for (size_t c = 0; c < 5; c++) {
+            const json_t *cell = json_array_get(cells, c);
+            assert_int_equal(json_integer_value(json_object_get(cell, "context")), 32 << c);
+            const json_t *perplexity = json_object_get(cell, "perplexity");
+            if (json_is_null(perplexity)) continue;
+            assert_true(json_number_value(perplexity) > 1 && json_number_value(perplexity) < 1000);
+            /* Two stretches of 256 bytes, the same for every context. */
+            assert_int_equal(json_integer_value(json_object_get(cell, "scored")), 512);
+            assert_true(json_integer_value(json_object_get(cell, "trials")) >= 8);
+        }
+    }
+}
+
+static double perplexity_at(const json_t *root, const char *part, size_t row, size_t context) {
+    const json_t *cells = json_object_get(json_array_get(json_object_get(root, part), row), "cells");
+    return json_number_value(json_object_get(json_array_get(cells, context), "perplexity"));
+}
+
+static void tables(void **state) {
+    (void)state;
+    json_t *root = lab_json("--work @lab --threads 2");
+    check_rows(json_object_get(root, "encodings"), 5);
+    check_rows(json_object_get(root, "methods"), 13);
+    check_rows(json_object_get(root, "fine_tuned"), 13);
+    const json_t *learned = json_array_get(json_object_get(root, "encodings"), 1);
+    assert_string_equal(json_string_value(json_object_get(learned, "name")), "learned");
+    const json_t *beyond = json_array_get(json_object_get(learned, "cells"), 1);
+    assert_true(json_is_null(json_object_get(beyond, "perplexity"))); /* its table ends */
+    /* Names for one rotation: linear at 16 times is linear:16 there; every method per length is none at the trained length.
+     */
+    assert_true(perplexity_at(root, "methods", 1, 4) == perplexity_at(root, "methods", 2, 4));
+    assert_true(perplexity_at(root, "methods", 0, 0) == perplexity_at(root, "methods", 7, 0));
+    assert_true(perplexity_at(root, "methods", 0, 4) != perplexity_at(root, "methods", 1, 4));
+    assert_true(perplexity_at(root, "methods", 0, 0) != perplexity_at(root, "fine_tuned", 0, 0)); /* other weights */
+    assert_true(perplexity_at(root, "encodings", 3, 2) == perplexity_at(root, "methods", 0, 2));  /* rope is none */
+    json_t *again = lab_json("--work @lab"); /* nothing is trained or measured a second time */
+    assert_true(json_equal(root, again));
+    json_decref(again);
+    again = lab_json("--work @lab-one --threads 1");
+    json_object_set(again, "report", json_object_get(root, "report"));
+    assert_true(json_equal(root, again));
+    json_decref(again);
+    json_decref(root);
+}
+
+static void report_file(void **state) {
+    (void)state;
+    static char page[1 << 20];
+    json_decref(lab_json("--work @lab"));
+    read_whole(in_folder("report.html"), page, sizeof page);
+    static const char *const holds[] = {
+        "Train short, test long", "by-parts:16", "Passkeys found", "Wavelength of each pair", "cos(angle)",
+        "Loss by position",       "<svg",        "</html>"};
+    for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
+        if (!strstr(page, holds[i])) fail_msg("report.html lacks \"%s\"", holds[i]);
+    assert_null(strstr(page, "<script src"));
+    const outcome *o = run("lab --text @text --preset smoke --work @lab --report @report.html");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "fine-tuned"));
+    assert_non_null(strstr(o->out, "report: "));
+}
+
+/* Killed at several moments, each time gone on with: in the end the same tables as without. */
+static void killed(void **state) {
+    (void)state;
+    outcome o;
+    for (int i = 1; i <= 6; i++) {
+        const pid_t child =
+            start("lab --text @text --preset smoke --json --report @report.html --work @lab-killed", in_folder("out"));
+        nanosleep(&(struct timespec){.tv_nsec = i * 60000000}, NULL);
+        (void)kill(child, SIGKILL);
+        finish(child, &o);
+    }
+    json_t *root = lab_json("--work @lab-killed"), *whole = lab_json("--work @lab");
+    assert_true(json_equal(root, whole));
+    json_decref(root);
+    json_decref(whole);
+}
+
+static void wrong_work(void **state) {
+    (void)state;
+    write_text("other", 21000);
+    assert_fails("lab --text @other --preset smoke --work @lab", 1, "another text");
+    assert_fails("lab --text @text --preset smoke --mix 0.5 --work @lab", 1, "another text, preset, mix");
+    write_file("lab/lab.json", "{", 1);
+    assert_fails("lab --text @text --preset smoke --work @lab", 1, "no JSON");
+    assert_fails("lab --text @text --preset smoke --work @absent/lab", 1, "work folder");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tables), cmocka_unit_test(report_file), cmocka_unit_test(killed),
+                                       cmocka_unit_test(wrong_work)};
+    return cmocka_run_group_tests(tests, make_lab, remove_folder);
+}
