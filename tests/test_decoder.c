@@ -136,6 +136,20 @@ static void last_rows(void **state) {
     gyre_model_free(m);
 }
 
+/* Schemes with tables inside attention: there are no weights for those. */
+static void refuses_what_it_cannot_hold(void **state) {
+    (void)state;
+    for (int kind = GYRE_ALIBI + 1; kind <= GYRE_DEBERTA; kind++) {
+        gyre_model_config c = tiny((gyre_kind)kind);
+        gyre_model *m = NULL;
+        gyre_error err = {0};
+        c.position.score.buckets = c.position.score.max_distance = 32;
+        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EUNSUPPORTED);
+        assert_null(m);
+        assert_non_null(strstr(err.text, gyre_kind_text((gyre_kind)kind)));
+    }
+}
+
 static void errors(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_LEARNED);
@@ -166,6 +180,7 @@ static void errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_encoding), cmocka_unit_test(every_method),
-                                       cmocka_unit_test(last_rows), cmocka_unit_test(errors)};
+                                       cmocka_unit_test(last_rows), cmocka_unit_test(refuses_what_it_cannot_hold),
+                                       cmocka_unit_test(errors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

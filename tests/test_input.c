@@ -99,7 +99,7 @@ static void stores_round_once_to_nearest_even(void **state) {
             table[i] = edges[i];
             test_put(want, types[type], i, edges[i]);
         }
-        const gyre_tables tables = {gyre_cdense(table, GYRE_F64, 1, 1, 1, N)};
+        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, N)};
         const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0};
         const gyre_view out = gyre_dense(x, types[type], 1, 1, 1, N);
         const gyre_cview in = gyre_const(out);
@@ -128,7 +128,7 @@ static void every_short_number_survives(void **state) {
             x[i] = (uint16_t)i;
             zero[i] = i & 0x8000u ? -0.0 : 0.0; /* keeps the sign of 0 */
         }
-        const gyre_tables tables = {gyre_cdense(zero, GYRE_F64, 1, 1, 1, N)};
+        const gyre_tables tables = {.input = gyre_cdense(zero, GYRE_F64, 1, 1, 1, N)};
         const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, N);
         const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, N);
@@ -185,7 +185,7 @@ static void learned_rows_are_added(void **state) {
         }
         for (int i = 0; i < 50 * DIM; i++)
             transposed[i % DIM * 50 + i / DIM] = s->table[i];
-        gyre_tables tables = {gyre_cdense(s->table, GYRE_F64, 1, 1, 50, DIM)};
+        gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_F64, 1, 1, 50, DIM)};
         const gyre_cview in = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
         gyre_view out = gyre_dense(s->y, types[type], BATCH, TOKENS, 1, DIM);
         assert_ok(gyre_add(s->e, &tables, &s->positions, &in, &out, NULL));
@@ -227,7 +227,7 @@ static void gradient_is_the_sum_in_token_order(void **state) {
             assert_ok(gyre_pool_create(&pool, 3, NULL));
             const gyre_exec exec = gyre_pool_exec(pool);
             const gyre_cview dout = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
-            const gyre_table_gradients gradients = {gyre_dense(got, table_type, 1, 1, 50, DIM)};
+            const gyre_table_gradients gradients = {.input = gyre_dense(got, table_type, 1, 1, 50, DIM)};
             assert_ok(gyre_add_gradient(s->e, &s->positions, &dout, &gradients, type % 2 ? &exec : NULL));
             assert_memory_equal(got, want, 50 * DIM * gyre_dtype_size(table_type));
             gyre_pool_free(pool);
@@ -265,8 +265,8 @@ static void nothing_to_add(void **state) {
     float x[DIM];
     double table[DIM];
     gyre_encoding *e = learned(1, DIM);
-    const gyre_tables tables = {gyre_cdense(table, GYRE_F64, 1, 1, 1, DIM)};
-    const gyre_table_gradients gradients = {gyre_dense(table, GYRE_F64, 1, 1, 1, DIM)};
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, DIM)};
+    const gyre_table_gradients gradients = {.input = gyre_dense(table, GYRE_F64, 1, 1, 1, DIM)};
     const int64_t nowhere = -1;
     const gyre_positions positions = {&nowhere, GYRE_I64, 0, 0, 0, 0};
     const int64_t shapes[][2] = {{2, 0}, {0, 2}, {0, 0}, {0, (int64_t)1 << 40}, {(int64_t)1 << 62, 0}};
@@ -283,10 +283,10 @@ static void wrong_arguments(void **state) {
     (void)state;
     sample *s = sample_make(GYRE_F32);
     static double before[ALL];
-    const gyre_tables tables = {gyre_cdense(s->table, GYRE_F64, 1, 1, 50, DIM)};
+    const gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_F64, 1, 1, 50, DIM)};
     const gyre_cview in = gyre_cdense(s->x, GYRE_F32, BATCH, TOKENS, 1, DIM);
     const gyre_view out = gyre_dense(s->y, GYRE_F32, BATCH, TOKENS, 1, DIM);
-    const gyre_table_gradients gradients = {gyre_dense(s->table, GYRE_F64, 1, 1, 50, DIM)};
+    const gyre_table_gradients gradients = {.input = gyre_dense(s->table, GYRE_F64, 1, 1, 50, DIM)};
     memcpy(before, s->y, sizeof before);
 
     s->position[1][TOKENS - 1] = 50; /* one past the table */
@@ -319,7 +319,7 @@ static void wrong_arguments(void **state) {
     gyre_encoding_free(e);
     e = sinusoid(DIM, GYRE_SIN_CONCATENATED, 0); /* nothing to train */
     assert_ok(gyre_add_gradient(e, &s->positions, &in, NULL, NULL));
-    gyre_table_gradients unread = {gyre_dense(s->table, GYRE_F16, 1, 2, 3, 4)};
+    gyre_table_gradients unread = {.input = gyre_dense(s->table, GYRE_F16, 1, 2, 3, 4)};
     unread.input.stride[3] = 0;
     assert_ok(gyre_add_gradient(e, &s->positions, &in, &unread, NULL));
     gyre_encoding_free(e);

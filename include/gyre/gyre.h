@@ -6,6 +6,8 @@
  *     input          x_m += p_m                       gyre_add
  *     query and key  q_m -> E(m) q_m, k_n -> E(n) k_n  gyre_rotate
  *     score          s_mn += b(h, m, n)               gyre_bias_add
+ *                    s_mn += q_m . A[r] + k_n . B[r]  gyre_attention
+ *     value          o_m += sum_n a_mn V[r]           gyre_attention
  *     all of them    in one pass, never n x n         gyre_attention
  *
  * Conventions.  Shapes are [batch, token, head, channel]; strides count elements and may have any value, zero and
@@ -121,7 +123,13 @@ typedef enum gyre_kind {
     GYRE_LEARNED,    /* at the input: a trained table (Gehring 2017, GPT-2) */
     GYRE_SINUSOIDAL, /* at the input: Vaswani 2017, arXiv 1706.03762 */
     GYRE_ROPE,       /* on query and key: Su 2021, arXiv 2104.09864 */
-    GYRE_ALIBI       /* a number on each score: Press 2021, arXiv 2108.12409 */
+    GYRE_ALIBI,      /* a number on each score: Press 2021, arXiv 2108.12409 */
+    GYRE_T5,         /* a trained number for each bucket of distances: Raffel 2019, arXiv 1910.10683 */
+    GYRE_KERPLE,     /* a trained decay of the score with distance: Chi 2022, arXiv 2205.09921 */
+    GYRE_SHAW,       /* trained vectors for clipped distances, on keys and values: Shaw 2018, arXiv 1803.02155 */
+    GYRE_NEZHA,      /* the same with a fixed sinusoid: Wei 2019, arXiv 1909.00204 */
+    GYRE_BERT,       /* trained vectors for every distance: transformers' relative_key and relative_key_query */
+    GYRE_DEBERTA     /* content to position and back, a table per head: He 2020, arXiv 2006.03654; v3: 2111.09543 */
 } gyre_kind;
 enum { GYRE_AT_INPUT = 1, GYRE_AT_QUERY_KEY = 2, GYRE_AT_SCORE = 4, GYRE_AT_VALUE = 8 };
 
@@ -148,12 +156,17 @@ typedef enum gyre_sinusoid {
     GYRE_SIN_TENSOR2TENSOR /* concatenated with exponent i / (dim/2 - 1); an odd last channel is 0 */
 } gyre_sinusoid;
 
+typedef enum gyre_decay { GYRE_DECAY_LOG, GYRE_DECAY_POWER } gyre_decay; /* -r1 ln(1 + r2 d) or -r1 d^r2, d = |m - n| */
+/* Which sides have a table: q . A[r] (Shaw's keys, DeBERTa's content to position), k . B[r] (BERT's relative_key_query,
+ * DeBERTa's position to content), sum a V[r] (Shaw's values). */
+enum { GYRE_ON_QUERY = 1, GYRE_ON_KEY = 2, GYRE_ON_VALUE = 4 };
+
 /* Every zero means the field's own default, so GYRE_CONFIG_INIT plus the fields that matter is a whole config. */
 typedef struct gyre_config {
     size_t size; /* set by GYRE_CONFIG_INIT; any other is EINVAL: a program built with another version's header */
     gyre_kind kind;
-    int64_t head_dim;       /* channels of a head; needed by GYRE_ROPE */
-    int64_t heads;          /* query heads; needed by GYRE_ALIBI */
+    int64_t head_dim;       /* channels of a head; needed by GYRE_ROPE and by schemes with vectors */
+    int64_t heads;          /* query heads; needed where each has its own slope, number or table */
     int64_t trained_length; /* tokens; needed by the scalings that speak of L */
     struct gyre_input_config {
         int64_t dim;          /* channels added to (the model's width); needed by GYRE_LEARNED and GYRE_SINUSOIDAL */
@@ -179,13 +192,20 @@ typedef struct gyre_config {
     } rope;
     struct gyre_score_config {
         const double *slopes; /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
+        int64_t buckets;      /* T5: rows of the table, even, needed; DeBERTa: log buckets a side, even; 0 = none (v1) */
+        int64_t max_distance; /* T5: where the last bucket begins, 0 = 128; Shaw: where distances are clipped, needed; NeZha:
+                                 the same, 0 = 64; BERT: positions 0 .. this - 1, needed; DeBERTa: the largest distance,
+                                 needed */
+        int bidirectional;    /* T5: 1 = half the buckets for keys after the query */
+        unsigned terms;       /* GYRE_ON_*; 0 = BERT: query; the others: all that the scheme knows */
+        gyre_decay decay;     /* KERPLE */
     } score;
 } gyre_config;
 /* clang-format off */
 #define GYRE_CONFIG_INIT                                                                       \
     { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0, {0, 0, GYRE_SIN_INTERLEAVED, 0},                \
       {0, GYRE_HALF, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL},        \
-      {NULL} }
+      {NULL, 0, 0, 0, 0, GYRE_DECAY_LOG} }
 /* clang-format on */
 
 typedef struct gyre_encoding gyre_encoding;
@@ -214,17 +234,28 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_parts(const gyre_encoding *en
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes);
 
 /* -- trainable tables: the caller's memory --------------------------------------------------------------------------- */
-typedef enum gyre_table { GYRE_TABLE_INPUT } gyre_table;
-/* A view each, data NULL where the scheme has none.  input: [1, 1, positions, dim] of F32 or F64. */
+typedef enum gyre_table {
+    GYRE_TABLE_INPUT, /* [1, 1, positions, dim]: added at the input */
+    GYRE_TABLE_QUERY, /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r] */
+    GYRE_TABLE_KEY,   /* B, as A: s += scale k . B[r] */
+    GYRE_TABLE_VALUE, /* V, as A: o += sum of a V[r]; the values have head_dim channels too */
+    GYRE_TABLE_BIAS   /* [1, 1, rows, heads]: T5: s += row r(m, n); KERPLE: row 0 is r1, row 1 is r2 */
+} gyre_table;
+/* A view of F32 or F64 each, data NULL where the scheme has none.  query and key may be one memory, as in BERT. */
 typedef struct gyre_tables {
-    gyre_cview input;
+    gyre_cview input, query, key, value, bias;
 } gyre_tables;
+/* Accumulated into, never cleared.  Attention leaves out a table whose data is NULL here; query and key may be one
+ * memory. */
 typedef struct gyre_table_gradients {
-    gyre_view input; /* accumulated into, never cleared */
+    gyre_view input, query, key, value, bias;
 } gyre_table_gradients;
 /* shape[] = that of a table; all zeros where the scheme has none.  EINVAL for a value that names no table. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which,
                                                                int64_t shape[4]);
+/* *row = the row r(m, n) of the query, key, value or bias table for a query at m and a key at n.  Errors: EUNSUPPORTED where
+ * no table is indexed so, ERANGE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *encoding, int64_t m, int64_t n, int64_t *row);
 
 /* -- the places, one by one ------------------------------------------------------------------------------------------ */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
@@ -255,10 +286,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
 
 /* scores[b, q, h, k] += b(h, position of q, position of k), for schemes that put a number on each score; ALiBi:
  * -slope_h |q - k|.  scores: [batch, query, heads, key] of F32, F16, BF16 or F64, computed in double, rounded once.  The
- * gradient to scores is the identity.  Errors: EUNSUPPORTED, EINVAL, ESHAPE, EDTYPE, ERANGE. */
+ * gradient to scores is the identity.  tables may be NULL where the scheme trains none.  Errors: EUNSUPPORTED, EINVAL,
+ * ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables,
                                                    const gyre_positions *queries, const gyre_positions *keys,
                                                    const gyre_view *scores, const gyre_exec *exec);
+/* gradients.bias += that of a loss to the bias table, given dscores, shaped and typed as scores above; row by row in order
+ * of batch and query.  Nothing to do, and OK, where the scheme trains no bias table.  Errors as gyre_bias_add. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables,
+                                                        const gyre_positions *queries, const gyre_positions *keys,
+                                                        const gyre_cview *dscores, const gyre_table_gradients *gradients,
+                                                        const gyre_exec *exec);
 
 /* -- attention: all four places in one pass, never n x n -------------------------------------------------------------- */
 typedef struct gyre_attention_args {
@@ -267,7 +305,8 @@ typedef struct gyre_attention_args {
     const gyre_tables *tables;     /* NULL = none */
     gyre_cview q, k, v;            /* F32 [batch, query | key, head, channel]; query heads a multiple of key heads */
     gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length */
-    double scale;                  /* of q.k, finite as a float; 0 = 1 / sqrt(head_dim) */
+    double scale;                  /* of q.k, q.A and k.B, finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
+                                    * 1 / sqrt(head_dim (1 + terms)) */
     int causal;                    /* 1: a query sees keys whose position is not above its own */
     int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
     gyre_view out;                 /* F32 [batch, query, query heads, v channels] */
@@ -281,14 +320,16 @@ typedef struct gyre_attention_args {
       {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}} }
 /* clang-format on */
 
-/* out = bytes of scratch the call below needs under exec; grows with n (head_dim) and exec->width, never with n x n.
- * 0 = the arguments are invalid.  gradient: 1 for gyre_attention_gradient. */
+/* out = bytes of scratch the call below needs under exec; grows with n (head_dim), the tables and exec->width, never with n
+ * x n. 0 = the arguments are invalid.  gradient: 1 for gyre_attention_gradient. */
 GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
-/* out[b, m, h, :] = sum over n of softmax_n(scale E(m)q . E(n)k + b(h, m, n)) v[b, n, h / group, :], over the visible
- * keys, by tiles with an online softmax.  A row that sees no key is zeros, its lse -infinity; so is one whose scores are
+/* out[b, m, h, :] = sum over n of a_mn (v[b, n, h / group, :] + V[r]), over the visible keys, with
+ * a_m = softmax_n(scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n)) and r = r(m, n), by tiles with an online
+ * softmax.  A row that sees no key is zeros, its lse -infinity; so is one whose scores are
  * all -infinity.  A weight of exactly 0 adds nothing, even of an infinite or NaN value, in whatever order the keys come:
- * what is masked cannot leak.  Biases are formed relative to that of the row's nearest visible key before they are rounded
- * to float, so keys far from the query keep the differences between them; lse has the whole bias, rounded to float.
+ * what is masked cannot leak.  Biases that grow or fall with distance without bound (ALiBi, KERPLE) are formed relative to
+ * that of the row's nearest visible key before they are rounded to float, so keys far from the query keep the differences
+ * between them; lse has the whole bias, rounded to float.
  * out and lse may overlap neither the inputs nor each other.  scratch: 64-byte aligned, of gyre_attention_scratch bytes.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE, ENOMEM (scratch too small). */
@@ -296,8 +337,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *a
                                                     const gyre_exec *exec);
 /* dqkv = gradients of a loss to the raw q, k and v (overwritten, shaped and typed as they are), given dout and the out and
  * lse that gyre_attention wrote.  dqkv may overlap neither the inputs (dout, out and lse too) nor each other.  Weights
- * are recomputed tile by tile.  gradients may be NULL where the scheme has no table
- * inside attention.  Errors as gyre_attention; EINVAL without lse. */
+ * are recomputed tile by tile.  gradients: those of the tables inside attention are added to, item by item in one order;
+ * NULL where none is wanted.  Errors as gyre_attention; EINVAL without lse. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec);

@@ -1,4 +1,5 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
+#include "attention/tables.h"
 #include "attention/tiles.h"
 #include "core/view.h"
 #include <float.h>
@@ -50,8 +51,9 @@ static gyre_status check_encoding(const gyre_attention_args *args) {
     if (!encoding) return GYRE_OK;
     const unsigned places = encoding->scheme->places;
     if ((places & GYRE_AT_QUERY_KEY) && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
-    if ((places & GYRE_AT_SCORE) && encoding->config.heads != args->q.shape[2]) return GYRE_ESHAPE;
-    return GYRE_OK;
+    const int64_t heads = encoding->config.heads; /* 0: tables that all heads share */
+    if ((places & GYRE_AT_SCORE) && heads > 0 && heads != args->q.shape[2]) return GYRE_ESHAPE;
+    return gyre_tables_shape_check(args);
 }
 
 static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
@@ -68,7 +70,9 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->query_tiles = (plan->queries + QUERY_TILE - 1) / QUERY_TILE;
     plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
     plan->items = q[0] * k[2];
-    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim));
+    const double terms = args->encoding ? args->encoding->score_terms : 1;
+    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
+    gyre_tables_measure(plan);
     /* No two positions are further apart than twice the largest, so a wider window is none; and sums stay in range. */
     plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
 }
@@ -119,7 +123,8 @@ gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const voi
     if (plan->gradient && !args->lse.data) return GYRE_EINVAL;
     if (bytes < plan->bytes) return GYRE_ENOMEM;
     if (plan->bytes > 0 && (!scratch || (uintptr_t)scratch % ALIGNMENT != 0)) return GYRE_EINVAL;
-    status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
+    status = gyre_tables_check(plan);
+    if (!status) status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
     return status ? status : gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys);
 }
 
@@ -131,27 +136,22 @@ size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, con
 
 /* -- the parts of the scratch -------------------------------------------------------------------------------------- */
 
-typedef struct arena {
-    char *memory; /* NULL = only count */
-    size_t used;
-} arena;
-
-static void *take(arena *a, int64_t count, size_t size) {
+void *gyre_arena_take(gyre_arena *a, int64_t count, size_t size) {
     char *part = a->memory ? a->memory + a->used : NULL;
     a->used += ((size_t)count * size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     return part;
 }
 
-static float *take_floats(arena *a, int64_t rows, int64_t columns) {
-    return take(a, rows * columns, sizeof(float));
+static float *take_floats(gyre_arena *a, int64_t rows, int64_t columns) {
+    return gyre_arena_take(a, rows * columns, sizeof(float));
 }
 
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side) {
-    arena a = {memory, 0};
+    gyre_arena a = {memory, 0};
     const int64_t rows = plan->key_tiles * KEY_TILE;
     gyre_key_side s = {0};
-    s.positions = take(&a, rows, sizeof *s.positions);
-    s.tiles = take(&a, plan->key_tiles, sizeof *s.tiles);
+    s.positions = gyre_arena_take(&a, rows, sizeof *s.positions);
+    s.tiles = gyre_arena_take(&a, plan->key_tiles, sizeof *s.tiles);
     s.k_columns = take_floats(&a, rows, plan->head_pad);
     if (plan->gradient) {
         s.k_rows = take_floats(&a, rows, plan->head_pad);
@@ -166,7 +166,7 @@ size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_k
 }
 
 size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side) {
-    arena a = {memory, 0};
+    gyre_arena a = {memory, 0};
     gyre_query_side s = {0};
     s.q_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
     s.out_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
@@ -177,6 +177,7 @@ size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre
         s.dq_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
         s.dscores = take_floats(&a, QUERY_TILE, KEY_TILE);
     }
+    if (plan->relative) gyre_tables_place(plan, &a, &s.tables);
     if (memory) *side = s;
     return a.used;
 }

@@ -4,6 +4,7 @@
  *     dE(m)q_m = scale sum_n ds_mn E(n)k_n,   dE(n)k_n = scale sum_m ds_mn E(m)q_m
  *
  * and the adjoint of E leads back to the raw q and k.  Queries come in one order, so every sum has one order. */
+#include "attention/tables.h"
 #include "attention/tiles.h"
 #include "core/view.h"
 #include <math.h>
@@ -75,7 +76,7 @@ static void poison(float *scores, int64_t n) {
 }
 
 /* scores -> p, dscores -> ds. */
-static void weights(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
+static void weights(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
                     const gyre_meeting *meeting) {
     const gyre_matmul product = {.m = q->count,
                                  .n = meeting->columns,
@@ -88,6 +89,7 @@ static void weights(const gyre_attention_plan *plan, const gyre_key_side *keys, 
                                  .c = q->dscores,
                                  .c_row = KEY_TILE};
     plan->kernels->matmul_f32(&product);
+    if (plan->table.value) gyre_tables_dweights(plan, q, meeting);
     for (int64_t i = 0; i < q->count; i++) {
         float *p = q->scores + i * KEY_TILE, *dp = q->dscores + i * KEY_TILE, sum;
         if (isnan(q->top[i]))
@@ -151,6 +153,7 @@ static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, 
         add_to_keys(plan, q, &meeting, q->scores, to_values, keys->dv_rows);
         add_to_keys(plan, q, &meeting, q->dscores, to_keys, keys->dk_rows);
         add_to_queries(plan, keys, q, &meeting);
+        if (plan->relative) gyre_tables_differentiate(plan, keys, q, &meeting);
     }
     /* q_rows, and with them dk, had the scale from the start */
     plan->kernels->scale_row_f32(q->dq_rows, q->count * plan->head_pad, plan->scale);
@@ -163,6 +166,7 @@ static void differentiate_item(const gyre_attention_call *call, int64_t item, gy
     const int64_t batch = item / plan->key_heads, key_head = item % plan->key_heads;
     const size_t key_rows = (size_t)(plan->key_tiles * KEY_TILE);
     gyre_key_side_fill(plan, item, 0, plan->key_tiles, keys, q);
+    if (plan->relative) gyre_tables_clear(plan, q);
     memset(keys->dk_rows, 0, key_rows * (size_t)plan->head_pad * sizeof(float));
     memset(keys->dv_rows, 0, key_rows * (size_t)plan->value_pad * sizeof(float));
     for (int64_t i = 0; i < plan->group * plan->query_tiles; i++) {
@@ -187,10 +191,20 @@ static void run_items(void *arg, int64_t job) {
         differentiate_item(call, item, &keys, &queries);
 }
 
+/* One item a job, so that the parts of the tables' gradients lie side by side and can be added in the order of items. */
+static void run_wave(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    gyre_key_side keys;
+    gyre_query_side queries;
+    if (call->wave + job >= call->tasks) return;
+    gyre_key_side_place(call->plan, gyre_side_memory(call, job), &keys);
+    gyre_query_side_place(call->plan, gyre_job_memory(call, job), &queries);
+    differentiate_item(call, call->wave + job, &keys, &queries);
+}
+
 gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3],
                                     const gyre_table_gradients *gradients, void *scratch, size_t bytes,
                                     const gyre_exec *exec) {
-    (void)gradients; /* no scheme has a trained table inside attention */
     gyre_attention_plan plan;
     gyre_status status = gyre_attention_plan_make(&plan, args, 1, exec);
     if (status) return status;
@@ -206,10 +220,18 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
     }
     if (status || elements == 0) return status;
     status = gyre_attention_plan_check(&plan, scratch, bytes);
+    if (!status) status = gyre_tables_gradient_check(&plan, gradients);
     if (status) return status;
-    gyre_attention_call call = {.plan = &plan, .scratch = scratch, .dout = dout, .dqkv = dqkv};
+    gyre_attention_call call = {.plan = &plan, .scratch = scratch, .dout = dout, .dqkv = dqkv, .gradients = gradients};
     atomic_init(&call.next, 0);
     call.tasks = plan.items;
-    gyre_parallel(exec, run_items, &call, plan.jobs);
+    if (!plan.relative || !gradients) {
+        gyre_parallel(exec, run_items, &call, plan.jobs);
+        return GYRE_OK;
+    }
+    for (; call.wave < call.tasks; call.wave += plan.jobs) {
+        gyre_parallel(exec, run_wave, &call, plan.jobs);
+        gyre_tables_collect(&call, exec);
+    }
     return GYRE_OK;
 }

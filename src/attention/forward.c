@@ -3,6 +3,7 @@
  *
  * A row keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values; when a tile brings a
  * larger score, the two sums shrink by exp(old - new). */
+#include "attention/tables.h"
 #include "attention/tiles.h"
 #include "core/view.h"
 #include <math.h>
@@ -61,8 +62,9 @@ static void write_rows(const gyre_attention_plan *plan, const gyre_rows *rows, g
     gyre_rows_write(&plan->args->out, rows, q->out_rows, plan->value_pad);
 }
 
-static int values_finite(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q) {
+static int values_finite(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q) {
     gyre_meeting meeting;
+    if (plan->table.value && !gyre_tables_values_finite(plan, q)) return 0;
     for (int64_t t = 0; t < plan->key_tiles; t++)
         if (gyre_tiles_meet(plan, keys, q, t, &meeting) && !meeting.keys->v_finite) return 0;
     return 1;
@@ -82,6 +84,7 @@ static void attend(const gyre_attention_plan *plan, const gyre_key_side *keys, c
         gyre_tiles_score(plan, keys, q, &meeting);
         update_softmax(plan, q, &meeting);
         add_values(plan, keys, q, &meeting);
+        if (plan->table.value) gyre_tables_add_values(plan, q, &meeting);
     }
     write_rows(plan, rows, q);
 }

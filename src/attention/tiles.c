@@ -1,5 +1,6 @@
 /* tiles.c: tiles of rows in and out of the caller's memory, who sees whom, and the scores of a tile. */
 #include "attention/tiles.h"
+#include "attention/tables.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,9 +149,11 @@ static void mask_row(const gyre_attention_plan *plan, const gyre_meeting *meetin
 static void describe(const int64_t *positions, gyre_key_tile *tile) {
     tile->least = tile->most = positions[0];
     extremes(positions, tile->count, &tile->least, &tile->most);
-    tile->sorted = 1;
-    for (int64_t i = 1; i < tile->count; i++)
+    tile->sorted = tile->steady = 1;
+    for (int64_t i = 1; i < tile->count; i++) {
         tile->sorted &= positions[i - 1] <= positions[i];
+        tile->steady &= positions[i - 1] + 1 == positions[i];
+    }
 }
 
 /* Rows that complete the last group of 16 are zeros: the transpose reads them. */
@@ -209,11 +212,12 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t b
 static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
     const gyre_encoding *encoding = plan->encoding;
     memset(side->bias, 0, sizeof side->bias);
-    if (!encoding || !encoding->scheme->score_tile) return;
+    if (!encoding || !encoding->scheme->decays) return;
     for (int64_t i = 0; i < side->count; i++) {
         side->nearest[i] = nearest_key(plan, keys, side->positions[i]);
-        encoding->scheme->score_row(encoding, plan->args->tables, side->head, side->positions[i], &side->nearest[i], 1,
-                                    &side->bias[i]);
+        const gyre_score_row row = {side->head, side->positions[i], &side->nearest[i], 1};
+        encoding->scheme->score_row(encoding, plan->args->tables, &row, &side->bias[i]);
+        if (!isfinite(side->bias[i])) side->bias[i] = 0; /* infinity - infinity is no score */
     }
 }
 
@@ -234,7 +238,7 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *
 
 /* -- scores and weighted sums -------------------------------------------------------------------------------------- */
 
-void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries,
+void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting) {
     const int64_t at = meeting->tile * KEY_TILE;
     const int64_t *positions = keys->positions + at + meeting->first;
@@ -259,6 +263,7 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
                                 .scores = queries->scores};
         plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
+    if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
     if (!meeting->masked) return;
     for (int64_t i = 0; i < queries->count; i++)
         mask_row(plan, meeting, positions, queries->positions[i], queries->scores + i * KEY_TILE);

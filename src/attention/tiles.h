@@ -23,6 +23,12 @@ typedef struct gyre_attention_plan {
     float scale;
     int gradient;
     int split; /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
+    struct gyre_table_plan {
+        int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */
+        int64_t rows, row_pad;          /* of the vector tables; row_pad leaves room to read 15 past any row */
+        int64_t bias_rows;              /* of the bias table */
+    } table;
+    int relative; /* one of the above: tables.c has work */
     int64_t sides, jobs;
     size_t side_bytes, job_bytes, bytes;
 } gyre_attention_plan;
@@ -39,7 +45,7 @@ gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *
 typedef struct gyre_key_tile {
     int64_t least, most; /* positions */
     int64_t count;
-    int sorted, k_finite, v_finite;
+    int sorted, steady, k_finite, v_finite; /* steady: each position is the one before + 1 */
 } gyre_key_tile;
 
 /* The keys and values of one item.  Rows past the last key are zeros. */
@@ -53,13 +59,36 @@ typedef struct gyre_key_side {
     float *dk_rows, *dv_rows; /* gradient: as k_rows, and as v_rows would be */
 } gyre_key_side;
 
+/* A vector table of one head, in floats. */
+typedef struct gyre_packed {
+    int64_t head;       /* -1 = none yet */
+    int finite, shared; /* shared: all heads have this one */
+    float *rows;        /* [rows][pad] */
+    float *columns;     /* [pad][row_pad] */
+    float *gradient;    /* [heads of an item][rows][pad] */
+} gyre_packed;
+
+/* What a job holds of the tables (tables.c).  The distance of query i and key j of a meeting is entry offset[i] + j. */
+typedef struct gyre_table_side {
+    int64_t offset[QUERY_TILE], entries;
+    int once,
+        steps; /* each distance is listed once, in order; steps: and rows change by 0 or 1 between neighbours, one way */
+    int64_t *distance; /* [QUERY_TILE * KEY_TILE], all four */
+    int32_t *row;
+    float *number;     /* on the score */
+    double *dnumber;   /* gradient */
+    float *near, *far; /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
+    double *dbias;     /* gradient: [bias_rows][heads of an item] */
+    gyre_packed query, key, value;
+} gyre_table_side;
+
 /* What one job in progress holds beside its key side: a tile of queries and a tile of scores. */
 typedef struct gyre_query_side {
     int64_t positions[QUERY_TILE];
     int64_t batch, head, first, count;
     int64_t least, most;
-    int64_t nearest[QUERY_TILE]; /* position of the nearest key that the row sees; its own where it sees none */
-    double bias[QUERY_TILE];     /* b(head, row, nearest): scores are relative to it, 0 where the scheme has no bias */
+    int64_t nearest[QUERY_TILE]; /* where biases decay: position of the nearest key that is seen; its own where none is */
+    double bias[QUERY_TILE];     /* b(head, row, nearest): scores are relative to it; 0 where it does not decay */
     float top[QUERY_TILE];       /* the largest score so far; in the gradient, the row's log-sum-exp */
     double sum[QUERY_TILE];      /* of exp(score - top) */
     float delta[QUERY_TILE];     /* gradient: dout . out */
@@ -70,7 +99,15 @@ typedef struct gyre_query_side {
     float *key_rows;             /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
     float *dout_rows, *dq_rows;  /* gradient */
     float *dscores;              /* gradient, as scores */
+    gyre_table_side tables;      /* where the encoding has any */
 } gyre_query_side;
+
+/* Memory handed out front to back. */
+typedef struct gyre_arena {
+    char *memory; /* NULL = only count */
+    size_t used;
+} gyre_arena;
+void *gyre_arena_take(gyre_arena *a, int64_t count, size_t size);
 
 /* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes. */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
@@ -103,8 +140,8 @@ typedef struct gyre_meeting {
 /* 0 where no query of the tile sees any of the keys; else 1 and the part of the tile that matters. */
 int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries, int64_t tile,
                     gyre_meeting *meeting);
-/* scores = scale E(m)q . E(n)k + b - the row's bias, -infinity where not visible. */
-void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries,
+/* scores = scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b - the row's bias, -infinity where not visible. */
+void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting);
 /* top = the largest score of each row over all tiles, -infinity where there is none; overwrites the scores. */
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries);
@@ -120,7 +157,9 @@ typedef struct gyre_attention_call {
     atomic_llong next;
     int64_t tasks;
     const gyre_cview *dout;
-    const gyre_view *dqkv; /* [3] */
+    const gyre_view *dqkv;                 /* [3] */
+    const gyre_table_gradients *gradients; /* NULL = none wanted */
+    int64_t wave;                          /* with those: job i takes item wave + i */
 } gyre_attention_call;
 
 static inline char *gyre_side_memory(const gyre_attention_call *call, int64_t side) {

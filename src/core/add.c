@@ -22,16 +22,6 @@ static gyre_status check_rows(const gyre_encoding *encoding, const int64_t shape
     return shape[2] == 1 && shape[3] == encoding->config.input.dim ? GYRE_OK : GYRE_ESHAPE;
 }
 
-/* The scheme's table, where it has one: of the right shape, in memory, F32 or F64. */
-static gyre_status check_table(const gyre_encoding *encoding, const gyre_cview *table) {
-    int64_t shape[4];
-    const gyre_status status = gyre_encoding_table_shape(encoding, GYRE_TABLE_INPUT, shape);
-    if (status != GYRE_OK || shape[1] == 0) return status;
-    if (!table || !table->data) return GYRE_EINVAL;
-    if (table->dtype != GYRE_F32 && table->dtype != GYRE_F64) return GYRE_EDTYPE;
-    return gyre_same_shape(shape, table->shape) ? GYRE_OK : GYRE_ESHAPE;
-}
-
 /* One token of every batch row: where the rows share their positions, p is computed once for all. */
 static void add_token(void *arg, int64_t t) {
     const addition *a = arg;
@@ -60,7 +50,7 @@ gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables, c
     if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
     gyre_status status = gyre_pair_check(in, out);
     if (status == GYRE_OK) status = check_rows(encoding, in->shape);
-    if (status == GYRE_OK) status = check_table(encoding, tables ? &tables->input : NULL);
+    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables ? &tables->input : NULL);
     if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
@@ -106,10 +96,10 @@ gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_position
     if (!gyre_is_real(dout->dtype)) return GYRE_EDTYPE;
     gyre_status status = gyre_cview_check(dout);
     if (status == GYRE_OK) status = check_rows(encoding, dout->shape);
-    if (status != GYRE_OK || !encoding->scheme->trains_input) return status;
+    if (status != GYRE_OK || encoding->table[GYRE_TABLE_INPUT].rows == 0) return status;
     if (!gradients) return GYRE_EINVAL;
     const gyre_cview table = gyre_const(gradients->input);
-    status = check_table(encoding, &table);
+    status = gyre_table_check(encoding, GYRE_TABLE_INPUT, &table);
     if (status == GYRE_OK) status = gyre_output_check(&gradients->input);
     if (status != GYRE_OK || gyre_view_elements(dout->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1]);

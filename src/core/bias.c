@@ -1,4 +1,4 @@
-/* bias.c: the score place, b(head, m, n) added to scores that lie in memory. */
+/* bias.c: the score place, b(head, m, n) added to scores that lie in memory, and its gradient. */
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/view.h"
@@ -10,6 +10,8 @@ typedef struct biasing {
     const gyre_tables *tables;
     const gyre_positions *queries, *keys;
     const gyre_view *scores;
+    const gyre_cview *dscores;
+    const gyre_view *gradient;
 } biasing;
 
 /* One query of one batch row, all heads, all keys. */
@@ -24,7 +26,8 @@ static void add_row(void *arg, int64_t row) {
         gyre_positions_read(a->keys, b, first, count, key);
         for (int64_t h = 0; h < a->scores->shape[2]; h++) {
             void *scores = gyre_view_at(a->scores, b, q, h, first);
-            a->encoding->scheme->score_row(a->encoding, a->tables, h, query, key, count, bias);
+            const gyre_score_row seen = {h, query, key, count};
+            a->encoding->scheme->score_row(a->encoding, a->tables, &seen, bias);
             gyre_load_row_f64(scores, a->scores->dtype, a->scores->stride[3], count, x);
             for (int64_t j = 0; j < count; j++)
                 x[j] += bias[j];
@@ -33,19 +36,68 @@ static void add_row(void *arg, int64_t row) {
     }
 }
 
+/* One head, whose numbers are a column of the table that no other head touches. */
+static void gather_head(void *arg, int64_t h) {
+    const biasing *a = arg;
+    const int64_t *shape = a->dscores->shape;
+    int64_t query, key[KEY_CHUNK];
+    double x[KEY_CHUNK];
+    for (int64_t row = 0; row < shape[0] * shape[1]; row++) {
+        const int64_t b = row / shape[1], q = row % shape[1];
+        gyre_positions_read(a->queries, b, q, 1, &query);
+        for (int64_t first = 0; first < shape[3]; first += KEY_CHUNK) {
+            const int64_t count = shape[3] - first < KEY_CHUNK ? shape[3] - first : KEY_CHUNK;
+            const gyre_score_row seen = {h, query, key, count};
+            gyre_positions_read(a->keys, b, first, count, key);
+            gyre_load_row_f64(gyre_cview_at(a->dscores, b, q, h, first), a->dscores->dtype, a->dscores->stride[3], count, x);
+            a->encoding->scheme->score_gradient(a->encoding, a->tables, &seen, x, a->gradient, h);
+        }
+    }
+}
+
+/* What both ask of scores [batch, query, heads, key] beside them. */
+static gyre_status check(const biasing *a, const gyre_cview *scores) {
+    if (!a->encoding || !a->queries || !a->keys) return GYRE_EINVAL;
+    if (!a->encoding->scheme->score_row) return GYRE_EUNSUPPORTED;
+    if (!gyre_is_real(scores->dtype)) return GYRE_EDTYPE;
+    gyre_status status = gyre_cview_check(scores);
+    if (status != GYRE_OK) return status;
+    if (scores->shape[2] != a->encoding->config.heads) return GYRE_ESHAPE;
+    return gyre_table_check(a->encoding, GYRE_TABLE_BIAS, gyre_table_of(a->tables, GYRE_TABLE_BIAS));
+}
+
+static gyre_status check_positions(const biasing *a, const gyre_cview *scores) {
+    const gyre_status status = gyre_positions_check(a->encoding, a->queries, scores->shape[0], scores->shape[1]);
+    return status ? status : gyre_positions_check(a->encoding, a->keys, scores->shape[0], scores->shape[3]);
+}
+
 gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
                           const gyre_positions *keys, const gyre_view *scores, const gyre_exec *exec) {
-    if (!encoding || !queries || !keys || !scores) return GYRE_EINVAL;
-    if (!encoding->scheme->score_row) return GYRE_EUNSUPPORTED;
-    if (!gyre_is_real(scores->dtype)) return GYRE_EDTYPE;
-    gyre_status status = gyre_output_check(scores);
+    if (!scores) return GYRE_EINVAL;
+    biasing a = {encoding, tables, queries, keys, scores, NULL, NULL};
+    const gyre_cview seen = gyre_const(*scores);
+    gyre_status status = check(&a, &seen);
+    if (status == GYRE_OK) status = gyre_output_check(scores);
+    if (status != GYRE_OK || gyre_view_elements(scores->shape) == 0) return status;
+    status = check_positions(&a, &seen);
     if (status != GYRE_OK) return status;
-    if (scores->shape[2] != encoding->config.heads) return GYRE_ESHAPE;
-    if (gyre_view_elements(scores->shape) == 0) return GYRE_OK;
-    status = gyre_positions_check(encoding, queries, scores->shape[0], scores->shape[1]);
-    if (status == GYRE_OK) status = gyre_positions_check(encoding, keys, scores->shape[0], scores->shape[3]);
-    if (status != GYRE_OK) return status;
-    biasing a = {encoding, tables, queries, keys, scores};
     gyre_parallel(exec, add_row, &a, scores->shape[0] * scores->shape[1]);
+    return GYRE_OK;
+}
+
+gyre_status gyre_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
+                               const gyre_positions *keys, const gyre_cview *dscores, const gyre_table_gradients *gradients,
+                               const gyre_exec *exec) {
+    if (!dscores) return GYRE_EINVAL;
+    const gyre_view *gradient = gyre_table_gradient_of(gradients, GYRE_TABLE_BIAS);
+    biasing a = {encoding, tables, queries, keys, NULL, dscores, gradient};
+    gyre_status status = check(&a, dscores);
+    if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradient);
+    if (status != GYRE_OK || !encoding->scheme->score_gradient) return status;
+    if (!gradient || !gradient->data) return GYRE_EINVAL;
+    if (gyre_view_elements(dscores->shape) == 0) return GYRE_OK;
+    status = check_positions(&a, dscores);
+    if (status != GYRE_OK) return status;
+    gyre_parallel(exec, gather_head, &a, dscores->shape[2]);
     return GYRE_OK;
 }

@@ -39,6 +39,8 @@ void gyre_encoding_free(gyre_encoding *encoding) {
     release(&alloc, encoding->long_factor);
     release(&alloc, encoding->frequency);
     release(&alloc, encoding->angles);
+    release(&alloc, encoding->map.row);
+    release(&alloc, encoding->fixed);
     release(&alloc, encoding);
 }
 
@@ -53,7 +55,9 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
                   {"input.positions", config->input.positions},
                   {"rope.dim", config->rope.dim},
                   {"rope.length", config->rope.length},
-                  {"rope.table_positions", config->rope.table_positions}};
+                  {"rope.table_positions", config->rope.table_positions},
+                  {"score.buckets", config->score.buckets},
+                  {"score.max_distance", config->score.max_distance}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (counts[i].value < 0)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", counts[i].name, counts[i].value);
@@ -81,6 +85,8 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                  .alloc = alloc ? *alloc : system,
                                  .first_position = -GYRE_MAX_POSITION,
                                  .last_position = GYRE_MAX_POSITION,
+                                 .places = scheme->places,
+                                 .score_terms = 1.0,
                                  .attention_factor = 1.0};
     gyre_encoding *encoding = gyre_encoding_allocate(&blank, 1, sizeof *encoding, err);
     if (!encoding) return GYRE_ENOMEM;
@@ -103,7 +109,7 @@ const gyre_config *gyre_encoding_config(const gyre_encoding *encoding) {
 }
 
 unsigned gyre_encoding_places(const gyre_encoding *encoding) {
-    return encoding ? encoding->scheme->places : 0;
+    return encoding ? encoding->places : 0;
 }
 
 static gyre_status check_turns(const gyre_encoding *encoding, int64_t length) {
@@ -139,10 +145,11 @@ gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes) 
 }
 
 gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which, int64_t shape[4]) {
-    if (!encoding || !shape || which != GYRE_TABLE_INPUT) return GYRE_EINVAL;
-    const int has = encoding->config.input.positions > 0 && encoding->scheme->trains_input;
-    shape[0] = shape[1] = has;
-    shape[2] = has ? encoding->config.input.positions : 0;
-    shape[3] = has ? encoding->config.input.dim : 0;
+    if (!encoding || !shape || (unsigned)which >= GYRE_TABLES) return GYRE_EINVAL;
+    const gyre_table_size *table = &encoding->table[which];
+    shape[0] = table->rows > 0;
+    shape[1] = table->heads;
+    shape[2] = table->rows;
+    shape[3] = table->channels;
     return GYRE_OK;
 }

@@ -19,21 +19,48 @@ typedef struct gyre_tile {
     float *scores; /* [queries][ld] */
 } gyre_tile;
 
+/* n keys as one query of one head sees them. */
+typedef struct gyre_score_row {
+    int64_t head, q;
+    const int64_t *k;
+    int64_t n;
+} gyre_score_row;
+
+/* From distance to table row: key at n, query at m, row[clamp(n - m, -reach, reach) + reach].  Every table of an encoding
+ * that is indexed by distance uses the one map; row NULL = none is. */
+typedef struct gyre_row_map {
+    int64_t reach;
+    int direction; /* d = 1 or -1: from one distance to the next the row stays or changes by d; 0: neither */
+    int32_t *row;  /* [2 reach + 1] */
+} gyre_row_map;
+
+/* What gyre_encoding_table_shape tells; rows 0 = no such table. */
+typedef struct gyre_table_size {
+    int64_t heads, rows, channels;
+} gyre_table_size;
+enum { GYRE_TABLES = GYRE_TABLE_BIAS + 1 };
+
 typedef struct gyre_scheme {
     gyre_kind kind;
     const char *name; /* as the command and config.json spell it */
     unsigned places;
-    int trains_input; /* 1: the caller holds a trained table for the input place */
     /* Checks the config and completes the encoding (defaults into encoding->config, owned arrays). */
     gyre_status (*init)(gyre_encoding *encoding, gyre_error *err);
     /* Input place: row[c] = p(position)[first + c], c < count, in double.  NULL where the scheme adds nothing. */
     void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
                       int64_t count, double *row);
-    /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none. */
-    void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, int64_t q, const int64_t *k,
-                      int64_t n, double *out);
-    /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]) - b(head, q[i], nearest[i]), the
-     * difference formed before it is rounded: the bias itself may be so large that float does not tell neighbours apart. */
+    /* b falls or grows with |k - q| without bound: attention forms the scores of a row relative to its nearest key's b. */
+    int decays;
+    /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a score_tile of its
+     * own a scheme promises that b depends on k - q alone: attention then asks once for each distance in a tile. */
+    void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out);
+    /* gradient += that of sum over j of dscore[j] b(head, q, k[j]) to the bias table, into column `column` of a view shaped
+     * as the table.  NULL where the scheme trains none. */
+    void (*score_gradient)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
+                           const double *dscore, const gyre_view *gradient, int64_t column);
+    /* Score place for a tile of a scheme that decays, in float: scores[i * ld + j] += b(head, q[i], k[j]) -
+     * b(head, q[i], nearest[i]), the difference formed before it is rounded: the bias itself may be so large that float
+     * does not tell neighbours apart. */
     void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
 } gyre_scheme;
 
@@ -42,12 +69,18 @@ struct gyre_encoding {
     const gyre_scheme *scheme;
     const gyre_kernels *kernels;
     gyre_alloc alloc;
+    unsigned places;                       /* the scheme's, unless init found fewer */
     int64_t first_position, last_position; /* what the scheme can represent, both included */
     double *slopes;                        /* [heads] */
     double *short_factor, *long_factor;    /* [rope.dim / 2] */
     gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
     double attention_factor;               /* multiplies cos and sin; 1 where nothing turns */
-    float *angles;                         /* [table_positions][2][rope.dim / 2]: cos, then sin, attention factor included */
+    gyre_table_size table[GYRE_TABLES];    /* what the caller trains */
+    gyre_row_map map;
+    double *fixed;        /* [2 reach + 1][head_dim]: a table nobody trains, for the sides in fixed_sides */
+    unsigned fixed_sides; /* GYRE_ON_* */
+    double score_terms;   /* the default scale is 1 / sqrt(head_dim score_terms) */
+    float *angles;        /* [table_positions][2][rope.dim / 2]: cos, then sin, attention factor included */
 };
 
 /* The scheme of a kind, or NULL (src/encodings/registry.c). */
@@ -55,6 +88,32 @@ const gyre_scheme *gyre_scheme_find(gyre_kind kind);
 
 /* out = count elements of `size` bytes from the encoding's allocator, or NULL with err filled.  For a scheme's init. */
 void *gyre_encoding_allocate(const gyre_encoding *encoding, int64_t count, size_t size, gyre_error *err);
+
+/* -- tables indexed by distance (rows.c) --------------------------------------------------------------------------- */
+
+/* Makes encoding->map from r(n - m) = row(encoding, n - m).  For a scheme's init. */
+gyre_status gyre_row_map_make(gyre_encoding *encoding, int64_t reach,
+                              int64_t (*row)(const gyre_encoding *, int64_t distance), gyre_error *err);
+/* The vector tables of the sides in `terms`, [heads][rows][head_dim] each.  For a scheme's init. */
+void gyre_vector_tables(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows);
+static inline int32_t gyre_row_at(const gyre_row_map *map, int64_t distance) {
+    const int64_t low = distance < -map->reach ? -map->reach : distance, held = low > map->reach ? map->reach : low;
+    return map->row[held + map->reach];
+}
+/* score_row and score_gradient of a scheme that adds bias[r][head]. */
+void gyre_row_scores(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out);
+void gyre_row_scores_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
+                              const double *dscore, const gyre_view *gradient, int64_t column);
+
+/* The view `which` of tables, NULL where tables is. */
+const gyre_cview *gyre_table_of(const gyre_tables *tables, gyre_table which);
+const gyre_view *gyre_table_gradient_of(const gyre_table_gradients *gradients, gyre_table which);
+/* 1: the scheme has that table, trained or fixed; *view (not NULL) = it. */
+int gyre_side_table(const gyre_encoding *encoding, const gyre_tables *tables, gyre_table which, gyre_cview *view);
+/* GYRE_OK where the scheme trains no table `which`, or `table` is one; else EINVAL (no memory), EDTYPE, ESHAPE. */
+gyre_status gyre_table_check(const gyre_encoding *encoding, gyre_table which, const gyre_cview *table);
+/* The same for where a gradient goes; missing memory is fine. */
+gyre_status gyre_table_gradient_check(const gyre_encoding *encoding, gyre_table which, const gyre_view *gradient);
 
 /* x[i * stride + c], c < head_dim: row i turned in place by E(positions[i]).  length as in gyre_positions.  Nothing happens
  * where the encoding rotates nothing.  Positions were checked before. */

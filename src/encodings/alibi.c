@@ -34,12 +34,11 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, int64_t q, const int64_t *k,
-                      int64_t n, double *out) {
-    const double slope = encoding->slopes[head];
+static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
+    const double slope = encoding->slopes[row->head];
     (void)tables;
-    for (int64_t j = 0; j < n; j++)
-        out[j] = -slope * (double)llabs(q - k[j]);
+    for (int64_t j = 0; j < row->n; j++)
+        out[j] = -slope * (double)llabs(row->q - row->k[j]);
 }
 
 /* 1 if every distance in the tile fits 32 bits, which vector units convert and 64 they mostly do not. */
@@ -79,5 +78,6 @@ const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_ALIBI,
                                        .name = "alibi",
                                        .places = GYRE_AT_SCORE,
                                        .init = init,
+                                       .decays = 1,
                                        .score_row = score_row,
                                        .score_tile = score_tile};

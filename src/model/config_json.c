@@ -5,6 +5,7 @@
 #include "model/config_json.h"
 
 #include "encodings/schemes.h"
+#include "model/model.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -147,11 +148,11 @@ static int word_at(const scope *s, const char *key, const char *fallback, const 
     return 0;
 }
 
-/* The registry has the spelling of every kind; kinds count from 0. */
+/* The registry has the spelling of every kind; those that a model holds come first. */
 static gyre_kind kind_at(const scope *s, const char *key) {
     char why[96];
     const char *text = text_at(s, key, NULL);
-    for (int kind = 0; gyre_scheme_find((gyre_kind)kind); kind++)
+    for (int kind = 0; gyre_model_holds((gyre_kind)kind); kind++)
         if (strcmp(gyre_kind_text((gyre_kind)kind), text) == 0) return (gyre_kind)kind;
     snprintf(why, sizeof why, "\"%.60s\" is not known", text);
     fail(s, GYRE_EUNSUPPORTED, key, why);

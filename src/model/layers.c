@@ -235,7 +235,7 @@ void gyre_block_end(const gyre_model *model, int64_t layer, const gyre_block *bl
 /* -- the input
  * -------------------------------------------------------------------------------------------------------------- */
 gyre_tables gyre_model_tables(const gyre_model *model) {
-    gyre_tables tables = {gyre_cdense(NULL, GYRE_F32, 0, 0, 0, 0)};
+    gyre_tables tables = {.input = gyre_cdense(NULL, GYRE_F32, 0, 0, 0, 0)};
     const int64_t offset = gyre_input_table_offset(&model->config);
     if (offset >= 0)
         tables.input = gyre_cdense(model->weights + offset, GYRE_F32, 1, 1, model->config.position.input.positions,

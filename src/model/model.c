@@ -149,6 +149,9 @@ static gyre_status describe(gyre_model *model, const gyre_model_config *config, 
     if (config->size != sizeof *config)
         return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
                          sizeof *config);
+    if (gyre_scheme_find(config->position.kind) && !gyre_model_holds(config->position.kind))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "position: the decoder does not hold %s (model)",
+                         gyre_kind_text(config->position.kind));
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;
@@ -384,6 +387,10 @@ const gyre_encoding *gyre_model_encoding(const gyre_model *model) {
 }
 int64_t gyre_model_parameters(const gyre_model *model) {
     return model->count;
+}
+
+int gyre_model_holds(gyre_kind kind) {
+    return (int)kind >= GYRE_NOPE && kind <= GYRE_ALIBI;
 }
 
 const char *gyre_kind_text(gyre_kind kind) {

@@ -33,6 +33,10 @@ int64_t gyre_final_norm_offset(const gyre_model_config *config);
 int64_t gyre_input_table_offset(const gyre_model_config *config);
 int64_t gyre_weight_count(const gyre_model_config *config);
 
+/* 1 for the kinds that the decoder has weights for, and its config.json a spelling of every field: those without tables
+ * inside attention. */
+int gyre_model_holds(gyre_kind kind);
+
 /* Writes config.json and model.safetensors (dtype F32, F16 or BF16) into a folder that the caller commits. */
 gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder *folder, gyre_dtype dtype, gyre_error *err);
 

@@ -166,7 +166,7 @@ static gyre_status input_gradient(gyre_backprop *b, float *gradient) {
     const gyre_positions positions = {0};
     const gyre_cview dout = gyre_cdense(b->dx, GYRE_F32, b->sequences, b->length, 1, c->width);
     const gyre_table_gradients gradients = {
-        gyre_dense(gradient + table, GYRE_F32, 1, 1, c->position.input.positions, c->width)};
+        .input = gyre_dense(gradient + table, GYRE_F32, 1, 1, c->position.input.positions, c->width)};
     return gyre_add_gradient(b->model->encoding, &positions, &dout, &gradients, NULL);
 }
 

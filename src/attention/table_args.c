@@ -1,0 +1,179 @@
+/* table_args.c: what a call must bring of tables, the scratch they take, and where their gradients end. */
+#include "attention/tables.h"
+#include "core/convert.h"
+#include "core/view.h"
+
+#include <string.h>
+
+static int has_side(const gyre_encoding *encoding, gyre_table which, unsigned side) {
+    return encoding && (encoding->table[which].rows > 0 || (encoding->fixed_sides & side));
+}
+
+gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
+    const gyre_encoding *encoding = args->encoding;
+    const int scores =
+        has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) || has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY);
+    if (scores && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
+    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLES; which++) {
+        int64_t shape[4]; /* rows are padded to 16 channels of up to 8 bytes, and their number must stay one */
+        const gyre_status status = gyre_encoding_table_shape(encoding, (gyre_table)which, shape);
+        if (status) return status;
+        const int64_t elements = gyre_view_elements(shape);
+        if (elements < 0 || elements > INT64_MAX / 256) return GYRE_ENOMEM;
+    }
+    const int values = has_side(encoding, GYRE_TABLE_VALUE, GYRE_ON_VALUE);
+    return values && encoding->config.head_dim != args->v.shape[3] ? GYRE_ESHAPE : GYRE_OK;
+}
+
+void gyre_tables_measure(gyre_attention_plan *plan) {
+    const gyre_encoding *encoding = plan->encoding;
+    plan->table = (struct gyre_table_plan){0};
+    plan->relative = 0;
+    if (!encoding) return;
+    plan->table.query = has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY);
+    plan->table.key = has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY);
+    plan->table.value = has_side(encoding, GYRE_TABLE_VALUE, GYRE_ON_VALUE);
+    plan->table.numbers = encoding->scheme->score_row && !encoding->scheme->score_tile;
+    plan->table.bias_rows = encoding->table[GYRE_TABLE_BIAS].rows;
+    for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
+        if (encoding->table[which].rows > 0) plan->table.rows = encoding->table[which].rows;
+    if (encoding->fixed_sides) plan->table.rows = 2 * encoding->map.reach + 1;
+    plan->table.row_pad = (plan->table.rows + 15) / 16 * 16 + 16;
+    plan->relative = plan->table.numbers || plan->table.rows > 0;
+}
+
+gyre_status gyre_tables_check(const gyre_attention_plan *plan) {
+    gyre_status status = GYRE_OK;
+    for (int which = GYRE_TABLE_QUERY; plan->relative && which < GYRE_TABLES && !status; which++)
+        status = gyre_table_check(plan->encoding, (gyre_table)which, gyre_table_of(plan->args->tables, (gyre_table)which));
+    return status;
+}
+
+gyre_status gyre_tables_gradient_check(const gyre_attention_plan *plan, const gyre_table_gradients *gradients) {
+    gyre_status status = GYRE_OK;
+    for (int which = GYRE_TABLE_QUERY; plan->relative && which < GYRE_TABLES && !status; which++)
+        status = gyre_table_gradient_check(plan->encoding, (gyre_table)which,
+                                           gyre_table_gradient_of(gradients, (gyre_table)which));
+    return status;
+}
+
+/* -- scratch ------------------------------------------------------------------------------------------------------- */
+
+/* Heads of one item that have a table, and so a gradient, of their own. */
+static int64_t heads_in_item(const gyre_attention_plan *plan, int which) {
+    return plan->encoding->table[which].heads > 1 ? plan->group : 1;
+}
+
+typedef struct packing {
+    gyre_table which;
+    int wanted, rows, columns;
+    int64_t pad;
+} packing;
+
+static void place_packed(const gyre_attention_plan *plan, gyre_arena *a, const packing *how, gyre_packed *packed) {
+    *packed = (gyre_packed){.head = -1, .shared = plan->encoding->table[how->which].heads <= 1};
+    if (!how->wanted) return;
+    if (how->rows) packed->rows = gyre_arena_take(a, plan->table.rows * how->pad, sizeof(float));
+    if (how->columns) packed->columns = gyre_arena_take(a, plan->table.row_pad * how->pad, sizeof(float));
+    if (plan->gradient && plan->encoding->table[how->which].rows > 0)
+        packed->gradient = gyre_arena_take(a, heads_in_item(plan, how->which) * plan->table.rows * how->pad, sizeof(float));
+}
+
+void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
+    const int64_t pairs = QUERY_TILE * KEY_TILE;
+    const packing query = {GYRE_TABLE_QUERY, plan->table.query, plan->gradient, 1, plan->head_pad};
+    const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 0, plan->head_pad};
+    const packing value = {GYRE_TABLE_VALUE, plan->table.value, !plan->gradient, plan->gradient, plan->value_pad};
+    side->distance = gyre_arena_take(a, pairs, sizeof *side->distance);
+    if (plan->table.numbers) {
+        side->number = gyre_arena_take(a, pairs, sizeof *side->number);
+        if (plan->gradient && plan->encoding->scheme->score_gradient) {
+            side->dnumber = gyre_arena_take(a, pairs, sizeof *side->dnumber);
+            side->dbias = gyre_arena_take(a, plan->table.bias_rows * plan->group, sizeof *side->dbias);
+        }
+    }
+    if (plan->table.rows > 0) {
+        side->row = gyre_arena_take(a, pairs, sizeof *side->row);
+        side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK, sizeof *side->near);
+    }
+    if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_KEYS, sizeof *side->far);
+    place_packed(plan, a, &query, &side->query);
+    place_packed(plan, a, &key, &side->key);
+    place_packed(plan, a, &value, &side->value);
+}
+
+/* -- gradients ----------------------------------------------------------------------------------------------------- */
+
+static void clear(const gyre_attention_plan *plan, int which, const gyre_packed *packed, int64_t pad) {
+    if (!packed->gradient) return;
+    memset(packed->gradient, 0, (size_t)(heads_in_item(plan, which) * plan->table.rows * pad) * sizeof(float));
+}
+
+void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_side *queries) {
+    gyre_table_side *t = &queries->tables;
+    clear(plan, GYRE_TABLE_QUERY, &t->query, plan->head_pad);
+    clear(plan, GYRE_TABLE_KEY, &t->key, plan->head_pad);
+    clear(plan, GYRE_TABLE_VALUE, &t->value, plan->value_pad);
+    if (t->dbias) memset(t->dbias, 0, (size_t)(plan->table.bias_rows * plan->group) * sizeof *t->dbias);
+}
+
+/* to[c] += scale from[c] */
+static void add_row(const gyre_view *view, int64_t head, int64_t r, const float *from, double scale) {
+    enum { CHUNK = 64 };
+    double sum[CHUNK];
+    for (int64_t first = 0; first < view->shape[3]; first += CHUNK) {
+        const int64_t count = view->shape[3] - first < CHUNK ? view->shape[3] - first : CHUNK;
+        void *to = gyre_view_at(view, 0, head, r, first);
+        gyre_load_row_f64(to, view->dtype, view->stride[3], count, sum);
+        for (int64_t c = 0; c < count; c++)
+            sum[c] += scale * (double)from[first + c];
+        gyre_store_row_f64(sum, count, to, view->dtype, view->stride[3]);
+    }
+}
+
+/* Row r of what one item left of one vector table. */
+static void collect_vectors(const gyre_attention_call *call, int64_t item, const gyre_packed *packed, int which, int64_t r) {
+    const gyre_attention_plan *plan = call->plan;
+    const gyre_view *to = gyre_table_gradient_of(call->gradients, (gyre_table)which);
+    const int64_t pad = which == GYRE_TABLE_VALUE ? plan->value_pad : plan->head_pad, heads = heads_in_item(plan, which);
+    if (!packed->gradient || !to->data) return;
+    const double scale = which == GYRE_TABLE_KEY ? (double)plan->scale : 1; /* queries came scaled */
+    const int64_t first = packed->shared ? 0 : item % plan->key_heads * plan->group;
+    for (int64_t h = 0; h < heads; h++)
+        add_row(to, first + h, r, packed->gradient + (h * plan->table.rows + r) * pad, scale);
+}
+
+static void collect_numbers(const gyre_attention_call *call, int64_t item, const gyre_table_side *t, int64_t r) {
+    const gyre_attention_plan *plan = call->plan;
+    const gyre_view *to = &call->gradients->bias;
+    for (int64_t h = 0; h < plan->group; h++) {
+        void *at = gyre_view_at(to, 0, 0, r, item % plan->key_heads * plan->group + h);
+        double sum;
+        gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
+        sum += t->dbias[r * plan->group + h];
+        gyre_store_row_f64(&sum, 1, at, to->dtype, 1);
+    }
+}
+
+/* One row of every table: rows never meet, even where two tables share their memory. */
+static void collect_row(void *arg, int64_t r) {
+    const gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    for (int64_t job = 0; job < plan->jobs && call->wave + job < call->tasks; job++) {
+        gyre_query_side q;
+        const int64_t item = call->wave + job;
+        gyre_query_side_place(plan, gyre_job_memory(call, job), &q);
+        if (r < plan->table.rows) {
+            collect_vectors(call, item, &q.tables.query, GYRE_TABLE_QUERY, r);
+            collect_vectors(call, item, &q.tables.key, GYRE_TABLE_KEY, r);
+            collect_vectors(call, item, &q.tables.value, GYRE_TABLE_VALUE, r);
+        }
+        if (q.tables.dbias && call->gradients->bias.data && r < plan->table.bias_rows)
+            collect_numbers(call, item, &q.tables, r);
+    }
+}
+
+void gyre_tables_collect(gyre_attention_call *call, const gyre_exec *exec) {
+    const int64_t rows = call->plan->table.rows, bias_rows = call->plan->table.bias_rows;
+    gyre_parallel(exec, collect_row, call, rows > bias_rows ? rows : bias_rows);
+}

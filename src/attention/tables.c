@@ -1,0 +1,433 @@
+/* tables.c: the tables' part in a meeting of a tile of queries and a tile of keys. */
+#include "attention/tables.h"
+#include "core/convert.h"
+#include "core/view.h"
+
+#include <string.h>
+
+/* -- packing ------------------------------------------------------------------------------------------------------- */
+
+/* Rows of one head into floats, `scale` times, and into columns where there is room for them. */
+static void pack(const gyre_attention_plan *plan, gyre_packed *packed, const gyre_cview *view, int64_t head, float scale,
+                 int64_t pad) {
+    const int64_t from = packed->shared ? 0 : head;
+    if (packed->head == from) return;
+    packed->head = from;
+    packed->finite = 1;
+    for (int64_t r = 0; r < plan->table.rows; r++) {
+        float row[256];
+        for (int64_t c = 0; c < pad; c += 256) {
+            const int64_t width = pad - c < 256 ? pad - c : 256, left = view->shape[3] - c;
+            const int64_t count = left < width ? left : width;
+            memset(row, 0, sizeof row);
+            gyre_load_row(gyre_cview_at(view, 0, from, r, c), view->dtype, view->stride[3], count, row);
+            plan->kernels->scale_row_f32(row, width, scale);
+            int finite;
+            plan->kernels->finite_row_f32(row, width, &finite);
+            packed->finite &= finite;
+            if (packed->rows) memcpy(packed->rows + r * pad + c, row, (size_t)width * sizeof *row);
+            for (int64_t i = 0; packed->columns && i < width; i++)
+                packed->columns[(c + i) * plan->table.row_pad + r] = row[i];
+        }
+    }
+    for (int64_t c = 0; packed->columns && c < pad; c++)
+        for (int64_t r = plan->table.rows; r < plan->table.row_pad; r++)
+            packed->columns[c * plan->table.row_pad + r] = 0;
+}
+
+static void pack_all(const gyre_attention_plan *plan, gyre_query_side *q) {
+    gyre_table_side *t = &q->tables;
+    const gyre_tables *tables = plan->args->tables;
+    gyre_cview view;
+    if (plan->table.query && gyre_side_table(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
+        pack(plan, &t->query, &view, q->head, 1, plan->head_pad);
+    if (plan->table.key && gyre_side_table(plan->encoding, tables, GYRE_TABLE_KEY, &view))
+        pack(plan, &t->key, &view, q->head, plan->scale, plan->head_pad); /* queries come scaled, keys do not */
+    if (plan->table.value && gyre_side_table(plan->encoding, tables, GYRE_TABLE_VALUE, &view))
+        pack(plan, &t->value, &view, q->head, 1, plan->value_pad);
+}
+
+/* -- the distances of a meeting, and what is asked of each --------------------------------------------------------- */
+
+static int one_bias(const gyre_query_side *q) {
+    int same = 1;
+    for (int64_t i = 1; i < q->count; i++)
+        same &= q->bias[i] == q->bias[0];
+    return same;
+}
+
+/* Each distance once where the keys' positions are consecutive and the queries' close, and what biases are relative to is
+ * one number, as in every self-attention; else one entry for each pair. */
+static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, const int64_t *k) {
+    gyre_table_side *t = &q->tables;
+    const int64_t n = meeting->count, low = k[0] - q->most, high = k[n - 1] - q->least;
+    t->once = meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE && one_bias(q);
+    if (t->once) {
+        t->entries = high - low + 1;
+        for (int64_t e = 0; e < t->entries; e++)
+            t->distance[e] = low + e;
+        for (int64_t i = 0; i < q->count; i++)
+            t->offset[i] = k[0] - q->positions[i] - low;
+        return;
+    }
+    t->entries = q->count * n;
+    for (int64_t i = 0; i < q->count; i++) {
+        t->offset[i] = i * n;
+        for (int64_t j = 0; j < n; j++)
+            t->distance[i * n + j] = k[j] - q->positions[i];
+    }
+}
+
+static void look_up_rows(const gyre_row_map *map, gyre_table_side *t) {
+    for (int64_t e = 0; e < t->entries; e++)
+        t->row[e] = gyre_row_at(map, t->distance[e]);
+    t->steps = t->once && map->direction != 0;
+}
+
+static gyre_score_row distances_of(const gyre_query_side *q, int64_t first, int64_t count) {
+    return (gyre_score_row){q->head, 0, q->tables.distance + first, count};
+}
+
+static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
+    enum { CHUNK = 128 };
+    gyre_table_side *t = &q->tables;
+    double number[CHUNK];
+    for (int64_t first = 0; first < t->entries; first += CHUNK) {
+        const gyre_score_row row = distances_of(q, first, t->entries - first < CHUNK ? t->entries - first : CHUNK);
+        plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, number);
+        for (int64_t e = 0; e < row.n; e++)
+            t->number[first + e] = (float)(number[e] - q->bias[t->once ? 0 : (first + e) / meeting->count]);
+    }
+    for (int64_t i = 0; i < q->count; i++) {
+        const float *restrict from = t->number + t->offset[i];
+        float *restrict to = q->scores + i * KEY_TILE;
+        for (int64_t j = 0; j < meeting->count; j++)
+            to[j] += from[j];
+    }
+}
+
+/* -- between a tile [QUERY_TILE][KEY_TILE] and blocks by row --------------------------------------------------------- */
+
+/* Rows low .. high are needed; first .. first + count - 1 of them at a time. */
+typedef struct row_block {
+    int32_t low, high, first, count;
+    int whole; /* they are all */
+} row_block;
+
+static void widen(row_block *rows, const int32_t *row, int64_t n) {
+    for (int64_t e = 0; e < n; e++) {
+        rows->low = row[e] < rows->low ? row[e] : rows->low;
+        rows->high = row[e] > rows->high ? row[e] : rows->high;
+    }
+}
+
+/* The rows of keys first .. first + count - 1 of the meeting, before any block of them. */
+static row_block rows_of(const gyre_query_side *q, int64_t first, int64_t count) {
+    const gyre_table_side *t = &q->tables;
+    row_block rows = {INT32_MAX, -1, 0, 0, 0};
+    if (t->once) { /* the distances of these keys are one run */
+        int64_t begin = t->offset[0], end = t->offset[0];
+        for (int64_t i = 1; i < q->count; i++) {
+            begin = t->offset[i] < begin ? t->offset[i] : begin;
+            end = t->offset[i] > end ? t->offset[i] : end;
+        }
+        widen(&rows, t->row + begin + first, end - begin + count);
+    } else {
+        for (int64_t i = 0; i < q->count; i++)
+            widen(&rows, t->row + t->offset[i] + first, count);
+    }
+    return rows;
+}
+
+static int next_block(row_block *block) {
+    block->first = block->count > 0 ? block->first + block->count : block->low;
+    if (block->first > block->high) return 0;
+    block->count = block->high - block->first < ROW_BLOCK ? block->high - block->first + 1 : ROW_BLOCK;
+    block->whole = block->count > block->high - block->low;
+    return 1;
+}
+
+static int64_t up16(int64_t n) {
+    return (n + 15) / 16 * 16;
+}
+
+static int holds(row_block block, int32_t row) {
+    return row >= block.first && row - block.first < block.count;
+}
+
+/* to[j] += from[row[j] - row[0]].  Rows that stay, or change by one from key to key, need no look-up. */
+static void take_row(const float *restrict from, const int32_t *restrict row, int64_t n, int steps, float *restrict to) {
+    const int64_t way = steps ? row[n - 1] - row[0] : 0;
+    if (steps && way == 0)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[0];
+    else if (steps && way == n - 1)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[j];
+    else if (steps && way == 1 - n)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[-j];
+    else
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[row[j] - row[0]];
+}
+
+static void take_near(const gyre_query_side *q, int64_t columns, row_block block, float *tile) {
+    for (int64_t i = 0; i < q->count; i++) {
+        const int32_t *row = q->tables.row + q->tables.offset[i];
+        const float *from = q->tables.near + i * ROW_BLOCK;
+        float *to = tile + i * KEY_TILE;
+        if (block.whole)
+            take_row(from + (row[0] - block.first), row, columns, q->tables.steps, to);
+        else
+            for (int64_t j = 0; j < columns; j++)
+                if (holds(block, row[j])) to[j] += from[row[j] - block.first];
+    }
+}
+
+/* The sum of n numbers in 16 lanes, n a multiple of 16. */
+static float sum_row(const float *x, int64_t n) {
+    float lane[16] = {0}, sum = 0;
+    for (int64_t j = 0; j < n; j += 16)
+        for (int l = 0; l < 16; l++)
+            lane[l] += x[j + l];
+    for (int l = 0; l < 16; l++)
+        sum += lane[l];
+    return sum;
+}
+
+static void give_near(gyre_query_side *q, const gyre_meeting *meeting, row_block block, const float *tile) {
+    for (int64_t i = 0; i < q->count; i++) {
+        const int32_t *restrict row = q->tables.row + q->tables.offset[i];
+        const float *restrict from = tile + i * KEY_TILE;
+        float *restrict to = q->tables.near + i * ROW_BLOCK;
+        if (block.whole && block.count == 1) {
+            to[0] = sum_row(from, meeting->columns);
+            continue;
+        }
+        memset(to, 0, (size_t)block.count * sizeof *to);
+        for (int64_t j = 0; j < meeting->count; j++)
+            if (block.whole || holds(block, row[j])) to[row[j] - block.first] += from[j];
+    }
+}
+
+static void take_far(const gyre_query_side *q, int64_t first, int64_t columns, row_block block, float *tile) {
+    for (int64_t i = 0; i < q->count; i++) {
+        const int32_t *restrict row = q->tables.row + q->tables.offset[i] + first;
+        const float *restrict from = q->tables.far;
+        float *restrict to = tile + i * KEY_TILE + first;
+        if (block.whole && block.count == 1)
+            for (int64_t j = 0; j < columns; j++)
+                to[j] += from[j];
+        else if (block.whole)
+            for (int64_t j = 0; j < columns; j++)
+                to[j] += from[(row[j] - block.first) * FAR_KEYS + j];
+        else
+            for (int64_t j = 0; j < columns; j++)
+                if (holds(block, row[j])) to[j] += from[(row[j] - block.first) * FAR_KEYS + j];
+    }
+}
+
+static void give_far(gyre_query_side *q, int64_t first, int64_t columns, row_block block, const float *tile) {
+    memset(q->tables.far, 0, (size_t)block.count * FAR_KEYS * sizeof(float));
+    for (int64_t i = 0; i < q->count; i++) {
+        const int32_t *restrict row = q->tables.row + q->tables.offset[i] + first;
+        const float *restrict from = tile + i * KEY_TILE + first;
+        float *restrict to = q->tables.far;
+        if (block.whole)
+            for (int64_t j = 0; j < columns; j++)
+                to[(row[j] - block.first) * FAR_KEYS + j] += from[j];
+        else
+            for (int64_t j = 0; j < columns; j++)
+                if (holds(block, row[j])) to[(row[j] - block.first) * FAR_KEYS + j] += from[j];
+    }
+}
+
+/* near[i] = rows[i] . table[r] */
+static void near_product(const gyre_attention_plan *plan, const gyre_query_side *q, row_block block, const float *rows,
+                         const gyre_packed *packed, int64_t pad) {
+    const gyre_matmul product = {.m = q->count,
+                                 .n = up16(block.count),
+                                 .k = pad,
+                                 .a = rows,
+                                 .a_row = pad,
+                                 .a_col = 1,
+                                 .b = packed->columns + block.first,
+                                 .b_row = plan->table.row_pad,
+                                 .c = q->tables.near,
+                                 .c_row = ROW_BLOCK};
+    plan->kernels->matmul_f32(&product);
+}
+
+/* far[r] = scale table[r] . k for the FAR_KEYS keys from `first` on */
+static void far_product(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
+                        row_block block, const gyre_meeting *meeting, int64_t first) {
+    const gyre_matmul product = {.m = block.count,
+                                 .n = FAR_KEYS,
+                                 .k = plan->head_pad,
+                                 .a = q->tables.key.rows + block.first * plan->head_pad,
+                                 .a_row = plan->head_pad,
+                                 .a_col = 1,
+                                 .b = keys->k_columns + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
+                                 .b_row = KEY_TILE,
+                                 .c = q->tables.far,
+                                 .c_row = FAR_KEYS};
+    plan->kernels->matmul_f32(&product);
+}
+
+/* to[i] += sum over rows of near[i] table[r] */
+static void add_rows(const gyre_attention_plan *plan, const gyre_query_side *q, row_block block, const gyre_packed *packed,
+                     float *to, int64_t pad) {
+    const gyre_matmul product = {.m = q->count,
+                                 .n = pad,
+                                 .k = block.count,
+                                 .a = q->tables.near,
+                                 .a_row = ROW_BLOCK,
+                                 .a_col = 1,
+                                 .b = packed->rows + block.first * pad,
+                                 .b_row = pad,
+                                 .c = to,
+                                 .c_row = pad,
+                                 .accumulate = 1};
+    gyre_tiles_weigh(plan, &product, packed->finite);
+}
+
+/* -- a meeting ----------------------------------------------------------------------------------------------------- */
+
+static int64_t far_keys(const gyre_meeting *meeting, int64_t first) {
+    return meeting->count - first < FAR_KEYS ? meeting->count - first : FAR_KEYS;
+}
+
+void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                       const gyre_meeting *meeting) {
+    gyre_table_side *t = &queries->tables;
+    pack_all(plan, queries);
+    list_distances(queries, meeting, keys->positions + meeting->tile * KEY_TILE + meeting->first);
+    if (plan->table.numbers) add_numbers(plan, queries, meeting);
+    if (plan->table.rows == 0) return;
+    look_up_rows(&plan->encoding->map, t);
+    if (plan->table.query)
+        for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
+            near_product(plan, queries, block, queries->q_rows, &t->query, plan->head_pad);
+            take_near(queries, meeting->count, block, queries->scores);
+        }
+    for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
+        const int64_t n = far_keys(meeting, first);
+        for (row_block block = rows_of(queries, first, n); next_block(&block);) {
+            far_product(plan, keys, queries, block, meeting, first);
+            take_far(queries, first, n, block, queries->scores);
+        }
+    }
+}
+
+int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *queries) {
+    pack_all(plan, queries);
+    return queries->tables.value.finite;
+}
+
+void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
+    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
+        give_near(queries, meeting, block, queries->scores);
+        add_rows(plan, queries, block, &queries->tables.value, queries->out_rows, plan->value_pad);
+    }
+}
+
+void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
+    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
+        near_product(plan, queries, block, queries->dout_rows, &queries->tables.value, plan->value_pad);
+        take_near(queries, meeting->count, block, queries->dscores);
+    }
+}
+
+/* -- gradients ----------------------------------------------------------------------------------------------------- */
+
+/* Where the gradient of the packed rows from `first` on is gathered. */
+static float *gradient_at(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_packed *packed,
+                          int32_t first, int64_t pad) {
+    return packed->gradient + ((packed->shared ? 0 : q->head % plan->group) * plan->table.rows + first) * pad;
+}
+
+/* gradient[r] += sum over queries of near[i] rows[i] */
+static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_side *q, row_block block, const float *rows,
+                        int finite, const gyre_packed *packed) {
+    const int64_t pad = packed == &q->tables.value ? plan->value_pad : plan->head_pad;
+    if (!packed->gradient) return;
+    const gyre_matmul product = {.m = block.count,
+                                 .n = pad,
+                                 .k = q->count,
+                                 .a = q->tables.near,
+                                 .a_row = 1,
+                                 .a_col = ROW_BLOCK,
+                                 .b = rows,
+                                 .b_row = pad,
+                                 .c = gradient_at(plan, q, packed, block.first, pad),
+                                 .c_row = pad,
+                                 .accumulate = 1};
+    gyre_tiles_weigh(plan, &product, finite);
+}
+
+/* For the keys from `first` on: dk += scale sum over rows of far[r] table[r], and the table's gradient from k; far holds ds
+ * by row. */
+static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, const gyre_query_side *q, row_block block,
+                       const gyre_meeting *meeting, int64_t first) {
+    const int64_t at = (meeting->tile * KEY_TILE + meeting->first + first) * plan->head_pad;
+    const gyre_packed *packed = &q->tables.key;
+    gyre_matmul product = {.m = far_keys(meeting, first),
+                           .n = plan->head_pad,
+                           .k = block.count,
+                           .a = q->tables.far,
+                           .a_row = 1,
+                           .a_col = FAR_KEYS,
+                           .b = packed->rows + block.first * plan->head_pad,
+                           .b_row = plan->head_pad,
+                           .c = keys->dk_rows + at,
+                           .c_row = plan->head_pad,
+                           .accumulate = 1};
+    gyre_tiles_weigh(plan, &product, packed->finite);
+    if (!packed->gradient) return;
+    product.m = block.count;
+    product.k = far_keys(meeting, first);
+    product.a_row = FAR_KEYS;
+    product.a_col = 1;
+    product.b = keys->k_rows + at;
+    product.c = gradient_at(plan, q, packed, block.first, plan->head_pad);
+    gyre_tiles_weigh(plan, &product, meeting->keys->k_finite);
+}
+
+static void differentiate_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
+    gyre_table_side *t = &q->tables;
+    if (!t->dbias) return;
+    memset(t->dnumber, 0, (size_t)t->entries * sizeof *t->dnumber);
+    for (int64_t i = 0; i < q->count; i++)
+        for (int64_t j = 0; j < meeting->count; j++)
+            t->dnumber[t->offset[i] + j] += (double)q->dscores[i * KEY_TILE + j];
+    const gyre_score_row row = distances_of(q, 0, t->entries);
+    const gyre_view gradient = gyre_dense(t->dbias, GYRE_F64, 1, 1, plan->table.bias_rows, plan->group);
+    plan->encoding->scheme->score_gradient(plan->encoding, plan->args->tables, &row, t->dnumber, &gradient,
+                                           q->head % plan->group);
+}
+
+void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *keys, gyre_query_side *queries,
+                               const gyre_meeting *meeting) {
+    gyre_table_side *t = &queries->tables;
+    if (plan->table.numbers) differentiate_numbers(plan, queries, meeting);
+    if (plan->table.rows == 0) return;
+    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
+        if (plan->table.query) {
+            give_near(queries, meeting, block, queries->dscores);
+            add_rows(plan, queries, block, &t->query, queries->dq_rows, plan->head_pad);
+            add_to_rows(plan, queries, block, queries->q_rows, queries->q_finite, &t->query);
+        }
+        if (plan->table.value) {
+            give_near(queries, meeting, block, queries->scores);
+            add_to_rows(plan, queries, block, queries->dout_rows, queries->dout_finite, &t->value);
+        }
+    }
+    for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
+        const int64_t n = far_keys(meeting, first);
+        for (row_block block = rows_of(queries, first, n); next_block(&block);) {
+            give_far(queries, first, n, block, queries->dscores);
+            add_by_key(plan, keys, queries, block, meeting, first);
+        }
+    }
+}

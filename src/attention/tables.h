@@ -1,0 +1,41 @@
+/* tables.h: what an encoding adds by distance: a number on each score, and vectors beside queries, keys and values.
+ *
+ * A tile of queries and a tile of keys have few distances, so few rows of a table matter to them: products with those rows
+ * make a small block, and each score takes its entry from it.  The gradient goes the same way back: the tile's entries are
+ * summed by row, and the sums multiply what the rows did. */
+#ifndef GYRE_ATTENTION_TABLES_H
+#define GYRE_ATTENTION_TABLES_H
+#include "attention/tiles.h"
+
+/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  A key meets only QUERY_TILE
+ * of them, so the key side goes by few keys at a time. */
+enum { ROW_BLOCK = 192, FAR_KEYS = 16 };
+
+/* -- before any work ------------------------------------------------------------------------------------------------- */
+gyre_status gyre_tables_shape_check(const gyre_attention_args *args);
+void gyre_tables_measure(gyre_attention_plan *plan);
+gyre_status gyre_tables_check(const gyre_attention_plan *plan);
+gyre_status gyre_tables_gradient_check(const gyre_attention_plan *plan, const gyre_table_gradients *gradients);
+void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side);
+
+/* -- a meeting ------------------------------------------------------------------------------------------------------- */
+/* scores += the numbers, relative to the rows' biases, and scale (q . A[r] + k . B[r]). */
+void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                       const gyre_meeting *meeting);
+/* 1: V has no infinite and no NaN entry.  Any time after the queries are read. */
+int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *queries);
+/* out_rows += sum of weights V[r]; after gyre_tables_score of the same meeting, as all below. */
+void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting);
+/* dscores += dout . V[r]. */
+void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting);
+/* dq, dk and the gradients of the tables, from weights and dscores. */
+void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *keys, gyre_query_side *queries,
+                               const gyre_meeting *meeting);
+
+/* -- gradients of tables --------------------------------------------------------------------------------------------- */
+/* An item begins. */
+void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_side *queries);
+/* Adds what the items of a wave left, in their order, to the caller's memory. */
+void gyre_tables_collect(gyre_attention_call *call, const gyre_exec *exec);
+
+#endif

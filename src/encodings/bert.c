@@ -1,0 +1,24 @@
+/* bert.c: a trained vector for every distance there can be, against the query (relative_key) and against the key too
+ * (relative_key_query).  Nothing is clipped, so a position past the last is refused. */
+#include "encodings/schemes.h"
+
+static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+    return encoding->config.score.max_distance - 1 - distance;
+}
+
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_score_config *score = &encoding->config.score;
+    if (encoding->config.head_dim == 0)
+        return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; BERT's vectors have as many channels (gyre_config)");
+    if (score->max_distance == 0)
+        return gyre_fail(err, GYRE_EINVAL, "score.max_distance: missing; BERT has so many positions (gyre_config)");
+    if (score->terms & ~(unsigned)(GYRE_ON_QUERY | GYRE_ON_KEY))
+        return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; BERT has tables on query and key (gyre_config)", score->terms);
+    if (score->terms == 0) score->terms = GYRE_ON_QUERY;
+    encoding->first_position = 0;
+    encoding->last_position = score->max_distance - 1;
+    gyre_vector_tables(encoding, score->terms, 1, 2 * score->max_distance - 1);
+    return gyre_row_map_make(encoding, score->max_distance - 1, row, err);
+}
+
+const gyre_scheme gyre_scheme_bert = {.kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init};

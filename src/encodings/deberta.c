@@ -1,0 +1,50 @@
+/* deberta.c: content to position (a table on the query) and position to content (on the key), both at the row of m - n, as
+ * the released checkpoints do.  The tables are projections of one embedding, made by the caller, so each head has its own.
+ * v1 clamps distances; v2 and v3 count them in buckets that grow like a logarithm past half their number. */
+#include "encodings/schemes.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static int64_t bucket(const struct gyre_score_config *score, int64_t distance) {
+    const int64_t middle = score->buckets / 2, far = distance < 0 ? -distance : distance;
+    if (score->buckets == 0 || far <= middle) return distance;
+    const double share = log((double)far / (double)middle) / log((double)(score->max_distance - 1) / (double)middle);
+    const int64_t steps = (int64_t)ceil(share * (double)(middle - 1)) + middle;
+    return distance < 0 ? -steps : steps;
+}
+
+static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+    const struct gyre_score_config *score = &encoding->config.score;
+    const int64_t span = score->buckets > 0 ? score->buckets : score->max_distance;
+    const int64_t at = bucket(score, -distance) + span;
+    return at < 0 ? 0 : at > 2 * span - 1 ? 2 * span - 1 : at;
+}
+
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    const gyre_config *config = &encoding->config;
+    struct gyre_score_config *score = &encoding->config.score;
+    const unsigned both = GYRE_ON_QUERY | GYRE_ON_KEY;
+    if (config->head_dim == 0 || config->heads == 0)
+        return gyre_fail(err, GYRE_EINVAL, "%s: missing; DeBERTa has a table of such vectors for each head (gyre_config)",
+                         config->heads ? "head_dim" : "heads");
+    if (score->max_distance == 0)
+        return gyre_fail(err, GYRE_EINVAL, "score.max_distance: missing; DeBERTa clamps distances there (gyre_config)");
+    if (score->buckets % 2 != 0 || score->buckets == 2)
+        return gyre_fail(err, GYRE_EINVAL, "score.buckets: %" PRId64 " is not 0 or an even number from 4 up (gyre_config)",
+                         score->buckets);
+    if (score->buckets > 0 && score->max_distance <= score->buckets / 2 + 1)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "score.max_distance: %" PRId64 " leaves no distance for the log buckets (gyre_config)",
+                         score->max_distance);
+    if (score->terms & ~both)
+        return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; DeBERTa has tables on query and key (gyre_config)",
+                         score->terms);
+    if (score->terms == 0) score->terms = both;
+    encoding->score_terms = score->terms == both ? 3 : 2;
+    gyre_vector_tables(encoding, score->terms, config->heads,
+                       2 * (score->buckets > 0 ? score->buckets : score->max_distance));
+    return gyre_row_map_make(encoding, score->max_distance, row, err);
+}
+
+const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init};

@@ -1,0 +1,35 @@
+/* nezha.c: Shaw's clipped distances with a sinusoid that nobody trains: row r is the sinusoid of position r. */
+#include "encodings/schemes.h"
+
+#include <math.h>
+
+static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+    return distance + encoding->config.score.max_distance;
+}
+
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_score_config *score = &encoding->config.score;
+    const int64_t dim = encoding->config.head_dim;
+    if (dim == 0)
+        return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; NeZha's vectors have as many channels (gyre_config)");
+    if (score->terms & ~(unsigned)(GYRE_ON_QUERY | GYRE_ON_VALUE))
+        return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; NeZha has tables on query and value (gyre_config)",
+                         score->terms);
+    if (score->terms == 0) score->terms = GYRE_ON_QUERY | GYRE_ON_VALUE;
+    if (score->max_distance == 0) score->max_distance = 64;
+    const int64_t rows = 2 * score->max_distance + 1;
+    encoding->fixed_sides = score->terms;
+    gyre_vector_tables(encoding, score->terms, 0, 0);
+    encoding->fixed = gyre_encoding_allocate(encoding, rows * dim, sizeof *encoding->fixed, err);
+    if (!encoding->fixed) return GYRE_ENOMEM;
+    for (int64_t i = 0; i < rows * dim; i++) {
+        const int64_t c = i % dim;
+        const int64_t step = i / dim, pair = c / 2;
+        const double angle = (double)step * pow(10000, -2 * (double)pair / (double)dim);
+        encoding->fixed[i] = c % 2 ? cos(angle) : sin(angle);
+    }
+    return gyre_row_map_make(encoding, score->max_distance, row, err);
+}
+
+const gyre_scheme gyre_scheme_nezha = {
+    .kind = GYRE_NEZHA, .name = "nezha", .places = GYRE_AT_SCORE | GYRE_AT_VALUE, .init = init};

@@ -1,0 +1,44 @@
+/* t5.c: a trained number for each head and bucket of distances: one bucket a distance near by, then buckets that grow like
+ * the distance's logarithm, the last one without end. */
+#include "encodings/schemes.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+    const struct gyre_score_config *score = &encoding->config.score;
+    const int64_t side = score->bidirectional ? score->buckets / 2 : score->buckets, exact = side / 2;
+    const int64_t offset = score->bidirectional && distance > 0 ? side : 0;
+    const int64_t n = score->bidirectional ? (distance < 0 ? -distance : distance) : (distance < 0 ? -distance : 0);
+    if (n < exact) return offset + n;
+    const double share = log((double)n / (double)exact) / log((double)score->max_distance / (double)exact);
+    const int64_t bucket = exact + (int64_t)(share * (double)(side - exact));
+    return offset + (bucket < side ? bucket : side - 1);
+}
+
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_score_config *score = &encoding->config.score;
+    const int64_t least = score->bidirectional ? 4 : 2;
+    if (encoding->config.heads == 0)
+        return gyre_fail(err, GYRE_EINVAL, "heads: missing; T5 has a number for each (gyre_config)");
+    if (score->buckets < least || score->buckets % 2 != 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "score.buckets: %" PRId64 " is not an even number from %" PRId64 " up (gyre_config)",
+                         score->buckets, least);
+    if (score->max_distance == 0) score->max_distance = 128;
+    const int64_t exact = score->buckets / (score->bidirectional ? 4 : 2);
+    if (score->max_distance <= exact)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "score.max_distance: %" PRId64 " is not past the %" PRId64
+                         " distances with a bucket of their own (gyre_config)",
+                         score->max_distance, exact);
+    encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, score->buckets, encoding->config.heads};
+    return gyre_row_map_make(encoding, score->max_distance, row, err);
+}
+
+const gyre_scheme gyre_scheme_t5 = {.kind = GYRE_T5,
+                                    .name = "t5",
+                                    .places = GYRE_AT_SCORE,
+                                    .init = init,
+                                    .score_row = gyre_row_scores,
+                                    .score_gradient = gyre_row_scores_gradient};

@@ -1,0 +1,264 @@
+/* naive_tables.h: attention with tables as its definition says it, in double, for the tests of schemes that index tables by
+ * distance.  Rows come from gyre_encoding_row, which test_tables.c holds against the reference figures. */
+#ifndef GYRE_TESTS_NAIVE_TABLES_H
+#define GYRE_TESTS_NAIVE_TABLES_H
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum part { Q, K, V, TABLE_A, TABLE_B, TABLE_V, BIAS, DOUT, PARTS } part;
+static const char *const part_names[PARTS] = {"q",         "k",           "v",          "query table",
+                                              "key table", "value table", "bias table", "dout"};
+
+typedef struct layout {
+    int64_t batch, queries, keys, heads, key_heads, dim, value_dim;
+    int causal;
+    int64_t window, start; /* start: position of key 0 */
+    int shuffled;          /* positions in no order, with gaps */
+} layout;
+
+typedef struct problem {
+    layout s;
+    gyre_config config;
+    gyre_encoding *encoding;
+    double scale;
+    int64_t *q_at, *k_at;
+    size_t size[PARTS];
+    float *x[PARTS];      /* what the library reads ... */
+    double *x64[PARTS];   /* ... and the definition */
+    float *grad[PARTS];   /* dq, dk, dv */
+    double *table[PARTS]; /* gradients of the tables */
+    float *out, *lse;
+    double *out64;
+    size_t out_size;
+} problem;
+
+static inline void *room(size_t n, size_t size) {
+    void *memory = calloc(n > 0 ? n : 1, size);
+    assert_non_null(memory);
+    return memory;
+}
+
+static inline void table_shape(const problem *p, part which, int64_t shape[4]) {
+    assert_ok(gyre_encoding_table_shape(p->encoding, (gyre_table)(GYRE_TABLE_QUERY + (which - TABLE_A)), shape));
+}
+
+static inline void place_tokens(problem *p, test_random *random) {
+    const layout *s = &p->s;
+    for (int64_t i = 0; i < s->batch * s->keys; i++)
+        p->k_at[i] = s->start + i % s->keys;
+    for (int64_t i = 0; i < s->batch * s->queries; i++)
+        p->q_at[i] = s->start + s->keys - s->queries + i % s->queries;
+    for (int64_t i = 0; s->shuffled && i < s->batch * s->keys; i++)
+        p->k_at[i] = s->start + (int64_t)(test_next(random) % (uint64_t)(3 * s->keys));
+    for (int64_t i = 0; s->shuffled && i < s->batch * s->queries; i++)
+        p->q_at[i] = s->start + (int64_t)(test_next(random) % (uint64_t)(3 * s->keys));
+}
+
+static inline problem make_problem(const gyre_config *config, const layout *s, uint64_t seed) {
+    test_random random = {seed};
+    problem p = {.s = *s, .config = *config};
+    p.config.head_dim = s->dim;
+    p.config.heads = s->heads;
+    p.encoding = test_encoding(&p.config);
+    p.scale = 0.7;
+    p.size[Q] = (size_t)(s->batch * s->queries * s->heads * s->dim);
+    p.size[K] = (size_t)(s->batch * s->keys * s->key_heads * s->dim);
+    p.size[V] = (size_t)(s->batch * s->keys * s->key_heads * s->value_dim);
+    p.size[DOUT] = p.out_size = (size_t)(s->batch * s->queries * s->heads * s->value_dim);
+    for (part i = TABLE_A; i <= BIAS; i++) {
+        int64_t shape[4];
+        table_shape(&p, i, shape);
+        p.size[i] = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
+    }
+    for (part i = Q; i < PARTS; i++) {
+        p.x[i] = room(p.size[i], sizeof(float));
+        p.x64[i] = room(p.size[i], sizeof(double));
+        p.grad[i] = room(p.size[i], sizeof(float));
+        p.table[i] = room(p.size[i], sizeof(double));
+        test_fill(&random, p.x[i], p.size[i]);
+        for (size_t e = 0; e < p.size[i]; e++) {
+            if (config->kind == GYRE_KERPLE && i == BIAS) p.x[i][e] = 0.8f + 0.5f * p.x[i][e]; /* r1, r2 > 0 */
+            p.x64[i][e] = (double)p.x[i][e];
+        }
+    }
+    p.q_at = room((size_t)(s->batch * s->queries), sizeof *p.q_at);
+    p.k_at = room((size_t)(s->batch * s->keys), sizeof *p.k_at);
+    place_tokens(&p, &random);
+    p.out = room(p.out_size, sizeof *p.out);
+    p.out64 = room(p.out_size, sizeof *p.out64);
+    p.lse = room((size_t)(s->batch * s->queries * s->heads), sizeof *p.lse);
+    return p;
+}
+
+static inline void free_problem(problem *p) {
+    for (int i = 0; i < PARTS; i++) {
+        free(p->x[i]);
+        free(p->x64[i]);
+        free(p->grad[i]);
+        free(p->table[i]);
+    }
+    void *rest[] = {p->q_at, p->k_at, p->out, p->out64, p->lse};
+    for (int i = 0; i < 5; i++)
+        free(rest[i]);
+    gyre_encoding_free(p->encoding);
+}
+
+static inline gyre_cview table_view(const problem *p, part which) {
+    int64_t s[4];
+    table_shape(p, which, s);
+    return gyre_cdense(s[0] ? p->x[which] : NULL, GYRE_F32, s[0], s[1], s[2], s[3]);
+}
+
+static inline gyre_tables problem_tables(const problem *p) {
+    return (gyre_tables){.query = table_view(p, TABLE_A),
+                         .key = table_view(p, TABLE_B),
+                         .value = table_view(p, TABLE_V),
+                         .bias = table_view(p, BIAS)};
+}
+
+static inline gyre_view gradient_view(const problem *p, part which) {
+    int64_t s[4];
+    table_shape(p, which, s);
+    return gyre_dense(s[0] ? p->table[which] : NULL, GYRE_F64, s[0], s[1], s[2], s[3]);
+}
+
+static inline gyre_table_gradients problem_gradients(const problem *p) {
+    return (gyre_table_gradients){.query = gradient_view(p, TABLE_A),
+                                  .key = gradient_view(p, TABLE_B),
+                                  .value = gradient_view(p, TABLE_V),
+                                  .bias = gradient_view(p, BIAS)};
+}
+
+static inline gyre_attention_args problem_args(const problem *p, const gyre_tables *tables) {
+    const layout *s = &p->s;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = p->encoding;
+    args.tables = tables;
+    args.q = gyre_cdense(p->x[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim);
+    args.k = gyre_cdense(p->x[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim);
+    args.v = gyre_cdense(p->x[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
+    args.out = gyre_dense(p->out, GYRE_F32, s->batch, s->queries, s->heads, s->value_dim);
+    args.lse = gyre_dense(p->lse, GYRE_F32, s->batch, s->queries, s->heads, 1);
+    args.q_pos = (gyre_positions){p->q_at, GYRE_I64, 0, 0, s->queries, 1};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_I64, 0, 0, s->keys, 1};
+    args.scale = p->scale;
+    args.causal = s->causal;
+    args.window = s->window;
+    return args;
+}
+
+static inline void *scratch_for(size_t bytes) {
+    assert_true(bytes > 0);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(scratch);
+    memset(scratch, 0xA5, bytes);
+    return scratch;
+}
+
+/* Forward, then the gradient into grad and, added, into table. */
+static inline void run_problem(const problem *p, const gyre_exec *exec) {
+    const layout *s = &p->s;
+    const gyre_tables tables = problem_tables(p);
+    const gyre_table_gradients gradients = problem_gradients(p);
+    const gyre_attention_args args = problem_args(p, &tables);
+    const gyre_cview dout = gyre_cdense(p->x[DOUT], GYRE_F32, s->batch, s->queries, s->heads, s->value_dim);
+    const gyre_view dqkv[3] = {gyre_dense(p->grad[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim),
+                               gyre_dense(p->grad[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim),
+                               gyre_dense(p->grad[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
+    for (int gradient = 0; gradient < 2; gradient++) {
+        const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
+        void *scratch = scratch_for(bytes);
+        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec)
+                           : gyre_attention(&args, scratch, bytes, exec));
+        free(scratch);
+    }
+}
+
+/* -- the definition ------------------------------------------------------------------------------------------------ */
+
+static inline double dot(const double *a, const double *b, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* Row r of a vector table as head h has it; NULL where there is none. */
+static inline const double *table_row(const problem *p, part which, int64_t h, int64_t r, double *room) {
+    int64_t shape[4];
+    table_shape(p, which, shape);
+    if (shape[0]) return p->x64[which] + ((shape[1] == 1 ? 0 : h) * shape[2] + r) * shape[3];
+    if (p->config.kind != GYRE_NEZHA || which == TABLE_B) return NULL;
+    for (int64_t c = 0; c < p->s.dim; c++) {
+        const double angle = (double)r / pow(10000, (double)(c - c % 2) / (double)p->s.dim);
+        room[c] = c % 2 ? cos(angle) : sin(angle);
+    }
+    return room;
+}
+
+static inline double naive_bias(const problem *p, int64_t h, int64_t m, int64_t n) {
+    const int64_t heads = p->s.heads;
+    const double *x = p->x64[BIAS], d = fabs((double)(m - n));
+    int64_t row;
+    if (p->config.kind == GYRE_KERPLE)
+        return p->config.score.decay == GYRE_DECAY_LOG ? -x[h] * log(1 + x[heads + h] * d) : -x[h] * pow(d, x[heads + h]);
+    if (p->config.kind != GYRE_T5) return 0;
+    assert_ok(gyre_encoding_row(p->encoding, m, n, &row));
+    return x[row * heads + h];
+}
+
+static inline double naive_score(const problem *p, int64_t h, int64_t m, int64_t n, const double *q, const double *k) {
+    double s = dot(q, k, p->s.dim), room[64];
+    int64_t row;
+    if (gyre_encoding_row(p->encoding, m, n, &row) == GYRE_OK) {
+        const double *a = table_row(p, TABLE_A, h, row, room), *b = table_row(p, TABLE_B, h, row, room);
+        if (a) s += dot(q, a, p->s.dim);
+        if (b) s += dot(k, b, p->s.dim);
+    }
+    return p->scale * s + naive_bias(p, h, m, n);
+}
+
+static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h) {
+    const layout *s = &p->s;
+    double score[1024], top = -INFINITY, sum = 0, room[64];
+    double *out = p->out64 + ((b * s->queries + i) * s->heads + h) * s->value_dim;
+    const int64_t m = p->q_at[b * s->queries + i], kh = h / (s->heads / s->key_heads);
+    memset(out, 0, (size_t)s->value_dim * sizeof *out);
+    for (int64_t j = 0; j < s->keys; j++) {
+        const int64_t n = p->k_at[b * s->keys + j];
+        score[j] = -INFINITY;
+        if ((s->causal && n > m) || (s->window && llabs((long long)(m - n)) >= s->window)) continue;
+        score[j] = naive_score(p, h, m, n, p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim,
+                               p->x64[K] + ((b * s->keys + j) * s->key_heads + kh) * s->dim);
+        top = fmax(top, score[j]);
+    }
+    for (int64_t j = 0; j < s->keys && top > -INFINITY; j++)
+        sum += exp(score[j] - top);
+    for (int64_t j = 0; j < s->keys; j++) {
+        int64_t row;
+        if (score[j] == -INFINITY) continue;
+        const double weight = exp(score[j] - top) / sum;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + kh) * s->value_dim, *beside = NULL;
+        if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &row) == GYRE_OK)
+            beside = table_row(p, TABLE_V, h, row, room);
+        for (int64_t c = 0; c < s->value_dim; c++)
+            out[c] += weight * (v[c] + (beside ? beside[c] : 0));
+    }
+}
+
+/* out64, and the loss: the sum of dout . out. */
+static inline double naive(const problem *p) {
+    double loss = 0;
+    for (int64_t b = 0; b < p->s.batch; b++)
+        for (int64_t i = 0; i < p->s.queries; i++)
+            for (int64_t h = 0; h < p->s.heads; h++)
+                naive_row(p, b, i, h);
+    for (size_t i = 0; i < p->out_size; i++)
+        loss += p->x64[DOUT][i] * p->out64[i];
+    return loss;
+}
+
+#endif

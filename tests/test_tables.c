@@ -1,0 +1,537 @@
+/* test_tables.c: schemes that index tables by distance: rows against the reference figures, attention and every gradient
+ * against the definition. */
+#include "naive_tables.h"
+
+#include "kernels/kernels.h"
+
+#define WITH(scheme, ...)                                                                                                   \
+    {                                                                                                                       \
+        .size = sizeof(gyre_config), .kind = scheme, .score = { __VA_ARGS__ }                                               \
+    }
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+static void check_rows(const json_t *object, const gyre_config *config, const char *key, int64_t sign) {
+    const json_t *relative = json_object_get(object, "relative"), *want = json_object_get(object, key);
+    const int64_t span = config->score.buckets;
+    gyre_encoding *e = test_encoding(config);
+    assert_int_equal(json_array_size(relative), json_array_size(want));
+    for (size_t i = 0; i < json_array_size(relative); i++) {
+        int64_t row, expected = json_integer_value(json_array_get(want, i));
+        assert_ok(gyre_encoding_row(e, 0, sign * json_integer_value(json_array_get(relative, i)), &row));
+        if (config->kind == GYRE_DEBERTA) { /* the figures are buckets; a row is one of 2 span */
+            expected += span;
+            expected = expected < 0 ? 0 : expected > 2 * span - 1 ? 2 * span - 1 : expected;
+        }
+        assert_int_equal(row, expected);
+    }
+    gyre_encoding_free(e);
+}
+
+static void rows_agree_with_reference(void **state) {
+    (void)state;
+    char path[1024];
+    json_error_t why;
+    snprintf(path, sizeof path, "%s/reference/buckets.json", GYRE_TEST_DATA);
+    json_t *root = json_load_file(path, 0, &why), *c;
+    size_t i;
+    assert_non_null(root);
+    assert_true(json_array_size(json_object_get(root, "t5")) == 6);
+    json_array_foreach(json_object_get(root, "t5"), i, c) {
+        gyre_config config =
+            WITH(GYRE_T5, .buckets = test_integer(c, "num_buckets"), .max_distance = test_integer(c, "max_distance"),
+                 .bidirectional = json_is_true(json_object_get(c, "bidirectional")));
+        config.heads = 1;
+        check_rows(c, &config, "bucket", 1);
+    }
+    assert_true(json_array_size(json_object_get(root, "deberta")) == 2);
+    json_array_foreach(json_object_get(root, "deberta"), i, c) {
+        gyre_config config =
+            WITH(GYRE_DEBERTA, .buckets = test_integer(c, "bucket_size"), .max_distance = test_integer(c, "max_position"));
+        config.heads = config.head_dim = 2;
+        check_rows(c, &config, "bucket", -1);
+    }
+    assert_true(json_array_size(json_object_get(root, "clip")) == 3);
+    json_array_foreach(json_object_get(root, "clip"), i, c) {
+        gyre_config config = WITH(GYRE_SHAW, .max_distance = test_integer(c, "max_distance"));
+        config.head_dim = 2;
+        check_rows(c, &config, "row", 1);
+        config.kind = GYRE_NEZHA;
+        check_rows(c, &config, "row", 1);
+    }
+    json_decref(root);
+}
+
+static void bert_refuses_positions_outside(void **state) {
+    (void)state;
+    gyre_config config = WITH(GYRE_BERT, .max_distance = 8);
+    config.head_dim = 4;
+    gyre_encoding *e = test_encoding(&config);
+    int64_t row = -5;
+    for (int64_t m = 0; m < 8; m++)
+        for (int64_t n = 0; n < 8; n++) {
+            assert_ok(gyre_encoding_row(e, m, n, &row));
+            assert_int_equal(row, m - n + 7);
+        }
+    assert_int_equal(gyre_encoding_row(e, 8, 0, &row), GYRE_ERANGE);
+    assert_int_equal(gyre_encoding_row(e, 0, -1, &row), GYRE_ERANGE);
+    gyre_encoding_free(e);
+}
+
+/* -- the reference figures of attention ------------------------------------------------------------------------------ */
+
+/* json [a][b][c] or [b][c], flat; with swap, as [b][a][c]. */
+static size_t read_array(const json_t *array, float *out, int swap) {
+    const size_t n = json_array_size(array);
+    size_t at = 0;
+    if (n > 0 && json_is_array(json_array_get(json_array_get(array, 0), 0))) {
+        const size_t rows = json_array_size(json_array_get(array, 0));
+        for (size_t i = 0; i < n * rows; i++) {
+            const size_t a = swap ? i % n : i / rows, b = swap ? i / n : i % rows;
+            const json_t *row = json_array_get(json_array_get(array, a), b);
+            for (size_t c = 0; c < json_array_size(row); c++)
+                out[at++] = (float)json_number_value(json_array_get(row, c));
+        }
+        return at;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t c = 0; c < json_array_size(json_array_get(array, i)); c++)
+            out[at++] = (float)json_number_value(json_array_get(json_array_get(array, i), c));
+    return at;
+}
+
+/* 0: a kind without tables. */
+static int reference_config(const json_t *object, gyre_config *config) {
+    const char *kind = test_string(object, "kind");
+    const json_t *p = json_object_get(object, "parameters");
+    config->head_dim = test_integer(object, "head_dim");
+    config->heads = test_integer(object, "heads");
+    if (strcmp(kind, "t5") == 0) {
+        config->kind = GYRE_T5;
+        config->score.buckets = test_integer(p, "num_buckets");
+        config->score.max_distance = test_integer(p, "max_distance");
+        config->score.bidirectional = json_is_true(json_object_get(p, "bidirectional"));
+    } else if (strncmp(kind, "shaw", 4) == 0) {
+        config->kind = GYRE_SHAW;
+        config->score.max_distance = test_integer(p, "max_distance");
+        config->score.terms = kind[4] ? 0 : GYRE_ON_QUERY;
+    } else if (strncmp(kind, "bert-", 5) == 0) {
+        config->kind = GYRE_BERT;
+        config->score.max_distance = test_integer(p, "max_length");
+        config->score.terms = strstr(kind, "query") ? GYRE_ON_QUERY | GYRE_ON_KEY : 0;
+    } else if (strcmp(kind, "deberta") == 0) {
+        config->kind = GYRE_DEBERTA;
+        config->score.max_distance = test_integer(p, "span");
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* In the figures a table is named after what holds it: the key table meets the query. */
+static gyre_cview reference_table(const json_t *object, const gyre_encoding *e, gyre_table which, float *data) {
+    static const char *const names[2][5] = {{"", "key_table", "query_table", "value_table", "bias"},
+                                            {"", "table", "table", "", ""}};
+    const json_t *p = json_object_get(object, "parameters");
+    const json_t *array = json_object_get(p, names[json_object_get(p, "table") != NULL][which]);
+    int64_t s[4];
+    assert_ok(gyre_encoding_table_shape(e, which, s));
+    if (s[0] == 0) return gyre_cdense(NULL, GYRE_F32, 0, 0, 0, 0);
+    assert_int_equal(read_array(array, data, 0), s[1] * s[2] * s[3]);
+    return gyre_cdense(data, GYRE_F32, s[0], s[1], s[2], s[3]);
+}
+
+static void check_case(const json_t *object, const gyre_encoding *e) {
+    static float q[512], k[512], v[512], want[512], out[512], table[4][2048];
+    const int64_t heads = test_integer(object, "heads"), queries = test_integer(object, "queries");
+    const int64_t keys = test_integer(object, "keys"), dim = test_integer(object, "head_dim");
+    read_array(json_object_get(object, "q"), q, 1);
+    read_array(json_object_get(object, "k"), k, 1);
+    read_array(json_object_get(object, "v"), v, 1);
+    read_array(json_object_get(object, "out"), want, 1);
+    const gyre_tables tables = {.query = reference_table(object, e, GYRE_TABLE_QUERY, table[0]),
+                                .key = reference_table(object, e, GYRE_TABLE_KEY, table[1]),
+                                .value = reference_table(object, e, GYRE_TABLE_VALUE, table[2]),
+                                .bias = reference_table(object, e, GYRE_TABLE_BIAS, table[3])};
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = e;
+    args.tables = &tables;
+    args.q = gyre_cdense(q, GYRE_F32, 1, queries, heads, dim);
+    args.k = gyre_cdense(k, GYRE_F32, 1, keys, heads, dim);
+    args.v = gyre_cdense(v, GYRE_F32, 1, keys, heads, dim);
+    args.out = gyre_dense(out, GYRE_F32, 1, queries, heads, dim);
+    args.q_pos.base = test_integer(object, "query_offset");
+    args.causal = json_is_true(json_object_get(object, "causal")); /* scale 0: the default, DeBERTa's too */
+    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    void *scratch = scratch_for(bytes);
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    free(scratch);
+    for (int64_t row = 0; row < queries * heads; row++) {
+        float largest = 0;
+        for (int64_t c = 0; c < dim; c++)
+            largest = fmaxf(largest, fabsf(want[row * dim + c]));
+        for (int64_t c = 0; c < dim; c++)
+            test_close((long double)out[row * dim + c], (long double)want[row * dim + c], 1e-5L * (long double)largest,
+                       test_string(object, "kind"));
+    }
+}
+
+static void attention_agrees_with_reference(void **state) {
+    (void)state;
+    json_t *cases = test_reference("attention.json");
+    int checked = 0;
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        gyre_config config = GYRE_CONFIG_INIT;
+        if (!reference_config(json_array_get(cases, i), &config)) continue;
+        gyre_encoding *e = test_encoding(&config);
+        check_case(json_array_get(cases, i), e);
+        gyre_encoding_free(e);
+        checked++;
+    }
+    assert_int_equal(checked, 12); /* six kinds, causal and not */
+    json_decref(cases);
+}
+
+/* -- the definition ------------------------------------------------------------------------------------------------ */
+
+static const gyre_config schemes[] = {
+    WITH(GYRE_T5, .buckets = 8, .max_distance = 12, .bidirectional = 1),
+    WITH(GYRE_T5, .buckets = 32),
+    WITH(GYRE_KERPLE, .decay = GYRE_DECAY_LOG),
+    WITH(GYRE_KERPLE, .decay = GYRE_DECAY_POWER),
+    WITH(GYRE_SHAW, .max_distance = 3),
+    WITH(GYRE_SHAW, .max_distance = 20, .terms = GYRE_ON_VALUE),
+    WITH(GYRE_NEZHA, .max_distance = 5),
+    WITH(GYRE_BERT, .max_distance = 640),
+    WITH(GYRE_BERT, .max_distance = 640, .terms = GYRE_ON_QUERY | GYRE_ON_KEY),
+    WITH(GYRE_DEBERTA, .max_distance = 4),
+    WITH(GYRE_DEBERTA, .max_distance = 40, .buckets = 8),
+    WITH(GYRE_DEBERTA, .max_distance = 300, .terms = GYRE_ON_KEY),
+};
+enum { SCHEMES = sizeof schemes / sizeof *schemes };
+
+static const layout layouts[] = {
+    /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
+    {2, 5, 7, 4, 2, 6, 6, 0, 0, 0, 0},       {1, 9, 9, 2, 1, 8, 8, 1, 0, 3, 0},      {2, 6, 8, 2, 2, 4, 4, 1, 5, 0, 1},
+    {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0}, {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1}, /* more distances than a block has rows
+                                                                                      */
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
+
+static double slope(const problem *p, double *x) {
+    const double kept = *x, step = 1e-4;
+    *x = kept + step;
+    const double above = naive(p);
+    *x = kept - step;
+    const double below = naive(p);
+    *x = kept;
+    return (above - below) / (2 * step);
+}
+
+static void check_problem(const problem *p, size_t samples) {
+    run_problem(p, NULL);
+    naive(p);
+    for (size_t i = 0; i < p->out_size; i++)
+        test_close((long double)p->out[i], p->out64[i], 3e-6L, "out");
+    for (part i = Q; i <= BIAS; i++) {
+        const size_t step = p->size[i] <= samples ? 1 : p->size[i] / samples | 1;
+        for (size_t e = p->size[i] / 2 % step; e < p->size[i]; e += step) {
+            const double got = i <= V ? (double)p->grad[i][e] : p->table[i][e], want = slope(p, &p->x64[i][e]);
+            test_close(got, want, 2e-5L * (1 + fabsl((long double)want)), part_names[i]);
+        }
+    }
+}
+
+static void agrees_with_definition(void **state) {
+    const char *tier = *state;
+    if (!gyre_kernels_tier(tier)) skip();
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+        for (size_t i = 0; i < LAYOUTS; i++) {
+            problem p = make_problem(&schemes[scheme], &layouts[i], 3 + i);
+            check_problem(&p, i < SMALL ? 400 : 5);
+            free_problem(&p);
+        }
+    unsetenv("GYRE_CPU");
+}
+
+/* -- laws ---------------------------------------------------------------------------------------------------------- */
+
+static void same_for_any_threads(void **state) {
+    (void)state;
+    const layout s = {3, 70, 70, 6, 2, 16, 16, 1, 0, 0, 0};
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+        problem one = make_problem(&schemes[scheme], &s, 9), many = make_problem(&schemes[scheme], &s, 9);
+        run_problem(&one, NULL);
+        for (int threads = 2; threads <= 7; threads += 5) {
+            gyre_pool *pool;
+            assert_ok(gyre_pool_create(&pool, threads, NULL));
+            const gyre_exec exec = gyre_pool_exec(pool);
+            for (part i = Q; i <= BIAS; i++)
+                memset(many.table[i], 0, many.size[i] * sizeof(double));
+            run_problem(&many, &exec);
+            assert_memory_equal(one.out, many.out, one.out_size * sizeof(float));
+            for (part i = Q; i <= BIAS; i++) {
+                assert_memory_equal(one.grad[i], many.grad[i], one.size[i] * sizeof(float));
+                assert_memory_equal(one.table[i], many.table[i], one.size[i] * sizeof(double));
+            }
+            gyre_pool_free(pool);
+        }
+        free_problem(&one);
+        free_problem(&many);
+    }
+}
+
+/* Moving every position by the same amount changes not a bit. */
+static void only_distances_matter(void **state) {
+    (void)state;
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+        layout s = {1, 50, 90, 2, 1, 16, 16, 1, 0, 0, 0};
+        problem here = make_problem(&schemes[scheme], &s, 21);
+        s.start = schemes[scheme].kind == GYRE_BERT ? 500 : -123456789;
+        problem there = make_problem(&schemes[scheme], &s, 21);
+        run_problem(&here, NULL);
+        run_problem(&there, NULL);
+        assert_memory_equal(here.out, there.out, here.out_size * sizeof(float));
+        for (part i = TABLE_A; i <= BIAS; i++)
+            assert_memory_equal(here.table[i], there.table[i], here.size[i] * sizeof(double));
+        free_problem(&here);
+        free_problem(&there);
+    }
+}
+
+/* A key that is masked holds NaN, and so does a row of the tables that no visible pair has. */
+static void masked_nan_stays_away(void **state) {
+    (void)state;
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+        const layout s = {1, 40, 40, 1, 1, 16, 16, 1, 0, 0, 0};
+        problem p = make_problem(&schemes[scheme], &s, 2);
+        for (part i = TABLE_A; i <= BIAS && schemes[scheme].kind != GYRE_KERPLE; i++) {
+            int64_t shape[4], row;
+            table_shape(&p, i, shape);
+            if (shape[0] == 0 || schemes[scheme].kind == GYRE_T5) continue;
+            assert_ok(gyre_encoding_row(p.encoding, 0, 2, &row)); /* a key ahead of the query */
+            for (int64_t h = 0; h < shape[1]; h++)
+                for (int64_t c = 0; c < shape[3]; c++)
+                    p.x[i][(h * shape[2] + row) * shape[3] + c] = NAN;
+        }
+        for (int64_t c = 0; c < 16; c++)
+            p.x[K][30 * 16 + c] = p.x[V][30 * 16 + c] = NAN;
+        run_problem(&p, NULL);
+        for (int64_t i = 0; i < 30 * 16; i++)
+            assert_true(isfinite(p.out[i]) && isfinite(p.grad[Q][i]));
+        for (int64_t i = 30 * 16; i < 40 * 16; i++)
+            assert_true(isnan(p.out[i]));
+        free_problem(&p);
+    }
+}
+
+/* -- numbers on scores in memory ------------------------------------------------------------------------------------- */
+
+static void bias_alone(void **state) {
+    (void)state;
+    enum { QUERIES = 6, KEYS = 9, HEADS = 3, N = 2 * QUERIES * HEADS * KEYS };
+    const layout s = {2, QUERIES, KEYS, HEADS, HEADS, 4, 4, 0, 0, 5, 1};
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+        problem p = make_problem(&schemes[scheme], &s, 77);
+        const gyre_tables tables = problem_tables(&p);
+        const gyre_table_gradients gradients = problem_gradients(&p);
+        const gyre_positions q = {p.q_at, GYRE_I64, 0, 0, QUERIES, 1}, k = {p.k_at, GYRE_I64, 0, 0, KEYS, 1};
+        test_random random = {4};
+        double scores[N], weight[N], was[N];
+        test_fill_f64(&random, scores, N);
+        test_fill_f64(&random, weight, N);
+        memcpy(was, scores, sizeof was);
+        const gyre_view view = gyre_dense(scores, GYRE_F64, 2, QUERIES, HEADS, KEYS);
+        const gyre_cview d = gyre_cdense(weight, GYRE_F64, 2, QUERIES, HEADS, KEYS);
+        if (schemes[scheme].kind != GYRE_T5 && schemes[scheme].kind != GYRE_KERPLE) {
+            assert_int_equal(gyre_bias_add(p.encoding, &tables, &q, &k, &view, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL), GYRE_EUNSUPPORTED);
+            free_problem(&p);
+            continue;
+        }
+        assert_int_equal(gyre_bias_add(p.encoding, NULL, &q, &k, &view, NULL), GYRE_EINVAL);
+        assert_memory_equal(scores, was, sizeof was);
+        assert_ok(gyre_bias_add(p.encoding, &tables, &q, &k, &view, NULL));
+        assert_ok(gyre_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL));
+        for (int i = 0; i < N; i++) {
+            const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
+            test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
+        }
+        for (size_t e = 0; e < p.size[BIAS]; e++) {
+            const double kept = p.x64[BIAS][e];
+            double want = 0;
+            for (int i = 0; i < N; i++) {
+                const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
+                for (int side = -1; side <= 1; side += 2) {
+                    p.x64[BIAS][e] = kept + side * 1e-5;
+                    want += side * weight[i] * naive_bias(&p, h, p.q_at[row], n) / 2e-5;
+                }
+                p.x64[BIAS][e] = kept;
+            }
+            test_close(p.table[BIAS][e], want, 1e-7L * (1 + fabsl((long double)want)), "bias table");
+        }
+        free_problem(&p);
+    }
+}
+
+/* -- bad input ----------------------------------------------------------------------------------------------------- */
+
+static void creation_says_why(void **state) {
+    (void)state;
+    static const struct {
+        gyre_config config;
+        const char *field;
+        int no_head_dim, no_heads;
+    } bad[] = {
+        {WITH(GYRE_T5, .buckets = 0), "score.buckets", 0, 0},
+        {WITH(GYRE_T5, .buckets = 31), "score.buckets", 0, 0},
+        {WITH(GYRE_T5, .buckets = 2, .bidirectional = 1), "score.buckets", 0, 0},
+        {WITH(GYRE_T5, .buckets = 32, .max_distance = 16), "score.max_distance", 0, 0},
+        {WITH(GYRE_T5, .buckets = 32, .max_distance = -1), "score.max_distance", 0, 0},
+        {WITH(GYRE_T5, .buckets = 32, .max_distance = INT32_MAX), "score", 0, 0},
+        {WITH(GYRE_T5, .buckets = 32), "heads", 0, 1},
+        {WITH(GYRE_KERPLE, .decay = (gyre_decay)2), "score.decay", 0, 0},
+        {WITH(GYRE_KERPLE, .decay = GYRE_DECAY_LOG), "heads", 0, 1},
+        {WITH(GYRE_SHAW, .max_distance = 0), "score.max_distance", 0, 0},
+        {WITH(GYRE_SHAW, .max_distance = 4, .terms = GYRE_ON_KEY), "score.terms", 0, 0},
+        {WITH(GYRE_SHAW, .max_distance = 4), "head_dim", 1, 0},
+        {WITH(GYRE_NEZHA, .terms = GYRE_ON_KEY), "score.terms", 0, 0},
+        {WITH(GYRE_NEZHA, .terms = 0), "head_dim", 1, 0},
+        {WITH(GYRE_BERT, .max_distance = 0), "score.max_distance", 0, 0},
+        {WITH(GYRE_BERT, .max_distance = 8, .terms = GYRE_ON_VALUE), "score.terms", 0, 0},
+        {WITH(GYRE_BERT, .max_distance = 8), "head_dim", 1, 0},
+        {WITH(GYRE_DEBERTA, .max_distance = 0), "score.max_distance", 0, 0},
+        {WITH(GYRE_DEBERTA, .max_distance = 64, .buckets = 7), "score.buckets", 0, 0},
+        {WITH(GYRE_DEBERTA, .max_distance = 17, .buckets = 32), "score.max_distance", 0, 0},
+        {WITH(GYRE_DEBERTA, .max_distance = 64, .terms = GYRE_ON_VALUE), "score.terms", 0, 0},
+        {WITH(GYRE_DEBERTA, .max_distance = 64), "heads", 0, 1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gyre_config config = bad[i].config;
+        gyre_encoding *e = (gyre_encoding *)&config;
+        gyre_error err = {0};
+        config.heads = bad[i].no_heads ? 0 : 2;
+        config.head_dim = bad[i].no_head_dim ? 0 : 8;
+        assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
+        assert_ptr_equal(e, &config);
+        if (strncmp(err.text, bad[i].field, strlen(bad[i].field)) != 0) fail_msg("case %zu: %s", i, err.text);
+    }
+}
+
+static void refuses_bad_tables(void **state) {
+    (void)state;
+    const layout s = {1, 5, 7, 2, 1, 8, 8, 0, 0, 0, 0};
+    const gyre_config config = WITH(GYRE_SHAW, .max_distance = 3);
+    problem p = make_problem(&config, &s, 1);
+    gyre_tables tables = problem_tables(&p);
+    gyre_table_gradients gradients = problem_gradients(&p);
+    gyre_attention_args args = problem_args(&p, &tables);
+    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    void *scratch = scratch_for(bytes);
+    const gyre_cview dout = gyre_cdense(p.x[DOUT], GYRE_F32, 1, 5, 2, 8);
+    const gyre_view dqkv[3] = {gyre_dense(p.grad[Q], GYRE_F32, 1, 5, 2, 8), gyre_dense(p.grad[K], GYRE_F32, 1, 7, 1, 8),
+                               gyre_dense(p.grad[V], GYRE_F32, 1, 7, 1, 8)};
+    memset(p.out, 0x5A, p.out_size * sizeof *p.out);
+#define FORWARD  gyre_attention(&args, scratch, bytes, NULL)
+#define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL)
+    args.tables = NULL;
+    assert_int_equal(FORWARD, GYRE_EINVAL);
+    args.tables = &tables;
+    tables.value.shape[2]--;
+    assert_int_equal(FORWARD, GYRE_ESHAPE);
+    assert_int_equal(BACKWARD, GYRE_ESHAPE);
+    tables.value.shape[2]++;
+    tables.query.dtype = GYRE_F16;
+    assert_int_equal(FORWARD, GYRE_EDTYPE);
+    tables.query.dtype = GYRE_F32;
+    tables.query.data = NULL;
+    assert_int_equal(FORWARD, GYRE_EINVAL);
+    tables.query.data = p.x[TABLE_A];
+    args.v.shape[3] = args.out.shape[3] = 6; /* Shaw's value rows have 8 channels */
+    assert_int_equal(FORWARD, GYRE_ESHAPE);
+    args.v.shape[3] = args.out.shape[3] = 8;
+    gradients.query.shape[1] = 2;
+    assert_int_equal(BACKWARD, GYRE_ESHAPE);
+    gradients.query.shape[1] = 1;
+    gradients.value.stride[2] = 0;
+    assert_int_equal(BACKWARD, GYRE_EINVAL);
+    for (size_t i = 0; i < p.out_size * sizeof *p.out; i++)
+        assert_int_equal(((unsigned char *)p.out)[i], 0x5A);
+    for (size_t i = 0; i < p.size[TABLE_V]; i++)
+        assert_true(p.table[TABLE_V][i] == 0);
+    gradients = problem_gradients(&p);
+    gradients.query.data = NULL; /* not wanted */
+    assert_ok(FORWARD);
+    assert_ok(BACKWARD);
+    for (size_t i = 0; i < p.size[TABLE_A]; i++)
+        assert_true(p.table[TABLE_A][i] == 0);
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL));
+    free(scratch);
+    free_problem(&p);
+}
+
+/* Tables that no memory holds: 0 bytes, not a number that wrapped around. */
+static void scratch_does_not_wrap(void **state) {
+    (void)state;
+    gyre_config config = WITH(GYRE_DEBERTA, .max_distance = 70000);
+    config.heads = INT32_MAX;
+    config.head_dim = 65536;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = gyre_cdense(NULL, GYRE_F32, 1, 4, INT32_MAX, 65536);
+    args.k = args.v = gyre_cdense(NULL, GYRE_F32, 1, 4, 1, 65536);
+    args.out = gyre_dense(NULL, GYRE_F32, 1, 4, INT32_MAX, 65536);
+    gyre_encoding *e = test_encoding(&config);
+    args.encoding = e;
+    assert_true(gyre_attention_scratch(&args, 1, NULL) == 0);
+    gyre_encoding_free(e);
+}
+
+/* Scratch grows with the tokens and with the rows of the tables, not with their product nor with tokens squared. */
+static void scratch_is_linear(void **state) {
+    (void)state;
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+        for (int gradient = 0; gradient < 2; gradient++) {
+            size_t bytes[2];
+            for (int i = 0; i < 2; i++) {
+                const int64_t n = 4096 << i;
+                gyre_config config = schemes[scheme];
+                config.head_dim = 64;
+                config.heads = 12;
+                if (config.kind == GYRE_BERT) config.score.max_distance = n;
+                gyre_encoding *e = test_encoding(&config);
+                gyre_attention_args args = GYRE_ATTENTION_INIT;
+                args.encoding = e;
+                args.q = args.k = args.v = gyre_cdense(NULL, GYRE_F32, 1, n, 12, 64);
+                args.out = gyre_dense(NULL, GYRE_F32, 1, n, 12, 64);
+                bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
+                assert_true(bytes[i] > 0);
+                assert_true(bytes[i] < (size_t)n * 64 * sizeof(float) * 16);
+                gyre_encoding_free(e);
+            }
+            assert_true(bytes[1] < 2 * bytes[0] + 4096);
+        }
+}
+
+#define FOR_TIER(test, tier)                                                                                                \
+    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_agree_with_reference),
+        cmocka_unit_test(bert_refuses_positions_outside),
+        cmocka_unit_test(attention_agrees_with_reference),
+        FOR_TIER(agrees_with_definition, "scalar"),
+        FOR_TIER(agrees_with_definition, "avx2"),
+        FOR_TIER(agrees_with_definition, "avx512"),
+        cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(only_distances_matter),
+        cmocka_unit_test(masked_nan_stays_away),
+        cmocka_unit_test(bias_alone),
+        cmocka_unit_test(creation_says_why),
+        cmocka_unit_test(refuses_bad_tables),
+        cmocka_unit_test(scratch_is_linear),
+        cmocka_unit_test(scratch_does_not_wrap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
