@@ -1,8 +1,8 @@
 /* methods.c: from `ntk:4` to an encoding. */
 #include "methods.h"
+#include "cli.h"
 #include "gyre/gyre_model.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,32 +16,21 @@ static const struct {
              {"by-parts", GYRE_BY_PARTS, 0}, {"by-parts-paper", GYRE_BY_PARTS_PAPER, 0},
              {"yarn", GYRE_YARN, 0}};
 
-static gyre_status fail(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static gyre_status fail(gyre_error *err, gyre_status status, const char *format, ...) {
-    if (!err) return status;
-    va_list arguments;
-    err->offset = 0;
-    va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 /* Digits first: strtod also takes "inf", "nan", signs and spaces. */
 static gyre_status parse_factor(const char *text, const char *whole, double *out, gyre_error *err) {
     char *end = NULL;
     const double factor = (*text >= '0' && *text <= '9') || *text == '.' ? strtod(text, &end) : NAN;
-    if (!end || *end || strpbrk(text, "xX")) return fail(err, GYRE_EINVAL, "method %s: the factor is not a number", whole);
-    if (!isfinite(factor)) return fail(err, GYRE_EINVAL, "method %s: the factor is not finite", whole);
-    if (factor < 1) return fail(err, GYRE_EINVAL, "method %s: the factor is below 1", whole);
+    if (!end || *end || strpbrk(text, "xX"))
+        return cli_error(err, GYRE_EINVAL, "method %s: the factor is not a number", whole);
+    if (!isfinite(factor)) return cli_error(err, GYRE_EINVAL, "method %s: the factor is not finite", whole);
+    if (factor < 1) return cli_error(err, GYRE_EINVAL, "method %s: the factor is below 1", whole);
     *out = factor;
     return GYRE_OK;
 }
 
 static gyre_status parse(const char *text, size_t length, method *out, gyre_error *err) {
     method m = {0};
-    if (length >= sizeof m.label) return fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (length >= sizeof m.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
     memcpy(m.label, text, length);
     const size_t name = strcspn(m.label, ":");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -50,9 +39,9 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             m.scaling = known[i].scaling;
             m.own = known[i].own;
         }
-    if (!m.name) return fail(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
+    if (!m.name) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
     if (m.label[name]) {
-        if (m.own) return fail(err, GYRE_EINVAL, "method %s: none takes no factor", m.label);
+        if (m.own) return cli_error(err, GYRE_EINVAL, "method %s: none takes no factor", m.label);
         const gyre_status status = parse_factor(m.label + name + 1, m.label, &m.factor, err);
         if (status) return status;
     }
@@ -69,7 +58,7 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
     for (const char *c = list; *c; c++)
         n += *c == ',';
     method *methods = calloc((size_t)n, sizeof *methods);
-    if (!methods) return fail(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const size_t length = strcspn(list, ",");
         const gyre_status status = parse(list, length, &methods[i], err);
@@ -108,17 +97,18 @@ static void rescale(const method *m, int64_t trained, int64_t context, const met
 gyre_status method_encoding(const method *m, const gyre_config *base, int64_t trained, int64_t context,
                             const method_betas *betas, gyre_encoding **out, gyre_error *err) {
     gyre_config config = *base;
-    if (context < 1) return fail(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
+    if (context < 1)
+        return cli_error(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
     if (base->kind == GYRE_ROPE) {
         config.rope.length = context;
         config.rope.table_positions = context;
     }
     if (!m->own) {
         if (base->kind != GYRE_ROPE)
-            return fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
-                        gyre_kind_text(base->kind));
+            return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
+                             gyre_kind_text(base->kind));
         if (trained < 1)
-            return fail(err, GYRE_EINVAL, "method %s: the model does not say its trained length (rope)", m->label);
+            return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (rope)", m->label);
         rescale(m, trained, context, betas, &config);
     }
     return gyre_encoding_create(out, &config, NULL, err);
