@@ -142,8 +142,8 @@ static inline gyre_attention_args problem_args(const problem *p, const gyre_tabl
     args.v = gyre_cdense(p->x[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
     args.out = gyre_dense(p->out, GYRE_F32, s->batch, s->queries, s->heads, s->value_dim);
     args.lse = gyre_dense(p->lse, GYRE_F32, s->batch, s->queries, s->heads, 1);
-    args.q_pos = (gyre_positions){p->q_at, GYRE_I64, 0, 0, s->queries, 1};
-    args.k_pos = (gyre_positions){p->k_at, GYRE_I64, 0, 0, s->keys, 1};
+    args.q_pos = (gyre_positions){p->q_at, GYRE_I64, 0, 0, s->queries, 1, 0};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_I64, 0, 0, s->keys, 1, 0};
     args.scale = p->scale;
     args.causal = s->causal;
     args.window = s->window;

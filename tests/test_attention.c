@@ -195,8 +195,8 @@ static void other_ways_through_memory(void **state) {
     for (int i = 0; i < KEYS; i++)
         k_at[i] = (int32_t)p.k_at[i];
     gyre_attention_args args = problem_args(&p);
-    args.q_pos = (gyre_positions){q_at, GYRE_I32, 0, 0, 0, 1};
-    args.k_pos = (gyre_positions){k_at, GYRE_I32, 0, 0, 0, 1};
+    args.q_pos = (gyre_positions){q_at, GYRE_I32, 0, 0, 0, 1, 0};
+    args.k_pos = (gyre_positions){k_at, GYRE_I32, 0, 0, 0, 1, 0};
     args.k.stride[0] = args.v.stride[0] = args.q.stride[2] = 0;
     run_and_compare(&p, &args);
     free_problem(&p);
@@ -258,7 +258,7 @@ static void far_keys_keep_their_difference(void **state) {
     args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, 4);
     args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 4);
     args.lse = gyre_dense(lse, GYRE_F32, 1, 1, 1, 1);
-    args.k_pos = (gyre_positions){at, GYRE_I64, 0, 0, 0, 1};
+    args.k_pos = (gyre_positions){at, GYRE_I64, 0, 0, 0, 1, 0};
     args.q_pos.base = 100000001;
     const int places[][2] = {{0, 1}, {1, 0}, {0, 199}, {199, 0}, {150, 40}, {150, 199}};
     for (size_t i = 0; i < 3 * sizeof places / sizeof *places; i++) {
@@ -319,7 +319,7 @@ static void decode_equals_whole(void **state) {
             step.q.data = p.q + t * 4 * 32;
             step.q.shape[1] = 1;
             step.k.shape[1] = step.v.shape[1] = t + 1;
-            step.q_pos = (gyre_positions){NULL, GYRE_I64, t, 0, 0, 0};
+            step.q_pos = (gyre_positions){NULL, GYRE_I64, t, 0, 0, 0, 0};
             step.out = gyre_dense(one, GYRE_F32, 2, 1, 4, 32);
             step.lse.data = NULL;
             run_forward(&step, NULL);

@@ -179,7 +179,8 @@ static void unseen_gets_nothing(void **state) {
     const shape s = {GYRE_ROPE, GYRE_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
     problem p = make_problem(&s, 9);
     gyre_attention_args args = problem_args(&p);
-    args.q_pos = (gyre_positions){NULL, GYRE_I64, -57, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
+    args.q_pos =
+        (gyre_positions){NULL, GYRE_I64, -57, 0, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
     run_forward(&args, NULL);
     memset(p.dq, 0xFF, p.q_size * sizeof(float));
     memset(p.dk, 0xFF, p.k_size * sizeof(float));

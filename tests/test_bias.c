@@ -61,7 +61,7 @@ static void every_score_gets_its_bias(void **state) {
         k[i / KEYS][i % KEYS] = (int64_t)(test_next(&random) % 500) - 100;
     k[0][3] = -GYRE_MAX_POSITION;
     q[0][0] = GYRE_MAX_POSITION;
-    const gyre_positions queries = {q, GYRE_I64, 0, 0, QUERIES, 1}, keys = {k, GYRE_I64, 0, 0, KEYS, 1};
+    const gyre_positions queries = {q, GYRE_I64, 0, 0, QUERIES, 1, 0}, keys = {k, GYRE_I64, 0, 0, KEYS, 1, 0};
     gyre_encoding *e = alibi(HEADS, slopes);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
@@ -128,7 +128,7 @@ static void nothing_to_bias(void **state) {
     (void)state;
     float x[8];
     gyre_encoding *e = alibi(2, NULL);
-    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0};
+    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
     const int64_t wide = (int64_t)1 << 62, shapes[][3] = {{2, 3, 0}, {2, 0, 3}, {0, 2, 3}, {wide, 4, 0}, {0, wide, wide}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view scores = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], 2, shapes[i][2]);
@@ -141,7 +141,7 @@ static void wrong_arguments(void **state) {
     (void)state;
     float x[2 * 3 * 4] = {0}, before[2 * 3 * 4] = {0};
     gyre_encoding *e = alibi(3, NULL);
-    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0}, far = {NULL, GYRE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0};
+    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0, 0}, far = {NULL, GYRE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0, 0};
     const gyre_view scores = gyre_dense(x, GYRE_F32, 1, 2, 3, 4);
     gyre_view bad = gyre_dense(x, GYRE_F32, 1, 2, 4, 3);
     assert_int_equal(gyre_bias_add(e, NULL, &good, &good, &bad, NULL), GYRE_ESHAPE);

@@ -85,7 +85,7 @@ static void every_encoding(void **state) {
     for (int kind = GYRE_NOPE; kind <= GYRE_ALIBI; kind++) {
         const gyre_model_config c = tiny((gyre_kind)kind);
         gyre_model *m = model_of(&c);
-        check_encoding(m, gyre_model_encoding(m), 0, gyre_kind_text((gyre_kind)kind));
+        check_encoding(m, gyre_model_encoding(m), 0, gyre_kind_name((gyre_kind)kind));
         gyre_model_free(m);
     }
 }
@@ -146,7 +146,7 @@ static void refuses_what_it_cannot_hold(void **state) {
         c.position.score.buckets = c.position.score.max_distance = 32;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EUNSUPPORTED);
         assert_null(m);
-        assert_non_null(strstr(err.text, gyre_kind_text((gyre_kind)kind)));
+        assert_non_null(strstr(err.text, gyre_kind_name((gyre_kind)kind)));
     }
 }
 

@@ -140,7 +140,7 @@ static void extremes_give_numbers(void **state) {
     (void)state;
     double least[2] = {0x1p-10, 0x1p-10};
     float x[4] = {1, 0, 0, 0}, y[4];
-    const gyre_positions positions = {NULL, GYRE_I64, (int64_t)1 << 31, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_I64, (int64_t)1 << 31, 0, 0, 0, 0};
     const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, 4);
     const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, 4);
     gyre_config config = test_rope_config(4, GYRE_HALF);

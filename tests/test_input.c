@@ -35,7 +35,7 @@ static void agrees_with_reference(void **state) {
         if (json_is_null(json_object_get(c, keys[layout]))) continue;
         const size_t dim = test_numbers(c, keys[layout], want, 1024);
         gyre_encoding *e = sinusoid((int64_t)dim, (gyre_sinusoid)layout, test_number(c, "base"));
-        const gyre_positions positions = {NULL, GYRE_I64, test_integer(c, "position"), 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_I64, test_integer(c, "position"), 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(zero, GYRE_F64, 1, 1, 1, (int64_t)dim);
         const gyre_view out = gyre_dense(got, GYRE_F64, 1, 1, 1, (int64_t)dim);
         assert_ok(gyre_add(e, NULL, &positions, &in, &out, NULL));
@@ -50,7 +50,7 @@ static void odd_tensor2tensor_ends_in_zero(void **state) {
     (void)state;
     double x[9] = {0}, even[8] = {0};
     gyre_encoding *e = sinusoid(9, GYRE_SIN_TENSOR2TENSOR, 0), *f = sinusoid(8, GYRE_SIN_TENSOR2TENSOR, 0);
-    const gyre_positions positions = {NULL, GYRE_I64, 12, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_I64, 12, 0, 0, 0, 0};
     const gyre_view out = gyre_dense(x, GYRE_F64, 1, 1, 1, 9), out8 = gyre_dense(even, GYRE_F64, 1, 1, 1, 8);
     const gyre_cview in = gyre_const(out), in8 = gyre_const(out8);
     assert_ok(gyre_add(e, NULL, &positions, &in, &out, NULL));
@@ -100,7 +100,7 @@ static void stores_round_once_to_nearest_even(void **state) {
             test_put(want, types[type], i, edges[i]);
         }
         const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, N)};
-        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
         const gyre_view out = gyre_dense(x, types[type], 1, 1, 1, N);
         const gyre_cview in = gyre_const(out);
         assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
@@ -129,7 +129,7 @@ static void every_short_number_survives(void **state) {
             zero[i] = i & 0x8000u ? -0.0 : 0.0; /* keeps the sign of 0 */
         }
         const gyre_tables tables = {.input = gyre_cdense(zero, GYRE_F64, 1, 1, 1, N)};
-        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, N);
         const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, N);
         assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
@@ -160,7 +160,7 @@ static sample *sample_make(gyre_dtype dtype) {
     s->e = learned(50, DIM);
     for (int i = 0; i < BATCH * TOKENS; i++)
         s->position[i / TOKENS][i % TOKENS] = (int64_t)(test_next(&random) % 50);
-    s->positions = (gyre_positions){s->position, GYRE_I64, 0, 0, TOKENS, 1};
+    s->positions = (gyre_positions){s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
     for (size_t i = 0; i < ALL; i++)
         test_put(s->x, dtype, i, test_uniform(&random));
     test_fill_f64(&random, s->table, 50 * DIM);
@@ -251,7 +251,7 @@ static void shared_positions(void **state) {
     const gyre_cview in = gyre_cdense(x, GYRE_F64, BATCH, TOKENS, 1, DIM);
     const gyre_view out = gyre_dense(y, GYRE_F64, BATCH, TOKENS, 1, DIM),
                     other = gyre_dense(z, GYRE_F64, BATCH, TOKENS, 1, DIM);
-    const gyre_positions one = {NULL, GYRE_I64, 40, 0, 0, 0}, both = {each, GYRE_I32, 0, 0, TOKENS, 1};
+    const gyre_positions one = {NULL, GYRE_I64, 40, 0, 0, 0, 0}, both = {each, GYRE_I32, 0, 0, TOKENS, 1, 0};
     assert_ok(gyre_add(e, NULL, &one, &in, &out, NULL));
     assert_ok(gyre_add(e, NULL, &both, &in, &other, &exec));
     assert_memory_equal(y, z, sizeof y);
@@ -268,7 +268,7 @@ static void nothing_to_add(void **state) {
     const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, DIM)};
     const gyre_table_gradients gradients = {.input = gyre_dense(table, GYRE_F64, 1, 1, 1, DIM)};
     const int64_t nowhere = -1;
-    const gyre_positions positions = {&nowhere, GYRE_I64, 0, 0, 0, 0};
+    const gyre_positions positions = {&nowhere, GYRE_I64, 0, 0, 0, 0, 0};
     const int64_t shapes[][2] = {{2, 0}, {0, 2}, {0, 0}, {0, (int64_t)1 << 40}, {(int64_t)1 << 62, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], 1, DIM);

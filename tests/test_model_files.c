@@ -273,7 +273,7 @@ static void test_saves_and_opens(void **state) {
             gyre_model *back = open_model("m");
             assert_int_equal(back->count, model->count);
             assert_int_equal(gyre_model_config_of(back)->position.kind, kind);
-            assert_string_equal(gyre_kind_text(gyre_model_config_of(back)->position.kind), gyre_kind_text((gyre_kind)kind));
+            assert_string_equal(gyre_kind_name(gyre_model_config_of(back)->position.kind), gyre_kind_name((gyre_kind)kind));
             for (int64_t i = 0; i < model->count; i++) {
                 double stored;
                 test_put(&stored, types[t], 0, (double)model->weights[i]);

@@ -53,7 +53,7 @@ static void check_row(const gyre_config *config, gyre_dtype dtype, int64_t posit
 }
 
 static gyre_positions at(int64_t position) {
-    gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0};
+    gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
     positions.base = position;
     return positions;
 }
@@ -315,7 +315,7 @@ static sample *sample_make(gyre_dtype dtype, gyre_layout layout) {
         test_put(s->x, dtype, i, test_uniform(&random));
     for (int i = 0; i < BATCH * TOKENS; i++)
         s->position[i / TOKENS][i % TOKENS] = (int64_t)(test_next(&random) % 4000) - 1000;
-    s->positions = (gyre_positions){s->position, GYRE_I64, 0, 0, TOKENS, 1};
+    s->positions = (gyre_positions){s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
     const gyre_cview in = gyre_cdense(s->x, dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(s->dense, dtype, BATCH, TOKENS, HEADS, CHANNELS);
     assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &s->positions, &in, &out, NULL));
@@ -399,7 +399,7 @@ static void check_splits(sample *s) {
                 gyre_view out = {(char *)y + (size_t)offset * size, s->dtype, {0}, {0}};
                 memcpy(out.shape, in.shape, sizeof in.shape);
                 memcpy(out.stride, in.stride, sizeof in.stride);
-                const gyre_positions positions = {&s->position[b][first], GYRE_I64, 0, 0, TOKENS, 1};
+                const gyre_positions positions = {&s->position[b][first], GYRE_I64, 0, 0, TOKENS, 1, 0};
                 assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
             }
     assert_memory_equal(y, s->dense, ALL * size);
@@ -427,7 +427,7 @@ static void check_position_views(sample *s) {
     int32_t narrow[TOKENS];
     for (int t = 0; t < TOKENS; t++)
         narrow[TOKENS - 1 - t] = (int32_t)s->position[0][t];
-    const gyre_positions positions = {narrow + TOKENS - 1, GYRE_I32, 0, 0, 0, -1};
+    const gyre_positions positions = {narrow + TOKENS - 1, GYRE_I32, 0, 0, 0, -1, 0};
     gyre_cview in = gyre_cdense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(y, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     in.stride[0] = 0; /* one input row for both */
@@ -537,7 +537,7 @@ static void rows_turn_as_views_do(void **state) {
             config.rope.dim = wide ? BIG - 2 : 64;
             gyre_encoding *e = test_encoding(&config);
             test_fill(&random, x, ROWS * BIG);
-            const gyre_positions positions = {where, GYRE_I64, 0, length, 0, 1};
+            const gyre_positions positions = {where, GYRE_I64, 0, length, 0, 1, 0};
             const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, ROWS, 1, BIG);
             const gyre_view out = gyre_dense(y, GYRE_F32, 1, ROWS, 1, BIG);
             const gyre_turn turn = {GYRE_ADJOINT, GYRE_KEY, length, where};
@@ -577,7 +577,7 @@ static void far_positions_leave_the_output_alone(void **state) {
     const int64_t far = ((int64_t)1 << 31) + 1;
     const int64_t lists[][3] = {{0, 1, far}, {0, -far, 2}, {INT64_MIN, 0, 0}, {0, 0, INT64_MAX}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        const gyre_positions positions = {lists[i], GYRE_I64, 0, 0, 0, 1};
+        const gyre_positions positions = {lists[i], GYRE_I64, 0, 0, 0, 1, 0};
         assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &out, NULL), GYRE_ERANGE);
     }
     const int64_t bases[] = {far - 3, far - 2, -far, INT64_MAX, INT64_MIN};
@@ -652,7 +652,7 @@ static void nothing_to_rotate(void **state) {
     float x[72];
     const int64_t wide = (int64_t)1 << 40, shapes[][3] = {{1, 0, 1}, {2, 0, 1}, {0, wide, wide}, {wide, wide, 0}};
     gyre_encoding *e = plain(GYRE_HALF);
-    const gyre_positions positions = {NULL, GYRE_I64, 1, 0, INT64_MAX, INT64_MAX};
+    const gyre_positions positions = {NULL, GYRE_I64, 1, 0, INT64_MAX, INT64_MAX, 0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], shapes[i][2], 72);
         const gyre_cview in = gyre_const(out);

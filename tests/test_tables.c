@@ -336,7 +336,7 @@ static void bias_alone(void **state) {
         problem p = make_problem(&schemes[scheme], &s, 77);
         const gyre_tables tables = problem_tables(&p);
         const gyre_table_gradients gradients = problem_gradients(&p);
-        const gyre_positions q = {p.q_at, GYRE_I64, 0, 0, QUERIES, 1}, k = {p.k_at, GYRE_I64, 0, 0, KEYS, 1};
+        const gyre_positions q = {p.q_at, GYRE_I64, 0, 0, QUERIES, 1, 0}, k = {p.k_at, GYRE_I64, 0, 0, KEYS, 1, 0};
         test_random random = {4};
         double scores[N], weight[N], was[N];
         test_fill_f64(&random, scores, N);

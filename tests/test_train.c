@@ -87,7 +87,7 @@ static void gradients(void **state) {
         gyre_model *m = NULL;
         gyre_error err;
         assert_ok(gyre_model_create(&m, &c, 3, &err));
-        check_gradient(m, gyre_kind_text((gyre_kind)kind));
+        check_gradient(m, gyre_kind_name((gyre_kind)kind));
         gyre_model_free(m);
     }
 }

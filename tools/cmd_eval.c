@@ -343,7 +343,7 @@ static int print_json(const evaluation *e, FILE *file) {
     const gyre_config *position = &gyre_model_config_of(e->model)->position;
     return cli_json_write(file,
                           json_pack("{s:s, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:s}, s:o, s:o}", "model", o->folder, "kind",
-                                    gyre_kind_text(position->kind), "trained_length", (json_int_t)position->trained_length,
+                                    gyre_kind_name(position->kind), "trained_length", (json_int_t)position->trained_length,
                                     "parameters", (json_int_t)gyre_model_parameters(e->model), "protocol", "name",
                                     protocol_names[o->protocol], "stride", integer_or_null(o->stride != 0, o->stride),
                                     "windows", integer_or_null(o->windows != 0, o->windows), "scored", scored_text(o),
@@ -359,7 +359,7 @@ static void print_header(const evaluation *e, FILE *file) {
     if (o->protocol == GYRE_TRUNCATE) snprintf(stride, sizeof stride, "L");
     if (o->stride) snprintf(stride, sizeof stride, "%lld", (long long)o->stride);
     if (o->windows) snprintf(windows, sizeof windows, "at most %lld windows", (long long)o->windows);
-    fprintf(file, "model     %s: %s, %s weights, %s\n", o->folder, gyre_kind_text(position->kind),
+    fprintf(file, "model     %s: %s, %s weights, %s\n", o->folder, gyre_kind_name(position->kind),
             cli_amount((double)gyre_model_parameters(e->model), weights), trained);
     fprintf(file, "text      %lld %s in %lld file%s, fnv1a64:%016llx\n", (long long)e->text.count,
             o->ids ? "tokens" : "bytes", (long long)e->text.files, e->text.files == 1 ? "" : "s",

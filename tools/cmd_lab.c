@@ -153,7 +153,7 @@ static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, ch
         status = lab_model(l, &wanted, &model, name, err);
         if (status) break;
         const lab_subject subject = {model, name, &gyre_model_config_of(model)->position, &l->plan.methods[0], seed};
-        status = measure_row(l, &subject, gyre_kind_text((gyre_kind)kind), &l->encodings[kind], err);
+        status = measure_row(l, &subject, gyre_kind_name((gyre_kind)kind), &l->encodings[kind], err);
         if (kind == GYRE_ROPE && !status) {
             *rope = model;
             snprintf(rope_name, METHOD_LABEL + 16, "%s", name);

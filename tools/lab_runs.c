@@ -116,7 +116,7 @@ static gyre_status start_run(lab *l, const lab_wanted *w, const char *path, gyre
 /* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
 static void name_model(const lab *l, const lab_wanted *w, char name[METHOD_LABEL + 16]) {
     char label[METHOD_LABEL];
-    snprintf(label, sizeof label, "%s", w->kind >= 0 ? gyre_kind_text((gyre_kind)w->kind) : l->plan.tuned[w->tuned].label);
+    snprintf(label, sizeof label, "%s", w->kind >= 0 ? gyre_kind_name((gyre_kind)w->kind) : l->plan.tuned[w->tuned].label);
     for (char *c = label; *c; c++)
         if (*c == ':') *c = '-';
     snprintf(name, METHOD_LABEL + 16, "%s%s", w->kind >= 0 ? "" : "rope-tuned-", label);

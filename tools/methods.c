@@ -106,7 +106,7 @@ gyre_status method_encoding(const method *m, const gyre_config *base, int64_t tr
     if (!m->own) {
         if (base->kind != GYRE_ROPE)
             return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
-                             gyre_kind_text(base->kind));
+                             gyre_kind_name(base->kind));
         if (trained < 1)
             return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (rope)", m->label);
         rescale(m, trained, context, betas, &config);

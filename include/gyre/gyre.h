@@ -89,12 +89,19 @@ GYRE_API gyre_cview gyre_const(gyre_view view);
 
 /* The position of token t of batch row b: data[b * stride_batch + t * stride_token] (I32 or I64), or base + t for
  * every row where data is NULL.  Any sign; magnitude up to 2^31, past it GYRE_ERANGE.  All zeros: 0, 1, 2, ...
- * length: the context length in use, for schemes whose frequencies depend on it; 0 = the encoding's own. */
+ * length: the context length in use, for schemes whose frequencies depend on it; 0 = the encoding's own.
+ * Encodings with several axes (rope.axes) read axis a of it at data[... + a * stride_axis]; where data is NULL all axes are
+ * base + t, as for text.  What knows one axis alone (biases, temperature, masks by position) reads axis 0. */
 typedef struct gyre_positions {
     const void *data;
     gyre_dtype dtype;
-    int64_t base, length, stride_batch, stride_token;
+    int64_t base, length, stride_batch, stride_token, stride_axis;
 } gyre_positions;
+/* out[b * tokens + t] = the position of token t of row b by mask (nonzero = a token, 0 = padding; dense [batch][tokens]):
+ * how many tokens stand before it, and -1 for padding, which a learned table with an offset keeps a row for: what RoBERTa
+ * (offset padding_idx + 1), OPT and M2M100 do.  Aliasing: none.  EINVAL for missing memory or extents below 0. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_positions_of_mask(const unsigned char *mask, int64_t batch, int64_t tokens,
+                                                            int64_t *out);
 
 /* alloc: `bytes` aligned to `align` (a power of two), or NULL.  free: takes what alloc gave, or NULL. */
 typedef struct gyre_alloc {
@@ -119,18 +126,22 @@ GYRE_API gyre_exec gyre_pool_exec(gyre_pool *pool);
 
 /* -- an encoding, completely described --------------------------------------------------------------------------- */
 typedef enum gyre_kind {
-    GYRE_NOPE,       /* no positions */
-    GYRE_LEARNED,    /* at the input: a trained table (Gehring 2017, GPT-2) */
-    GYRE_SINUSOIDAL, /* at the input: Vaswani 2017, arXiv 1706.03762 */
-    GYRE_ROPE,       /* on query and key: Su 2021, arXiv 2104.09864 */
-    GYRE_ALIBI,      /* a number on each score: Press 2021, arXiv 2108.12409 */
-    GYRE_T5,         /* a trained number for each bucket of distances: Raffel 2019, arXiv 1910.10683 */
-    GYRE_KERPLE,     /* a trained decay of the score with distance: Chi 2022, arXiv 2205.09921 */
-    GYRE_SHAW,       /* trained vectors for clipped distances, on keys and values: Shaw 2018, arXiv 1803.02155 */
-    GYRE_NEZHA,      /* the same with a fixed sinusoid: Wei 2019, arXiv 1909.00204 */
-    GYRE_BERT,       /* trained vectors for every distance: transformers' relative_key and relative_key_query */
-    GYRE_DEBERTA     /* content to position and back, a table per head: He 2020, arXiv 2006.03654; v3: 2111.09543 */
+    GYRE_NOPE,           /* no positions */
+    GYRE_LEARNED,        /* at the input: a trained table (Gehring 2017, GPT-2) */
+    GYRE_SINUSOIDAL,     /* at the input: Vaswani 2017, arXiv 1706.03762 */
+    GYRE_ROPE,           /* on query and key: Su 2021, arXiv 2104.09864 */
+    GYRE_ALIBI,          /* a number on each score: Press 2021, arXiv 2108.12409 */
+    GYRE_T5,             /* a trained number for each bucket of distances: Raffel 2019, arXiv 1910.10683 */
+    GYRE_KERPLE,         /* a trained decay of the score with distance: Chi 2022, arXiv 2205.09921 */
+    GYRE_SHAW,           /* trained vectors for clipped distances, on keys and values: Shaw 2018, arXiv 1803.02155 */
+    GYRE_NEZHA,          /* the same with a fixed sinusoid: Wei 2019, arXiv 1909.00204 */
+    GYRE_BERT,           /* trained vectors for every distance: transformers' relative_key and relative_key_query */
+    GYRE_DEBERTA,        /* content to position and back, a table per head: He 2020, arXiv 2006.03654; v3: 2111.09543 */
+    GYRE_TRANSFORMER_XL, /* (q + u) . k + (q + v) . r: Dai 2019, arXiv 1901.02860; the caller projects r, a table per head */
+    GYRE_FIRE,           /* a small network of the distance over the position: Li 2023, arXiv 2310.04418 */
+    GYRE_SANDWICH        /* the product of two sinusoids, a decay nobody trains: Chi 2022, arXiv 2212.10356 */
 } gyre_kind;
+enum { GYRE_MAX_AXES = 4 };
 enum { GYRE_AT_INPUT = 1, GYRE_AT_QUERY_KEY = 2, GYRE_AT_SCORE = 4, GYRE_AT_VALUE = 8 };
 
 /* theta_i = base^(-2 i / dim), s = factor, L = trained_length, n = the length in use, wavelength = 2 pi / theta. */
@@ -146,14 +157,38 @@ typedef enum gyre_scaling {
     GYRE_YARN,           /* GYRE_BY_PARTS and an attention factor of 0.1 ln s + 1 */
     GYRE_LLAMA3,         /* keep below wavelength L / high_freq, divide above L / low_freq, blend between (Llama 3.1) */
     GYRE_LONGROPE,       /* theta_i / short_factor_i while n <= L, / long_factor_i past it: arXiv 2402.13753 */
-    GYRE_PROPORTIONAL    /* the first `proportion` of the pairs turn (divided by s), the rest stand still (Gemma 4) */
+    GYRE_PROPORTIONAL,   /* the first `proportion` of the pairs turn (divided by s), the rest stand still (Gemma 4) */
+    GYRE_NTK_MIXED       /* theta_i / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent (Su, kexue.fm 9706) */
 } gyre_scaling;
 
-typedef enum gyre_layout { GYRE_HALF, GYRE_INTERLEAVED } gyre_layout; /* pairs (i, i + dim/2) or (2i, 2i + 1) */
+/* Pairs (i, i + dim/2), or (2i, 2i + 1), or read at (2i, 2i + 1) and written to (i, i + dim/2), as DeepSeek-V3 does. */
+typedef enum gyre_layout { GYRE_HALF, GYRE_INTERLEAVED, GYRE_INTERLEAVED_TO_HALF } gyre_layout;
+/* How the pairs of a rotation with several axes are dealt out; section[a] = pairs of axis a, dim / 2 in all. */
+typedef enum gyre_axes {
+    GYRE_AXES_CHUNKED,     /* the first section[0] pairs to axis 0, the next to axis 1, ...: Qwen2-VL's M-RoPE */
+    GYRE_AXES_INTERLEAVED, /* pair i < 3 section[i % 3] to axis i % 3, the rest to axis 0: Qwen3-VL's; three axes */
+    GYRE_AXES_AXIAL        /* as chunked, and each axis counts its own frequencies, base^(-i / section): 2-D images */
+} gyre_axes;
+/* What a pair of query and key turns by at distance `window` and more (causal attention only; nearer, as trained). */
+typedef enum gyre_far {
+    GYRE_FAR_AS_NEAR,
+    GYRE_FAR_CLAMPED, /* window: ReRoPE (Su, kexue.fm 9708) */
+    GYRE_FAR_LEAKY,   /* window + (distance - window) / far_factor: leaky ReRoPE */
+    GYRE_FAR_GROUPED  /* floor(m / G) - floor(n / G) + window - floor(window / G), G = far_factor: Self-Extend, 2401.01325 */
+} gyre_far;
+/* What a query at position m is multiplied by, before its scores. */
+typedef enum gyre_temperature {
+    GYRE_TEMPERATURE_NONE,
+    GYRE_TEMPERATURE_LOG,      /* max(1, ln(m + 1) / ln(length)): log-n scaling (Su, kexue.fm 8823; Chiang 2022) */
+    GYRE_TEMPERATURE_LLAMA4,   /* 1 + slope ln(1 + floor((m + 1) / length)) */
+    GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / length)) */
+} gyre_temperature;
 typedef enum gyre_sinusoid {
-    GYRE_SIN_INTERLEAVED,  /* sin, cos, sin, cos; exponent 2i / dim */
-    GYRE_SIN_CONCATENATED, /* all sines, then all cosines; exponent 2i / dim */
-    GYRE_SIN_TENSOR2TENSOR /* concatenated with exponent i / (dim/2 - 1); an odd last channel is 0 */
+    GYRE_SIN_INTERLEAVED,   /* sin, cos, sin, cos; exponent 2i / dim */
+    GYRE_SIN_CONCATENATED,  /* all sines, then all cosines; exponent 2i / dim */
+    GYRE_SIN_TENSOR2TENSOR, /* concatenated with exponent i / (dim/2 - 1); an odd last channel is 0 */
+    GYRE_COS_CONCATENATED,  /* all cosines, then all sines; exponent 2i / dim */
+    GYRE_COS_TENSOR2TENSOR  /* all cosines, then all sines; exponent i / (dim/2 - 1): MusicGen */
 } gyre_sinusoid;
 
 typedef enum gyre_decay { GYRE_DECAY_LOG, GYRE_DECAY_POWER } gyre_decay; /* -r1 ln(1 + r2 d) or -r1 d^r2, d = |m - n| */
@@ -170,13 +205,24 @@ typedef struct gyre_config {
     int64_t trained_length; /* tokens; needed by the scalings that speak of L */
     struct gyre_input_config {
         int64_t dim;          /* channels added to (the model's width); needed by GYRE_LEARNED and GYRE_SINUSOIDAL */
-        int64_t positions;    /* rows of the learned table: positions 0 .. positions - 1 */
+        int64_t positions;    /* rows of the learned table: positions -offset .. positions - offset - 1 */
         gyre_sinusoid layout; /* of the sinusoid */
         double base;          /* of the sinusoid; 0 = 10000 */
+        int64_t offset;       /* position m has row m + offset, or the sinusoid of m + offset: BART, OPT and RoBERTa 2 */
+        int zero_padding;     /* sinusoid: 1 = position -1, which is padding, has zeros: M2M100 */
+        double scale;         /* multiplies what is added; 0 = 1 */
+        int trained_scale;    /* sinusoid: 1 = and so does the one number of the input table, trained: Li 2018, 1809.08895 */
+        int64_t length;       /* learned: the table, trained for positions 0 .. n - 1 (n = positions - offset), serves 0 ..
+                               * length - 1; 0 = n */
+        double hierarchy; /* learned, length up to n^2: alpha in (0, 1), position i n + j has p_j + alpha / (1 - alpha) (p_i
+                           * - p_0) (Su, kexue.fm 7947: 0.4); 0 = the n rows are stretched over the length linearly, the
+                           * first and last staying at the ends */
     } input;
     struct gyre_rope_config {
-        int64_t dim; /* rotated channels, the first ones of the head (even); 0 = head_dim; the rest pass through */
+        int64_t dim;   /* rotated channels (even); 0 = head_dim - first; the rest pass through */
+        int64_t first; /* the channel where they begin */
         gyre_layout layout;
+        int clockwise; /* 1 = pairs turn by minus the angle (nanochat) */
         gyre_scaling scaling;
         int64_t length;                /* context length in use where a call names none; 0 = trained_length */
         int64_t table_positions;       /* angles of positions 0 .. this - 1 kept at creation; 0 = none */
@@ -187,26 +233,57 @@ typedef struct gyre_config {
         double beta_fast, beta_slow;   /* turns over L above which a pair is kept, below which divided; 0 = 32, 1 */
         double low_freq, high_freq;    /* llama3; 0 = 1, 4 */
         double proportion;             /* proportional: share of the pairs that turn; 0 = 1 */
-        int fractional_bounds;         /* yarn and by-parts: 1 = do not round the ramp's ends ("truncate": false) */
+        double mixed_exponent;         /* NTK-mixed; 0 = 0.625 */
+        int resonance; /* 1 = every wavelength, once scaled, is rounded to a whole number of positions (2403.00071) */
+        int fractional_bounds; /* yarn and by-parts: 1 = do not round the ramp's ends ("truncate": false) */
         const double *short_factor, *long_factor; /* longrope, [dim / 2] each, at least 2^-10; copied */
+        double xpos_base;    /* > 0: xPos, q times zeta^((m - xpos_center) / xpos_base) and k the inverse, zeta_i = (2i + 0.4
+                              * dim)    / (1.4 dim) for pair i; causal attention only: Sun 2022, arXiv 2212.10554, 512 */
+        int64_t xpos_center; /* where those are 1; scores do not depend on it */
+        int64_t axes;        /* 0 = 1, at most GYRE_MAX_AXES */
+        gyre_axes axes_layout;
+        int64_t section[4]; /* pairs of each axis; needed where there are several */
+        gyre_far far;
+        int64_t window;    /* far: distances below it are as trained; needed */
+        double far_factor; /* leaky: > 0; grouped: a whole number from 1 */
     } rope;
+    struct gyre_query_config {
+        gyre_temperature temperature;
+        int64_t length; /* 0 = trained_length */
+        double slope;   /* 0 = 0.1 */
+    } query;
     struct gyre_score_config {
-        const double *slopes; /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
+        const double *slopes;       /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
+        const double *slopes_after; /* ALiBi: those for keys after the query; NULL = the same; copied */
+        double max_bias;            /* ALiBi: the paper's slopes end at 2^-max_bias (MPT's alibi_bias_max); 0 = 8 */
+        int before_scale;     /* ALiBi: 1 = slopes are divided by sqrt(head_dim), as where the bias comes before the scale:
+                                 Falcon */
         int64_t buckets;      /* T5: rows of the table, even, needed; DeBERTa: log buckets a side, even; 0 = none (v1) */
         int64_t max_distance; /* T5: where the last bucket begins, 0 = 128; Shaw: where distances are clipped, needed; NeZha:
                                  the same, 0 = 64; BERT: positions 0 .. this - 1, needed; DeBERTa: the largest distance,
-                                 needed */
-        int bidirectional;    /* T5: 1 = half the buckets for keys after the query */
-        unsigned terms;       /* GYRE_ON_*; 0 = BERT: query; the others: all that the scheme knows */
-        gyre_decay decay;     /* KERPLE */
+                                 needed; Transformer-XL: where distances are clamped (clamp_len), needed */
+        int bidirectional;    /* T5: 1 = half the buckets for keys after the query; Transformer-XL: 1 = rows for those too */
+        int64_t width;  /* FIRE: hidden units of each head's network, 0 = 32; Sandwich: channels of its sinusoid, 0 = 128 */
+        unsigned terms; /* GYRE_ON_*; 0 = BERT: query; the others: all that the scheme knows */
+        gyre_decay decay; /* KERPLE */
     } score;
 } gyre_config;
 /* clang-format off */
 #define GYRE_CONFIG_INIT                                                                       \
-    { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0, {0, 0, GYRE_SIN_INTERLEAVED, 0},                \
-      {0, GYRE_HALF, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL},        \
-      {NULL, 0, 0, 0, 0, GYRE_DECAY_LOG} }
+    { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0,                                                 \
+      {0, 0, GYRE_SIN_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
+      {0, 0, GYRE_HALF, 0, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
+       NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0},          \
+      {GYRE_TEMPERATURE_NONE, 0, 0},                                                           \
+      {NULL, NULL, 0, 0, 0, 0, 0, 0, 0, GYRE_DECAY_LOG} }
 /* clang-format on */
+
+/* out = "nope", "learned", ...: how the command and config.json spell the kind; NULL past the last.  Kinds count from 0. */
+GYRE_API const char *gyre_kind_name(gyre_kind kind);
+/* Fills in what config->kind needs and config leaves at zero, as the papers have it, from head_dim, heads, trained_length
+ * and input.dim: a learned table of trained_length rows, T5's 32 buckets, Shaw's distances, ...  Never touches what is set.
+ * EINVAL for no config or a kind that is none. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 
 typedef struct gyre_encoding gyre_encoding;
 
@@ -239,16 +316,21 @@ typedef enum gyre_table {
     GYRE_TABLE_QUERY, /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r] */
     GYRE_TABLE_KEY,   /* B, as A: s += scale k . B[r] */
     GYRE_TABLE_VALUE, /* V, as A: o += sum of a V[r]; the values have head_dim channels too */
-    GYRE_TABLE_BIAS   /* [1, 1, rows, heads]: T5: s += row r(m, n); KERPLE: row 0 is r1, row 1 is r2 */
+    GYRE_TABLE_BIAS,  /* [1, 1, rows, heads]: T5: s += row r(m, n); KERPLE: row 0 is r1, row 1 is r2; FIRE, w = score.width:
+                       * row  0 is c, row 1 the threshold L, rows 2 .. w + 1 the weights of the hidden units, the next w their
+                       * biases, the next w what they add to the score, the last its bias; a head has a network of its own,
+                       * so one that all heads share stands in every column, and its gradient is their sum */
+    GYRE_TABLE_CONTENT_BIAS, /* u, [1, heads, 1, head_dim]: s += scale u . k */
+    GYRE_TABLE_POSITION_BIAS /* v, as u: s += scale v . A[r] */
 } gyre_table;
 /* A view of F32 or F64 each, data NULL where the scheme has none.  query and key may be one memory, as in BERT. */
 typedef struct gyre_tables {
-    gyre_cview input, query, key, value, bias;
+    gyre_cview input, query, key, value, bias, content_bias, position_bias;
 } gyre_tables;
 /* Accumulated into, never cleared.  Attention leaves out a table whose data is NULL here; query and key may be one
  * memory. */
 typedef struct gyre_table_gradients {
-    gyre_view input, query, key, value, bias;
+    gyre_view input, query, key, value, bias, content_bias, position_bias;
 } gyre_table_gradients;
 /* shape[] = that of a table; all zeros where the scheme has none.  EINVAL for a value that names no table. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which,
@@ -284,6 +366,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                                  const gyre_exec *exec);
 
+/* out = in with the rows of a projection to queries or keys reordered: a model whose rotation pairs channels as `from` (HALF
+ * or INTERLEAVED) gives the same scores under `to`.  Views [1, heads, head_dim, inputs] (a bias has inputs 1; for keys of
+ * grouped queries, heads is that of the keys), both the same type, any; no overlap.  Only the rotated channels of each head
+ * move.  The encoding's own layout does not matter.  Errors: EUNSUPPORTED (it rotates nothing), EINVAL, ESHAPE, EDTYPE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
+                                                       const gyre_cview *in, const gyre_view *out);
+
 /* scores[b, q, h, k] += b(h, position of q, position of k), for schemes that put a number on each score; ALiBi:
  * -slope_h |q - k|.  scores: [batch, query, heads, key] of F32, F16, BF16 or F64, computed in double, rounded once.  The
  * gradient to scores is the identity.  tables may be NULL where the scheme trains none.  Errors: EUNSUPPORTED, EINVAL,
@@ -299,6 +388,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_gradient(const gyre_encoding *enc
                                                         const gyre_exec *exec);
 
 /* -- attention: all four places in one pass, never n x n -------------------------------------------------------------- */
+/* args.causal: query t of n sees keys 0 .. t + keys - n, whatever their positions; the window counts so too.  For positions
+ * that do not rise with the order of tokens: the patches of an image have one time and several rows and columns. */
+enum { GYRE_CAUSAL_BY_ORDER = 2 };
 typedef struct gyre_attention_args {
     size_t size;                   /* set by GYRE_ATTENTION_INIT; any other is EINVAL */
     const gyre_encoding *encoding; /* NULL = positions were applied before, or there are none */
@@ -307,7 +399,7 @@ typedef struct gyre_attention_args {
     gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length */
     double scale;                  /* of q.k, q.A and k.B, finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
                                     * 1 / sqrt(head_dim (1 + terms)) */
-    int causal;                    /* 1: a query sees keys whose position is not above its own */
+    int causal;                    /* 1: a query sees keys whose position is not above its own; GYRE_CAUSAL_BY_ORDER */
     int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
     gyre_view out;                 /* F32 [batch, query, query heads, v channels] */
     gyre_view lse;                 /* F32 [batch, query, query heads, 1]: log-sum-exp of the row; data NULL = not wanted */
@@ -316,7 +408,7 @@ typedef struct gyre_attention_args {
 #define GYRE_ATTENTION_INIT                                                                    \
     { sizeof(gyre_attention_args), NULL, NULL,                                                 \
       {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}},      \
-      {NULL, GYRE_I64, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0}, 0, 0, 0,                     \
+      {NULL, GYRE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, 0, 0, 0,               \
       {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}} }
 /* clang-format on */
 

@@ -42,8 +42,6 @@ GYRE_API const gyre_model_config *gyre_model_config_of(const gyre_model *model);
 GYRE_API const gyre_encoding *gyre_model_encoding(const gyre_model *model);
 /* out = number of weights. */
 GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
-/* out = "nope", "learned", "sinusoidal", "rope" or "alibi": the spelling of config.json and the command. */
-GYRE_API const char *gyre_kind_text(gyre_kind kind);
 
 /* -- reading a sequence ------------------------------------------------------------------------------------------------- */
 /* One sequence being read: the keys and values of every layer, raw (turned when read), and scratch. */

@@ -1,13 +1,10 @@
-/* angles.c: exact angles.
- *
- * position x (high + low) is formed without rounding error: fma gives what the product lost, and since that rest is tiny,
- * cos(p + e) = cos p (1 - e^2 / 2) - e sin p.  libm reduces p itself exactly. */
+/* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
 #include "core/angles.h"
 
 #include <math.h>
 
-void gyre_angle(gyre_frequency frequency, int64_t position, double *cosine, double *sine) {
-    const double m = (double)position, product = m * frequency.high;
+void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine) {
+    const double m = position, product = m * frequency.high;
     const double rest = fma(m, frequency.high, -product) + m * frequency.low;
     const double c = cos(product), s = sin(product), second = 0.5 * rest * rest;
     *cosine = c - (rest * s + second * c);
@@ -16,47 +13,70 @@ void gyre_angle(gyre_frequency frequency, int64_t position, double *cosine, doub
 
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length) {
     const double factor = encoding->attention_factor;
-    const gyre_angles angles = {encoding, direction, gyre_rope_same_frequencies(&encoding->config, length, 0), length,
-                                direction == GYRE_INVERSE ? 1.0 / factor : factor};
+    const gyre_angles angles = {.encoding = encoding,
+                                .direction = direction,
+                                .own = gyre_rope_same_frequencies(&encoding->config, length, 0),
+                                .length = length,
+                                .factor = direction == GYRE_INVERSE ? 1.0 / factor : factor};
     return angles;
 }
 
-int gyre_angles_identity(const gyre_angles *angles, int64_t position) {
-    return position == 0 && angles->factor == 1.0;
+int gyre_angles_identity(const gyre_angles *angles, const double *position) {
+    if (angles->factor != 1.0) return 0;
+    for (int64_t a = 0; a < gyre_axes_of(angles->encoding); a++)
+        if (position[a] != 0) return 0;
+    return 1;
+}
+
+static gyre_frequency divided(gyre_frequency frequency, double by) {
+    const long double whole = ((long double)frequency.high + (long double)frequency.low) / (long double)by;
+    const double high = (double)whole;
+    return (gyre_frequency){high, (double)(whole - (long double)high)};
 }
 
 const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t first, int64_t count,
                                               gyre_frequency *buffer) {
-    if (angles->own) return angles->encoding->frequency + first;
-    gyre_rope_frequencies(&angles->encoding->config, angles->length, first, count, buffer);
+    const gyre_encoding *encoding = angles->encoding;
+    const int slower = angles->far && encoding->config.rope.far == GYRE_FAR_LEAKY;
+    if (angles->own && !slower) return encoding->frequency + first;
+    gyre_rope_frequencies(&encoding->config, angles->length, first, count, buffer);
+    for (int64_t j = 0; slower && j < count; j++)
+        buffer[j] = divided(buffer[j], encoding->config.rope.far_factor);
     return buffer;
 }
 
-void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t count, int64_t position,
-                     double *cosine, double *sine) {
-    const double sign = angles->direction == GYRE_FORWARD ? angles->factor : -angles->factor;
+void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                     const double *position, double *cosine, double *sine) {
+    const gyre_encoding *encoding = angles->encoding;
+    const int back = (angles->direction != GYRE_FORWARD) != (encoding->config.rope.clockwise != 0);
+    const double sign = back ? -angles->factor : angles->factor;
     for (int64_t j = 0; j < count; j++) {
         double c, s;
-        gyre_angle(frequency[j], position, &c, &s);
+        gyre_angle(frequency[j], position[encoding->axis ? encoding->axis[first + j] : 0], &c, &s);
         cosine[j] = c * angles->factor;
         sine[j] = s * sign;
     }
 }
 
-/* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
-static const float *table_row(const gyre_angles *angles, int64_t position) {
+/* The table holds forward angles of text, where all axes agree, with the forward factor, so an inverse that divides by it
+ * cannot use them. */
+static const float *table_row(const gyre_angles *angles, const double *position) {
     const gyre_encoding *e = angles->encoding;
-    if (!e->angles || !angles->own || position < 0 || position >= e->config.rope.table_positions) return NULL;
-    return angles->factor == e->attention_factor ? e->angles + position * e->config.rope.dim : NULL;
+    if (!e->angles || !angles->own || angles->far || angles->factor != e->attention_factor) return NULL;
+    const double m = position[0];
+    if (!(m >= 0 && m < (double)e->config.rope.table_positions)) return NULL;
+    for (int64_t a = 1; a < gyre_axes_of(e); a++)
+        if (position[a] != m) return NULL;
+    return e->angles + (int64_t)m * e->config.rope.dim;
 }
 
 gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                             int64_t position, float *buffer) {
+                             const double *position, float *buffer) {
     const float *row = table_row(angles, position);
     gyre_cos_sin out = {buffer, buffer + count};
     if (!row) {
         double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
-        gyre_angles_f64(angles, frequency, count, position, c, s);
+        gyre_angles_f64(angles, frequency, first, count, position, c, s);
         for (int64_t j = 0; j < count; j++) {
             buffer[j] = (float)c[j];
             buffer[count + j] = (float)s[j];
@@ -72,4 +92,27 @@ gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *fr
     for (int64_t j = 0; j < count; j++)
         buffer[count + j] = -sine[j];
     return out;
+}
+
+double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    const double m = (double)position, w = (double)rope->window, by = rope->far_factor;
+    switch (rope->far) {
+    case GYRE_FAR_CLAMPED:
+        return role == GYRE_QUERY ? w : 0;
+    case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies have the division */
+        return role == GYRE_QUERY ? m + w * (by - 1) : m;
+    case GYRE_FAR_GROUPED:
+        return floor(m / by) + (role == GYRE_QUERY ? w - floor(w / by) : 0);
+    default:
+        return m;
+    }
+}
+
+void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
+                              int64_t count, double *out) {
+    const int64_t axes = gyre_axes_of(encoding);
+    for (int64_t a = 0; a < axes; a++)
+        for (int64_t i = 0; i < count; i++)
+            out[i * axes + a] = (double)gyre_position_at(positions, batch, first + i, a);
 }

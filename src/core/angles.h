@@ -7,31 +7,43 @@
 enum { GYRE_PAIR_CHUNK = 256 };
 
 /* cos and sin of position * (high + low), within an ulp or so of double for |position| <= 2^31. */
-void gyre_angle(gyre_frequency frequency, int64_t position, double *cosine, double *sine);
+void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);
 
-/* How the rows of one call turn. */
+/* How the rows of one call turn.  Positions below are position[axis], one number an axis of the encoding (gyre_axes_of), in
+ * double: the far ones may be fractions. */
 typedef struct gyre_angles {
     const gyre_encoding *encoding;
     gyre_direction direction;
     int own; /* the frequencies stored in the encoding are those of `length` */
+    int far; /* turn as pairs of query and key at a distance of rope.window or more do: far positions in, far angles out */
     int64_t length;
     double factor; /* multiplies cos and sin */
 } gyre_angles;
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length);
 /* 1 if `position` leaves a row as it is, to the last bit. */
-int gyre_angles_identity(const gyre_angles *angles, int64_t position);
+int gyre_angles_identity(const gyre_angles *angles, const double *position);
 /* Frequencies of pairs first .. first + count - 1, stored ones or computed into buffer[count]. */
 const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t first, int64_t count,
                                               gyre_frequency *buffer);
-/* cosine[j], sine[j] of those pairs at `position`, direction and factor included, in double. */
-void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t count, int64_t position,
-                     double *cosine, double *sine);
+/* cosine[j], sine[j] of pair first + j, of frequency[j], at `position`, direction, sense and factor included, in double. */
+void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                     const double *position, double *cosine, double *sine);
 
 /* The same rounded once to float: pointers into the encoding's table where it reaches, else into buffer[2 * count]. */
 typedef struct gyre_cos_sin {
     const float *cosine, *sine;
 } gyre_cos_sin;
 gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                             int64_t position, float *buffer);
+                             const double *position, float *buffer);
+
+/* out = where a query (key) at `position` is placed for keys (queries) at a distance of rope.window or more. */
+double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position);
+/* out = axes the encoding reads, at least 1. */
+static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {
+    return encoding->axis ? encoding->config.rope.axes : 1;
+}
+/* out[i * axes + a] = axis a of the position of token first + i. */
+void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
+                              int64_t count, double *out);
 
 #endif

@@ -1,5 +1,6 @@
 /* encoding.c: creation, and what can be asked of the object. */
 #include "core/encoding.h"
+#include "core/temperature.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -35,6 +36,9 @@ void gyre_encoding_free(gyre_encoding *encoding) {
     if (!encoding) return;
     const gyre_alloc alloc = encoding->alloc;
     release(&alloc, encoding->slopes);
+    release(&alloc, encoding->slopes_after);
+    release(&alloc, encoding->axis);
+    release(&alloc, encoding->decay);
     release(&alloc, encoding->short_factor);
     release(&alloc, encoding->long_factor);
     release(&alloc, encoding->frequency);
@@ -56,12 +60,19 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
                   {"rope.dim", config->rope.dim},
                   {"rope.length", config->rope.length},
                   {"rope.table_positions", config->rope.table_positions},
+                  {"query.length", config->query.length},
+                  {"input.offset", config->input.offset},
+                  {"input.length", config->input.length},
+                  {"rope.first", config->rope.first},
+                  {"rope.axes", config->rope.axes},
+                  {"rope.window", config->rope.window},
                   {"score.buckets", config->score.buckets},
-                  {"score.max_distance", config->score.max_distance}};
+                  {"score.max_distance", config->score.max_distance},
+                  {"score.width", config->score.width}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (counts[i].value < 0)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", counts[i].name, counts[i].value);
-        if (counts[i].value > INT32_MAX && i != 2 && i != 6) /* the two lengths only enter formulas */
+        if (counts[i].value > INT32_MAX && i != 2 && i != 6 && i != 8) /* lengths that only enter formulas */
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is past 2^31 - 1 (gyre_config)", counts[i].name,
                              counts[i].value);
     }
@@ -91,11 +102,13 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
     gyre_encoding *encoding = gyre_encoding_allocate(&blank, 1, sizeof *encoding, err);
     if (!encoding) return GYRE_ENOMEM;
     *encoding = blank;
-    status = scheme->init(encoding, err);
+    status = gyre_temperature_check(encoding, err);
+    if (status == GYRE_OK) status = scheme->init(encoding, err);
     /* The caller's arrays may go away: from here on config points to the encoding's own. */
     encoding->config.rope.short_factor = encoding->short_factor;
     encoding->config.rope.long_factor = encoding->long_factor;
     encoding->config.score.slopes = encoding->slopes;
+    encoding->config.score.slopes_after = encoding->slopes_after;
     if (status != GYRE_OK) {
         gyre_encoding_free(encoding);
         return status;

@@ -38,7 +38,7 @@ typedef struct gyre_row_map {
 typedef struct gyre_table_size {
     int64_t heads, rows, channels;
 } gyre_table_size;
-enum { GYRE_TABLES = GYRE_TABLE_BIAS + 1 };
+enum { GYRE_TABLES = GYRE_TABLE_POSITION_BIAS + 1 };
 
 typedef struct gyre_scheme {
     gyre_kind kind;
@@ -46,6 +46,8 @@ typedef struct gyre_scheme {
     unsigned places;
     /* Checks the config and completes the encoding (defaults into encoding->config, owned arrays). */
     gyre_status (*init)(gyre_encoding *encoding, gyre_error *err);
+    /* Fills in fields that the scheme needs and config leaves at zero (gyre_config_suggest).  NULL where there are none. */
+    void (*suggest)(gyre_config *config);
     /* Input place: row[c] = p(position)[first + c], c < count, in double.  NULL where the scheme adds nothing. */
     void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
                       int64_t count, double *row);
@@ -58,9 +60,9 @@ typedef struct gyre_scheme {
      * as the table.  NULL where the scheme trains none. */
     void (*score_gradient)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
                            const double *dscore, const gyre_view *gradient, int64_t column);
-    /* Score place for a tile of a scheme that decays, in float: scores[i * ld + j] += b(head, q[i], k[j]) -
-     * b(head, q[i], nearest[i]), the difference formed before it is rounded: the bias itself may be so large that float
-     * does not tell neighbours apart. */
+    /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]).  Where the scheme decays, minus b(head,
+     * q[i], nearest[i]), the difference formed before it is rounded: the bias itself may be so large that float does not
+     * tell neighbours apart. */
     void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
 } gyre_scheme;
 
@@ -71,11 +73,13 @@ struct gyre_encoding {
     gyre_alloc alloc;
     unsigned places;                       /* the scheme's, unless init found fewer */
     int64_t first_position, last_position; /* what the scheme can represent, both included */
-    double *slopes;                        /* [heads] */
+    double *slopes, *slopes_after;         /* [heads]; after: NULL = the same */
     double *short_factor, *long_factor;    /* [rope.dim / 2] */
     gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
     double attention_factor;               /* multiplies cos and sin; 1 where nothing turns */
-    gyre_table_size table[GYRE_TABLES];    /* what the caller trains */
+    unsigned char *axis;                   /* [rope.dim / 2]: which axis a pair turns by; NULL = all by axis 0 */
+    double *decay;                      /* [rope.dim / 2], xPos: log2 of what a pair shrinks by per position; NULL = none */
+    gyre_table_size table[GYRE_TABLES]; /* what the caller trains */
     gyre_row_map map;
     double *fixed;        /* [2 reach + 1][head_dim]: a table nobody trains, for the sides in fixed_sides */
     unsigned fixed_sides; /* GYRE_ON_* */
@@ -128,8 +132,13 @@ void gyre_turn_rows(const gyre_encoding *encoding, const gyre_turn *turn, int64_
 /* GYRE_OK, or EDTYPE / ERANGE for positions outside what `encoding` (NULL = any) accepts. */
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
                                  int64_t tokens);
-/* out[i] = position of token first + i of batch row `batch`. */
+/* out = axis `axis` of the position of a token. */
+int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis);
+/* out[i] = position (axis 0) of token first + i of batch row `batch`. */
 void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t first, int64_t count, int64_t *out);
+
+/* out = what a query at `position` is multiplied by (gyre_temperature), 1 where nothing is asked. */
+double gyre_temperature_at(const gyre_encoding *encoding, int64_t position);
 
 /* err->text = the formatted "what: why (where)"; returns status.  err may be NULL. */
 gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));

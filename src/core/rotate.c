@@ -59,7 +59,7 @@ static void turn_gathered(const rotation *r, const chunk *c, gyre_cos_sin turn, 
                        step * r->out->stride[3]);
 }
 
-static void turn_token_f32(const rotation *r, const chunk *c, int64_t b, int64_t t, int64_t position) {
+static void turn_token_f32(const rotation *r, const chunk *c, int64_t b, int64_t t, const double *position) {
     float buffer[2 * GYRE_PAIR_CHUNK];
     const gyre_cos_sin turn = gyre_angles_f32(&r->angles, c->frequency, c->first, c->count, position, buffer);
     if (kernel_takes(r, c)) {
@@ -71,11 +71,11 @@ static void turn_token_f32(const rotation *r, const chunk *c, int64_t b, int64_t
         turn_gathered(r, c, turn, b, t, h);
 }
 
-static void turn_token_f64(const rotation *r, const chunk *c, int64_t b, int64_t t, int64_t position) {
+static void turn_token_f64(const rotation *r, const chunk *c, int64_t b, int64_t t, const double *position) {
     const struct gyre_rope_config *rope = &r->angles.encoding->config.rope;
     const int64_t in_step = member_step(rope) * r->in->stride[3], out_step = member_step(rope) * r->out->stride[3];
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
-    gyre_angles_f64(&r->angles, c->frequency, c->count, position, cosine, sine);
+    gyre_angles_f64(&r->angles, c->frequency, c->first, c->count, position, cosine, sine);
     for (int64_t h = 0; h < r->in->shape[2]; h++) {
         const double *a = gyre_cview_at(r->in, b, t, h, member_channel(rope, c->first, 0));
         const double *d = gyre_cview_at(r->in, b, t, h, member_channel(rope, c->first, 1));
@@ -102,20 +102,21 @@ static void turn_block(void *arg, int64_t block) {
     const int64_t dim = r->angles.encoding->config.rope.dim, pairs = dim / 2;
     const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
     const int64_t left = r->in->shape[1] - first, count = left < TOKEN_BLOCK ? left : TOKEN_BLOCK;
-    int64_t positions[TOKEN_BLOCK];
+    const int64_t axes = gyre_axes_of(r->angles.encoding);
+    double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
-    gyre_positions_read(r->positions, b, first, count, positions);
+    gyre_positions_read_axes(r->angles.encoding, r->positions, b, first, count, positions);
     for (int64_t t = 0; t < count; t++)
-        copy_token(r, b, first + t, gyre_angles_identity(&r->angles, positions[t]) ? 0 : dim);
+        copy_token(r, b, first + t, gyre_angles_identity(&r->angles, positions + t * axes) ? 0 : dim);
     for (chunk c = {0, 0, NULL}; c.first < pairs; c.first += c.count) {
         c.count = pairs - c.first < GYRE_PAIR_CHUNK ? pairs - c.first : GYRE_PAIR_CHUNK;
         c.frequency = gyre_angles_frequencies(&r->angles, c.first, c.count, buffer);
         for (int64_t t = 0; t < count; t++) {
-            if (gyre_angles_identity(&r->angles, positions[t])) continue;
+            if (gyre_angles_identity(&r->angles, positions + t * axes)) continue;
             if (r->in->dtype == GYRE_F64)
-                turn_token_f64(r, &c, b, first + t, positions[t]);
+                turn_token_f64(r, &c, b, first + t, positions + t * axes);
             else
-                turn_token_f32(r, &c, b, first + t, positions[t]);
+                turn_token_f32(r, &c, b, first + t, positions + t * axes);
         }
     }
 }
@@ -145,35 +146,4 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     if (turns) r.angles = gyre_angles_of(encoding, direction, positions->length);
     gyre_parallel(exec, turns ? turn_block : copy_block, &r, r.blocks * in->shape[0]);
     return GYRE_OK;
-}
-
-/* Rows whose pairs do not fit one chunk are seen as a strided view of one head. */
-static void turn_wide_row(const gyre_angles *angles, const chunk *c, int64_t position, float *x) {
-    const int64_t dim = angles->encoding->config.head_dim;
-    const gyre_view out = gyre_dense(x, GYRE_F32, 1, 1, 1, dim);
-    const gyre_cview in = gyre_const(out);
-    const rotation r = {.angles = *angles, .in = &in, .out = &out, .in_place = 1};
-    turn_token_f32(&r, c, 0, 0, position);
-}
-
-void gyre_turn_rows(const gyre_encoding *encoding, const gyre_turn *turn, int64_t rows, float *x, int64_t stride) {
-    if (!(encoding->scheme->places & GYRE_AT_QUERY_KEY)) return;
-    const gyre_angles angles = gyre_angles_of(encoding, turn->direction, turn->length);
-    const int64_t pairs = encoding->config.rope.dim / 2;
-    const gyre_heads one = {1, pairs, 0, 0};
-    gyre_frequency frequencies[GYRE_PAIR_CHUNK];
-    float buffer[2 * GYRE_PAIR_CHUNK];
-    for (chunk c = {0, 0, NULL}; c.first < pairs; c.first += c.count) {
-        c.count = pairs - c.first < GYRE_PAIR_CHUNK ? pairs - c.first : GYRE_PAIR_CHUNK;
-        c.frequency = gyre_angles_frequencies(&angles, c.first, c.count, frequencies);
-        for (int64_t i = 0; i < rows; i++) {
-            if (gyre_angles_identity(&angles, turn->positions[i])) continue;
-            if (c.count < pairs) {
-                turn_wide_row(&angles, &c, turn->positions[i], x + i * stride);
-                continue;
-            }
-            const gyre_cos_sin turned = gyre_angles_f32(&angles, c.frequency, 0, pairs, turn->positions[i], buffer);
-            call_kernel(encoding, x + i * stride, x + i * stride, &one, turned);
-        }
-    }
 }

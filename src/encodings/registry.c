@@ -1,13 +1,27 @@
-/* registry.c: the list of schemes.  A new one is a file, a declaration in schemes.h and a line here. */
+/* registry.c: from a kind to its scheme. */
 #include "encodings/schemes.h"
 
-static const gyre_scheme *const schemes[] = {&gyre_scheme_nope,   &gyre_scheme_learned, &gyre_scheme_sinusoidal,
-                                             &gyre_scheme_rope,   &gyre_scheme_alibi,   &gyre_scheme_t5,
-                                             &gyre_scheme_kerple, &gyre_scheme_shaw,    &gyre_scheme_nezha,
-                                             &gyre_scheme_bert,   &gyre_scheme_deberta, NULL};
+static const gyre_scheme *const schemes[] = {
+#define GYRE_SCHEME(name) &gyre_scheme_##name,
+#include "encodings/schemes.def"
+#undef GYRE_SCHEME
+    NULL};
 
 const gyre_scheme *gyre_scheme_find(gyre_kind kind) {
     for (const gyre_scheme *const *scheme = schemes; *scheme; scheme++)
         if ((*scheme)->kind == kind) return *scheme;
     return NULL;
+}
+
+const char *gyre_kind_name(gyre_kind kind) {
+    const gyre_scheme *scheme = gyre_scheme_find(kind);
+    return scheme ? scheme->name : NULL;
+}
+
+gyre_status gyre_config_suggest(gyre_config *config) {
+    if (!config || config->size != sizeof *config) return GYRE_EINVAL;
+    const gyre_scheme *scheme = gyre_scheme_find(config->kind);
+    if (!scheme) return GYRE_EINVAL;
+    if (scheme->suggest) scheme->suggest(config);
+    return GYRE_OK;
 }

@@ -136,7 +136,10 @@ static gyre_status fill_table(gyre_encoding *encoding, gyre_error *err) {
         for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK) {
             const int64_t count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
             float buffer[2 * GYRE_PAIR_CHUNK];
-            const gyre_cos_sin turn = gyre_angles_f32(&angles, encoding->frequency + first, first, count, m, buffer);
+            double position[GYRE_MAX_AXES];
+            for (int a = 0; a < GYRE_MAX_AXES; a++)
+                position[a] = (double)m;
+            const gyre_cos_sin turn = gyre_angles_f32(&angles, encoding->frequency + first, first, count, position, buffer);
             memcpy(table + 2 * pairs * m + first, turn.cosine, (size_t)count * sizeof *table);
             memcpy(table + 2 * pairs * m + pairs + first, turn.sine, (size_t)count * sizeof *table);
         }

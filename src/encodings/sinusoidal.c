@@ -58,7 +58,7 @@ static void input_row(const gyre_encoding *encoding, const gyre_tables *tables, 
     for (int64_t c = 0; c < count; c++) {
         int64_t pair = known;
         const int kind = channel_kind(&encoding->config.input, first + c, &pair);
-        if (pair != known) gyre_angle(encoding->frequency[pair], position, &cosine, &sine);
+        if (pair != known) gyre_angle(encoding->frequency[pair], (double)position, &cosine, &sine);
         known = pair;
         row[c] = kind == SINE ? sine : kind == COSINE ? cosine : 0.0;
     }

@@ -153,7 +153,7 @@ static gyre_kind kind_at(const scope *s, const char *key) {
     char why[96];
     const char *text = text_at(s, key, NULL);
     for (int kind = 0; gyre_model_holds((gyre_kind)kind); kind++)
-        if (strcmp(gyre_kind_text((gyre_kind)kind), text) == 0) return (gyre_kind)kind;
+        if (strcmp(gyre_kind_name((gyre_kind)kind), text) == 0) return (gyre_kind)kind;
     snprintf(why, sizeof why, "\"%.60s\" is not known", text);
     fail(s, GYRE_EUNSUPPORTED, key, why);
     return GYRE_NOPE;
@@ -472,7 +472,7 @@ static int has_own_slopes(const position_config *c) {
 
 static void put_position(writer *w, const position_config *c) {
     if (c->trained_length > 0) put_size(w, "max_position_embeddings", served_length(c));
-    if (!is_llama(c)) put_text(w, "position_embedding_type", gyre_kind_text(c->kind));
+    if (!is_llama(c)) put_text(w, "position_embedding_type", gyre_kind_name(c->kind));
     if (c->kind == GYRE_ROPE) put_rope(w, c);
     if (c->kind == GYRE_LEARNED) put_size(w, "position_table_rows", c->input.positions);
     if (c->kind == GYRE_SINUSOIDAL) {

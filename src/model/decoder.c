@@ -145,7 +145,7 @@ static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int6
     const gyre_status status = n ? gyre_positions_check(x->encoding, &positions, 1, n) : GYRE_OK;
     if (status)
         return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_read)",
-                         (long long)(x->tokens + n - 1), gyre_kind_text(gyre_encoding_config(x->encoding)->kind));
+                         (long long)(x->tokens + n - 1), gyre_kind_name(gyre_encoding_config(x->encoding)->kind));
     return GYRE_OK;
 }
 

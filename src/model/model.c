@@ -151,7 +151,7 @@ static gyre_status describe(gyre_model *model, const gyre_model_config *config, 
                          sizeof *config);
     if (gyre_scheme_find(config->position.kind) && !gyre_model_holds(config->position.kind))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "position: the decoder does not hold %s (model)",
-                         gyre_kind_text(config->position.kind));
+                         gyre_kind_name(config->position.kind));
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;
@@ -391,9 +391,4 @@ int64_t gyre_model_parameters(const gyre_model *model) {
 
 int gyre_model_holds(gyre_kind kind) {
     return (int)kind >= GYRE_NOPE && kind <= GYRE_ALIBI;
-}
-
-const char *gyre_kind_text(gyre_kind kind) {
-    const gyre_scheme *scheme = gyre_scheme_find(kind);
-    return scheme ? scheme->name : "unknown";
 }
