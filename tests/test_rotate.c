@@ -527,7 +527,7 @@ static void length_in_the_call(void **state) {
 static void rows_turn_as_views_do(void **state) {
     (void)state;
     enum { ROWS = 5 };
-    static float x[ROWS * BIG], y[ROWS * BIG];
+    static float x[ROWS * BIG], y[ROWS * BIG], angles[ROWS * BIG], back[BIG / 2];
     const int64_t where[ROWS] = {0, 3, 99, -7, 100};
     test_random random = {11};
     for (int wide = 0; wide < 2; wide++)
@@ -540,9 +540,10 @@ static void rows_turn_as_views_do(void **state) {
             const gyre_positions positions = {where, GYRE_I64, 0, length, 0, 1, 0};
             const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, ROWS, 1, BIG);
             const gyre_view out = gyre_dense(y, GYRE_F32, 1, ROWS, 1, BIG);
-            const gyre_turn turn = {GYRE_ADJOINT, GYRE_KEY, length, where};
+            const gyre_turn turn = {.role = GYRE_KEY, .length = length, .positions = &positions};
             assert_ok(gyre_rotate(e, GYRE_ADJOINT, GYRE_KEY, &positions, &in, &out, NULL));
-            gyre_turn_rows(e, &turn, ROWS, x, BIG);
+            gyre_turn_angles(e, &turn, 0, ROWS, angles);
+            gyre_turn_rows(e, angles, ROWS, x, BIG, back);
             assert_memory_equal(x, y, sizeof x);
             gyre_encoding_free(e);
         }

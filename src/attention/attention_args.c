@@ -1,6 +1,7 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "attention/turns.h"
 #include "core/view.h"
 #include <float.h>
 #include <math.h>
@@ -49,11 +50,10 @@ static gyre_status check_types(const gyre_attention_args *args) {
 static gyre_status check_encoding(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
     if (!encoding) return GYRE_OK;
-    const unsigned places = encoding->scheme->places;
-    if ((places & GYRE_AT_QUERY_KEY) && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
     const int64_t heads = encoding->config.heads; /* 0: tables that all heads share */
-    if ((places & GYRE_AT_SCORE) && heads > 0 && heads != args->q.shape[2]) return GYRE_ESHAPE;
-    return gyre_tables_shape_check(args);
+    if ((encoding->scheme->places & GYRE_AT_SCORE) && heads > 0 && heads != args->q.shape[2]) return GYRE_ESHAPE;
+    const gyre_status status = gyre_turns_check(args);
+    return status ? status : gyre_tables_shape_check(args);
 }
 
 static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
@@ -72,6 +72,8 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->items = q[0] * k[2];
     const double terms = args->encoding ? args->encoding->score_terms : 1;
     plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->head_dim * terms));
+    plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
+    gyre_turns_measure(plan);
     gyre_tables_measure(plan);
     /* No two positions are further apart than twice the largest, so a wider window is none; and sums stay in range. */
     plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
@@ -86,18 +88,21 @@ static int divide(gyre_attention_plan *plan, int64_t most) {
     plan->jobs = plan->split ? tasks : plan->items;
     if (plan->jobs > width) plan->jobs = width;
     plan->sides = plan->split ? plan->items : plan->jobs;
+    plan->turn_bytes = gyre_turns_place(plan, NULL);
     plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
     plan->job_bytes = gyre_query_side_place(plan, NULL, NULL);
     size_t sides, jobs;
     return !__builtin_mul_overflow((size_t)plan->sides, plan->side_bytes, &sides) &&
            !__builtin_mul_overflow((size_t)plan->jobs, plan->job_bytes, &jobs) &&
-           !__builtin_add_overflow(sides, jobs, &plan->bytes);
+           !__builtin_add_overflow(sides, jobs, &plan->bytes) &&
+           !__builtin_add_overflow(plan->bytes, plan->turn_bytes, &plan->bytes);
 }
 
 gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
                                      const gyre_exec *exec) {
     if (!args || args->size != sizeof *args || args->window < 0 || args->q_pos.length < 0) return GYRE_EINVAL;
     if (!(fabs(args->scale) <= FLT_MAX)) return GYRE_EINVAL;
+    if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER) return GYRE_EINVAL;
     gyre_status status = check_types(args);
     if (!status) status = check_shapes(args);
     if (!status) status = check_encoding(args);
@@ -151,12 +156,16 @@ size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_k
     const int64_t rows = plan->key_tiles * KEY_TILE;
     gyre_key_side s = {0};
     s.positions = gyre_arena_take(&a, rows, sizeof *s.positions);
+    s.order = plan->by_order ? gyre_arena_take(&a, rows, sizeof *s.order) : s.positions;
     s.tiles = gyre_arena_take(&a, plan->key_tiles, sizeof *s.tiles);
-    s.k_columns = take_floats(&a, rows, plan->head_pad);
+    for (int far = 0; far <= plan->turn.far; far++) {
+        s.k_columns[far] = take_floats(&a, rows, plan->head_pad);
+        if (!plan->gradient) continue;
+        s.k_rows[far] = take_floats(&a, rows, plan->head_pad);
+        s.dk_rows[far] = take_floats(&a, rows, plan->head_pad);
+    }
     if (plan->gradient) {
-        s.k_rows = take_floats(&a, rows, plan->head_pad);
         s.v_columns = take_floats(&a, rows, plan->value_pad);
-        s.dk_rows = take_floats(&a, rows, plan->head_pad);
         s.dv_rows = take_floats(&a, rows, plan->value_pad);
     } else {
         s.v_rows = take_floats(&a, rows, plan->value_pad);
@@ -168,15 +177,25 @@ size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_k
 size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side) {
     gyre_arena a = {memory, 0};
     gyre_query_side s = {0};
-    s.q_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
+    for (int far = 0; far <= plan->turn.far; far++) {
+        s.q_rows[far] = take_floats(&a, QUERY_TILE, plan->head_pad);
+        if (plan->gradient) s.dq_rows[far] = take_floats(&a, QUERY_TILE, plan->head_pad);
+    }
+    if (plan->turn.far) s.far_scores = take_floats(&a, QUERY_TILE, KEY_TILE);
+    if (plan->turn.fades) {
+        s.faded_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
+        s.fade = take_floats(&a, 1, plan->head_pad);
+    }
     s.out_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
     s.scores = take_floats(&a, QUERY_TILE, KEY_TILE);
     s.key_rows = take_floats(&a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (plan->gradient) {
         s.dout_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
-        s.dq_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
+        s.back = take_floats(&a, 1, plan->turn.pairs);
         s.dscores = take_floats(&a, QUERY_TILE, KEY_TILE);
     }
+    s.tables.q_rows = s.q_rows[0];
+    s.tables.dq_rows = s.dq_rows[0];
     if (plan->relative) gyre_tables_place(plan, &a, &s.tables);
     if (memory) *side = s;
     return a.used;

@@ -6,15 +6,20 @@
  * and the adjoint of E leads back to the raw q and k.  Queries come in one order, so every sum has one order. */
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "attention/turns.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>
 
-/* Turns gradients of E(m)x into those of x. */
-static void turn_back(const gyre_attention_plan *plan, gyre_role role, const int64_t *positions, int64_t count, float *x) {
-    if (!plan->encoding || !(plan->encoding->scheme->places & GYRE_AT_QUERY_KEY)) return;
-    const gyre_turn adjoint = {GYRE_ADJOINT, role, plan->args->q_pos.length, positions};
-    gyre_turn_rows(plan->encoding, &adjoint, count, x, plan->head_pad);
+/* Turns gradients of E(m)x, near and far, into those of x, in x[0]. */
+static void turn_back(const gyre_attention_plan *plan, gyre_role role, const gyre_rows *rows, float *const x[2],
+                      float *back) {
+    for (int far = 0; far <= plan->turn.far; far++) {
+        const gyre_turned how = {role, far, back};
+        gyre_turns_apply(plan, rows, &how, x[far]);
+    }
+    for (int64_t i = 0; plan->turn.far && i < rows->count * plan->head_pad; i++)
+        x[0][i] += x[1][i];
 }
 
 /* top = log-sum-exp of the scores, relative to the row's bias as they are. */
@@ -60,13 +65,19 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_side *k
     fill_tops(plan, keys, rows, q);
     gyre_rows_read(call->dout, rows, q->dout_rows, plan->value_pad);
     gyre_rows_read(&out, rows, q->out_rows, plan->value_pad);
-    plan->kernels->finite_row_f32(q->q_rows, q->count * plan->head_pad, &q->q_finite);
+    q->q_finite = 1;
+    for (int far = 0; far <= plan->turn.far; far++) {
+        int finite;
+        plan->kernels->finite_row_f32(q->q_rows[far], q->count * plan->head_pad, &finite);
+        q->q_finite &= finite;
+        memset(q->dq_rows[far], 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
+    }
     plan->kernels->finite_row_f32(q->dout_rows, q->count * plan->value_pad, &q->dout_finite);
     for (int64_t i = 0; i < q->count; i++) {
         const float *dout = q->dout_rows + i * plan->value_pad;
         plan->kernels->dot_row_f32(dout, q->out_rows + i * plan->value_pad, plan->value_pad, &q->delta[i]);
     }
-    memset(q->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
+    if (plan->relative) gyre_tables_begin_queries(plan, q);
 }
 
 /* A row whose log-sum-exp is a NaN: so are the weights of the keys that it sees, and no others. */
@@ -123,20 +134,46 @@ static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_side *
     gyre_tiles_weigh(plan, &product, from.finite);
 }
 
+/* dq += sum over keys of dscores[query][key] k[key]; near keys of xPos through what fades between the tiles. */
 static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
-                           const gyre_meeting *meeting) {
+                           const gyre_meeting *meeting, int far, const float *dscores) {
+    const int fades = plan->turn.fades && !far;
     const gyre_matmul product = {.m = q->count,
                                  .n = plan->head_pad,
                                  .k = meeting->count,
-                                 .a = q->dscores,
+                                 .a = dscores,
                                  .a_row = KEY_TILE,
                                  .a_col = 1,
-                                 .b = keys->k_rows + (meeting->tile * KEY_TILE + meeting->first) * plan->head_pad,
+                                 .b = keys->k_rows[far] + (meeting->tile * KEY_TILE + meeting->first) * plan->head_pad,
                                  .b_row = plan->head_pad,
-                                 .c = q->dq_rows,
+                                 .c = fades ? q->faded_rows : q->dq_rows[far],
                                  .c_row = plan->head_pad,
-                                 .accumulate = 1};
+                                 .accumulate = !fades};
     gyre_tiles_weigh(plan, &product, meeting->keys->k_finite);
+    for (int64_t i = 0; fades && i < q->count; i++)
+        for (int64_t c = 0; c < plan->head_pad; c++)
+            q->dq_rows[0][i * plan->head_pad + c] += q->fade[c] * q->faded_rows[i * plan->head_pad + c];
+}
+
+/* ds reaches the keys and the queries as they were turned. */
+static void add_products(const gyre_attention_plan *plan, gyre_key_side *keys, gyre_query_side *q,
+                         const gyre_meeting *meeting) {
+    const int64_t *positions = keys->positions + meeting->tile * KEY_TILE + meeting->first;
+    const float *far_scores = q->dscores;
+    if (meeting->near && meeting->far) {
+        gyre_turns_divide(plan, positions, q, meeting);
+        far_scores = q->far_scores;
+    }
+    if (meeting->near) {
+        const query_rows rows = {q->seen_rows, plan->head_pad, q->q_finite};
+        add_to_keys(plan, q, meeting, q->dscores, rows, keys->dk_rows[0]);
+        add_to_queries(plan, keys, q, meeting, 0, q->dscores);
+    }
+    if (meeting->far) {
+        const query_rows rows = {q->q_rows[1], plan->head_pad, q->q_finite};
+        add_to_keys(plan, q, meeting, far_scores, rows, keys->dk_rows[1]);
+        add_to_queries(plan, keys, q, meeting, 1, far_scores);
+    }
 }
 
 /* One tile of queries of one head: its dq, and its part of the item's dk and dv. */
@@ -144,21 +181,22 @@ static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, 
     const gyre_attention_plan *plan = call->plan;
     fill_queries(call, keys, rows, q);
     const query_rows to_values = {q->dout_rows, plan->value_pad, q->dout_finite};
-    const query_rows to_keys = {q->q_rows, plan->head_pad, q->q_finite};
     for (int64_t t = 0; t < plan->key_tiles; t++) {
         gyre_meeting meeting;
         if (!gyre_tiles_meet(plan, keys, q, t, &meeting)) continue;
         gyre_tiles_score(plan, keys, q, &meeting);
         weights(plan, keys, q, &meeting);
         add_to_keys(plan, q, &meeting, q->scores, to_values, keys->dv_rows);
-        add_to_keys(plan, q, &meeting, q->dscores, to_keys, keys->dk_rows);
-        add_to_queries(plan, keys, q, &meeting);
         if (plan->relative) gyre_tables_differentiate(plan, keys, q, &meeting);
+        add_products(plan, keys, q, &meeting);
     }
+    if (plan->relative) gyre_tables_end_queries(plan, q);
     /* q_rows, and with them dk, had the scale from the start */
-    plan->kernels->scale_row_f32(q->dq_rows, q->count * plan->head_pad, plan->scale);
-    turn_back(plan, GYRE_QUERY, q->positions, q->count, q->dq_rows);
-    gyre_rows_write(&call->dqkv[0], rows, q->dq_rows, plan->head_pad);
+    for (int64_t i = 0; i < q->count; i++)
+        for (int far = 0; far <= plan->turn.far; far++)
+            plan->kernels->scale_row_f32(q->dq_rows[far] + i * plan->head_pad, plan->head_pad, q->scale[i]);
+    turn_back(plan, GYRE_QUERY, rows, q->dq_rows, q->back);
+    gyre_rows_write(&call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
 }
 
 static void differentiate_item(const gyre_attention_call *call, int64_t item, gyre_key_side *keys, gyre_query_side *q) {
@@ -167,7 +205,8 @@ static void differentiate_item(const gyre_attention_call *call, int64_t item, gy
     const size_t key_rows = (size_t)(plan->key_tiles * KEY_TILE);
     gyre_key_side_fill(plan, item, 0, plan->key_tiles, keys, q);
     if (plan->relative) gyre_tables_clear(plan, q);
-    memset(keys->dk_rows, 0, key_rows * (size_t)plan->head_pad * sizeof(float));
+    for (int far = 0; far <= plan->turn.far; far++)
+        memset(keys->dk_rows[far], 0, key_rows * (size_t)plan->head_pad * sizeof(float));
     memset(keys->dv_rows, 0, key_rows * (size_t)plan->value_pad * sizeof(float));
     for (int64_t i = 0; i < plan->group * plan->query_tiles; i++) {
         const int64_t first = i % plan->query_tiles * QUERY_TILE, left = plan->queries - first;
@@ -176,8 +215,8 @@ static void differentiate_item(const gyre_attention_call *call, int64_t item, gy
         differentiate(call, keys, &rows, q);
     }
     const gyre_rows all = {batch, key_head, 0, plan->keys};
-    turn_back(plan, GYRE_KEY, keys->positions, plan->keys, keys->dk_rows);
-    gyre_rows_write(&call->dqkv[1], &all, keys->dk_rows, plan->head_pad);
+    turn_back(plan, GYRE_KEY, &all, keys->dk_rows, q->back);
+    gyre_rows_write(&call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad);
     gyre_rows_write(&call->dqkv[2], &all, keys->dv_rows, plan->value_pad);
 }
 
@@ -222,6 +261,8 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
     status = gyre_attention_plan_check(&plan, scratch, bytes);
     if (!status) status = gyre_tables_gradient_check(&plan, gradients);
     if (status) return status;
+    gyre_turns_place(&plan, scratch);
+    gyre_turns_prepare(&plan, exec);
     gyre_attention_call call = {.plan = &plan, .scratch = scratch, .dout = dout, .dqkv = dqkv, .gradients = gradients};
     atomic_init(&call.next, 0);
     call.tasks = plan.items;

@@ -5,6 +5,7 @@
  * larger score, the two sums shrink by exp(old - new). */
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "attention/turns.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>
@@ -159,6 +160,8 @@ gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     status = gyre_attention_plan_check(&plan, scratch, bytes);
     if (status) return status;
+    gyre_turns_place(&plan, scratch);
+    gyre_turns_prepare(&plan, exec);
     gyre_attention_call call = {.plan = &plan, .scratch = scratch};
     if (plan.split) {
         run(&call, exec, run_fills, plan.items * plan.jobs);

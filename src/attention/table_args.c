@@ -12,7 +12,8 @@ static int has_side(const gyre_encoding *encoding, gyre_table which, unsigned si
 gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
     const int scores =
-        has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) || has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY);
+        has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) || has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY) ||
+        has_side(encoding, GYRE_TABLE_CONTENT_BIAS, 0) || has_side(encoding, GYRE_TABLE_POSITION_BIAS, 0);
     if (scores && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
     for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLES; which++) {
         int64_t shape[4]; /* rows are padded to 16 channels of up to 8 bytes, and their number must stay one */
@@ -34,12 +35,15 @@ void gyre_tables_measure(gyre_attention_plan *plan) {
     plan->table.key = has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY);
     plan->table.value = has_side(encoding, GYRE_TABLE_VALUE, GYRE_ON_VALUE);
     plan->table.numbers = encoding->scheme->score_row && !encoding->scheme->score_tile;
+    plan->table.pairs = encoding->scheme->score_tile && encoding->scheme->score_gradient;
+    plan->table.content = encoding->table[GYRE_TABLE_CONTENT_BIAS].rows > 0;
+    plan->table.position = encoding->table[GYRE_TABLE_POSITION_BIAS].rows > 0;
     plan->table.bias_rows = encoding->table[GYRE_TABLE_BIAS].rows;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
         if (encoding->table[which].rows > 0) plan->table.rows = encoding->table[which].rows;
     if (encoding->fixed_sides) plan->table.rows = 2 * encoding->map.reach + 1;
     plan->table.row_pad = (plan->table.rows + 15) / 16 * 16 + 16;
-    plan->relative = plan->table.numbers || plan->table.rows > 0;
+    plan->relative = plan->table.numbers || plan->table.pairs || plan->table.rows > 0 || plan->table.content;
 }
 
 gyre_status gyre_tables_check(const gyre_attention_plan *plan) {
@@ -79,19 +83,29 @@ static void place_packed(const gyre_attention_plan *plan, gyre_arena *a, const p
         packed->gradient = gyre_arena_take(a, heads_in_item(plan, how->which) * plan->table.rows * how->pad, sizeof(float));
 }
 
+/* With a bias before the keys or before the table, those two do not meet the same queries. */
+static void place_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
+    const int64_t floats = QUERY_TILE * plan->head_pad, doubles = plan->group * plan->head_pad;
+    if (!plan->table.content && !plan->table.position) return;
+    side->q_rows = gyre_arena_take(a, floats, sizeof *side->q_rows);
+    if (!plan->gradient) return;
+    side->dq_rows = gyre_arena_take(a, floats, sizeof *side->dq_rows);
+    if (plan->table.content) side->dcontent = gyre_arena_take(a, doubles, sizeof *side->dcontent);
+    if (plan->table.position) side->dposition = gyre_arena_take(a, doubles, sizeof *side->dposition);
+}
+
 void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
     const int64_t pairs = QUERY_TILE * KEY_TILE;
     const packing query = {GYRE_TABLE_QUERY, plan->table.query, plan->gradient, 1, plan->head_pad};
     const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 0, plan->head_pad};
     const packing value = {GYRE_TABLE_VALUE, plan->table.value, !plan->gradient, plan->gradient, plan->value_pad};
     side->distance = gyre_arena_take(a, pairs, sizeof *side->distance);
-    if (plan->table.numbers) {
-        side->number = gyre_arena_take(a, pairs, sizeof *side->number);
-        if (plan->gradient && plan->encoding->scheme->score_gradient) {
-            side->dnumber = gyre_arena_take(a, pairs, sizeof *side->dnumber);
-            side->dbias = gyre_arena_take(a, plan->table.bias_rows * plan->group, sizeof *side->dbias);
-        }
+    if (plan->table.numbers) side->number = gyre_arena_take(a, pairs, sizeof *side->number);
+    if (plan->gradient && plan->encoding->scheme->score_gradient) {
+        if (plan->table.numbers) side->dnumber = gyre_arena_take(a, pairs, sizeof *side->dnumber);
+        side->dbias = gyre_arena_take(a, plan->table.bias_rows * plan->group, sizeof *side->dbias);
     }
+    place_biases(plan, a, side);
     if (plan->table.rows > 0) {
         side->row = gyre_arena_take(a, pairs, sizeof *side->row);
         side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK, sizeof *side->near);
@@ -114,6 +128,9 @@ void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_side *queries
     clear(plan, GYRE_TABLE_QUERY, &t->query, plan->head_pad);
     clear(plan, GYRE_TABLE_KEY, &t->key, plan->head_pad);
     clear(plan, GYRE_TABLE_VALUE, &t->value, plan->value_pad);
+    const size_t biases = (size_t)(plan->group * plan->head_pad) * sizeof(double);
+    if (t->dcontent) memset(t->dcontent, 0, biases);
+    if (t->dposition) memset(t->dposition, 0, biases);
     if (t->dbias) memset(t->dbias, 0, (size_t)(plan->table.bias_rows * plan->group) * sizeof *t->dbias);
 }
 
@@ -155,6 +172,19 @@ static void collect_numbers(const gyre_attention_call *call, int64_t item, const
     }
 }
 
+/* What one item left of one bias of the query. */
+static void collect_bias(const gyre_attention_plan *plan, int64_t item, const double *from, const gyre_view *to) {
+    const int64_t first = item % plan->key_heads * plan->group;
+    for (int64_t i = 0; from && to->data && i < plan->group * plan->head_dim; i++) {
+        const int64_t h = i / plan->head_dim, c = i % plan->head_dim;
+        void *at = gyre_view_at(to, 0, first + h, 0, c);
+        double sum;
+        gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
+        sum += (double)plan->scale * from[h * plan->head_pad + c];
+        gyre_store_row_f64(&sum, 1, at, to->dtype, 1);
+    }
+}
+
 /* One row of every table: rows never meet, even where two tables share their memory. */
 static void collect_row(void *arg, int64_t r) {
     const gyre_attention_call *call = arg;
@@ -168,6 +198,10 @@ static void collect_row(void *arg, int64_t r) {
             collect_vectors(call, item, &q.tables.key, GYRE_TABLE_KEY, r);
             collect_vectors(call, item, &q.tables.value, GYRE_TABLE_VALUE, r);
         }
+        if (r == 0) {
+            collect_bias(plan, item, q.tables.dcontent, &call->gradients->content_bias);
+            collect_bias(plan, item, q.tables.dposition, &call->gradients->position_bias);
+        }
         if (q.tables.dbias && call->gradients->bias.data && r < plan->table.bias_rows)
             collect_numbers(call, item, &q.tables, r);
     }
@@ -175,5 +209,6 @@ static void collect_row(void *arg, int64_t r) {
 
 void gyre_tables_collect(gyre_attention_call *call, const gyre_exec *exec) {
     const int64_t rows = call->plan->table.rows, bias_rows = call->plan->table.bias_rows;
-    gyre_parallel(exec, collect_row, call, rows > bias_rows ? rows : bias_rows);
+    const int64_t most = rows > bias_rows ? rows : bias_rows;
+    gyre_parallel(exec, collect_row, call, most > 0 ? most : 1);
 }

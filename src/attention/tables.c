@@ -47,6 +47,51 @@ static void pack_all(const gyre_attention_plan *plan, gyre_query_side *q) {
         pack(plan, &t->value, &view, q->head, 1, plan->value_pad);
 }
 
+/* -- biases of the query --------------------------------------------------------------------------------------------- */
+
+/* rows[i] += scale bias[head] */
+static void add_bias(const gyre_attention_plan *plan, const gyre_query_side *q, gyre_table which, float *rows) {
+    enum { CHUNK = 64 };
+    const gyre_cview *view = gyre_table_of(plan->args->tables, which);
+    float bias[CHUNK];
+    for (int64_t first = 0; first < plan->head_dim; first += CHUNK) {
+        const int64_t n = plan->head_dim - first < CHUNK ? plan->head_dim - first : CHUNK;
+        gyre_load_row(gyre_cview_at(view, 0, q->head, 0, first), view->dtype, view->stride[3], n, bias);
+        for (int64_t i = 0; i < q->count; i++)
+            for (int64_t c = 0; c < n; c++)
+                rows[i * plan->head_pad + first + c] += plan->scale * bias[c];
+    }
+}
+
+void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
+    gyre_table_side *t = &q->tables;
+    if (t->q_rows != q->q_rows[0])
+        memcpy(t->q_rows, q->q_rows[0], (size_t)(q->count * plan->head_pad) * sizeof *t->q_rows);
+    if (plan->table.position) add_bias(plan, q, GYRE_TABLE_POSITION_BIAS, t->q_rows);
+    if (plan->table.content) add_bias(plan, q, GYRE_TABLE_CONTENT_BIAS, q->q_rows[0]);
+}
+
+void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
+    const gyre_table_side *t = &q->tables;
+    if (t->dq_rows != q->dq_rows[0]) memset(t->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof *t->dq_rows);
+}
+
+/* gradient[head] += sum of the rows */
+static void sum_rows(const gyre_attention_plan *plan, const gyre_query_side *q, const float *rows, double *gradient) {
+    double *to = gradient + q->head % plan->group * plan->head_pad;
+    for (int64_t i = 0; i < q->count; i++)
+        for (int64_t c = 0; c < plan->head_pad; c++)
+            to[c] += (double)rows[i * plan->head_pad + c];
+}
+
+void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
+    const gyre_table_side *t = &q->tables;
+    if (t->dcontent) sum_rows(plan, q, q->dq_rows[0], t->dcontent);
+    if (t->dposition) sum_rows(plan, q, t->dq_rows, t->dposition);
+    for (int64_t i = 0; t->dq_rows != q->dq_rows[0] && i < q->count * plan->head_pad; i++)
+        q->dq_rows[0][i] += t->dq_rows[i];
+}
+
 /* -- the distances of a meeting, and what is asked of each --------------------------------------------------------- */
 
 static int one_bias(const gyre_query_side *q) {
@@ -268,7 +313,7 @@ static void far_product(const gyre_attention_plan *plan, const gyre_key_side *ke
                                  .a = q->tables.key.rows + block.first * plan->head_pad,
                                  .a_row = plan->head_pad,
                                  .a_col = 1,
-                                 .b = keys->k_columns + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
+                                 .b = keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
                                  .b_row = KEY_TILE,
                                  .c = q->tables.far,
                                  .c_row = FAR_KEYS};
@@ -301,6 +346,7 @@ static int64_t far_keys(const gyre_meeting *meeting, int64_t first) {
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                        const gyre_meeting *meeting) {
     gyre_table_side *t = &queries->tables;
+    if (!plan->table.numbers && plan->table.rows == 0) return;
     pack_all(plan, queries);
     list_distances(queries, meeting, keys->positions + meeting->tile * KEY_TILE + meeting->first);
     if (plan->table.numbers) add_numbers(plan, queries, meeting);
@@ -308,7 +354,7 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *key
     look_up_rows(&plan->encoding->map, t);
     if (plan->table.query)
         for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
-            near_product(plan, queries, block, queries->q_rows, &t->query, plan->head_pad);
+            near_product(plan, queries, block, t->q_rows, &t->query, plan->head_pad);
             take_near(queries, meeting->count, block, queries->scores);
         }
     for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
@@ -380,7 +426,7 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, con
                            .a_col = FAR_KEYS,
                            .b = packed->rows + block.first * plan->head_pad,
                            .b_row = plan->head_pad,
-                           .c = keys->dk_rows + at,
+                           .c = keys->dk_rows[0] + at,
                            .c_row = plan->head_pad,
                            .accumulate = 1};
     gyre_tiles_weigh(plan, &product, packed->finite);
@@ -389,9 +435,24 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, con
     product.k = far_keys(meeting, first);
     product.a_row = FAR_KEYS;
     product.a_col = 1;
-    product.b = keys->k_rows + at;
+    product.b = keys->k_rows[0] + at;
     product.c = gradient_at(plan, q, packed, block.first, plan->head_pad);
     gyre_tiles_weigh(plan, &product, meeting->keys->k_finite);
+}
+
+/* Row by row, with the positions that they are. */
+static void differentiate_pairs(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
+                                const gyre_meeting *meeting) {
+    const gyre_view gradient = gyre_dense(q->tables.dbias, GYRE_F64, 1, 1, plan->table.bias_rows, plan->group);
+    const int64_t *k = keys->positions + meeting->tile * KEY_TILE + meeting->first;
+    double dscore[KEY_TILE];
+    for (int64_t i = 0; q->tables.dbias && i < q->count; i++) {
+        const gyre_score_row row = {q->head, q->positions[i], k, meeting->count};
+        for (int64_t j = 0; j < meeting->count; j++)
+            dscore[j] = (double)q->dscores[i * KEY_TILE + j];
+        plan->encoding->scheme->score_gradient(plan->encoding, plan->args->tables, &row, dscore, &gradient,
+                                               q->head % plan->group);
+    }
 }
 
 static void differentiate_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
@@ -411,12 +472,13 @@ void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *k
                                const gyre_meeting *meeting) {
     gyre_table_side *t = &queries->tables;
     if (plan->table.numbers) differentiate_numbers(plan, queries, meeting);
+    if (plan->table.pairs) differentiate_pairs(plan, keys, queries, meeting);
     if (plan->table.rows == 0) return;
     for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
         if (plan->table.query) {
             give_near(queries, meeting, block, queries->dscores);
-            add_rows(plan, queries, block, &t->query, queries->dq_rows, plan->head_pad);
-            add_to_rows(plan, queries, block, queries->q_rows, queries->q_finite, &t->query);
+            add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
+            add_to_rows(plan, queries, block, t->q_rows, queries->q_finite, &t->query);
         }
         if (plan->table.value) {
             give_near(queries, meeting, block, queries->scores);

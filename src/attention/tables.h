@@ -18,6 +18,13 @@ gyre_status gyre_tables_check(const gyre_attention_plan *plan);
 gyre_status gyre_tables_gradient_check(const gyre_attention_plan *plan, const gyre_table_gradients *gradients);
 void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side);
 
+/* -- a tile of queries ----------------------------------------------------------------------------------------------- */
+/* The queries are read: adds the biases to those that the keys and those that the query table meet. */
+void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *queries);
+/* Gradient: before the first meeting of the tile, and after the last, when dq_rows are still unscaled. */
+void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_side *queries);
+void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_side *queries);
+
 /* -- a meeting ------------------------------------------------------------------------------------------------------- */
 /* scores += the numbers, relative to the rows' biases, and scale (q . A[r] + k . B[r]). */
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,

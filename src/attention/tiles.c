@@ -1,6 +1,7 @@
 /* tiles.c: tiles of rows in and out of the caller's memory, who sees whom, and the scores of a tile. */
 #include "attention/tiles.h"
 #include "attention/tables.h"
+#include "attention/turns.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +36,6 @@ void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *
     }
 }
 
-static void turn(const gyre_attention_plan *plan, gyre_role role, const int64_t *positions, int64_t count, float *x) {
-    if (!plan->encoding || !(plan->encoding->scheme->places & GYRE_AT_QUERY_KEY)) return;
-    const gyre_turn forward = {GYRE_FORWARD, role, plan->args->q_pos.length, positions};
-    gyre_turn_rows(plan->encoding, &forward, count, x, plan->head_pad);
-}
-
 static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n) {
     int finite;
     plan->kernels->finite_row_f32(x, n, &finite);
@@ -49,7 +44,7 @@ static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n
 
 /* -- who sees whom ------------------------------------------------------------------------------------------------- */
 
-/* The positions from low to high, both included. */
+/* The positions, or places in order, from low to high, both included. */
 typedef struct span {
     int64_t low, high;
 } span;
@@ -80,13 +75,13 @@ static void extremes(const int64_t *positions, int64_t count, int64_t *least, in
 int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *queries, int64_t tile,
                     gyre_meeting *meeting) {
     const gyre_key_tile *info = &keys->tiles[tile];
-    const int64_t *positions = keys->positions + tile * KEY_TILE;
+    const int64_t *order = keys->order + tile * KEY_TILE;
     const span any = seen_by_any(plan, queries->least, queries->most);
     if (info->least > any.high || info->most < any.low) return 0;
     int64_t first = 0, last = info->count;
-    while (last > first && outside(any, positions[last - 1]))
+    while (last > first && outside(any, order[last - 1]))
         last--;
-    while (first < last && outside(any, positions[first]))
+    while (first < last && outside(any, order[first]))
         first++;
     if (first == last) return 0;
     first -= first % 16;
@@ -97,31 +92,36 @@ int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, 
     meeting->columns = (last - first + 15) / 16 * 16;
     meeting->masked = meeting->columns != meeting->count || outside(all, info->least) || outside(all, info->most);
     meeting->keys = info;
+    meeting->far = plan->turn.far && queries->high - info->low >= plan->turn.window;
+    meeting->near = !plan->turn.far || queries->low - info->high < plan->turn.window;
     return 1;
 }
 
 /* No key of the tile that is seen from q is nearer; INT64_MAX where none is seen. */
-static int64_t distance_bound(const gyre_key_tile *tile, span seen, int64_t q) {
-    const int64_t low = tile->least > seen.low ? tile->least : seen.low;
-    const int64_t high = tile->most < seen.high ? tile->most : seen.high;
-    if (low > high) return INT64_MAX;
+static int64_t distance_bound(const gyre_attention_plan *plan, const gyre_key_tile *tile, span seen, int64_t q) {
+    int64_t low = tile->low, high = tile->high;
+    if (tile->least > seen.high || tile->most < seen.low) return INT64_MAX;
+    if (!plan->by_order) {
+        low = low > seen.low ? low : seen.low;
+        high = high < seen.high ? high : seen.high;
+    }
     return q < low ? low - q : q > high ? q - high : 0;
 }
 
 /* The tile that may hold the nearest key comes first: it mostly rules out all others. */
-static int64_t nearest_key(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t q) {
-    const span seen = seen_from(plan, q);
+static int64_t nearest_key(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t q, int64_t order) {
+    const span seen = seen_from(plan, order);
     int64_t likely = 0, bound = INT64_MAX, distance = INT64_MAX, nearest = q;
     for (int64_t t = 0; t < plan->key_tiles && bound > 0; t++) {
-        const int64_t here = distance_bound(&keys->tiles[t], seen, q);
+        const int64_t here = distance_bound(plan, &keys->tiles[t], seen, q);
         if (here < bound) bound = here, likely = t;
     }
     if (bound == INT64_MAX) return q;
     for (int64_t i = -1; i < plan->key_tiles && distance > bound; i++) {
-        const int64_t t = i < 0 ? likely : i, *k = keys->positions + t * KEY_TILE;
-        if (distance_bound(&keys->tiles[t], seen, q) >= distance) continue;
+        const int64_t t = i < 0 ? likely : i, *k = keys->positions + t * KEY_TILE, *at = keys->order + t * KEY_TILE;
+        if (distance_bound(plan, &keys->tiles[t], seen, q) >= distance) continue;
         for (int64_t j = 0; j < keys->tiles[t].count; j++) {
-            if (outside(seen, k[j]) || llabs(q - k[j]) >= distance) continue;
+            if (outside(seen, at[j]) || llabs(q - k[j]) >= distance) continue;
             distance = llabs(q - k[j]);
             nearest = k[j];
         }
@@ -129,7 +129,7 @@ static int64_t nearest_key(const gyre_attention_plan *plan, const gyre_key_side 
     return nearest;
 }
 
-/* -infinity for the keys that a query at q does not see.  In sorted tiles those are at the ends. */
+/* -infinity for the keys that a query at q does not see, both by what decides it.  In sorted tiles those are at the ends. */
 static void mask_row(const gyre_attention_plan *plan, const gyre_meeting *meeting, const int64_t *k, int64_t q, float *row) {
     const span seen = seen_from(plan, q);
     int64_t first = 0, last = meeting->count;
@@ -146,14 +146,27 @@ static void mask_row(const gyre_attention_plan *plan, const gyre_meeting *meetin
 
 /* -- filling the two sides ----------------------------------------------------------------------------------------- */
 
-static void describe(const int64_t *positions, gyre_key_tile *tile) {
-    tile->least = tile->most = positions[0];
-    extremes(positions, tile->count, &tile->least, &tile->most);
+static void describe(const int64_t *positions, const int64_t *order, gyre_key_tile *tile) {
+    tile->low = tile->high = positions[0];
+    tile->least = tile->most = order[0];
+    extremes(positions, tile->count, &tile->low, &tile->high);
+    extremes(order, tile->count, &tile->least, &tile->most);
     tile->sorted = tile->steady = 1;
     for (int64_t i = 1; i < tile->count; i++) {
-        tile->sorted &= positions[i - 1] <= positions[i];
+        tile->sorted &= order[i - 1] <= order[i];
         tile->steady &= positions[i - 1] + 1 == positions[i];
     }
+}
+
+/* What decides whether a query sees a key: positions, or where tokens stand, the last query beside the last key. */
+static void read_order(const gyre_attention_plan *plan, gyre_role role, const gyre_rows *rows, int64_t *order) {
+    const int64_t shift = role == GYRE_QUERY ? plan->keys - plan->queries : 0;
+    if (!plan->by_order)
+        gyre_positions_read(role == GYRE_QUERY ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first,
+                            rows->count, order);
+    else
+        for (int64_t i = 0; i < rows->count; i++)
+            order[i] = rows->first + i + shift;
 }
 
 /* Rows that complete the last group of 16 are zeros: the transpose reads them. */
@@ -168,30 +181,46 @@ static void into_columns(const gyre_attention_plan *plan, const float *rows, int
     plan->kernels->transpose_f32(&job);
 }
 
-static void fill_tile(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_key_side *side, gyre_query_side *work) {
-    const int64_t head_pad = plan->head_pad, value_pad = plan->value_pad, at = rows->first, n = rows->count;
+static void fill_keys(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_key_side *side, gyre_query_side *work) {
+    const int64_t pad = plan->head_pad, at = rows->first, n = rows->count;
     gyre_key_tile *tile = &side->tiles[at / KEY_TILE];
-    float *k = plan->gradient ? side->k_rows + at * head_pad : work->key_rows;
-    read_key_rows(&plan->args->k, rows, k, head_pad);
-    turn(plan, GYRE_KEY, side->positions + at, n, k);
-    tile->k_finite = all_finite(plan, k, n * head_pad);
-    into_columns(plan, k, n, head_pad, side->k_columns + at * head_pad);
+    tile->k_finite = 1;
+    for (int far = 0; far <= plan->turn.far; far++) {
+        const gyre_turned how = {.role = GYRE_KEY, .far = far};
+        float *k = plan->gradient ? side->k_rows[far] + at * pad : work->key_rows;
+        read_key_rows(&plan->args->k, rows, k, pad);
+        gyre_turns_apply(plan, rows, &how, k);
+        tile->k_finite &= all_finite(plan, k, n * pad);
+        into_columns(plan, k, n, pad, side->k_columns[far] + at * pad);
+    }
+}
 
-    float *v = plan->gradient ? work->key_rows : side->v_rows + at * value_pad;
-    read_key_rows(&plan->args->v, rows, v, value_pad);
-    tile->v_finite = all_finite(plan, v, n * value_pad);
-    if (plan->gradient) into_columns(plan, v, n, value_pad, side->v_columns + at * value_pad);
+static void fill_values(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_key_side *side, gyre_query_side *work) {
+    const int64_t pad = plan->value_pad, at = rows->first, n = rows->count;
+    float *v = plan->gradient ? work->key_rows : side->v_rows + at * pad;
+    read_key_rows(&plan->args->v, rows, v, pad);
+    side->tiles[at / KEY_TILE].v_finite = all_finite(plan, v, n * pad);
+    if (plan->gradient) into_columns(plan, v, n, pad, side->v_columns + at * pad);
 }
 
 static span seen_by_batch(const gyre_attention_plan *plan, int64_t batch, int64_t *buffer) {
     int64_t least = INT64_MAX, most = INT64_MIN;
     if (!plan->args->causal && plan->window == 0) return (span){INT64_MIN, INT64_MAX};
     for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
-        const int64_t count = plan->queries - first < QUERY_TILE ? plan->queries - first : QUERY_TILE;
-        gyre_positions_read(&plan->args->q_pos, batch, first, count, buffer);
-        extremes(buffer, count, &least, &most);
+        const int64_t left = plan->queries - first;
+        const gyre_rows rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};
+        read_order(plan, GYRE_QUERY, &rows, buffer);
+        extremes(buffer, rows.count, &least, &most);
     }
     return plan->queries > 0 ? seen_by_any(plan, least, most) : (span){0, -1};
+}
+
+int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
+    int64_t order[KEY_TILE], least = INT64_MAX, most = INT64_MIN;
+    const span seen = seen_by_batch(plan, keys->batch, order);
+    read_order(plan, GYRE_KEY, keys, order);
+    extremes(order, keys->count, &least, &most);
+    return least <= seen.high && most >= seen.low;
 }
 
 void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
@@ -204,8 +233,11 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t b
         gyre_key_tile *tile = &side->tiles[t];
         tile->count = rows.count;
         gyre_positions_read(&plan->args->k_pos, rows.batch, rows.first, rows.count, side->positions + rows.first);
-        describe(side->positions + rows.first, tile);
-        if (tile->least <= seen.high && tile->most >= seen.low) fill_tile(plan, &rows, side, work);
+        if (plan->by_order) read_order(plan, GYRE_KEY, &rows, side->order + rows.first);
+        describe(side->positions + rows.first, side->order + rows.first, tile);
+        if (tile->least > seen.high || tile->most < seen.low) continue;
+        fill_keys(plan, &rows, side, work);
+        fill_values(plan, &rows, side, work);
     }
 }
 
@@ -214,7 +246,7 @@ static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *ke
     memset(side->bias, 0, sizeof side->bias);
     if (!encoding || !encoding->scheme->decays) return;
     for (int64_t i = 0; i < side->count; i++) {
-        side->nearest[i] = nearest_key(plan, keys, side->positions[i]);
+        side->nearest[i] = nearest_key(plan, keys, side->positions[i], side->order[i]);
         const gyre_score_row row = {side->head, side->positions[i], &side->nearest[i], 1};
         encoding->scheme->score_row(encoding, plan->args->tables, &row, &side->bias[i]);
         if (!isfinite(side->bias[i])) side->bias[i] = 0; /* infinity - infinity is no score */
@@ -228,31 +260,60 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *
     side->first = rows->first;
     side->count = rows->count;
     gyre_positions_read(&plan->args->q_pos, rows->batch, rows->first, rows->count, side->positions);
-    side->least = side->most = side->positions[0];
-    extremes(side->positions, rows->count, &side->least, &side->most);
+    read_order(plan, GYRE_QUERY, rows, side->order);
+    side->low = side->high = side->positions[0];
+    side->least = side->most = side->order[0];
+    extremes(side->positions, rows->count, &side->low, &side->high);
+    extremes(side->order, rows->count, &side->least, &side->most);
     find_biases(plan, keys, side);
-    gyre_rows_read(&plan->args->q, rows, side->q_rows, plan->head_pad);
-    turn(plan, GYRE_QUERY, side->positions, rows->count, side->q_rows);
-    plan->kernels->scale_row_f32(side->q_rows, rows->count * plan->head_pad, plan->scale);
+    for (int far = 0; far <= plan->turn.far; far++) {
+        const gyre_turned how = {.role = GYRE_QUERY, .far = far};
+        gyre_rows_read(&plan->args->q, rows, side->q_rows[far], plan->head_pad);
+        gyre_turns_apply(plan, rows, &how, side->q_rows[far]);
+    }
+    for (int64_t i = 0; i < rows->count; i++) {
+        side->scale[i] = plan->scale;
+        if (plan->encoding) side->scale[i] *= (float)gyre_temperature_at(plan->encoding, side->positions[i]);
+        for (int far = 0; far <= plan->turn.far; far++)
+            plan->kernels->scale_row_f32(side->q_rows[far] + i * plan->head_pad, plan->head_pad, side->scale[i]);
+    }
+    if (plan->relative) gyre_tables_bias_queries(plan, side);
 }
 
 /* -- scores and weighted sums -------------------------------------------------------------------------------------- */
 
-void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
-                      const gyre_meeting *meeting) {
-    const int64_t at = meeting->tile * KEY_TILE;
-    const int64_t *positions = keys->positions + at + meeting->first;
-    const gyre_matmul product = {.m = queries->count,
+/* scores = queries . keys */
+static void multiply(const gyre_attention_plan *plan, const gyre_meeting *meeting, const float *queries, int64_t count,
+                     const float *columns, float *scores) {
+    const gyre_matmul product = {.m = count,
                                  .n = meeting->columns,
                                  .k = plan->head_pad,
-                                 .a = queries->q_rows,
+                                 .a = queries,
                                  .a_row = plan->head_pad,
                                  .a_col = 1,
-                                 .b = keys->k_columns + at * plan->head_pad + meeting->first,
+                                 .b = columns + meeting->tile * KEY_TILE * plan->head_pad + meeting->first,
                                  .b_row = KEY_TILE,
-                                 .c = queries->scores,
+                                 .c = scores,
                                  .c_row = KEY_TILE};
     plan->kernels->matmul_f32(&product);
+}
+
+static void score_pairs(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
+                        const gyre_meeting *meeting, const int64_t *positions) {
+    if (meeting->near) {
+        gyre_turns_meet(plan, q, meeting);
+        multiply(plan, meeting, q->seen_rows, q->count, keys->k_columns[0], q->scores);
+    }
+    if (!meeting->far) return;
+    multiply(plan, meeting, q->q_rows[1], q->count, keys->k_columns[1], meeting->near ? q->far_scores : q->scores);
+    if (meeting->near) gyre_turns_choose(plan, positions, q, meeting);
+}
+
+void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                      const gyre_meeting *meeting) {
+    const int64_t at = meeting->tile * KEY_TILE + meeting->first;
+    const int64_t *positions = keys->positions + at;
+    score_pairs(plan, keys, queries, meeting, positions);
     if (plan->encoding && plan->encoding->scheme->score_tile) {
         const gyre_tile tile = {.q = queries->positions,
                                 .k = positions,
@@ -266,7 +327,7 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
     if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
     if (!meeting->masked) return;
     for (int64_t i = 0; i < queries->count; i++)
-        mask_row(plan, meeting, positions, queries->positions[i], queries->scores + i * KEY_TILE);
+        mask_row(plan, meeting, keys->order + at, queries->order[i], queries->scores + i * KEY_TILE);
 }
 
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries) {

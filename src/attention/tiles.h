@@ -22,15 +22,26 @@ typedef struct gyre_attention_plan {
     int64_t window; /* 0 = unlimited */
     float scale;
     int gradient;
+    int by_order; /* who sees whom goes by the order of tokens, not by their positions */
     int split; /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
+    struct gyre_turn_plan {
+        int64_t pairs; /* 0 = nothing turns */
+        int64_t window;
+        int far, fades;      /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
+        int shared;          /* the angles of queries are those of keys */
+        int64_t sets[2];     /* by gyre_role: batch rows that have angles of their own */
+        float *rows[2][2];   /* [gyre_role][far]: [sets][tokens][2][pairs] */
+    } turn;
     struct gyre_table_plan {
         int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */
+        int content, position;          /* biases of the query, before the keys and before the query table */
+        int pairs;                      /* numbers that depend on more than distance are trained */
         int64_t rows, row_pad;          /* of the vector tables; row_pad leaves room to read 15 past any row */
         int64_t bias_rows;              /* of the bias table */
     } table;
     int relative; /* one of the above: tables.c has work */
     int64_t sides, jobs;
-    size_t side_bytes, job_bytes, bytes;
+    size_t turn_bytes, side_bytes, job_bytes, bytes;
 } gyre_attention_plan;
 
 /* GYRE_OK and the plan, or what is wrong with the shapes, types and numbers of args.  Touches no element. */
@@ -43,20 +54,24 @@ gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *
 
 /* -- scratch ------------------------------------------------------------------------------------------------------- */
 typedef struct gyre_key_tile {
-    int64_t least, most; /* positions */
+    int64_t low, high;   /* positions */
+    int64_t least, most; /* what decides who sees them: positions too, or their order */
     int64_t count;
-    int sorted, steady, k_finite, v_finite; /* steady: each position is the one before + 1 */
+    int sorted, steady, k_finite, v_finite; /* sorted: in what decides; steady: each position is the one before + 1 */
 } gyre_key_tile;
 
 /* The keys and values of one item.  Rows past the last key are zeros. */
 typedef struct gyre_key_side {
     int64_t *positions;
+    int64_t *order; /* what decides who sees them; mostly the positions themselves */
     gyre_key_tile *tiles;
-    float *k_columns;         /* [tile][head_pad][KEY_TILE]: turned keys, transposed */
-    float *v_rows;            /* forward: [tile][KEY_TILE][value_pad] */
-    float *k_rows;            /* gradient: [tile][KEY_TILE][head_pad] */
-    float *v_columns;         /* gradient: [tile][value_pad][KEY_TILE] */
-    float *dk_rows, *dv_rows; /* gradient: as k_rows, and as v_rows would be */
+    /* Two of each where far pairs turn otherwise: [0] near, [1] far. */
+    float *k_columns[2]; /* [tile][head_pad][KEY_TILE]: turned keys, transposed */
+    float *k_rows[2];    /* gradient: [tile][KEY_TILE][head_pad] */
+    float *dk_rows[2];   /* gradient: as k_rows */
+    float *v_rows;       /* forward: [tile][KEY_TILE][value_pad] */
+    float *v_columns;    /* gradient: [tile][value_pad][KEY_TILE] */
+    float *dv_rows;      /* gradient: as v_rows would be */
 } gyre_key_side;
 
 /* A vector table of one head, in floats. */
@@ -79,26 +94,35 @@ typedef struct gyre_table_side {
     double *dnumber;   /* gradient */
     float *near, *far; /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
     double *dbias;     /* gradient: [bias_rows][heads of an item] */
+    float *q_rows;     /* the queries that the query table meets: those of the query side, or with a bias of their own */
+    float *dq_rows;    /* gradient: of them */
+    double *dcontent, *dposition; /* gradient: [heads of an item][head_pad], of the two biases */
     gyre_packed query, key, value;
 } gyre_table_side;
 
 /* What one job in progress holds beside its key side: a tile of queries and a tile of scores. */
 typedef struct gyre_query_side {
-    int64_t positions[QUERY_TILE];
+    int64_t positions[QUERY_TILE], order[QUERY_TILE];
     int64_t batch, head, first, count;
-    int64_t least, most;
+    int64_t low, high, least, most; /* of positions; of order */
     int64_t nearest[QUERY_TILE]; /* where biases decay: position of the nearest key that is seen; its own where none is */
     double bias[QUERY_TILE];     /* b(head, row, nearest): scores are relative to it; 0 where it does not decay */
     float top[QUERY_TILE];       /* the largest score so far; in the gradient, the row's log-sum-exp */
     double sum[QUERY_TILE];      /* of exp(score - top) */
     float delta[QUERY_TILE];     /* gradient: dout . out */
+    float scale[QUERY_TILE];     /* the call's, times the temperature of the row */
     int q_finite, dout_finite;   /* gradient */
-    float *q_rows;               /* [QUERY_TILE][head_pad], turned and scaled */
+    float *q_rows[2];            /* [QUERY_TILE][head_pad], turned and scaled, near and far */
+    float *faded_rows, *fade;    /* xPos: as q_rows; [head_pad] */
+    float *seen_rows;            /* q_rows[0] or faded_rows: what meets near keys */
+    float *far_scores;           /* as scores */
     float *out_rows;             /* [QUERY_TILE][value_pad] */
     float *scores;               /* [QUERY_TILE][KEY_TILE], then the weights */
     float *key_rows;             /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
-    float *dout_rows, *dq_rows;  /* gradient */
+    float *dout_rows;            /* gradient */
+    float *dq_rows[2];           /* gradient, as q_rows */
     float *dscores;              /* gradient, as scores */
+    float *back;                 /* gradient: [turn.pairs] */
     gyre_table_side tables;      /* where the encoding has any */
 } gyre_query_side;
 
@@ -122,6 +146,8 @@ typedef struct gyre_rows {
 void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
 void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *from, int64_t pad);
 
+/* 1: some query of the batch row sees one of these keys, or it cannot be ruled out at a glance. */
+int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys);
 /* Lays out the key tiles begin..end-1 of an item, those that no query sees left out. */
 void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
                         gyre_query_side *work);
@@ -134,6 +160,7 @@ typedef struct gyre_meeting {
     int64_t tile, first, count; /* keys first .. first + count - 1 of the tile; first a multiple of 16 */
     int64_t columns;            /* count up to a multiple of 16 */
     int masked;                 /* some of the rows x columns are not visible */
+    int near, far;              /* which turns their pairs need */
     const gyre_key_tile *keys;
 } gyre_meeting;
 
@@ -163,10 +190,10 @@ typedef struct gyre_attention_call {
 } gyre_attention_call;
 
 static inline char *gyre_side_memory(const gyre_attention_call *call, int64_t side) {
-    return call->scratch + (size_t)side * call->plan->side_bytes;
+    return call->scratch + call->plan->turn_bytes + (size_t)side * call->plan->side_bytes;
 }
 static inline char *gyre_job_memory(const gyre_attention_call *call, int64_t job) {
-    return call->scratch + (size_t)call->plan->sides * call->plan->side_bytes + (size_t)job * call->plan->job_bytes;
+    return gyre_side_memory(call, call->plan->sides) + (size_t)job * call->plan->job_bytes;
 }
 
 #endif

@@ -119,15 +119,22 @@ gyre_status gyre_table_check(const gyre_encoding *encoding, gyre_table which, co
 /* The same for where a gradient goes; missing memory is fine. */
 gyre_status gyre_table_gradient_check(const gyre_encoding *encoding, gyre_table which, const gyre_view *gradient);
 
-/* x[i * stride + c], c < head_dim: row i turned in place by E(positions[i]).  length as in gyre_positions.  Nothing happens
- * where the encoding rotates nothing.  Positions were checked before. */
+/* -- rows turned for attention (turn.c), where the encoding turns any ------------------------------------------------- */
 typedef struct gyre_turn {
-    gyre_direction direction;
     gyre_role role;
-    int64_t length;
-    const int64_t *positions;
+    int far; /* as pairs of query and key at rope.window or further */
+    int64_t length, batch;
+    const gyre_positions *positions;
+    double center; /* xPos: magnitudes are relative to this position */
 } gyre_turn;
-void gyre_turn_rows(const gyre_encoding *encoding, const gyre_turn *turn, int64_t rows, float *x, int64_t stride);
+/* rows[i] = cos[rope.dim / 2], sin[rope.dim / 2] of token first + i, attention factor included.  Positions were checked. */
+void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows);
+/* x[i * stride + c], c < head_dim: row i turned in place by angles[i], within its layout; back (room for rope.dim / 2) not
+ * NULL: by the transpose. */
+void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, float *back);
+/* factor[c] = what xPos multiplies channel c by over a distance: queries relative to a and keys relative to b meet with a
+ * distance of a - b. */
+void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor);
 
 /* GYRE_OK, or EDTYPE / ERANGE for positions outside what `encoding` (NULL = any) accepts. */
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,

@@ -1,35 +1,76 @@
-/* turn.c: rows of queries and keys turned in place, for attention. */
+/* turn.c: rows of queries and keys turned in place, for attention: angles once a call, turns once a row. */
 #include "core/angles.h"
-#include "core/view.h"
 
-static void turn_wide_row(const gyre_encoding *encoding, const gyre_turn *turn, int64_t i, float *x) {
-    const gyre_view out = gyre_dense(x, GYRE_F32, 1, 1, 1, encoding->config.head_dim);
-    const gyre_cview in = gyre_const(out);
-    const gyre_positions at = {.base = turn->positions[i], .length = turn->length};
-    const gyre_status status = gyre_rotate(encoding, turn->direction, turn->role, &at, &in, &out, NULL);
-    (void)status; /* all was checked before */
+#include <math.h>
+#include <string.h>
+
+/* Pairs first .. first + count - 1 of one row. */
+static void fill_row(const gyre_angles *angles, const gyre_turn *turn, const gyre_frequency *frequency, int64_t first,
+                     int64_t count, const double *position, float *row) {
+    const gyre_encoding *encoding = angles->encoding;
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    float buffer[2 * GYRE_PAIR_CHUNK];
+    const gyre_cos_sin turned = gyre_angles_f32(angles, frequency, first, count, position, buffer);
+    memcpy(row + first, turned.cosine, (size_t)count * sizeof *row);
+    memcpy(row + pairs + first, turned.sine, (size_t)count * sizeof *row);
+    if (!encoding->decay) return;
+    const double distance = turn->role == GYRE_QUERY ? position[0] - turn->center : turn->center - position[0];
+    for (int64_t j = first; j < first + count; j++) {
+        const double size = exp2(encoding->decay[j] * distance);
+        row[j] = (float)(size * (double)row[j]);
+        row[pairs + j] = (float)(size * (double)row[pairs + j]);
+    }
 }
 
-void gyre_turn_rows(const gyre_encoding *encoding, const gyre_turn *turn, int64_t rows, float *x, int64_t stride) {
-    if (!(encoding->scheme->places & GYRE_AT_QUERY_KEY)) return;
-    const gyre_angles angles = gyre_angles_of(encoding, turn->direction, turn->length);
+void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows) {
+    enum { ROWS = 128 };
+    gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, turn->length);
+    const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
+    double positions[ROWS * GYRE_MAX_AXES];
+    gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    angles.far = turn->far;
+    for (int64_t done = 0; done < count; done += ROWS, rows += ROWS * 2 * pairs) {
+        const int64_t n = count - done < ROWS ? count - done : ROWS;
+        gyre_positions_read_axes(encoding, turn->positions, turn->batch, first + done, n, positions);
+        for (int64_t i = 0; turn->far && i < n; i++)
+            positions[i] = gyre_far_position(encoding, turn->role, (int64_t)positions[i]);
+        for (int64_t pair = 0; pair < pairs; pair += GYRE_PAIR_CHUNK) {
+            const int64_t some = pairs - pair < GYRE_PAIR_CHUNK ? pairs - pair : GYRE_PAIR_CHUNK;
+            const gyre_frequency *frequency = gyre_angles_frequencies(&angles, pair, some, buffer);
+            for (int64_t i = 0; i < n; i++)
+                fill_row(&angles, turn, frequency, pair, some, positions + i * axes, rows + i * 2 * pairs);
+        }
+    }
+}
+
+/* The kernels pair (i, i + pairs) or (2i, 2i + 1).  Where the layout moves channels on the way out, a product of two rows
+ * turned alike does not notice that they stay. */
+void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, float *back) {
     const int64_t pairs = encoding->config.rope.dim / 2;
     const gyre_heads one = {1, pairs, 0, 0};
-    gyre_frequency frequencies[GYRE_PAIR_CHUNK];
-    float buffer[2 * GYRE_PAIR_CHUNK];
-    if (pairs > GYRE_PAIR_CHUNK) {
-        for (int64_t i = 0; i < rows; i++)
-            turn_wide_row(encoding, turn, i, x + i * stride);
-        return;
-    }
-    const gyre_frequency *frequency = gyre_angles_frequencies(&angles, 0, pairs, frequencies);
-    for (int64_t i = 0; i < rows; i++) {
-        const double position[1] = {(double)turn->positions[i]};
-        if (gyre_angles_identity(&angles, position)) continue;
-        const gyre_cos_sin turned = gyre_angles_f32(&angles, frequency, 0, pairs, position, buffer);
+    x += encoding->config.rope.first;
+    for (int64_t i = 0; i < rows; i++, x += stride, angles += 2 * pairs) {
+        const float *sine = angles + pairs;
+        for (int64_t j = 0; back && j < pairs; j++)
+            back[j] = -sine[j];
+        if (back) sine = back;
         if (encoding->config.rope.layout == GYRE_HALF)
-            encoding->kernels->rotate_half_f32(x + i * stride, x + i * stride, &one, turned.cosine, turned.sine);
+            encoding->kernels->rotate_half_f32(x, x, &one, angles, sine);
         else
-            encoding->kernels->rotate_interleaved_f32(x + i * stride, x + i * stride, &one, turned.cosine, turned.sine);
+            encoding->kernels->rotate_interleaved_f32(x, x, &one, angles, sine);
+    }
+}
+
+void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor) {
+    enum { MOST = 120 }; /* of either sign: a product with 0 or infinity would be a NaN */
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    const int64_t pairs = rope->dim / 2, half = rope->layout == GYRE_HALF;
+    for (int64_t c = 0; c < channels; c++)
+        factor[c] = 1;
+    for (int64_t i = 0; i < pairs; i++) {
+        const double power = encoding->decay[i] * (double)distance;
+        const float size = (float)exp2(power > MOST ? MOST : power);
+        factor[rope->first + (half ? i : 2 * i)] = size;
+        factor[rope->first + (half ? i + pairs : 2 * i + 1)] = size;
     }
 }

@@ -1,0 +1,37 @@
+/* turns.h: the rotation's part in a call of attention.
+ *
+ * Angles are computed once a call for every position, then each row of queries and keys is turned once.  Where far pairs turn
+ * otherwise (ReRoPE, Self-Extend), both sides are there twice, and a tile of scores takes each from one or the other.  xPos
+ * shrinks keys relative to the last of their tile and queries relative to the first of theirs; what is left, one factor a
+ * channel, is made up for where the tiles meet, so that no position is too far out for float. */
+#ifndef GYRE_ATTENTION_TURNS_H
+#define GYRE_ATTENTION_TURNS_H
+#include "attention/tiles.h"
+
+/* GYRE_OK, or what the rotation asks of args and does not get. */
+gyre_status gyre_turns_check(const gyre_attention_args *args);
+/* plan->turn, once the tiles are counted. */
+void gyre_turns_measure(gyre_attention_plan *plan);
+/* Where the angles lie, from `memory` on (NULL = only count); out = bytes. */
+size_t gyre_turns_place(gyre_attention_plan *plan, char *memory);
+/* Computes them. */
+void gyre_turns_prepare(const gyre_attention_plan *plan, const gyre_exec *exec);
+
+/* x[i] = row i of `rows` turned, far or near; back (room for half the rotated channels) not NULL: by the transpose. */
+typedef struct gyre_turned {
+    gyre_role role;
+    int far;
+    float *back;
+} gyre_turned;
+void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, const gyre_turned *how, float *x);
+
+/* seen_rows = the queries as the keys of the meeting expect them. */
+void gyre_turns_meet(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting);
+/* scores[i][j] = far_scores[i][j] where the distance is rope.window or more.  For a meeting that has both. */
+void gyre_turns_choose(const gyre_attention_plan *plan, const int64_t *keys, gyre_query_side *queries,
+                       const gyre_meeting *meeting);
+/* The same way back: far_scores = dscores where the distance is that, else 0, and dscores 0 there. */
+void gyre_turns_divide(const gyre_attention_plan *plan, const int64_t *keys, gyre_query_side *queries,
+                       const gyre_meeting *meeting);
+
+#endif
