@@ -11,9 +11,9 @@ static int has_side(const gyre_encoding *encoding, gyre_table which, unsigned si
 
 gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
-    const int scores =
-        has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) || has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY) ||
-        has_side(encoding, GYRE_TABLE_CONTENT_BIAS, 0) || has_side(encoding, GYRE_TABLE_POSITION_BIAS, 0);
+    const int scores = has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) ||
+                       has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY) || has_side(encoding, GYRE_TABLE_CONTENT_BIAS, 0) ||
+                       has_side(encoding, GYRE_TABLE_POSITION_BIAS, 0);
     if (scores && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
     for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLES; which++) {
         int64_t shape[4]; /* rows are padded to 16 channels of up to 8 bytes, and their number must stay one */

@@ -65,8 +65,7 @@ static void add_bias(const gyre_attention_plan *plan, const gyre_query_side *q, 
 
 void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
     gyre_table_side *t = &q->tables;
-    if (t->q_rows != q->q_rows[0])
-        memcpy(t->q_rows, q->q_rows[0], (size_t)(q->count * plan->head_pad) * sizeof *t->q_rows);
+    if (t->q_rows != q->q_rows[0]) memcpy(t->q_rows, q->q_rows[0], (size_t)(q->count * plan->head_pad) * sizeof *t->q_rows);
     if (plan->table.position) add_bias(plan, q, GYRE_TABLE_POSITION_BIAS, t->q_rows);
     if (plan->table.content) add_bias(plan, q, GYRE_TABLE_CONTENT_BIAS, q->q_rows[0]);
 }
@@ -313,7 +312,8 @@ static void far_product(const gyre_attention_plan *plan, const gyre_key_side *ke
                                  .a = q->tables.key.rows + block.first * plan->head_pad,
                                  .a_row = plan->head_pad,
                                  .a_col = 1,
-                                 .b = keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
+                                 .b =
+                                     keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
                                  .b_row = KEY_TILE,
                                  .c = q->tables.far,
                                  .c_row = FAR_KEYS};

@@ -23,14 +23,14 @@ typedef struct gyre_attention_plan {
     float scale;
     int gradient;
     int by_order; /* who sees whom goes by the order of tokens, not by their positions */
-    int split; /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
+    int split;    /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
     struct gyre_turn_plan {
         int64_t pairs; /* 0 = nothing turns */
         int64_t window;
-        int far, fades;      /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
-        int shared;          /* the angles of queries are those of keys */
-        int64_t sets[2];     /* by gyre_role: batch rows that have angles of their own */
-        float *rows[2][2];   /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        int far, fades;    /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
+        int shared;        /* the angles of queries are those of keys */
+        int64_t sets[2];   /* by gyre_role: batch rows that have angles of their own */
+        float *rows[2][2]; /* [gyre_role][far]: [sets][tokens][2][pairs] */
     } turn;
     struct gyre_table_plan {
         int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */
@@ -105,25 +105,25 @@ typedef struct gyre_query_side {
     int64_t positions[QUERY_TILE], order[QUERY_TILE];
     int64_t batch, head, first, count;
     int64_t low, high, least, most; /* of positions; of order */
-    int64_t nearest[QUERY_TILE]; /* where biases decay: position of the nearest key that is seen; its own where none is */
-    double bias[QUERY_TILE];     /* b(head, row, nearest): scores are relative to it; 0 where it does not decay */
-    float top[QUERY_TILE];       /* the largest score so far; in the gradient, the row's log-sum-exp */
-    double sum[QUERY_TILE];      /* of exp(score - top) */
-    float delta[QUERY_TILE];     /* gradient: dout . out */
-    float scale[QUERY_TILE];     /* the call's, times the temperature of the row */
-    int q_finite, dout_finite;   /* gradient */
-    float *q_rows[2];            /* [QUERY_TILE][head_pad], turned and scaled, near and far */
-    float *faded_rows, *fade;    /* xPos: as q_rows; [head_pad] */
-    float *seen_rows;            /* q_rows[0] or faded_rows: what meets near keys */
-    float *far_scores;           /* as scores */
-    float *out_rows;             /* [QUERY_TILE][value_pad] */
-    float *scores;               /* [QUERY_TILE][KEY_TILE], then the weights */
-    float *key_rows;             /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
-    float *dout_rows;            /* gradient */
-    float *dq_rows[2];           /* gradient, as q_rows */
-    float *dscores;              /* gradient, as scores */
-    float *back;                 /* gradient: [turn.pairs] */
-    gyre_table_side tables;      /* where the encoding has any */
+    int64_t nearest[QUERY_TILE];    /* where biases decay: position of the nearest key that is seen; its own where none is */
+    double bias[QUERY_TILE];        /* b(head, row, nearest): scores are relative to it; 0 where it does not decay */
+    float top[QUERY_TILE];          /* the largest score so far; in the gradient, the row's log-sum-exp */
+    double sum[QUERY_TILE];         /* of exp(score - top) */
+    float delta[QUERY_TILE];        /* gradient: dout . out */
+    float scale[QUERY_TILE];        /* the call's, times the temperature of the row */
+    int q_finite, dout_finite;      /* gradient */
+    float *q_rows[2];               /* [QUERY_TILE][head_pad], turned and scaled, near and far */
+    float *faded_rows, *fade;       /* xPos: as q_rows; [head_pad] */
+    float *seen_rows;               /* q_rows[0] or faded_rows: what meets near keys */
+    float *far_scores;              /* as scores */
+    float *out_rows;                /* [QUERY_TILE][value_pad] */
+    float *scores;                  /* [QUERY_TILE][KEY_TILE], then the weights */
+    float *key_rows;                /* [KEY_TILE][the larger pad]: keys or values on their way into columns */
+    float *dout_rows;               /* gradient */
+    float *dq_rows[2];              /* gradient, as q_rows */
+    float *dscores;                 /* gradient, as scores */
+    float *back;                    /* gradient: [turn.pairs] */
+    gyre_table_side tables;         /* where the encoding has any */
 } gyre_query_side;
 
 /* Memory handed out front to back. */

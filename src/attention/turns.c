@@ -35,8 +35,8 @@ void gyre_turns_measure(gyre_attention_plan *plan) {
     plan->turn.fades = encoding->decay != NULL;
     plan->turn.sets[GYRE_QUERY] = sets_of(&args->q_pos, args->q.shape[0]);
     plan->turn.sets[GYRE_KEY] = sets_of(&args->k_pos, args->k.shape[0]);
-    plan->turn.shared = !plan->turn.far && !plan->turn.fades && plan->queries == plan->keys &&
-                        same_positions(&args->q_pos, &args->k_pos);
+    plan->turn.shared =
+        !plan->turn.far && !plan->turn.fades && plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
 }
 
 size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {

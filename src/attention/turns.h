@@ -1,9 +1,9 @@
 /* turns.h: the rotation's part in a call of attention.
  *
- * Angles are computed once a call for every position, then each row of queries and keys is turned once.  Where far pairs turn
- * otherwise (ReRoPE, Self-Extend), both sides are there twice, and a tile of scores takes each from one or the other.  xPos
- * shrinks keys relative to the last of their tile and queries relative to the first of theirs; what is left, one factor a
- * channel, is made up for where the tiles meet, so that no position is too far out for float. */
+ * Angles are computed once a call for every position, then each row of queries and keys is turned once.  Where far pairs
+ * turn otherwise (ReRoPE, Self-Extend), both sides are there twice, and a tile of scores takes each from one or the other.
+ * xPos shrinks keys relative to the last of their tile and queries relative to the first of theirs; what is left, one factor
+ * a channel, is made up for where the tiles meet, so that no position is too far out for float. */
 #ifndef GYRE_ATTENTION_TURNS_H
 #define GYRE_ATTENTION_TURNS_H
 #include "attention/tiles.h"

@@ -71,15 +71,16 @@ void gyre_row_scores_gradient(const gyre_encoding *encoding, const gyre_tables *
 
 const gyre_cview *gyre_table_of(const gyre_tables *tables, gyre_table which) {
     if (!tables) return NULL;
-    const gyre_cview *views[GYRE_TABLES] = {&tables->input, &tables->query, &tables->key, &tables->value,
+    const gyre_cview *views[GYRE_TABLES] = {&tables->input, &tables->query,        &tables->key,          &tables->value,
                                             &tables->bias,  &tables->content_bias, &tables->position_bias};
     return views[which];
 }
 
 const gyre_view *gyre_table_gradient_of(const gyre_table_gradients *gradients, gyre_table which) {
     if (!gradients) return NULL;
-    const gyre_view *views[GYRE_TABLES] = {&gradients->input, &gradients->query, &gradients->key, &gradients->value,
-                                           &gradients->bias,  &gradients->content_bias, &gradients->position_bias};
+    const gyre_view *views[GYRE_TABLES] = {&gradients->input,        &gradients->query, &gradients->key,
+                                           &gradients->value,        &gradients->bias,  &gradients->content_bias,
+                                           &gradients->position_bias};
     return views[which];
 }
 

@@ -45,7 +45,8 @@ void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int6
 
 /* The kernels pair (i, i + pairs) or (2i, 2i + 1).  Where the layout moves channels on the way out, a product of two rows
  * turned alike does not notice that they stay. */
-void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, float *back) {
+void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride,
+                    float *back) {
     const int64_t pairs = encoding->config.rope.dim / 2;
     const gyre_heads one = {1, pairs, 0, 0};
     x += encoding->config.rope.first;
