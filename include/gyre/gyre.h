@@ -167,7 +167,8 @@ typedef enum gyre_layout { GYRE_HALF, GYRE_INTERLEAVED, GYRE_INTERLEAVED_TO_HALF
 typedef enum gyre_axes {
     GYRE_AXES_CHUNKED,     /* the first section[0] pairs to axis 0, the next to axis 1, ...: Qwen2-VL's M-RoPE */
     GYRE_AXES_INTERLEAVED, /* pair i < 3 section[i % 3] to axis i % 3, the rest to axis 0: Qwen3-VL's; three axes */
-    GYRE_AXES_AXIAL        /* as chunked, and each axis counts its own frequencies, base^(-i / section): 2-D images */
+    GYRE_AXES_AXIAL        /* as chunked, and each axis counts its own frequencies, base^(-i / section): 2-D images;
+                            * GYRE_UNSCALED and GYRE_LINEAR alone */
 } gyre_axes;
 /* What a pair of query and key turns by at distance `window` and more (causal attention only; nearer, as trained). */
 typedef enum gyre_far {
@@ -176,7 +177,7 @@ typedef enum gyre_far {
     GYRE_FAR_LEAKY,   /* window + (distance - window) / far_factor: leaky ReRoPE */
     GYRE_FAR_GROUPED  /* floor(m / G) - floor(n / G) + window - floor(window / G), G = far_factor: Self-Extend, 2401.01325 */
 } gyre_far;
-/* What a query at position m is multiplied by, before its scores. */
+/* What a query at position m is multiplied by, before its scores; 1 where m is below 0. */
 typedef enum gyre_temperature {
     GYRE_TEMPERATURE_NONE,
     GYRE_TEMPERATURE_LOG,      /* max(1, ln(m + 1) / ln(length)): log-n scaling (Su, kexue.fm 8823; Chiang 2022) */
@@ -237,15 +238,16 @@ typedef struct gyre_config {
         int resonance; /* 1 = every wavelength, once scaled, is rounded to a whole number of positions (2403.00071) */
         int fractional_bounds; /* yarn and by-parts: 1 = do not round the ramp's ends ("truncate": false) */
         const double *short_factor, *long_factor; /* longrope, [dim / 2] each, at least 2^-10; copied */
-        double xpos_base;    /* > 0: xPos, q times zeta^((m - xpos_center) / xpos_base) and k the inverse, zeta_i = (2i + 0.4
-                              * dim)    / (1.4 dim) for pair i; causal attention only: Sun 2022, arXiv 2212.10554, 512 */
-        int64_t xpos_center; /* where those are 1; scores do not depend on it */
+        double xpos_base;    /* at least 4: xPos, q times zeta^((m - xpos_center) / xpos_base) and k divided by it, zeta_i =
+                              * (2 i + 0.4 dim) / (1.4 dim) for pair i; causal attention only: Sun 2022, arXiv 2212.10554,
+                              * 512; 0 = none.  One axis */
+        int64_t xpos_center; /* where those are 1, within 2^31 of 0; scores do not depend on it */
         int64_t axes;        /* 0 = 1, at most GYRE_MAX_AXES */
         gyre_axes axes_layout;
-        int64_t section[4]; /* pairs of each axis; needed where there are several */
+        int64_t section[4]; /* pairs of each axis, dim / 2 in all; needed where there are several */
         gyre_far far;
         int64_t window;    /* far: distances below it are as trained; needed */
-        double far_factor; /* leaky: > 0; grouped: a whole number from 1 */
+        double far_factor; /* leaky: 2^-10 .. 2^32; grouped: a whole number, 1 .. 2^32; needed by both */
     } rope;
     struct gyre_query_config {
         gyre_temperature temperature;
@@ -355,13 +357,18 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_gradient(const gyre_encoding *enco
 
 typedef enum gyre_direction { GYRE_FORWARD, GYRE_INVERSE, GYRE_ADJOINT } gyre_direction;
 typedef enum gyre_role { GYRE_QUERY, GYRE_KEY } gyre_role;
-/* out[b, t, h, :] = E(position of t) in[b, t, h, :]: pair i turns by position x inv_freq[i], counter-clockwise,
- * and is multiplied by the attention factor.  INVERSE undoes it.  ADJOINT is the transpose, hence the gradient:
- * not the inverse where E scales (YaRN, LongRoPE).  Views [batch, token, head, head_dim] of F32, F16, BF16 or F64, both
- * the same type.  in == out with equal strides allowed, other overlap not.  Angles are computed in double, good to 1e-10
- * rad at position 2^31 where long double has 64 bits (x86) and 3e-7 where it is double; cos and sin are rounded once; f16
- * and bf16 are computed in f32 and rounded once.  A scheme that rotates nothing copies.
- * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE. */
+/* out[b, t, h, :] = E(position of t) in[b, t, h, :]: pair i turns by position x inv_freq[i], counter-clockwise unless
+ * rope.clockwise, and is multiplied by the attention factor and, under xPos, by its magnitude, of which keys get the
+ * inverse.  The temperature multiplies queries, all channels, where the scheme rotates nothing too.  INVERSE undoes it all.
+ * ADJOINT is the transpose, hence the gradient: not the inverse where E scales (YaRN, LongRoPE, xPos, a temperature).  With
+ * GYRE_INTERLEAVED_TO_HALF, INVERSE and ADJOINT read halves and write interleaved pairs.  Pairs at any distance turn as near
+ * ones: rope.far acts in attention.  Views [batch, token, head, head_dim] of F32, F16, BF16 or F64, both the same type.  in
+ * == out with equal strides allowed, other overlap not.  Angles are computed in double, good to 1e-10 rad at position 2^31
+ * where long double has 64 bits (x86) and 3e-7 where it is double; cos and sin, with all that multiplies them, are rounded
+ * once; f16 and bf16 are computed in f32 and rounded once.  Channels that do not turn are copied bit for bit, or multiplied
+ * by the temperature in double and rounded once.  A scheme that rotates nothing copies, but for the temperature.
+ * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE (a position past 2^31; under xPos, one so far from the centre that a pair's
+ * magnitude, attention factor and temperature included, leaves 2^-100 .. 2^100). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                                  const gyre_exec *exec);
@@ -369,7 +376,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
 /* out = in with the rows of a projection to queries or keys reordered: a model whose rotation pairs channels as `from` (HALF
  * or INTERLEAVED) gives the same scores under `to`.  Views [1, heads, head_dim, inputs] (a bias has inputs 1; for keys of
  * grouped queries, heads is that of the keys), both the same type, any; no overlap.  Only the rotated channels of each head
- * move.  The encoding's own layout does not matter.  Errors: EUNSUPPORTED (it rotates nothing), EINVAL, ESHAPE, EDTYPE. */
+ * move, bit for bit.  The encoding's own layout does not matter.  Errors: EUNSUPPORTED (it rotates nothing), EINVAL, ESHAPE,
+ * EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
                                                        const gyre_cview *in, const gyre_view *out);
 

@@ -9,6 +9,19 @@
 
 static const long double two_pi = 6.283185307179586476925286766559005768L;
 
+/* As trained.  Along several axes that each count their own frequencies, pair j of an axis with n pairs is that of a
+ * rotation of 2 n channels. */
+static long double theta_of(const struct gyre_rope_config *rope, long double base, int64_t pair) {
+    int64_t pairs = rope->dim / 2;
+    if (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL) {
+        int64_t axis = 0;
+        for (; pair >= rope->section[axis]; axis++)
+            pair -= rope->section[axis];
+        pairs = rope->section[axis];
+    }
+    return powl(base, -(long double)pair / (long double)pairs);
+}
+
 /* What does not change from pair to pair. */
 typedef struct recipe {
     const gyre_config *config;
@@ -114,9 +127,16 @@ static long double kept_by_turns(long double turns, double slow, double fast) {
     return (turns - (long double)slow) / ((long double)fast - (long double)slow);
 }
 
-static long double frequency_of(const recipe *r, int64_t pair) {
+/* exp(a (i + 1)^b) with a (dim / 2)^b = ln s: the last pair is divided by s itself, the others by less. */
+static long double mixed_divisor(const recipe *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
-    const long double theta = powl(r->base, -2.0L * (long double)pair / (long double)rope->dim);
+    const long double place = (long double)(pair + 1) / (long double)(rope->dim / 2);
+    return powl(r->factor, powl(place, (long double)rope->mixed_exponent));
+}
+
+static long double scaled(const recipe *r, int64_t pair) {
+    const struct gyre_rope_config *rope = &r->config->rope;
+    const long double theta = theta_of(rope, r->base, pair);
     switch (rope->scaling) {
     case GYRE_LINEAR:
         return theta / r->factor;
@@ -131,9 +151,23 @@ static long double frequency_of(const recipe *r, int64_t pair) {
         return theta / (long double)r->divisor[pair];
     case GYRE_PROPORTIONAL:
         return pair < (int64_t)(rope->proportion * (double)rope->dim / 2.0) ? theta / r->factor : 0.0L;
+    case GYRE_NTK_MIXED:
+        return theta / mixed_divisor(r, pair);
     default:
         return theta;
     }
+}
+
+/* With the wavelength a whole number, a pair meets no angle past its first turn that it has not met before. */
+static long double resonant(long double frequency) {
+    if (frequency == 0.0L) return 0.0L;
+    const long double wavelength = roundl(two_pi / frequency);
+    return two_pi / (wavelength < 1.0L ? 1.0L : wavelength);
+}
+
+static long double frequency_of(const recipe *r, int64_t pair) {
+    const long double frequency = scaled(r, pair);
+    return r->config->rope.resonance ? resonant(frequency) : frequency;
 }
 
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
@@ -167,14 +201,13 @@ int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_
     return 1;
 }
 
+/* By what the scaling does: rounding the wavelengths after it moves every pair a little, and is not counted. */
 gyre_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
     const recipe r = prepare(config, length);
     const long double tolerance = 1e-9L;
     gyre_parts parts = {0, 0, 0};
     for (int64_t i = 0; i < config->rope.dim / 2; i++) {
-        const long double theta =
-            powl((long double)config->rope.base, -2.0L * (long double)i / (long double)config->rope.dim);
-        const long double turned = frequency_of(&r, i) / theta;
+        const long double turned = scaled(&r, i) / theta_of(&config->rope, (long double)config->rope.base, i);
         if (fabsl(turned - 1.0L) <= tolerance)
             parts.kept++;
         else if (turned == 0.0L || fabsl(turned * r.factor - 1.0L) <= tolerance)

@@ -4,17 +4,27 @@
  * Contiguous float channels go to the kernels as they lie; everything else is gathered into the half layout first. */
 #include "core/angles.h"
 #include "core/convert.h"
+#include "core/permute.h"
 #include "core/view.h"
 
-enum { TOKEN_BLOCK = 32 };
+#include <math.h>
+
+enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
+
+/* Past 2^100 either way a magnitude is refused: its product with a channel would soon leave the range of float. */
+static const double MOST_LOG2 = 100;
 
 typedef struct rotation {
     gyre_angles angles;
+    gyre_role role;
     const gyre_positions *positions;
     const gyre_cview *in;
     const gyre_view *out;
-    int64_t blocks; /* of tokens, per batch row */
+    int64_t first, dim;      /* the rotated channels; dim 0 where the scheme rotates nothing */
+    gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
+    int64_t blocks;          /* of tokens, per batch row */
     int in_place;
+    int moves; /* in place between two layouts: rows are turned interleaved, and moved before or after */
 } rotation;
 
 /* Pairs first .. first + count - 1, of frequencies `frequency`. */
@@ -23,64 +33,125 @@ typedef struct chunk {
     const gyre_frequency *frequency;
 } chunk;
 
+typedef struct token {
+    int64_t b, t;
+    const double *position;
+    double scale;       /* of the whole row: the temperature, or what undoes it */
+    double steps;       /* xPos: positions from the centre, negative where magnitudes are divided by */
+    gyre_angles angles; /* scale included */
+    int still;          /* no channel changes its value */
+} token;
+
+static double temperature_of(const rotation *r, int64_t position) {
+    return r->role == GYRE_QUERY ? gyre_temperature_at(r->angles.encoding, position) : 1;
+}
+
+static double steps_of(const rotation *r, double position) {
+    if (!r->angles.encoding->decay) return 0;
+    const double steps = position - (double)r->angles.encoding->config.rope.xpos_center;
+    return (r->role == GYRE_KEY) != (r->angles.direction == GYRE_INVERSE) ? -steps : steps;
+}
+
+static token token_of(const rotation *r, int64_t b, int64_t t, const double *position) {
+    const double temperature = temperature_of(r, (int64_t)position[0]);
+    token k = {.b = b,
+               .t = t,
+               .position = position,
+               .scale = r->angles.direction == GYRE_INVERSE ? 1 / temperature : temperature,
+               .steps = steps_of(r, position[0]),
+               .angles = r->angles};
+    k.angles.factor *= k.scale;
+    k.still = k.scale == 1 && k.steps == 0 && (r->dim == 0 || gyre_angles_identity(&k.angles, position));
+    return k;
+}
+
+/* -- channels that turn ---------------------------------------------------------------------------------------------- */
+
 static int kernel_takes(const rotation *r, const chunk *c) {
-    return r->in->dtype == GYRE_F32 && r->in->stride[3] == 1 && r->out->stride[3] == 1 &&
-           c->count == r->angles.encoding->config.rope.dim / 2;
+    return r->in->dtype == GYRE_F32 && r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
 
-static void call_kernel(const gyre_encoding *encoding, const float *in, float *out, const gyre_heads *heads,
-                        gyre_cos_sin turn) {
-    if (encoding->config.rope.layout == GYRE_HALF)
-        encoding->kernels->rotate_half_f32(in, out, heads, turn.cosine, turn.sine);
+static void call_kernel(const rotation *r, const token *k, gyre_cos_sin turn) {
+    const gyre_kernels *kernels = r->angles.encoding->kernels;
+    const gyre_heads heads = {r->in->shape[2], r->dim / 2, r->in->stride[2], r->out->stride[2]};
+    const float *in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
+    float *out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
+    if (r->read == GYRE_HALF && r->write == GYRE_HALF)
+        kernels->rotate_half_f32(in, out, &heads, turn.cosine, turn.sine);
+    else if (r->read == GYRE_HALF)
+        kernels->rotate_half_to_interleaved_f32(in, out, &heads, turn.cosine, turn.sine);
+    else if (r->write == GYRE_HALF)
+        kernels->rotate_interleaved_to_half_f32(in, out, &heads, turn.cosine, turn.sine);
     else
-        encoding->kernels->rotate_interleaved_f32(in, out, heads, turn.cosine, turn.sine);
+        kernels->rotate_interleaved_f32(in, out, &heads, turn.cosine, turn.sine);
 }
 
-/* The channel where member 0 or 1 of the chunk's first pair lies, and the channels from pair to pair. */
-static int64_t member_channel(const struct gyre_rope_config *rope, int64_t first, int member) {
-    return rope->layout == GYRE_HALF ? first + member * (rope->dim / 2) : 2 * first + member;
+/* Member 0 or 1 of the chunk's first pair, and the elements from pair to pair. */
+static const void *member_in(const rotation *r, const token *k, int64_t h, int64_t pair, int member) {
+    return gyre_cview_at(r->in, k->b, k->t, h, r->first + gyre_member_channel(r->read, r->dim, pair, member));
 }
-static int64_t member_step(const struct gyre_rope_config *rope) {
-    return rope->layout == GYRE_HALF ? 1 : 2;
+static void *member_out(const rotation *r, const token *k, int64_t h, int64_t pair, int member) {
+    return gyre_view_at(r->out, k->b, k->t, h, r->first + gyre_member_channel(r->write, r->dim, pair, member));
+}
+static int64_t step_in(const rotation *r) {
+    return gyre_member_step(r->read) * r->in->stride[3];
+}
+static int64_t step_out(const rotation *r) {
+    return gyre_member_step(r->write) * r->out->stride[3];
 }
 
-static void turn_gathered(const rotation *r, const chunk *c, gyre_cos_sin turn, int64_t b, int64_t t, int64_t h) {
-    const gyre_encoding *encoding = r->angles.encoding;
-    const struct gyre_rope_config *rope = &encoding->config.rope;
-    const int64_t n = c->count, step = member_step(rope);
+static void turn_gathered(const rotation *r, const chunk *c, const token *k, gyre_cos_sin turn, int64_t h) {
+    const int64_t n = c->count;
     const gyre_heads one = {1, n, 2 * n, 2 * n};
     float x[2 * GYRE_PAIR_CHUNK];
     for (int m = 0; m < 2; m++)
-        gyre_load_row(gyre_cview_at(r->in, b, t, h, member_channel(rope, c->first, m)), r->in->dtype,
-                      step * r->in->stride[3], n, x + m * n);
-    encoding->kernels->rotate_half_f32(x, x, &one, turn.cosine, turn.sine);
+        gyre_load_row(member_in(r, k, h, c->first, m), r->in->dtype, step_in(r), n, x + m * n);
+    r->angles.encoding->kernels->rotate_half_f32(x, x, &one, turn.cosine, turn.sine);
     for (int m = 0; m < 2; m++)
-        gyre_store_row(x + m * n, n, gyre_view_at(r->out, b, t, h, member_channel(rope, c->first, m)), r->out->dtype,
-                       step * r->out->stride[3]);
+        gyre_store_row(x + m * n, n, member_out(r, k, h, c->first, m), r->out->dtype, step_out(r));
 }
 
-static void turn_token_f32(const rotation *r, const chunk *c, int64_t b, int64_t t, const double *position) {
+static void cos_sin_f64(const chunk *c, const token *k, double *cosine, double *sine) {
+    const double *decay = k->angles.encoding->decay;
+    gyre_angles_f64(&k->angles, c->frequency, c->first, c->count, k->position, cosine, sine);
+    for (int64_t i = 0; decay && i < c->count; i++) {
+        const double magnitude = exp2(k->steps * decay[c->first + i]);
+        cosine[i] *= magnitude;
+        sine[i] *= magnitude;
+    }
+}
+
+static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
+    if (!k->angles.encoding->decay)
+        return gyre_angles_f32(&k->angles, c->frequency, c->first, c->count, k->position, buffer);
+    const gyre_cos_sin out = {buffer, buffer + c->count};
+    double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
+    cos_sin_f64(c, k, cosine, sine);
+    for (int64_t i = 0; i < c->count; i++) {
+        buffer[i] = (float)cosine[i];
+        buffer[c->count + i] = (float)sine[i];
+    }
+    return out;
+}
+
+static void turn_token_f32(const rotation *r, const chunk *c, const token *k) {
     float buffer[2 * GYRE_PAIR_CHUNK];
-    const gyre_cos_sin turn = gyre_angles_f32(&r->angles, c->frequency, c->first, c->count, position, buffer);
+    const gyre_cos_sin turn = cos_sin_f32(c, k, buffer);
     if (kernel_takes(r, c)) {
-        const gyre_heads heads = {r->in->shape[2], c->count, r->in->stride[2], r->out->stride[2]};
-        call_kernel(r->angles.encoding, gyre_cview_at(r->in, b, t, 0, 0), gyre_view_at(r->out, b, t, 0, 0), &heads, turn);
+        call_kernel(r, k, turn);
         return;
     }
     for (int64_t h = 0; h < r->in->shape[2]; h++)
-        turn_gathered(r, c, turn, b, t, h);
+        turn_gathered(r, c, k, turn, h);
 }
 
-static void turn_token_f64(const rotation *r, const chunk *c, int64_t b, int64_t t, const double *position) {
-    const struct gyre_rope_config *rope = &r->angles.encoding->config.rope;
-    const int64_t in_step = member_step(rope) * r->in->stride[3], out_step = member_step(rope) * r->out->stride[3];
+static void turn_token_f64(const rotation *r, const chunk *c, const token *k) {
+    const int64_t in_step = step_in(r), out_step = step_out(r);
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
-    gyre_angles_f64(&r->angles, c->frequency, c->first, c->count, position, cosine, sine);
+    cos_sin_f64(c, k, cosine, sine);
     for (int64_t h = 0; h < r->in->shape[2]; h++) {
-        const double *a = gyre_cview_at(r->in, b, t, h, member_channel(rope, c->first, 0));
-        const double *d = gyre_cview_at(r->in, b, t, h, member_channel(rope, c->first, 1));
-        double *low = gyre_view_at(r->out, b, t, h, member_channel(rope, c->first, 0));
-        double *high = gyre_view_at(r->out, b, t, h, member_channel(rope, c->first, 1));
+        const double *a = member_in(r, k, h, c->first, 0), *d = member_in(r, k, h, c->first, 1);
+        double *low = member_out(r, k, h, c->first, 0), *high = member_out(r, k, h, c->first, 1);
         for (int64_t i = 0; i < c->count; i++) {
             const double x = a[i * in_step], y = d[i * in_step];
             low[i * out_step] = x * cosine[i] - y * sine[i];
@@ -89,43 +160,127 @@ static void turn_token_f64(const rotation *r, const chunk *c, int64_t b, int64_t
     }
 }
 
-/* Channels first .. of a token, bit for bit. */
-static void copy_token(const rotation *r, int64_t b, int64_t t, int64_t first) {
-    if (r->in_place) return;
-    for (int64_t h = 0; h < r->in->shape[2]; h++)
-        gyre_copy_row(gyre_cview_at(r->in, b, t, h, first), r->in->stride[3], gyre_view_at(r->out, b, t, h, first),
-                      r->out->stride[3], r->in->dtype, r->in->shape[3] - first);
+/* -- channels that do not -------------------------------------------------------------------------------------------- */
+
+/* In double, rounded once. */
+static void scale_channels(const rotation *r, const token *k, int64_t h, int64_t first, int64_t count) {
+    double x[CHANNEL_CHUNK];
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < CHANNEL_CHUNK ? count - done : CHANNEL_CHUNK;
+        gyre_load_row_f64(gyre_cview_at(r->in, k->b, k->t, h, first + done), r->in->dtype, r->in->stride[3], n, x);
+        for (int64_t c = 0; c < n; c++)
+            x[c] *= k->scale;
+        gyre_store_row_f64(x, n, gyre_view_at(r->out, k->b, k->t, h, first + done), r->out->dtype, r->out->stride[3]);
+    }
 }
 
-static void turn_block(void *arg, int64_t block) {
-    const rotation *r = arg;
-    const int64_t dim = r->angles.encoding->config.rope.dim, pairs = dim / 2;
-    const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
-    const int64_t left = r->in->shape[1] - first, count = left < TOKEN_BLOCK ? left : TOKEN_BLOCK;
-    const int64_t axes = gyre_axes_of(r->angles.encoding);
-    double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
+/* Channels first .. first + count - 1 of a token: scaled, or bit for bit. */
+static void pass_channels(const rotation *r, const token *k, int64_t first, int64_t count) {
+    if (r->in_place && k->scale == 1) return;
+    for (int64_t h = 0; h < r->in->shape[2]; h++)
+        if (k->scale != 1)
+            scale_channels(r, k, h, first, count);
+        else
+            gyre_copy_row(gyre_cview_at(r->in, k->b, k->t, h, first), r->in->stride[3],
+                          gyre_view_at(r->out, k->b, k->t, h, first), r->out->stride[3], r->in->dtype, count);
+}
+
+/* The rotated channels of a token that is still: bit for bit, from layout to layout. */
+static void pass_pairs(const rotation *r, const token *k) {
+    if (r->in_place) return;
+    for (int64_t h = 0; h < r->in->shape[2]; h++)
+        for (int m = 0; m < 2; m++)
+            gyre_copy_row(member_in(r, k, h, 0, m), step_in(r), member_out(r, k, h, 0, m), step_out(r), r->in->dtype,
+                          r->dim / 2);
+}
+
+static void pass_token(const rotation *r, const token *k) {
+    const int64_t end = r->first + r->dim;
+    pass_channels(r, k, 0, r->first);
+    pass_channels(r, k, end, r->in->shape[3] - end);
+    if (k->still) pass_pairs(r, k);
+}
+
+/* In place and between two layouts. */
+static void move_token(const rotation *r, const token *k) {
+    for (int64_t h = 0; h < r->out->shape[2]; h++) {
+        void *row = gyre_view_at(r->out, k->b, k->t, h, r->first);
+        if (r->angles.direction == GYRE_FORWARD)
+            gyre_unshuffle_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
+        else
+            gyre_shuffle_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
+    }
+}
+
+/* -- the call -------------------------------------------------------------------------------------------------------- */
+
+static void turn_pairs(const rotation *r, const token *tokens, int64_t count) {
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
-    gyre_positions_read_axes(r->angles.encoding, r->positions, b, first, count, positions);
-    for (int64_t t = 0; t < count; t++)
-        copy_token(r, b, first + t, gyre_angles_identity(&r->angles, positions + t * axes) ? 0 : dim);
-    for (chunk c = {0, 0, NULL}; c.first < pairs; c.first += c.count) {
-        c.count = pairs - c.first < GYRE_PAIR_CHUNK ? pairs - c.first : GYRE_PAIR_CHUNK;
+    for (chunk c = {0, 0, NULL}; c.first < r->dim / 2; c.first += c.count) {
+        c.count = r->dim / 2 - c.first < GYRE_PAIR_CHUNK ? r->dim / 2 - c.first : GYRE_PAIR_CHUNK;
         c.frequency = gyre_angles_frequencies(&r->angles, c.first, c.count, buffer);
         for (int64_t t = 0; t < count; t++) {
-            if (gyre_angles_identity(&r->angles, positions + t * axes)) continue;
+            if (tokens[t].still) continue;
             if (r->in->dtype == GYRE_F64)
-                turn_token_f64(r, &c, b, first + t, positions + t * axes);
+                turn_token_f64(r, &c, &tokens[t]);
             else
-                turn_token_f32(r, &c, b, first + t, positions + t * axes);
+                turn_token_f32(r, &c, &tokens[t]);
         }
     }
 }
 
-static void copy_block(void *arg, int64_t block) {
+static void turn_block(void *arg, int64_t block) {
     const rotation *r = arg;
     const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
-    for (int64_t t = first; t < first + TOKEN_BLOCK && t < r->in->shape[1]; t++)
-        copy_token(r, b, t, 0);
+    const int64_t left = r->in->shape[1] - first, count = left < TOKEN_BLOCK ? left : TOKEN_BLOCK;
+    const int64_t axes = gyre_axes_of(r->angles.encoding);
+    double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
+    token tokens[TOKEN_BLOCK];
+    gyre_positions_read_axes(r->angles.encoding, r->positions, b, first, count, positions);
+    for (int64_t t = 0; t < count; t++) {
+        tokens[t] = token_of(r, b, first + t, positions + t * axes);
+        pass_token(r, &tokens[t]);
+        if (r->moves && r->angles.direction != GYRE_FORWARD) move_token(r, &tokens[t]);
+    }
+    turn_pairs(r, tokens, count);
+    for (int64_t t = 0; r->moves && r->angles.direction == GYRE_FORWARD && t < count; t++)
+        move_token(r, &tokens[t]);
+}
+
+/* ERANGE where xPos and the factors beside it together leave the range; the fastest and the slowest pair are the ends. */
+static gyre_status check_magnitudes(const rotation *r) {
+    const double *decay = r->angles.encoding->decay;
+    for (int64_t b = 0; decay && b < r->in->shape[0]; b++)
+        for (int64_t t = 0; t < r->in->shape[1]; t++) {
+            const double position = (double)gyre_position_at(r->positions, b, t, 0);
+            const token k = token_of(r, b, t, &position);
+            const double fixed = log2(k.angles.factor), fast = fixed + k.steps * decay[0],
+                         slow = fixed + k.steps * decay[r->dim / 2 - 1];
+            if (!(fabs(fast) <= MOST_LOG2 && fabs(slow) <= MOST_LOG2)) return GYRE_ERANGE;
+        }
+    return GYRE_OK;
+}
+
+/* Out of place a chunk of pairs goes straight from one layout to the other; in place it would run over channels that are
+ * still to be read. */
+static void choose_layouts(rotation *r, gyre_layout layout) {
+    r->read = r->write = layout == GYRE_HALF ? GYRE_HALF : GYRE_INTERLEAVED;
+    if (layout != GYRE_INTERLEAVED_TO_HALF) return;
+    r->moves = r->in_place;
+    if (r->in_place) return;
+    if (r->angles.direction == GYRE_FORWARD)
+        r->write = GYRE_HALF;
+    else
+        r->read = GYRE_HALF;
+}
+
+static gyre_status run(rotation *r, const gyre_exec *exec) {
+    r->in_place = gyre_same_memory(r->in, r->out);
+    if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
+    r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
+    const gyre_status status = check_magnitudes(r);
+    if (status == GYRE_OK) gyre_parallel(exec, turn_block, r, r->blocks * r->in->shape[0]);
+    return status;
 }
 
 gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
@@ -141,9 +296,15 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
 
-    rotation r = {.positions = positions, .in = in, .out = out, .in_place = gyre_same_memory(in, out)};
-    r.blocks = (in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
-    if (turns) r.angles = gyre_angles_of(encoding, direction, positions->length);
-    gyre_parallel(exec, turns ? turn_block : copy_block, &r, r.blocks * in->shape[0]);
-    return GYRE_OK;
+    rotation r = {.angles = {.encoding = encoding, .direction = direction, .factor = 1},
+                  .role = role,
+                  .positions = positions,
+                  .in = in,
+                  .out = out};
+    if (turns) {
+        r.angles = gyre_angles_of(encoding, direction, positions->length);
+        r.first = encoding->config.rope.first;
+        r.dim = encoding->config.rope.dim;
+    }
+    return run(&r, exec);
 }

@@ -12,25 +12,39 @@ static void fill_defaults(gyre_config *config) {
     rope_config *rope = &config->rope;
     const struct {
         double *field, value;
-    } defaults[] = {{&rope->base, 10000.0}, {&rope->factor, 1.0},    {&rope->beta_fast, 32.0}, {&rope->beta_slow, 1.0},
-                    {&rope->low_freq, 1.0}, {&rope->high_freq, 4.0}, {&rope->proportion, 1.0}};
+    } defaults[] = {{&rope->base, 10000.0},   {&rope->factor, 1.0},          {&rope->beta_fast, 32.0},
+                    {&rope->beta_slow, 1.0},  {&rope->low_freq, 1.0},        {&rope->high_freq, 4.0},
+                    {&rope->proportion, 1.0}, {&rope->mixed_exponent, 0.625}};
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         if (*defaults[i].field == 0.0) *defaults[i].field = defaults[i].value;
-    if (rope->dim == 0) rope->dim = config->head_dim;
+    if (rope->dim == 0 && rope->first < config->head_dim) rope->dim = config->head_dim - rope->first;
     if (rope->length == 0) rope->length = config->trained_length;
+    if (rope->axes == 0) rope->axes = 1;
 }
 
 static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
     const rope_config *rope = &config->rope;
     if (config->head_dim == 0) return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; a rotation needs it (gyre_config)");
+    if (rope->first >= config->head_dim)
+        return gyre_fail(err, GYRE_EINVAL, "rope.first: %" PRId64 " leaves no channel of head_dim %" PRId64 " (gyre_config)",
+                         rope->first, config->head_dim);
     if (rope->dim % 2 != 0)
         return gyre_fail(err, GYRE_EINVAL, "rope.dim: %" PRId64 " is odd; a rotation turns pairs of channels (gyre_config)",
                          rope->dim);
-    if (rope->dim > config->head_dim)
-        return gyre_fail(err, GYRE_EINVAL, "rope.dim: %" PRId64 " is above head_dim %" PRId64 " (gyre_config)", rope->dim,
-                         config->head_dim);
-    if (rope->layout != GYRE_HALF && rope->layout != GYRE_INTERLEAVED)
+    if (rope->dim > config->head_dim - rope->first)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.dim: %" PRId64 " channels from %" PRId64 " on end past head_dim %" PRId64 " (gyre_config)",
+                         rope->dim, rope->first, config->head_dim);
+    return GYRE_OK;
+}
+
+static gyre_status check_choices(const rope_config *rope, gyre_error *err) {
+    if ((unsigned)rope->layout > GYRE_INTERLEAVED_TO_HALF)
         return gyre_fail(err, GYRE_EINVAL, "rope.layout: %d names no layout (gyre_config)", (int)rope->layout);
+    if (rope->clockwise != 0 && rope->clockwise != 1)
+        return gyre_fail(err, GYRE_EINVAL, "rope.clockwise: %d is neither 0 nor 1 (gyre_config)", rope->clockwise);
+    if (rope->resonance != 0 && rope->resonance != 1)
+        return gyre_fail(err, GYRE_EINVAL, "rope.resonance: %d is neither 0 nor 1 (gyre_config)", rope->resonance);
     return GYRE_OK;
 }
 
@@ -47,7 +61,10 @@ static gyre_status check_numbers(const rope_config *rope, gyre_error *err) {
                    {"beta_slow", rope->beta_slow, 0.0},
                    {"low_freq", rope->low_freq, 0.0},
                    {"high_freq", rope->high_freq, 0.0},
-                   {"proportion", rope->proportion, 0.0}};
+                   {"proportion", rope->proportion, 0.0},
+                   {"mixed_exponent", rope->mixed_exponent, 0.0},
+                   {"xpos_base", rope->xpos_base, 0.0},
+                   {"far_factor", rope->far_factor, 0.0}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!isfinite(numbers[i].value))
             return gyre_fail(err, GYRE_EINVAL, "rope.%s: %g is not finite (gyre_config)", numbers[i].name, numbers[i].value);
@@ -76,6 +93,7 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
     case GYRE_UNSCALED:
     case GYRE_LINEAR:
     case GYRE_PROPORTIONAL:
+    case GYRE_NTK_MIXED:
         return GYRE_OK;
     case GYRE_NTK:
     case GYRE_DYNAMIC_NTK:
@@ -98,6 +116,124 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "trained_length: missing; this scaling's formula needs it (gyre_config)");
     return GYRE_OK;
 }
+
+/* -- several axes -------------------------------------------------------------------------------------------------- */
+
+/* Interleaved: every third pair to axis 1 and to axis 2 while their sections last, all others to axis 0. */
+static int64_t axis_of(const rope_config *rope, int64_t pair) {
+    int64_t axis = 0;
+    if (rope->axes_layout == GYRE_AXES_INTERLEAVED) return pair < 3 * rope->section[pair % 3] ? pair % 3 : 0;
+    for (; pair >= rope->section[axis]; axis++)
+        pair -= rope->section[axis];
+    return axis;
+}
+
+static gyre_status check_sections(const rope_config *rope, gyre_error *err) {
+    int64_t sum = 0;
+    for (int64_t a = 0; a < GYRE_MAX_AXES; a++) {
+        const int64_t most = a < rope->axes ? rope->dim / 2 : 0;
+        if (rope->section[a] < 0 || rope->section[a] > most)
+            return gyre_fail(err, GYRE_EINVAL,
+                             "rope.section[%" PRId64 "]: %" PRId64 " pairs, of an axis that can have 0 to %" PRId64
+                             " (gyre_config)",
+                             a, rope->section[a], most);
+        sum += rope->section[a];
+    }
+    if (sum == rope->dim / 2 || (sum == 0 && rope->axes == 1)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "rope.section: %" PRId64 " pairs in all, where rope.dim has %" PRId64 " (gyre_config)", sum,
+                     rope->dim / 2);
+}
+
+static gyre_status check_axes(const rope_config *rope, gyre_error *err) {
+    if (rope->axes > GYRE_MAX_AXES)
+        return gyre_fail(err, GYRE_EINVAL, "rope.axes: %" PRId64 " is above %d (gyre_config)", rope->axes,
+                         (int)GYRE_MAX_AXES);
+    if ((unsigned)rope->axes_layout > GYRE_AXES_AXIAL)
+        return gyre_fail(err, GYRE_EINVAL, "rope.axes_layout: %d names no layout (gyre_config)", (int)rope->axes_layout);
+    const gyre_status status = check_sections(rope, err);
+    if (status != GYRE_OK) return status;
+    if (rope->axes_layout == GYRE_AXES_INTERLEAVED) {
+        if (rope->axes != 3)
+            return gyre_fail(err, GYRE_EINVAL, "rope.axes: %" PRId64 " cannot be interleaved; three can (gyre_config)",
+                             rope->axes);
+        for (int64_t a = 1; a < 3; a++)
+            if (rope->section[a] > 0 && 3 * (rope->section[a] - 1) + a >= rope->dim / 2)
+                return gyre_fail(err, GYRE_EINVAL,
+                                 "rope.section[%" PRId64 "]: %" PRId64 " pairs, three apart, end past pair %" PRId64
+                                 " (gyre_config)",
+                                 a, rope->section[a], rope->dim / 2 - 1);
+    }
+    if (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL && rope->scaling != GYRE_UNSCALED &&
+        rope->scaling != GYRE_LINEAR)
+        return gyre_fail(
+            err, GYRE_EINVAL,
+            "rope.scaling: %d is defined for one sequence of frequencies; axial axes have one each (gyre_config)",
+            (int)rope->scaling);
+    return GYRE_OK;
+}
+
+static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
+    const rope_config *rope = &encoding->config.rope;
+    if (rope->axes == 1) return GYRE_OK;
+    encoding->axis = gyre_encoding_allocate(encoding, rope->dim / 2, sizeof *encoding->axis, err);
+    if (!encoding->axis) return GYRE_ENOMEM;
+    for (int64_t i = 0; i < rope->dim / 2; i++)
+        encoding->axis[i] = (unsigned char)axis_of(rope, i);
+    return GYRE_OK;
+}
+
+/* -- what depends on the distance between query and key --------------------------------------------------------------- */
+
+/* The bounds of leaky's divisor: below, a far pair would turn so fast that it has no angle left at position 2^31, as with
+ * longrope's; above, it does not turn past the window at all. */
+static gyre_status check_far(const rope_config *rope, gyre_error *err) {
+    const double by = rope->far_factor;
+    if ((unsigned)rope->far > GYRE_FAR_GROUPED)
+        return gyre_fail(err, GYRE_EINVAL, "rope.far: %d names no way to turn (gyre_config)", (int)rope->far);
+    if (rope->far == GYRE_FAR_AS_NEAR) return GYRE_OK;
+    if (rope->axes > 1 || rope->xpos_base != 0)
+        return gyre_fail(err, GYRE_EINVAL, "rope.far: far pairs turn by one distance, without %s (gyre_config)",
+                         rope->axes > 1 ? "several axes" : "xPos");
+    if (rope->window == 0)
+        return gyre_fail(err, GYRE_EINVAL, "rope.window: missing; it says where far begins (gyre_config)");
+    if (rope->far == GYRE_FAR_LEAKY && !(by >= 0x1p-10 && by <= 0x1p32))
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is outside [2^-10, 2^32] (gyre_config)", by);
+    if (rope->far == GYRE_FAR_GROUPED && !(by >= 1 && by <= 0x1p32 && by == floor(by)))
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is no whole number from 1 to 2^32 (gyre_config)", by);
+    return GYRE_OK;
+}
+
+/* Attention works on tiles of 128 positions.  Over two of them the fastest pair then shrinks by no more than 2^-116, which
+ * float holds, and its inverse. */
+static const double LEAST_XPOS_BASE = 4;
+
+static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {
+    if (rope->xpos_base == 0) return GYRE_OK;
+    if (rope->xpos_base < LEAST_XPOS_BASE)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.xpos_base: %g is below %g; scores would leave the range of float (gyre_config)",
+                         rope->xpos_base, LEAST_XPOS_BASE);
+    if (rope->xpos_center < -GYRE_MAX_POSITION || rope->xpos_center > GYRE_MAX_POSITION)
+        return gyre_fail(err, GYRE_EINVAL, "rope.xpos_center: %" PRId64 " is past 2^31 (gyre_config)", rope->xpos_center);
+    if (rope->axes > 1)
+        return gyre_fail(err, GYRE_EINVAL, "rope.xpos_base: xPos has one axis, not %" PRId64 " (gyre_config)", rope->axes);
+    return GYRE_OK;
+}
+
+static gyre_status fill_decay(gyre_encoding *encoding, gyre_error *err) {
+    const rope_config *rope = &encoding->config.rope;
+    if (rope->xpos_base == 0) return GYRE_OK;
+    encoding->decay = gyre_encoding_allocate(encoding, rope->dim / 2, sizeof *encoding->decay, err);
+    if (!encoding->decay) return GYRE_ENOMEM;
+    for (int64_t i = 0; i < rope->dim / 2; i++) {
+        const long double dim = (long double)rope->dim, zeta = (2.0L * (long double)i + 0.4L * dim) / (1.4L * dim);
+        encoding->decay[i] = (double)(log2l(zeta) / (long double)rope->xpos_base);
+    }
+    return GYRE_OK;
+}
+
+/* -- creation ------------------------------------------------------------------------------------------------------ */
 
 static gyre_status copy_factors(gyre_encoding *encoding, const double *given, const char *name, double **own,
                                 gyre_error *err) {
@@ -147,18 +283,29 @@ static gyre_status fill_table(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
+static gyre_status check(const gyre_config *config, gyre_error *err) {
+    const rope_config *rope = &config->rope;
+    gyre_status status = check_dims(config, err);
+    if (status == GYRE_OK) status = check_choices(rope, err);
+    if (status == GYRE_OK) status = check_numbers(rope, err);
+    if (status == GYRE_OK) status = check_scaling(config, err);
+    if (status == GYRE_OK) status = check_axes(rope, err);
+    if (status == GYRE_OK) status = check_far(rope, err);
+    return status == GYRE_OK ? check_xpos(rope, err) : status;
+}
+
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     gyre_config *config = &encoding->config;
     fill_defaults(config);
-    gyre_status status = check_dims(config, err);
-    if (status == GYRE_OK) status = check_numbers(&config->rope, err);
-    if (status == GYRE_OK) status = check_scaling(config, err);
+    gyre_status status = check(config, err);
     if (status == GYRE_OK && config->rope.scaling == GYRE_LONGROPE) {
         status = copy_factors(encoding, config->rope.short_factor, "short_factor", &encoding->short_factor, err);
         if (status == GYRE_OK)
             status = copy_factors(encoding, config->rope.long_factor, "long_factor", &encoding->long_factor, err);
     }
     if (status == GYRE_OK) status = take_attention_factor(encoding, err);
+    if (status == GYRE_OK) status = fill_axes(encoding, err);
+    if (status == GYRE_OK) status = fill_decay(encoding, err);
     if (status != GYRE_OK) return status;
     encoding->frequency = gyre_encoding_allocate(encoding, config->rope.dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
@@ -166,4 +313,27 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return fill_table(encoding, err);
 }
 
-const gyre_scheme gyre_scheme_rope = {.kind = GYRE_ROPE, .name = "rope", .places = GYRE_AT_QUERY_KEY, .init = init};
+/* The pairs dealt out evenly, what is left over to the first axes. */
+static void suggest_sections(gyre_config *config) {
+    rope_config *rope = &config->rope;
+    const int64_t dim = rope->dim > 0 ? rope->dim : config->head_dim - rope->first;
+    if (rope->axes < 2 || rope->axes > GYRE_MAX_AXES || dim < 2) return;
+    for (int64_t a = 0; a < rope->axes; a++)
+        if (rope->section[a] != 0) return;
+    for (int64_t a = 0; a < rope->axes; a++)
+        rope->section[a] = dim / 2 / rope->axes + (a < dim / 2 % rope->axes);
+}
+
+/* Windows and leaky's divisor are those that Su measured best (kexue.fm 9708): half of what was trained, and a quarter with
+ * 16.  Groups of 8 then reach 4.5 times as far as was trained. */
+static void suggest(gyre_config *config) {
+    rope_config *rope = &config->rope;
+    suggest_sections(config);
+    if (rope->far == GYRE_FAR_AS_NEAR) return;
+    const int64_t window = config->trained_length / (rope->far == GYRE_FAR_LEAKY ? 4 : 2);
+    if (rope->window == 0) rope->window = window > 0 ? window : config->trained_length;
+    if (rope->far_factor == 0 && rope->far != GYRE_FAR_CLAMPED) rope->far_factor = rope->far == GYRE_FAR_LEAKY ? 16 : 8;
+}
+
+const gyre_scheme gyre_scheme_rope = {
+    .kind = GYRE_ROPE, .name = "rope", .places = GYRE_AT_QUERY_KEY, .init = init, .suggest = suggest};
