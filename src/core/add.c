@@ -48,22 +48,30 @@ static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) 
     return encoding->config.input.scale * trained;
 }
 
+static void load_tap(const addition *a, int64_t row, int64_t first, int64_t count, double *out) {
+    gyre_load_row_f64(gyre_cview_at(a->table, 0, 0, row, first), a->table->dtype, a->table->stride[3], count, out);
+}
+
+/* The first tap is not added to 0, which would lose the sign of a -0. */
+static void sum_taps(const addition *a, int64_t position, int64_t first, int64_t count, double *p) {
+    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
+    double row[CHANNEL_CHUNK];
+    load_tap(a, taps.row[0], first, count, p);
+    for (int64_t c = 0; c < count; c++)
+        p[c] *= taps.share[0];
+    for (int i = 1; i < taps.count; i++) {
+        load_tap(a, taps.row[i], first, count, row);
+        for (int64_t c = 0; c < count; c++)
+            p[c] += taps.share[i] * row[c];
+    }
+}
+
 /* p[c] = what position adds to channel first + c, c < count <= CHANNEL_CHUNK. */
 static void make_row(const addition *a, int64_t position, int64_t first, int64_t count, double *p) {
-    const gyre_scheme *scheme = a->encoding->scheme;
-    double row[CHANNEL_CHUNK];
-    if (scheme->input_row) {
-        scheme->input_row(a->encoding, position, first, count, p);
-    } else {
-        const gyre_taps taps = scheme->input_taps(a->encoding, position);
-        for (int i = 0; i < taps.count; i++) {
-            double *to = i == 0 ? p : row;
-            gyre_load_row_f64(gyre_cview_at(a->table, 0, 0, taps.row[i], first), a->table->dtype, a->table->stride[3], count,
-                              to);
-            for (int64_t c = 0; c < count; c++)
-                p[c] = i == 0 ? taps.share[0] * p[c] : p[c] + taps.share[i] * row[c];
-        }
-    }
+    if (a->encoding->scheme->input_row)
+        a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+    else
+        sum_taps(a, position, first, count, p);
     for (int64_t c = 0; c < count; c++)
         p[c] *= a->factor;
 }

@@ -40,7 +40,8 @@ typedef struct gyre_table_size {
 } gyre_table_size;
 enum { GYRE_TABLES = GYRE_TABLE_POSITION_BIAS + 1 };
 
-/* The rows of the input table that p of a position is made of, and the share of each, in the order they are summed. */
+/* The rows of the input table that p of a position is made of, at least one, and the share of each, in the order they are
+ * summed. */
 enum { GYRE_MAX_TAPS = 3 };
 typedef struct gyre_taps {
     int count;
