@@ -209,15 +209,16 @@ typedef struct gyre_config {
         int64_t positions;    /* rows of the learned table: positions -offset .. positions - offset - 1 */
         gyre_sinusoid layout; /* of the sinusoid */
         double base;          /* of the sinusoid; 0 = 10000 */
-        int64_t offset;       /* position m has row m + offset, or the sinusoid of m + offset: BART, OPT and RoBERTa 2 */
+        int64_t offset;       /* position m has row m + offset, or the sinusoid of m + offset.  The rows before it are
+                               * positions -offset .. -1, of which -1 is padding: BART, OPT and RoBERTa 2 */
         int zero_padding;     /* sinusoid: 1 = position -1, which is padding, has zeros: M2M100 */
         double scale;         /* multiplies what is added; 0 = 1 */
         int trained_scale;    /* sinusoid: 1 = and so does the one number of the input table, trained: Li 2018, 1809.08895 */
         int64_t length;       /* learned: the table, trained for positions 0 .. n - 1 (n = positions - offset), serves 0 ..
-                               * length - 1; 0 = n */
+                               * length - 1, more than n or fewer; 0 = n, with hierarchy n^2 (at most 2^31 - 1) */
         double hierarchy; /* learned, length up to n^2: alpha in (0, 1), position i n + j has p_j + alpha / (1 - alpha) (p_i
                            * - p_0) (Su, kexue.fm 7947: 0.4); 0 = the n rows are stretched over the length linearly, the
-                           * first and last staying at the ends */
+                           * first and last staying at the ends.  Rows before the offset stay as they are */
     } input;
     struct gyre_rope_config {
         int64_t dim;   /* rotated channels (even); 0 = head_dim - first; the rest pass through */
@@ -295,7 +296,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, c
                                                           const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
 /* out = the config it was made from, defaults filled in; valid as long as the encoding.  A derived attention_factor stays 0,
- * so that a changed copy derives its own: gyre_encoding_frequencies tells the number. */
+ * so that a changed copy derives its own: gyre_encoding_frequencies tells the number.  So does an input.length of 0. */
 GYRE_API const gyre_config *gyre_encoding_config(const gyre_encoding *encoding);
 /* out = the set of GYRE_AT_* where it acts. */
 GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
@@ -314,7 +315,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *e
 
 /* -- trainable tables: the caller's memory --------------------------------------------------------------------------- */
 typedef enum gyre_table {
-    GYRE_TABLE_INPUT, /* [1, 1, positions, dim]: added at the input */
+    GYRE_TABLE_INPUT, /* [1, 1, positions, dim]: added at the input; of input.trained_scale [1, 1, 1, 1]: the number */
     GYRE_TABLE_QUERY, /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r] */
     GYRE_TABLE_KEY,   /* B, as A: s += scale k . B[r] */
     GYRE_TABLE_VALUE, /* V, as A: o += sum of a V[r]; the values have head_dim channels too */
@@ -343,14 +344,16 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 /* -- the places, one by one ------------------------------------------------------------------------------------------ */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
- * type; computed in double and rounded once.  in == out allowed, other overlap not.  tables may be NULL for the
- * sinusoid.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an argument, memory or the table is
- * missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
+ * type; computed in double and rounded once.  in == out allowed, other overlap not.  tables may be NULL where the
+ * scheme trains none at the input.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an argument, memory
+ * or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables,
                                               const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                               const gyre_exec *exec);
-/* gradient.input[position of t, :] += sum over b, t of dout[b, t, 0, :], in token order.  The gradient to `in` is dout
- * itself.  Where the scheme has no input table there is nothing to do: gradients are not looked at.  Errors as gyre_add. */
+/* gradients.input += the gradient of a loss to the input table, given dout: each row that p(position of t) is made of gets
+ * its share of dout[b, t, 0, :], in token order; the number of a trained scale gets dout . (what it multiplies), summed in
+ * fixed blocks of tokens.  The gradient to `in` is dout itself.  Where the scheme has no input table there is nothing to do:
+ * gradients are not looked at.  Errors as gyre_add. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
                                                        const gyre_cview *dout, const gyre_table_gradients *gradients,
                                                        const gyre_exec *exec);

@@ -3,15 +3,21 @@
 #include "core/encoding.h"
 #include "core/view.h"
 
-enum { CHANNEL_CHUNK = 256, TOKEN_CHUNK = 64, GRADIENT_CHANNELS = 64 };
+#include <inttypes.h>
+#include <math.h>
 
-typedef struct addition {
-    const gyre_encoding *encoding;
-    const gyre_tables *tables;
-    const gyre_positions *positions;
-    const gyre_cview *in;
-    const gyre_view *out;
-} addition;
+enum { CHANNEL_CHUNK = 256, TOKEN_CHUNK = 64, GRADIENT_CHANNELS = 64, SUMS = 64 };
+
+gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_input_config *input = &encoding->config.input;
+    if (input->dim == 0)
+        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; %s needs the model's width (gyre_config)",
+                         encoding->scheme->name);
+    if (input->scale == 0.0) input->scale = 1.0;
+    if (!isfinite(input->scale))
+        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is not finite (gyre_config)", input->scale);
+    return GYRE_OK;
+}
 
 static int acts_at_input(const gyre_encoding *encoding) {
     return (encoding->scheme->places & GYRE_AT_INPUT) != 0;
@@ -22,20 +28,66 @@ static gyre_status check_rows(const gyre_encoding *encoding, const int64_t shape
     return shape[2] == 1 && shape[3] == encoding->config.input.dim ? GYRE_OK : GYRE_ESHAPE;
 }
 
-/* One token of every batch row: where the rows share their positions, p is computed once for all. */
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* -- forward --------------------------------------------------------------------------------------------------------- */
+typedef struct addition {
+    const gyre_encoding *encoding;
+    const gyre_cview *table; /* NULL = none */
+    const gyre_positions *positions;
+    const gyre_cview *in;
+    const gyre_view *out;
+    double factor; /* of the row as the scheme gives it */
+} addition;
+
+static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
+    double trained = 1.0;
+    if (table && encoding->scheme->input_row) gyre_load_row_f64(table->data, table->dtype, 1, 1, &trained);
+    return encoding->config.input.scale * trained;
+}
+
+static void load_tap(const addition *a, int64_t row, int64_t first, int64_t count, double *out) {
+    gyre_load_row_f64(gyre_cview_at(a->table, 0, 0, row, first), a->table->dtype, a->table->stride[3], count, out);
+}
+
+/* The first tap is not added to 0, which would lose the sign of a -0. */
+static void sum_taps(const addition *a, int64_t position, int64_t first, int64_t count, double *p) {
+    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
+    double row[CHANNEL_CHUNK];
+    load_tap(a, taps.row[0], first, count, p);
+    for (int64_t c = 0; c < count; c++)
+        p[c] *= taps.share[0];
+    for (int i = 1; i < taps.count; i++) {
+        load_tap(a, taps.row[i], first, count, row);
+        for (int64_t c = 0; c < count; c++)
+            p[c] += taps.share[i] * row[c];
+    }
+}
+
+/* p[c] = what position adds to channel first + c, c < count <= CHANNEL_CHUNK. */
+static void make_row(const addition *a, int64_t position, int64_t first, int64_t count, double *p) {
+    if (a->encoding->scheme->input_row)
+        a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+    else
+        sum_taps(a, position, first, count, p);
+    for (int64_t c = 0; c < count; c++)
+        p[c] *= a->factor;
+}
+
+/* One token of every batch row: p is made once for neighbours that share a position. */
 static void add_token(void *arg, int64_t t) {
     const addition *a = arg;
     const int64_t dim = a->in->shape[3];
-    const int shared = !a->positions->data || a->positions->stride_batch == 0;
-    int64_t position;
     double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK];
     for (int64_t first = 0; first < dim; first += CHANNEL_CHUNK) {
-        const int64_t count = dim - first < CHANNEL_CHUNK ? dim - first : CHANNEL_CHUNK;
+        const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
+        int64_t position = 0;
         for (int64_t b = 0; b < a->in->shape[0]; b++) {
-            if (b == 0 || !shared) {
-                gyre_positions_read(a->positions, b, t, 1, &position);
-                a->encoding->scheme->input_row(a->encoding, a->tables, position, first, count, p);
-            }
+            const int64_t known = position;
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (b == 0 || position != known) make_row(a, position, first, count, p);
             gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 x[c] += p[c];
@@ -54,39 +106,88 @@ gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables, c
     if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
-    addition a = {encoding, tables, positions, in, out};
+    const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
+    addition a = {encoding, table, positions, in, out, factor_of(encoding, table)};
     gyre_parallel(exec, add_token, &a, in->shape[1]);
     return GYRE_OK;
 }
 
+/* -- gradient -------------------------------------------------------------------------------------------------------- */
 typedef struct accumulation {
+    const gyre_encoding *encoding;
     const gyre_positions *positions;
     const gyre_cview *dout;
     const gyre_view *gradient;
+    double *sums; /* [SUMS], of the one number */
 } accumulation;
 
+/* Each tap's share of one token, into the row it came from. */
 static void accumulate_row(const accumulation *a, int64_t b, int64_t t, int64_t position, int64_t first, int64_t count) {
     double x[GRADIENT_CHANNELS], sum[GRADIENT_CHANNELS];
-    void *row = gyre_view_at(a->gradient, 0, 0, position, first);
+    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
     gyre_load_row_f64(gyre_cview_at(a->dout, b, t, 0, first), a->dout->dtype, a->dout->stride[3], count, x);
-    gyre_load_row_f64(row, a->gradient->dtype, a->gradient->stride[3], count, sum);
-    for (int64_t c = 0; c < count; c++)
-        sum[c] += x[c];
-    gyre_store_row_f64(sum, count, row, a->gradient->dtype, a->gradient->stride[3]);
+    for (int i = 0; i < taps.count; i++) {
+        const double share = taps.share[i] * a->encoding->config.input.scale;
+        void *row = gyre_view_at(a->gradient, 0, 0, taps.row[i], first);
+        gyre_load_row_f64(row, a->gradient->dtype, a->gradient->stride[3], count, sum);
+        for (int64_t c = 0; c < count; c++)
+            sum[c] += share * x[c];
+        gyre_store_row_f64(sum, count, row, a->gradient->dtype, a->gradient->stride[3]);
+    }
 }
 
 /* Work is split by channel, never by token: two tokens may share a row, and the order of their sum must not move. */
 static void accumulate_channels(void *arg, int64_t block) {
     const accumulation *a = arg;
-    const int64_t tokens = a->dout->shape[1], first = block * GRADIENT_CHANNELS, left = a->dout->shape[3] - first;
-    const int64_t count = left < GRADIENT_CHANNELS ? left : GRADIENT_CHANNELS;
+    const int64_t tokens = a->dout->shape[1], first = block * GRADIENT_CHANNELS;
+    const int64_t count = smaller(a->dout->shape[3] - first, GRADIENT_CHANNELS);
     int64_t positions[TOKEN_CHUNK];
     for (int64_t b = 0; b < a->dout->shape[0]; b++)
         for (int64_t t = 0; t < tokens; t++) {
-            const int64_t ahead = tokens - t < TOKEN_CHUNK ? tokens - t : TOKEN_CHUNK;
-            if (t % TOKEN_CHUNK == 0) gyre_positions_read(a->positions, b, t, ahead, positions);
+            if (t % TOKEN_CHUNK == 0) gyre_positions_read(a->positions, b, t, smaller(tokens - t, TOKEN_CHUNK), positions);
             accumulate_row(a, b, t, positions[t % TOKEN_CHUNK], first, count);
         }
+}
+
+/* dout . p of one token in every batch row. */
+static double token_sum(const accumulation *a, int64_t t) {
+    const int64_t dim = a->dout->shape[3];
+    double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK], sum = 0.0;
+    for (int64_t first = 0; first < dim; first += CHANNEL_CHUNK) {
+        const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
+        int64_t position = 0;
+        for (int64_t b = 0; b < a->dout->shape[0]; b++) {
+            const int64_t known = position;
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (b == 0 || position != known) a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+            gyre_load_row_f64(gyre_cview_at(a->dout, b, t, 0, first), a->dout->dtype, a->dout->stride[3], count, x);
+            for (int64_t c = 0; c < count; c++)
+                sum += x[c] * p[c];
+        }
+    }
+    return sum;
+}
+
+/* All tokens go into one number: block i of SUMS sums a stretch of them, and the blocks are added in order. */
+static void sum_tokens(void *arg, int64_t block) {
+    const accumulation *a = arg;
+    const int64_t tokens = a->dout->shape[1], each = tokens / SUMS, more = tokens % SUMS;
+    const int64_t first = block * each + smaller(block, more), end = first + each + (block < more);
+    double sum = 0.0;
+    for (int64_t t = first; t < end; t++)
+        sum += token_sum(a, t);
+    a->sums[block] = sum;
+}
+
+static void accumulate_number(accumulation *a, const gyre_exec *exec) {
+    double sums[SUMS], total = 0.0, number;
+    a->sums = sums;
+    gyre_parallel(exec, sum_tokens, a, SUMS);
+    for (int i = 0; i < SUMS; i++)
+        total += sums[i];
+    gyre_load_row_f64(a->gradient->data, a->gradient->dtype, 1, 1, &number);
+    number += a->encoding->config.input.scale * total;
+    gyre_store_row_f64(&number, 1, a->gradient->data, a->gradient->dtype, 1);
 }
 
 gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *dout,
@@ -104,7 +205,10 @@ gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_position
     if (status != GYRE_OK || gyre_view_elements(dout->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1]);
     if (status != GYRE_OK) return status;
-    accumulation a = {positions, dout, &gradients->input};
-    gyre_parallel(exec, accumulate_channels, &a, (dout->shape[3] + GRADIENT_CHANNELS - 1) / GRADIENT_CHANNELS);
+    accumulation a = {encoding, positions, dout, &gradients->input, NULL};
+    if (encoding->scheme->input_row)
+        accumulate_number(&a, exec);
+    else
+        gyre_parallel(exec, accumulate_channels, &a, (dout->shape[3] + GRADIENT_CHANNELS - 1) / GRADIENT_CHANNELS);
     return GYRE_OK;
 }

@@ -40,6 +40,15 @@ typedef struct gyre_table_size {
 } gyre_table_size;
 enum { GYRE_TABLES = GYRE_TABLE_POSITION_BIAS + 1 };
 
+/* The rows of the input table that p of a position is made of, at least one, and the share of each, in the order they are
+ * summed. */
+enum { GYRE_MAX_TAPS = 3 };
+typedef struct gyre_taps {
+    int count;
+    int64_t row[GYRE_MAX_TAPS];
+    double share[GYRE_MAX_TAPS];
+} gyre_taps;
+
 typedef struct gyre_scheme {
     gyre_kind kind;
     const char *name; /* as the command and config.json spell it */
@@ -48,9 +57,11 @@ typedef struct gyre_scheme {
     gyre_status (*init)(gyre_encoding *encoding, gyre_error *err);
     /* Fills in fields that the scheme needs and config leaves at zero (gyre_config_suggest).  NULL where there are none. */
     void (*suggest)(gyre_config *config);
-    /* Input place: row[c] = p(position)[first + c], c < count, in double.  NULL where the scheme adds nothing. */
-    void (*input_row)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
-                      int64_t count, double *row);
+    /* Input place, one of the two: p(position) is linear in rows of the table, or fixed, row[c] = p(position)[first + c] for
+     * c < count, in double.  What is added is input.scale times it, and where a fixed one has a table all the same, times
+     * the one number there: add.c multiplies. */
+    gyre_taps (*input_taps)(const gyre_encoding *encoding, int64_t position);
+    void (*input_row)(const gyre_encoding *encoding, int64_t position, int64_t first, int64_t count, double *row);
     /* b falls or grows with |k - q| without bound: attention forms the scores of a row relative to its nearest key's b. */
     int decays;
     /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a score_tile of its
@@ -92,6 +103,9 @@ const gyre_scheme *gyre_scheme_find(gyre_kind kind);
 
 /* out = count elements of `size` bytes from the encoding's allocator, or NULL with err filled.  For a scheme's init. */
 void *gyre_encoding_allocate(const gyre_encoding *encoding, int64_t count, size_t size, gyre_error *err);
+
+/* Checks the fields that all additions have, and fills in their defaults.  For a scheme's init. */
+gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err);
 
 /* -- tables indexed by distance (rows.c) --------------------------------------------------------------------------- */
 

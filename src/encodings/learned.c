@@ -1,27 +1,99 @@
-/* learned.c: a trained vector for each position, added at the input. */
-#include "core/convert.h"
-#include "core/view.h"
+/* learned.c: a trained vector for each position, added at the input; past the last, stretched over more positions or
+ * combined two by two. */
 #include "encodings/schemes.h"
 
-static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
-    const gyre_config *config = &encoding->config;
-    if (config->input.dim == 0)
-        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; a learned table needs the model's width (gyre_config)");
-    if (config->input.positions == 0)
+#include <inttypes.h>
+#include <math.h>
+
+typedef struct gyre_input_config input_config;
+
+static int64_t trained_positions(const input_config *input) {
+    return input->positions - input->offset;
+}
+
+/* Positions the table serves where input.length leaves it open. */
+static int64_t own_length(const input_config *input) {
+    const int64_t n = trained_positions(input);
+    if (input->hierarchy == 0.0) return n;
+    return n <= INT32_MAX / n ? n * n : INT32_MAX; /* as many as input.length can say */
+}
+
+static gyre_status check_table(const input_config *input, gyre_error *err) {
+    if (input->positions == 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "input.positions: missing; a learned table needs its number of rows (gyre_config)");
-    encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, config->input.positions, config->input.dim};
-    encoding->first_position = 0;
-    encoding->last_position = config->input.positions - 1;
+    if (input->offset >= input->positions)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "input.offset: %" PRId64 " leaves no row of input.positions %" PRId64 " (gyre_config)",
+                         input->offset, input->positions);
+    if (input->zero_padding)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "input.zero_padding: %d is for the sinusoid; padding has a row of a learned table (gyre_config)",
+                         input->zero_padding);
+    if (input->trained_scale)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "input.trained_scale: %d is for the sinusoid; a learned table trains whole (gyre_config)",
+                         input->trained_scale);
     return GYRE_OK;
 }
 
-static void input_row(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
-                      int64_t count, double *row) {
-    const gyre_cview *table = &tables->input;
-    (void)encoding;
-    gyre_load_row_f64(gyre_cview_at(table, 0, 0, position, first), table->dtype, table->stride[3], count, row);
+static gyre_status check_extension(const input_config *input, gyre_error *err) {
+    if (!(input->hierarchy == 0.0 || (input->hierarchy > 0.0 && input->hierarchy < 1.0)))
+        return gyre_fail(err, GYRE_EINVAL, "input.hierarchy: %g is not between 0 and 1 (gyre_config)", input->hierarchy);
+    if (input->hierarchy != 0.0 && input->length > own_length(input))
+        return gyre_fail(err, GYRE_EINVAL,
+                         "input.length: %" PRId64 " is past %" PRId64 ", all that %" PRId64
+                         " rows make two by two (gyre_config)",
+                         input->length, own_length(input), trained_positions(input));
+    return GYRE_OK;
 }
 
-const gyre_scheme gyre_scheme_learned = {
-    .kind = GYRE_LEARNED, .name = "learned", .places = GYRE_AT_INPUT, .init = init, .input_row = input_row};
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    const input_config *input = &encoding->config.input;
+    gyre_status status = gyre_input_check(encoding, err);
+    if (status == GYRE_OK) status = check_table(input, err);
+    if (status == GYRE_OK) status = check_extension(input, err);
+    if (status != GYRE_OK) return status;
+    encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, input->positions, input->dim};
+    encoding->first_position = -input->offset;
+    encoding->last_position = (input->length > 0 ? input->length : own_length(input)) - 1;
+    return GYRE_OK;
+}
+
+static void suggest(gyre_config *config) {
+    input_config *input = &config->input;
+    const int64_t trained = config->trained_length;
+    if (input->positions == 0 && trained > 0 && input->offset >= 0 && trained <= INT64_MAX - input->offset)
+        input->positions = trained + input->offset;
+}
+
+/* Position i n + j: p_j + alpha / (1 - alpha) (p_i - p_0), as in kexue.fm 7947 with u written out. */
+static gyre_taps combined(const input_config *input, int64_t position) {
+    const int64_t n = trained_positions(input), i = position / n, j = position % n;
+    const double far = input->hierarchy / (1.0 - input->hierarchy);
+    if (i == 0) return (gyre_taps){1, {j + input->offset}, {1.0}};
+    return (gyre_taps){3, {j + input->offset, i + input->offset, input->offset}, {1.0, far, -far}};
+}
+
+/* Place m (n - 1) / (length - 1), as a whole row and an exact fraction of the way to the next.  Not for position 0, which is
+ * row 0 even of a length of 1. */
+static gyre_taps stretched(const input_config *input, int64_t position) {
+    const int64_t steps = input->length - 1, way = position * (trained_positions(input) - 1);
+    const int64_t row = way / steps + input->offset, past = way % steps;
+    if (past == 0) return (gyre_taps){1, {row}, {1.0}};
+    return (gyre_taps){2, {row, row + 1}, {(double)(steps - past) / (double)steps, (double)past / (double)steps}};
+}
+
+static gyre_taps input_taps(const gyre_encoding *encoding, int64_t position) {
+    const input_config *input = &encoding->config.input;
+    if (position >= 0 && input->hierarchy != 0.0) return combined(input, position);
+    if (position > 0 && input->length > 0) return stretched(input, position);
+    return (gyre_taps){1, {position + input->offset}, {1.0}};
+}
+
+const gyre_scheme gyre_scheme_learned = {.kind = GYRE_LEARNED,
+                                         .name = "learned",
+                                         .places = GYRE_AT_INPUT,
+                                         .init = init,
+                                         .suggest = suggest,
+                                         .input_taps = input_taps};

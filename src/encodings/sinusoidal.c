@@ -4,61 +4,84 @@
 
 #include <math.h>
 
-static gyre_status check(gyre_encoding *encoding, gyre_error *err) {
-    struct gyre_input_config *input = &encoding->config.input;
-    if (input->layout != GYRE_SIN_INTERLEAVED && input->layout != GYRE_SIN_CONCATENATED &&
-        input->layout != GYRE_SIN_TENSOR2TENSOR)
+typedef struct gyre_input_config input_config;
+
+/* Where a channel stands and how fast its pair turns. */
+typedef struct layout_form {
+    int interleaved, cosines_first;
+    int short_exponent; /* i / (pairs - 1), as tensor2tensor, and not 2i / dim; an odd last channel is 0 */
+} layout_form;
+static const layout_form forms[] = {[GYRE_SIN_INTERLEAVED] = {1, 0, 0},
+                                    [GYRE_SIN_CONCATENATED] = {0, 0, 0},
+                                    [GYRE_SIN_TENSOR2TENSOR] = {0, 0, 1},
+                                    [GYRE_COS_CONCATENATED] = {0, 1, 0},
+                                    [GYRE_COS_TENSOR2TENSOR] = {0, 1, 1}};
+
+static gyre_status check_layout(const input_config *input, gyre_error *err) {
+    if ((size_t)input->layout >= sizeof forms / sizeof *forms)
         return gyre_fail(err, GYRE_EINVAL, "input.layout: %d names no layout (gyre_config)", (int)input->layout);
-    if (input->dim == 0)
-        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; the sinusoid needs the model's width (gyre_config)");
-    if (input->layout == GYRE_SIN_TENSOR2TENSOR && input->dim < 4)
+    const int short_exponent = forms[input->layout].short_exponent;
+    if (short_exponent && input->dim < 4)
         return gyre_fail(err, GYRE_EINVAL, "input.dim: %d is below 4; this layout divides by dim / 2 - 1 (gyre_config)",
                          (int)input->dim);
-    if (input->layout != GYRE_SIN_TENSOR2TENSOR && input->dim % 2 != 0)
+    if (!short_exponent && input->dim % 2 != 0)
         return gyre_fail(err, GYRE_EINVAL, "input.dim: %d is odd; each sine needs its cosine (gyre_config)",
                          (int)input->dim);
+    return GYRE_OK;
+}
+
+static gyre_status check(gyre_encoding *encoding, gyre_error *err) {
+    input_config *input = &encoding->config.input;
+    gyre_status status = gyre_input_check(encoding, err);
+    if (status == GYRE_OK) status = check_layout(input, err);
+    if (status != GYRE_OK) return status;
     if (input->base == 0.0) input->base = 10000.0;
     if (!isfinite(input->base) || input->base <= 1.0)
         return gyre_fail(err, GYRE_EINVAL, "input.base: %g is not a number above 1 (gyre_config)", input->base);
+    if (input->length != 0)
+        return gyre_fail(err, GYRE_EINVAL, "input.length: %d is for a learned table; a sinusoid has no end (gyre_config)",
+                         (int)input->length);
+    if (input->hierarchy != 0.0)
+        return gyre_fail(err, GYRE_EINVAL, "input.hierarchy: %g is for a learned table; a sinusoid has no end (gyre_config)",
+                         input->hierarchy);
     return GYRE_OK;
 }
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const gyre_status status = check(encoding, err);
     if (status != GYRE_OK) return status;
-    const struct gyre_input_config *input = &encoding->config.input;
+    const input_config *input = &encoding->config.input;
     const int64_t pairs = input->dim / 2;
     encoding->frequency = gyre_encoding_allocate(encoding, pairs, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     for (int64_t i = 0; i < pairs; i++)
-        encoding->frequency[i] = input->layout == GYRE_SIN_TENSOR2TENSOR
-                                     ? gyre_frequency_power(input->base, i, pairs - 1)
-                                     : gyre_frequency_power(input->base, 2 * i, input->dim);
+        encoding->frequency[i] = forms[input->layout].short_exponent ? gyre_frequency_power(input->base, i, pairs - 1)
+                                                                     : gyre_frequency_power(input->base, 2 * i, input->dim);
+    if (input->trained_scale) encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, 1, 1};
     return GYRE_OK;
 }
 
-/* Channel c is a sine or a cosine of pair *pair, or neither (-1). */
-enum { SINE, COSINE };
-static int channel_kind(const struct gyre_input_config *input, int64_t c, int64_t *pair) {
+/* Channel c is a sine or a cosine of pair *pair, or neither. */
+enum { SINE, COSINE, NEITHER };
+static int channel_kind(const input_config *input, int64_t c, int64_t *pair) {
+    const layout_form *form = &forms[input->layout];
     const int64_t pairs = input->dim / 2;
-    if (c >= 2 * pairs) return -1; /* the odd last channel */
-    if (input->layout == GYRE_SIN_INTERLEAVED) {
-        *pair = c / 2;
-        return c % 2 == 0 ? SINE : COSINE;
-    }
-    *pair = c % pairs;
-    return c < pairs ? SINE : COSINE;
+    if (c >= 2 * pairs) return NEITHER; /* the odd last channel */
+    *pair = form->interleaved ? c / 2 : c % pairs;
+    const int second = form->interleaved ? c % 2 != 0 : c >= pairs;
+    return second != form->cosines_first ? COSINE : SINE;
 }
 
-static void input_row(const gyre_encoding *encoding, const gyre_tables *tables, int64_t position, int64_t first,
-                      int64_t count, double *row) {
+static void input_row(const gyre_encoding *encoding, int64_t position, int64_t first, int64_t count, double *row) {
+    const input_config *input = &encoding->config.input;
+    const int padding = input->zero_padding && position == -1;
+    const double turned = (double)(position + input->offset);
     double cosine = 1.0, sine = 0.0;
     int64_t known = -1; /* the pair those are of: neighbours share it where interleaved */
-    (void)tables;
     for (int64_t c = 0; c < count; c++) {
         int64_t pair = known;
-        const int kind = channel_kind(&encoding->config.input, first + c, &pair);
-        if (pair != known) gyre_angle(encoding->frequency[pair], (double)position, &cosine, &sine);
+        const int kind = padding ? NEITHER : channel_kind(input, first + c, &pair);
+        if (pair != known) gyre_angle(encoding->frequency[pair], turned, &cosine, &sine);
         known = pair;
         row[c] = kind == SINE ? sine : kind == COSINE ? cosine : 0.0;
     }
