@@ -195,6 +195,49 @@ static void finds_what_is_not_finite(void **state) {
     }
 }
 
+/* Every way that rows can go on, any width, and no score past the last. */
+static void picks_entries(void **state) {
+    enum { LINES = 5, WIDTH = 40, ROWS = 120 };
+    const gyre_kernels *kernels = tier_of(state);
+    test_random random = {35};
+    static float from[LINES * ROWS + WIDTH], to[LINES * (WIDTH + 1)], want[LINES * (WIDTH + 1)];
+    for (int way = -2; way <= 3; way++) /* -2: no rows; 2: in no order; 3: in no order, with a step */
+        for (int64_t n = 0; n <= WIDTH; n++) {
+            int32_t row[2 * ROWS];
+            int64_t offset[LINES];
+            test_fill(&random, from, LINES * ROWS + WIDTH);
+            test_fill(&random, to, LINES * (WIDTH + 1));
+            memcpy(want, to, sizeof want);
+            for (int i = 0; i < 2 * ROWS; i++)
+                row[i] = 1000 + (way >= 2    ? (int)(test_next(&random) % (way == 3 ? 30 : ROWS))
+                                 : way == -1 ? 90 - i
+                                             : way * i + 7);
+            for (int l = 0; l < LINES; l++)
+                offset[l] = (int64_t)(test_next(&random) % 40);
+            const gyre_pick pick = {.lines = LINES,
+                                    .n = n,
+                                    .to = to,
+                                    .to_row = WIDTH + 1,
+                                    .from = from,
+                                    .from_row = way == 3 ? 0 : ROWS,
+                                    .row = way == -2 ? NULL : row,
+                                    .offset = n % 2 ? offset : NULL,
+                                    .base = 1000,
+                                    .steady = way > -2 && way < 2,
+                                    .step = way == 3 ? 16 : 0};
+            for (int l = 0; l < LINES; l++)
+                for (int64_t j = 0; j < n; j++) {
+                    const int64_t at = (n % 2 ? offset[l] : 0) + j;
+                    const int64_t entry = way == -2  ? l * ROWS + at
+                                          : way == 3 ? (row[at] - 1000) * 16 + j
+                                                     : l * ROWS + row[at] - 1000;
+                    want[l * (WIDTH + 1) + j] += from[entry];
+                }
+            kernels->pick_f32(&pick);
+            assert_memory_equal(to, want, sizeof want);
+        }
+}
+
 static void softmax_gradient_row(void **state) {
     const gyre_kernels *kernels = tier_of(state);
     test_random random = {34};
@@ -328,6 +371,7 @@ int main(void) {
         FOR_TIERS(exp_at_the_edges),
         FOR_TIERS(row_sums_and_maxima),
         FOR_TIERS(finds_what_is_not_finite),
+        FOR_TIERS(picks_entries),
         FOR_TIERS(softmax_gradient_row),
         FOR_TIERS(transposes),
         FOR_TIERS(rotates),

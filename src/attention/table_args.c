@@ -26,6 +26,21 @@ gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
     return values && encoding->config.head_dim != args->v.shape[3] ? GYRE_ESHAPE : GYRE_OK;
 }
 
+/* Distances between tokens that can see each other, where positions count up from a base. */
+static void measure_distances(gyre_attention_plan *plan) {
+    const gyre_attention_args *args = plan->args;
+    const int64_t window = args->window, most = GYRE_MAX_POSITION;
+    if (!plan->table.numbers || args->q_pos.data || args->k_pos.data) return;
+    if (args->q_pos.base < -most || args->q_pos.base > most || args->k_pos.base < -most || args->k_pos.base > most) return;
+    int64_t low = args->k_pos.base - args->q_pos.base - (plan->queries - 1);
+    int64_t high = args->k_pos.base - args->q_pos.base + plan->keys - 1;
+    if (args->causal && !plan->by_order && high > 0) high = 0;
+    if (window > 0 && !plan->by_order && low < 1 - window) low = 1 - window;
+    if (window > 0 && !plan->by_order && high > window - 1) high = window - 1;
+    plan->table.first_distance = low;
+    plan->table.span = high >= low ? high - low + 1 : 0;
+}
+
 void gyre_tables_measure(gyre_attention_plan *plan) {
     const gyre_encoding *encoding = plan->encoding;
     plan->table = (struct gyre_table_plan){0};
@@ -42,6 +57,7 @@ void gyre_tables_measure(gyre_attention_plan *plan) {
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
         if (encoding->table[which].rows > 0) plan->table.rows = encoding->table[which].rows;
     if (encoding->fixed_sides) plan->table.rows = 2 * encoding->map.reach + 1;
+    measure_distances(plan);
     plan->table.row_pad = (plan->table.rows + 15) / 16 * 16 + 16;
     plan->relative = plan->table.numbers || plan->table.pairs || plan->table.rows > 0 || plan->table.content;
 }
@@ -97,10 +113,14 @@ static void place_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_ta
 void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
     const int64_t pairs = QUERY_TILE * KEY_TILE;
     const packing query = {GYRE_TABLE_QUERY, plan->table.query, plan->gradient, 1, plan->head_pad};
-    const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 0, plan->head_pad};
+    const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 1, plan->head_pad};
     const packing value = {GYRE_TABLE_VALUE, plan->table.value, !plan->gradient, plan->gradient, plan->value_pad};
     side->distance = gyre_arena_take(a, pairs, sizeof *side->distance);
-    if (plan->table.numbers) side->number = gyre_arena_take(a, pairs, sizeof *side->number);
+    if (plan->table.numbers) {
+        side->number = gyre_arena_take(a, pairs, sizeof *side->number);
+        side->kept = gyre_arena_take(a, plan->queries + plan->keys, sizeof *side->kept);
+        side->kept_head = -1;
+    }
     if (plan->gradient && plan->encoding->scheme->score_gradient) {
         if (plan->table.numbers) side->dnumber = gyre_arena_take(a, pairs, sizeof *side->dnumber);
         side->dbias = gyre_arena_take(a, plan->table.bias_rows * plan->group, sizeof *side->dbias);
@@ -110,6 +130,7 @@ void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_tabl
         side->row = gyre_arena_take(a, pairs, sizeof *side->row);
         side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK, sizeof *side->near);
     }
+    if (plan->table.key) side->row_back = gyre_arena_take(a, pairs, sizeof *side->row_back);
     if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_KEYS, sizeof *side->far);
     place_packed(plan, a, &query, &side->query);
     place_packed(plan, a, &key, &side->key);

@@ -104,7 +104,7 @@ static int one_bias(const gyre_query_side *q) {
  * one number, as in every self-attention; else one entry for each pair. */
 static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, const int64_t *k) {
     gyre_table_side *t = &q->tables;
-    const int64_t n = meeting->count, low = k[0] - q->most, high = k[n - 1] - q->least;
+    const int64_t n = meeting->count, low = k[0] - q->high, high = k[n - 1] - q->low;
     t->once = meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE && one_bias(q);
     if (t->once) {
         t->entries = high - low + 1;
@@ -122,14 +122,51 @@ static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, cons
     }
 }
 
-static void look_up_rows(const gyre_row_map *map, gyre_table_side *t) {
+static void look_up_rows(const gyre_row_map *map, gyre_query_side *q) {
+    gyre_table_side *t = &q->tables;
     for (int64_t e = 0; e < t->entries; e++)
         t->row[e] = gyre_row_at(map, t->distance[e]);
     t->steps = t->once && map->direction != 0;
+    t->turns = t->once;
+    for (int64_t i = 1; i < q->count; i++)
+        t->turns &= q->positions[i] == q->positions[i - 1] + 1;
+    for (int64_t e = 0; t->turns && t->row_back && e < t->entries; e++)
+        t->row_back[e] = t->row[t->entries - 1 - e];
 }
 
 static gyre_score_row distances_of(const gyre_query_side *q, int64_t first, int64_t count) {
     return (gyre_score_row){q->head, 0, q->tables.distance + first, count};
+}
+
+/* The numbers of one head, of every distance that tokens in steady order have: asked for once, not in every tile. */
+static void keep_numbers(const gyre_attention_plan *plan, gyre_query_side *q) {
+    enum { CHUNK = 128 };
+    gyre_table_side *t = &q->tables;
+    int64_t distance[CHUNK];
+    if (t->kept_head == q->head) return;
+    t->kept_head = q->head;
+    for (int64_t first = 0; first < plan->table.span; first += CHUNK) {
+        const int64_t left = plan->table.span - first, n = left < CHUNK ? left : CHUNK;
+        const gyre_score_row row = {q->head, 0, distance, n};
+        for (int64_t i = 0; i < n; i++)
+            distance[i] = plan->table.first_distance + first + i;
+        plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, t->kept + first);
+    }
+}
+
+/* number[e] = that of entry first + e.  Distances that are not kept are of pairs that do not see each other. */
+static void read_numbers(const gyre_attention_plan *plan, gyre_query_side *q, int64_t first, int64_t n, double *number) {
+    const gyre_table_side *t = &q->tables;
+    const gyre_score_row row = distances_of(q, first, n);
+    if (plan->table.span == 0) {
+        plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, number);
+        return;
+    }
+    keep_numbers(plan, q);
+    for (int64_t e = 0; e < n; e++) {
+        const int64_t at = row.k[e] - plan->table.first_distance;
+        number[e] = at >= 0 && at < plan->table.span ? t->kept[at] : 0;
+    }
 }
 
 static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
@@ -137,17 +174,14 @@ static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, con
     gyre_table_side *t = &q->tables;
     double number[CHUNK];
     for (int64_t first = 0; first < t->entries; first += CHUNK) {
-        const gyre_score_row row = distances_of(q, first, t->entries - first < CHUNK ? t->entries - first : CHUNK);
-        plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, number);
-        for (int64_t e = 0; e < row.n; e++)
+        const int64_t n = t->entries - first < CHUNK ? t->entries - first : CHUNK;
+        read_numbers(plan, q, first, n, number);
+        for (int64_t e = 0; e < n; e++)
             t->number[first + e] = (float)(number[e] - q->bias[t->once ? 0 : (first + e) / meeting->count]);
     }
-    for (int64_t i = 0; i < q->count; i++) {
-        const float *restrict from = t->number + t->offset[i];
-        float *restrict to = q->scores + i * KEY_TILE;
-        for (int64_t j = 0; j < meeting->count; j++)
-            to[j] += from[j];
-    }
+    const gyre_pick pick = {
+        .lines = q->count, .n = meeting->count, .to = q->scores, .to_row = KEY_TILE, .from = t->number, .offset = t->offset};
+    plan->kernels->pick_f32(&pick);
 }
 
 /* -- between a tile [QUERY_TILE][KEY_TILE] and blocks by row --------------------------------------------------------- */
@@ -165,22 +199,31 @@ static void widen(row_block *rows, const int32_t *row, int64_t n) {
     }
 }
 
-/* The rows of keys first .. first + count - 1 of the meeting, before any block of them. */
-static row_block rows_of(const gyre_query_side *q, int64_t first, int64_t count) {
+/* Some of the queries and some of the keys of a meeting. */
+typedef struct part {
+    int64_t query, queries, key, keys;
+} part;
+
+/* The rows of a part, before any block of them. */
+static row_block rows_of(const gyre_query_side *q, part p) {
     const gyre_table_side *t = &q->tables;
     row_block rows = {INT32_MAX, -1, 0, 0, 0};
     if (t->once) { /* the distances of these keys are one run */
-        int64_t begin = t->offset[0], end = t->offset[0];
-        for (int64_t i = 1; i < q->count; i++) {
+        int64_t begin = t->offset[p.query], end = t->offset[p.query];
+        for (int64_t i = p.query + 1; i < p.query + p.queries; i++) {
             begin = t->offset[i] < begin ? t->offset[i] : begin;
             end = t->offset[i] > end ? t->offset[i] : end;
         }
-        widen(&rows, t->row + begin + first, end - begin + count);
+        widen(&rows, t->row + begin + p.key, end - begin + p.keys);
     } else {
-        for (int64_t i = 0; i < q->count; i++)
-            widen(&rows, t->row + t->offset[i] + first, count);
+        for (int64_t i = p.query; i < p.query + p.queries; i++)
+            widen(&rows, t->row + t->offset[i] + p.key, p.keys);
     }
     return rows;
+}
+
+static part all_of(const gyre_query_side *q, const gyre_meeting *meeting) {
+    return (part){0, q->count, 0, meeting->count};
 }
 
 static int next_block(row_block *block) {
@@ -199,34 +242,27 @@ static int holds(row_block block, int32_t row) {
     return row >= block.first && row - block.first < block.count;
 }
 
-/* to[j] += from[row[j] - row[0]].  Rows that stay, or change by one from key to key, need no look-up. */
-static void take_row(const float *restrict from, const int32_t *restrict row, int64_t n, int steps, float *restrict to) {
-    const int64_t way = steps ? row[n - 1] - row[0] : 0;
-    if (steps && way == 0)
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[0];
-    else if (steps && way == n - 1)
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[j];
-    else if (steps && way == 1 - n)
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[-j];
-    else
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[row[j] - row[0]];
-}
-
-static void take_near(const gyre_query_side *q, int64_t columns, row_block block, float *tile) {
-    for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *row = q->tables.row + q->tables.offset[i];
-        const float *from = q->tables.near + i * ROW_BLOCK;
-        float *to = tile + i * KEY_TILE;
-        if (block.whole)
-            take_row(from + (row[0] - block.first), row, columns, q->tables.steps, to);
-        else
-            for (int64_t j = 0; j < columns; j++)
-                if (holds(block, row[j])) to[j] += from[row[j] - block.first];
+static void take_near(const gyre_attention_plan *plan, const gyre_query_side *q, part p, row_block block, float *tile) {
+    const gyre_table_side *t = &q->tables;
+    const gyre_pick pick = {.lines = p.queries,
+                            .n = p.keys,
+                            .to = tile + p.query * KEY_TILE,
+                            .to_row = KEY_TILE,
+                            .from = t->near,
+                            .from_row = ROW_BLOCK,
+                            .row = t->row,
+                            .offset = t->offset + p.query,
+                            .base = block.first,
+                            .steady = t->steps};
+    if (block.whole) {
+        plan->kernels->pick_f32(&pick);
+        return;
     }
+    for (int64_t i = 0; i < p.queries; i++)
+        for (int64_t j = 0; j < p.keys; j++) {
+            const int32_t row = t->row[t->offset[p.query + i] + j];
+            if (holds(block, row)) pick.to[i * KEY_TILE + j] += t->near[i * ROW_BLOCK + row - block.first];
+        }
 }
 
 /* The sum of n numbers in 16 lanes, n a multiple of 16. */
@@ -255,21 +291,26 @@ static void give_near(gyre_query_side *q, const gyre_meeting *meeting, row_block
     }
 }
 
-static void take_far(const gyre_query_side *q, int64_t first, int64_t columns, row_block block, float *tile) {
-    for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *restrict row = q->tables.row + q->tables.offset[i] + first;
-        const float *restrict from = q->tables.far;
-        float *restrict to = tile + i * KEY_TILE + first;
-        if (block.whole && block.count == 1)
-            for (int64_t j = 0; j < columns; j++)
-                to[j] += from[j];
-        else if (block.whole)
-            for (int64_t j = 0; j < columns; j++)
-                to[j] += from[(row[j] - block.first) * FAR_KEYS + j];
-        else
-            for (int64_t j = 0; j < columns; j++)
-                if (holds(block, row[j])) to[j] += from[(row[j] - block.first) * FAR_KEYS + j];
+static void take_far(const gyre_attention_plan *plan, const gyre_query_side *q, part p, row_block block, float *tile) {
+    const gyre_table_side *t = &q->tables;
+    const gyre_pick pick = {.lines = p.queries,
+                            .n = p.keys,
+                            .to = tile + p.key,
+                            .to_row = KEY_TILE,
+                            .from = t->far,
+                            .row = t->row + p.key,
+                            .offset = t->offset,
+                            .base = block.first,
+                            .step = FAR_KEYS};
+    if (block.whole) {
+        plan->kernels->pick_f32(&pick);
+        return;
     }
+    for (int64_t i = 0; i < p.queries; i++)
+        for (int64_t j = 0; j < p.keys; j++) {
+            const int32_t row = pick.row[t->offset[i] + j];
+            if (holds(block, row)) pick.to[i * KEY_TILE + j] += t->far[(row - block.first) * FAR_KEYS + j];
+        }
 }
 
 static void give_far(gyre_query_side *q, int64_t first, int64_t columns, row_block block, const float *tile) {
@@ -288,12 +329,13 @@ static void give_far(gyre_query_side *q, int64_t first, int64_t columns, row_blo
 }
 
 /* near[i] = rows[i] . table[r] */
-static void near_product(const gyre_attention_plan *plan, const gyre_query_side *q, row_block block, const float *rows,
-                         const gyre_packed *packed, int64_t pad) {
-    const gyre_matmul product = {.m = q->count,
+static void near_product(const gyre_attention_plan *plan, const gyre_query_side *q, part p, row_block block,
+                         const float *rows, const gyre_packed *packed) {
+    const int64_t pad = packed == &q->tables.value ? plan->value_pad : plan->head_pad;
+    const gyre_matmul product = {.m = p.queries,
                                  .n = up16(block.count),
                                  .k = pad,
-                                 .a = rows,
+                                 .a = rows + p.query * pad,
                                  .a_row = pad,
                                  .a_col = 1,
                                  .b = packed->columns + block.first,
@@ -337,10 +379,82 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_side *q, 
     gyre_tiles_weigh(plan, &product, packed->finite);
 }
 
+/* The same by key: back[j] = scale k[j] . table[r], the queries' rows of each key side by side; then turned over.  Each key
+ * meets few rows, so few keys at a time. */
+static void add_far_turned(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, part p,
+                           row_block block, const gyre_meeting *meeting) {
+    gyre_table_side *t = &q->tables;
+    float over[FAR_KEYS * QUERY_TILE] = {0}, turned[QUERY_TILE * FAR_KEYS];
+    int64_t offset[FAR_KEYS];
+    const gyre_matmul product = {.m = p.keys,
+                                 .n = up16(block.count),
+                                 .k = plan->head_pad,
+                                 .a =
+                                     keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + p.key,
+                                 .a_row = 1,
+                                 .a_col = KEY_TILE,
+                                 .b = t->key.columns + block.first,
+                                 .b_row = plan->table.row_pad,
+                                 .c = t->far,
+                                 .c_row = FAR_ROWS};
+    for (int64_t j = 0; j < p.keys; j++)
+        offset[j] = t->entries - 1 - (t->offset[0] + p.key + j);
+    const gyre_pick by_key = {.lines = p.keys,
+                              .n = q->count,
+                              .to = over,
+                              .to_row = QUERY_TILE,
+                              .from = t->far,
+                              .from_row = FAR_ROWS,
+                              .row = t->row_back,
+                              .offset = offset,
+                              .base = block.first,
+                              .steady = t->steps};
+    const gyre_transpose turn = {FAR_KEYS, QUERY_TILE, over, QUERY_TILE, turned, FAR_KEYS};
+    const gyre_pick add = {
+        .lines = q->count, .n = p.keys, .to = q->scores + p.key, .to_row = KEY_TILE, .from = turned, .from_row = FAR_KEYS};
+    plan->kernels->matmul_f32(&product);
+    plan->kernels->pick_f32(&by_key);
+    plan->kernels->transpose_f32(&turn);
+    plan->kernels->pick_f32(&add);
+}
+
 /* -- a meeting ----------------------------------------------------------------------------------------------------- */
 
-static int64_t far_keys(const gyre_meeting *meeting, int64_t first) {
-    return meeting->count - first < FAR_KEYS ? meeting->count - first : FAR_KEYS;
+static part far_part(const gyre_query_side *q, const gyre_meeting *meeting, int64_t first) {
+    const int64_t left = meeting->count - first;
+    return (part){0, q->count, first, left < FAR_KEYS ? left : FAR_KEYS};
+}
+
+/* Few queries at a time, whose rows overlap more. */
+static part near_part(const gyre_query_side *q, const gyre_meeting *meeting, int64_t first) {
+    const int64_t left = q->count - first;
+    return (part){first, left < NEAR_QUERIES ? left : NEAR_QUERIES, 0, meeting->count};
+}
+
+static void score_by_query(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting,
+                           const float *rows, const gyre_packed *packed, float *tile) {
+    for (int64_t first = 0; first < q->count; first += NEAR_QUERIES) {
+        const part p = near_part(q, meeting, first);
+        for (row_block block = rows_of(q, p); next_block(&block);) {
+            near_product(plan, q, p, block, rows, packed);
+            take_near(plan, q, p, block, tile);
+        }
+    }
+}
+
+static void score_by_key(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
+                         const gyre_meeting *meeting) {
+    for (int64_t first = 0; first < meeting->count; first += FAR_KEYS) {
+        const part p = far_part(q, meeting, first);
+        for (row_block block = rows_of(q, p); next_block(&block);) {
+            if (q->tables.turns && block.whole && block.count > 1 && block.count <= FAR_ROWS) {
+                add_far_turned(plan, keys, q, p, block, meeting);
+            } else {
+                far_product(plan, keys, q, block, meeting, first);
+                take_far(plan, q, p, block, q->scores);
+            }
+        }
+    }
 }
 
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
@@ -351,19 +465,9 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *key
     list_distances(queries, meeting, keys->positions + meeting->tile * KEY_TILE + meeting->first);
     if (plan->table.numbers) add_numbers(plan, queries, meeting);
     if (plan->table.rows == 0) return;
-    look_up_rows(&plan->encoding->map, t);
-    if (plan->table.query)
-        for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
-            near_product(plan, queries, block, t->q_rows, &t->query, plan->head_pad);
-            take_near(queries, meeting->count, block, queries->scores);
-        }
-    for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
-        const int64_t n = far_keys(meeting, first);
-        for (row_block block = rows_of(queries, first, n); next_block(&block);) {
-            far_product(plan, keys, queries, block, meeting, first);
-            take_far(queries, first, n, block, queries->scores);
-        }
-    }
+    look_up_rows(&plan->encoding->map, queries);
+    if (plan->table.query) score_by_query(plan, queries, meeting, t->q_rows, &t->query, queries->scores);
+    if (plan->table.key) score_by_key(plan, keys, queries, meeting);
 }
 
 int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *queries) {
@@ -372,17 +476,14 @@ int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *
 }
 
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
-    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
+    for (row_block block = rows_of(queries, all_of(queries, meeting)); next_block(&block);) {
         give_near(queries, meeting, block, queries->scores);
         add_rows(plan, queries, block, &queries->tables.value, queries->out_rows, plan->value_pad);
     }
 }
 
 void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
-    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
-        near_product(plan, queries, block, queries->dout_rows, &queries->tables.value, plan->value_pad);
-        take_near(queries, meeting->count, block, queries->dscores);
-    }
+    score_by_query(plan, queries, meeting, queries->dout_rows, &queries->tables.value, queries->dscores);
 }
 
 /* -- gradients ----------------------------------------------------------------------------------------------------- */
@@ -418,7 +519,7 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, con
                        const gyre_meeting *meeting, int64_t first) {
     const int64_t at = (meeting->tile * KEY_TILE + meeting->first + first) * plan->head_pad;
     const gyre_packed *packed = &q->tables.key;
-    gyre_matmul product = {.m = far_keys(meeting, first),
+    gyre_matmul product = {.m = far_part(q, meeting, first).keys,
                            .n = plan->head_pad,
                            .k = block.count,
                            .a = q->tables.far,
@@ -432,7 +533,7 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, con
     gyre_tiles_weigh(plan, &product, packed->finite);
     if (!packed->gradient) return;
     product.m = block.count;
-    product.k = far_keys(meeting, first);
+    product.k = far_part(q, meeting, first).keys;
     product.a_row = FAR_KEYS;
     product.a_col = 1;
     product.b = keys->k_rows[0] + at;
@@ -474,7 +575,7 @@ void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *k
     if (plan->table.numbers) differentiate_numbers(plan, queries, meeting);
     if (plan->table.pairs) differentiate_pairs(plan, keys, queries, meeting);
     if (plan->table.rows == 0) return;
-    for (row_block block = rows_of(queries, 0, meeting->count); next_block(&block);) {
+    for (row_block block = rows_of(queries, all_of(queries, meeting)); next_block(&block);) {
         if (plan->table.query) {
             give_near(queries, meeting, block, queries->dscores);
             add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
@@ -486,9 +587,9 @@ void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *k
         }
     }
     for (int64_t first = 0; plan->table.key && first < meeting->count; first += FAR_KEYS) {
-        const int64_t n = far_keys(meeting, first);
-        for (row_block block = rows_of(queries, first, n); next_block(&block);) {
-            give_far(queries, first, n, block, queries->dscores);
+        const part p = far_part(queries, meeting, first);
+        for (row_block block = rows_of(queries, p); next_block(&block);) {
+            give_far(queries, p.key, p.keys, block, queries->dscores);
             add_by_key(plan, keys, queries, block, meeting, first);
         }
     }

@@ -38,6 +38,7 @@ typedef struct gyre_attention_plan {
         int pairs;                      /* numbers that depend on more than distance are trained */
         int64_t rows, row_pad;          /* of the vector tables; row_pad leaves room to read 15 past any row */
         int64_t bias_rows;              /* of the bias table */
+        int64_t first_distance, span; /* numbers of these distances are kept for a head; span 0: positions are in no order */
     } table;
     int relative; /* one of the above: tables.c has work */
     int64_t sides, jobs;
@@ -88,14 +89,17 @@ typedef struct gyre_table_side {
     int64_t offset[QUERY_TILE], entries;
     int once,
         steps; /* each distance is listed once, in order; steps: and rows change by 0 or 1 between neighbours, one way */
-    int64_t *distance; /* [QUERY_TILE * KEY_TILE], all four */
-    int32_t *row;
-    float *number;     /* on the score */
-    double *dnumber;   /* gradient */
-    float *near, *far; /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
-    double *dbias;     /* gradient: [bias_rows][heads of an item] */
-    float *q_rows;     /* the queries that the query table meets: those of the query side, or with a bias of their own */
-    float *dq_rows;    /* gradient: of them */
+    int64_t *distance;       /* [QUERY_TILE * KEY_TILE], all four */
+    int turns;               /* once, and the queries' positions are consecutive too */
+    int32_t *row, *row_back; /* row_back: last distance first; where there is a key table */
+    float *number;           /* on the score */
+    double *dnumber;         /* gradient */
+    double *kept;            /* [queries + keys]: numbers of head kept_head, from plan->table.first_distance on */
+    int64_t kept_head;       /* -1 = none yet */
+    float *near, *far;       /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
+    double *dbias;           /* gradient: [bias_rows][heads of an item] */
+    float *q_rows;  /* the queries that the query table meets: those of the query side, or with a bias of their own */
+    float *dq_rows; /* gradient: of them */
     double *dcontent, *dposition; /* gradient: [heads of an item][head_pad], of the two biases */
     gyre_packed query, key, value;
 } gyre_table_side;

@@ -30,6 +30,24 @@ typedef struct gyre_transpose {
     int64_t out_row;
 } gyre_transpose;
 
+/* Entries of a block of products on their way to the scores that want them: for each line l and j < n
+ *     to[l * to_row + j] += from[l * from_row + offset[l] + j]                    where row is NULL,
+ *     to[l * to_row + j] += from[l * from_row + row[offset[l] + j] - base]        else, or with step not 0,
+ *     to[l * to_row + j] += from[(row[offset[l] + j] - base) * step + j].
+ * steady: rows stay as they are or change by one from each to the next, one way throughout. */
+typedef struct gyre_pick {
+    int64_t lines, n;
+    float *to;
+    int64_t to_row;
+    const float *from;
+    int64_t from_row;
+    const int32_t *row;
+    const int64_t *offset;
+    int32_t base;
+    int steady;
+    int64_t step;
+} gyre_pick;
+
 typedef struct gyre_kernels {
     const char *tier; /* "scalar", "avx2", "avx512" */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;

@@ -150,6 +150,40 @@ static void finite_row_f32(const float *x, int64_t n, int *finite) {
     *finite = vec_sum(sum) == 0;
 }
 
+/* Plain loops: compilers know the tier's gathers and reversals as well as we do.  Rows that stay, or change by one from
+ * column to column, need no look-up. */
+INLINE void pick_line(float *restrict to, const float *restrict from, const int32_t *restrict row, int64_t n, int steady) {
+    const int64_t way = steady ? row[n - 1] - row[0] : 0;
+    if (steady && way == 0)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[row[0]];
+    else if (steady && way == n - 1)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[row[0] + j];
+    else if (steady && way == 1 - n)
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[row[0] - j];
+    else
+        for (int64_t j = 0; j < n; j++)
+            to[j] += from[row[j]];
+}
+
+static void pick_f32(const gyre_pick *p) {
+    for (int64_t l = 0; l < p->lines && p->n > 0; l++) {
+        float *restrict to = p->to + l * p->to_row;
+        const float *restrict from = p->from + l * p->from_row;
+        const int64_t at = p->offset ? p->offset[l] : 0;
+        if (!p->row)
+            for (int64_t j = 0; j < p->n; j++)
+                to[j] += from[at + j];
+        else if (p->step == 0)
+            pick_line(to, from - p->base, p->row + at, p->n, p->steady);
+        else
+            for (int64_t j = 0; j < p->n; j++)
+                to[j] += from[(p->row[at + j] - p->base) * p->step + j];
+    }
+}
+
 static void transpose_f32(const gyre_transpose *t) {
     for (int64_t r = 0; r < t->rows; r += TRANSPOSE)
         for (int64_t c = 0; c < t->columns; c += TRANSPOSE)
@@ -201,6 +235,7 @@ static const gyre_kernels table = {
     .dot_row_f32 = dot_row_f32,
     .softmax_gradient_row_f32 = softmax_gradient_row_f32,
     .finite_row_f32 = finite_row_f32,
+    .pick_f32 = pick_f32,
     .transpose_f32 = transpose_f32,
 };
 const gyre_kernels *const JOIN(gyre_tier_, TIER) = &table;
