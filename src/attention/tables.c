@@ -345,20 +345,21 @@ static void near_product(const gyre_attention_plan *plan, const gyre_query_side 
     plan->kernels->matmul_f32(&product);
 }
 
-/* far[r] = scale table[r] . k for the FAR_KEYS keys from `first` on */
-static void far_product(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q,
-                        row_block block, const gyre_meeting *meeting, int64_t first) {
+/* far[r] = scale table[r] . k for the keys of a part */
+static void far_product(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_query_side *q, part p,
+                        row_block block, const gyre_meeting *meeting) {
+    const int64_t n = up16(p.keys);
     const gyre_matmul product = {.m = block.count,
-                                 .n = FAR_KEYS,
+                                 .n = n,
                                  .k = plan->head_pad,
                                  .a = q->tables.key.rows + block.first * plan->head_pad,
                                  .a_row = plan->head_pad,
                                  .a_col = 1,
                                  .b =
-                                     keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + first,
+                                     keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + p.key,
                                  .b_row = KEY_TILE,
                                  .c = q->tables.far,
-                                 .c_row = FAR_KEYS};
+                                 .c_row = n};
     plan->kernels->matmul_f32(&product);
 }
 
@@ -431,8 +432,19 @@ static part near_part(const gyre_query_side *q, const gyre_meeting *meeting, int
     return (part){first, left < NEAR_QUERIES ? left : NEAR_QUERIES, 0, meeting->count};
 }
 
+static int one_row(row_block rows) {
+    return rows.low == rows.high;
+}
+
 static void score_by_query(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting,
                            const float *rows, const gyre_packed *packed, float *tile) {
+    const part all = all_of(q, meeting);
+    row_block rows_of_all = rows_of(q, all);
+    if (one_row(rows_of_all) && next_block(&rows_of_all)) { /* past the clip: a number for each query */
+        near_product(plan, q, all, rows_of_all, rows, packed);
+        take_near(plan, q, all, rows_of_all, tile);
+        return;
+    }
     for (int64_t first = 0; first < q->count; first += NEAR_QUERIES) {
         const part p = near_part(q, meeting, first);
         for (row_block block = rows_of(q, p); next_block(&block);) {
@@ -444,13 +456,22 @@ static void score_by_query(const gyre_attention_plan *plan, gyre_query_side *q, 
 
 static void score_by_key(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
                          const gyre_meeting *meeting) {
+    const part all = all_of(q, meeting);
+    row_block rows_of_all = rows_of(q, all);
+    if (one_row(rows_of_all) && next_block(&rows_of_all)) { /* past the clip: a number for each key */
+        const gyre_pick pick = {
+            .lines = q->count, .n = all.keys, .to = q->scores, .to_row = KEY_TILE, .from = q->tables.far};
+        far_product(plan, keys, q, all, rows_of_all, meeting);
+        plan->kernels->pick_f32(&pick);
+        return;
+    }
     for (int64_t first = 0; first < meeting->count; first += FAR_KEYS) {
         const part p = far_part(q, meeting, first);
         for (row_block block = rows_of(q, p); next_block(&block);) {
-            if (q->tables.turns && block.whole && block.count > 1 && block.count <= FAR_ROWS) {
+            if (q->tables.turns && block.whole && block.count <= FAR_ROWS) {
                 add_far_turned(plan, keys, q, p, block, meeting);
             } else {
-                far_product(plan, keys, q, block, meeting, first);
+                far_product(plan, keys, q, p, block, meeting);
                 take_far(plan, q, p, block, q->scores);
             }
         }
