@@ -261,6 +261,13 @@ static void failing_allocations(void **state) {
     config.rope.short_factor = config.rope.long_factor = ones;
     config.rope.table_positions = 3;
     assert_int_equal(survives(&config), 5); /* the object, two lists, frequencies, the table */
+    config = rope();
+    config.rope.axes = 2;
+    config.rope.section[0] = config.rope.section[1] = 16;
+    assert_int_equal(survives(&config), 3); /* the object, the axes, frequencies */
+    config = rope();
+    config.rope.xpos_base = 512;
+    assert_int_equal(survives(&config), 3); /* the object, the decays, frequencies */
 }
 
 static void *modest_alloc(void *ctx, size_t bytes, size_t align) {

@@ -222,6 +222,86 @@ static void proportional_stops_the_rest(void **state) {
         test_close(f[i], i < 10 ? theta(i) / 2 : 0, 1e-15, "proportional"); /* floor(0.334 x 64 / 2) = 10 */
 }
 
+/* theta_i / exp(a (i + 1)^b) with a (dim / 2)^b = ln s, as Su's 9706 has it. */
+static void mixed_ntk(void **state) {
+    (void)state;
+    const double exponents[] = {0, 0.625, 1, 0.1, 3};
+    double f[32];
+    for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++) {
+        gyre_config config = scaled(GYRE_NTK_MIXED, 8);
+        config.rope.mixed_exponent = exponents[e];
+        const double b = e == 0 ? 0.625 : exponents[e], a = log(8) / pow(32, b);
+        frequencies(&config, 0, f);
+        for (int i = 0; i < 32; i++)
+            test_close(f[i], theta(i) / exp(a * pow(i + 1, b)), 1e-15L * (long double)theta(i) * 8, "mixed");
+        test_close(f[31], theta(31) / 8, 1e-16L * (long double)theta(31), "the last pair is divided by s");
+        assert_true(f[0] < 1 && f[0] > 1.0 / 8);
+    }
+    gyre_config config = scaled(GYRE_NTK_MIXED, 1); /* no factor, no change */
+    double plain[32];
+    frequencies(&config, 0, f);
+    config = scaled(GYRE_UNSCALED, 1);
+    frequencies(&config, 0, plain);
+    assert_memory_equal(f, plain, sizeof f);
+}
+
+/* Whatever the scaling, each wavelength becomes the nearest whole number of what the scaling alone gives. */
+static void resonance_rounds_wavelengths(void **state) {
+    (void)state;
+    const gyre_scaling scalings_tried[] = {GYRE_UNSCALED, GYRE_LINEAR,       GYRE_NTK,      GYRE_DYNAMIC_NTK,
+                                           GYRE_YARN,     GYRE_PROPORTIONAL, GYRE_NTK_MIXED};
+    const double turn = 6.283185307179586476925;
+    double before[32], after[32];
+    for (size_t s = 0; s < sizeof scalings_tried / sizeof *scalings_tried; s++) {
+        gyre_config config = scaled(scalings_tried[s], 4);
+        config.rope.proportion = 0.5;
+        frequencies(&config, 9000, before);
+        config.rope.resonance = 1;
+        frequencies(&config, 9000, after);
+        for (int i = 0; i < 32; i++) {
+            if (before[i] == 0) {
+                assert_true(after[i] == 0);
+                continue;
+            }
+            const double wavelength = turn / after[i], whole = round(wavelength);
+            test_close(wavelength, whole, 1e-15L * (long double)whole, "a whole wavelength");
+            test_close(whole, turn / before[i], 0.5L + 1e-9L, "the nearest one");
+        }
+    }
+    gyre_config config = scaled(GYRE_UNSCALED, 1);
+    config.rope.resonance = 1;
+    frequencies(&config, 0, after);
+    test_close(after[0], turn / 6, 1e-15L, "2 pi becomes 6");
+    test_close(after[2], turn / 11, 1e-15L, "11.17 becomes 11");
+}
+
+/* A wavelength below one is one: a pair that turns right round from position to position. */
+static void resonance_of_the_fastest(void **state) {
+    (void)state;
+    double fast[32], f[32];
+    for (int i = 0; i < 32; i++)
+        fast[i] = 0x1p-10;
+    gyre_config config = scaled(GYRE_LONGROPE, 1);
+    config.rope.short_factor = config.rope.long_factor = fast;
+    config.rope.resonance = 1;
+    frequencies(&config, 0, f);
+    test_close(f[0], 6.283185307179586476925, 1e-15L, "one position");
+}
+
+/* Every axis of a picture counts its own frequencies. */
+static void axial_frequencies(void **state) {
+    (void)state;
+    double f[32];
+    gyre_config config = scaled(GYRE_LINEAR, 2);
+    config.rope.axes = 2;
+    config.rope.axes_layout = GYRE_AXES_AXIAL;
+    config.rope.section[0] = 20;
+    config.rope.section[1] = 12;
+    frequencies(&config, 0, f);
+    for (int i = 0; i < 32; i++)
+        test_close(f[i], pow(10000, i < 20 ? -i / 20.0 : -(i - 20) / 12.0) / 2, 1e-15L, "axial");
+}
+
 static void counted(const gyre_config *config, int64_t length, int64_t kept, int64_t blended, int64_t divided) {
     gyre_parts parts;
     gyre_encoding *e = test_encoding(config);
@@ -248,6 +328,16 @@ static void parts_are_counted(void **state) {
     config = scaled(GYRE_PROPORTIONAL, 1);
     config.rope.proportion = 0.5;
     counted(&config, 0, 16, 0, 16);
+    config = scaled(GYRE_NTK_MIXED, 4); /* exp(a) is 1.17: no pair is kept */
+    counted(&config, 0, 0, 31, 1);
+    config = scaled(GYRE_YARN, 40); /* rounding the wavelengths is no part of it */
+    config.rope.resonance = 1;
+    counted(&config, 0, 11, 12, 9);
+    config = scaled(GYRE_LINEAR, 4);
+    config.rope.axes = 2;
+    config.rope.axes_layout = GYRE_AXES_AXIAL;
+    config.rope.section[0] = config.rope.section[1] = 16;
+    counted(&config, 0, 0, 0, 32);
 }
 
 static void only_rotations_have_frequencies(void **state) {
@@ -279,6 +369,10 @@ int main(void) {
         cmocka_unit_test(llama3_step),
         cmocka_unit_test(longrope_switches_past_the_trained_length),
         cmocka_unit_test(proportional_stops_the_rest),
+        cmocka_unit_test(mixed_ntk),
+        cmocka_unit_test(resonance_rounds_wavelengths),
+        cmocka_unit_test(resonance_of_the_fastest),
+        cmocka_unit_test(axial_frequencies),
         cmocka_unit_test(parts_are_counted),
         cmocka_unit_test(only_rotations_have_frequencies),
     };

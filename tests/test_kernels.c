@@ -275,35 +275,44 @@ static void transposes(void **state) {
 
 /* -- rotation ------------------------------------------------------------------------------------------------------- */
 
-/* Right to three roundings, and the very bits of the scalar tier, in place and out of it, for every remainder of a vector;
- * what lies between the heads stays. */
-static void check_rotation(const gyre_kernels *kernels, int interleaved, int64_t pairs, test_random *random) {
+typedef void rotate_kernel(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
+
+static rotate_kernel *rotation_of(const gyre_kernels *kernels, int from, int to) { /* 1: interleaved */
+    if (from) return to ? kernels->rotate_interleaved_f32 : kernels->rotate_interleaved_to_half_f32;
+    return to ? kernels->rotate_half_to_interleaved_f32 : kernels->rotate_half_f32;
+}
+
+/* Right to three roundings, and the very bits of the scalar tier, in place (within a layout) and out of it, for every
+ * remainder of a vector; what lies between the heads stays. */
+static void check_rotation(const gyre_kernels *kernels, int from, int to, int64_t pairs, test_random *random) {
     enum { HEADS = 3, MOST = 80, ROW = 2 * MOST + 7 };
-    const gyre_kernels *scalar = gyre_kernels_tier("scalar");
     static float x[HEADS * ROW], y[HEADS * ROW], z[HEADS * ROW], c[MOST], s[MOST];
     const gyre_heads heads = {HEADS, pairs, ROW, ROW};
+    rotate_kernel *const rotate = rotation_of(kernels, from, to);
     assert_true(pairs <= MOST);
     test_fill(random, x, HEADS * ROW);
     test_fill(random, c, MOST); /* no rotation: a cos and a sin that are unrelated tell more */
     test_fill(random, s, MOST);
     memset(y, 0x5A, sizeof y);
     memset(z, 0x5A, sizeof z);
-    (interleaved ? kernels->rotate_interleaved_f32 : kernels->rotate_half_f32)(x, y, &heads, c, s);
-    (interleaved ? scalar->rotate_interleaved_f32 : scalar->rotate_half_f32)(x, z, &heads, c, s);
+    rotate(x, y, &heads, c, s);
+    rotation_of(gyre_kernels_tier("scalar"), from, to)(x, z, &heads, c, s);
     assert_memory_equal(y, z, sizeof y);
     for (int64_t h = 0; h < HEADS; h++)
         for (int64_t i = 0; i < pairs; i++) {
-            const int64_t low = h * ROW + (interleaved ? 2 * i : i), high = low + (interleaved ? 1 : pairs);
-            const double a = (double)x[low], b = (double)x[high], cos = (double)c[i], sin = (double)s[i];
-            test_close((long double)y[low], a * cos - b * sin, 0x1.01p-23 * (fabs(a * cos) + fabs(b * sin)), "low");
-            test_close((long double)y[high], a * sin + b * cos, 0x1.01p-23 * (fabs(a * sin) + fabs(b * cos)), "high");
+            const float *in = x + h * ROW + (from ? 2 * i : i), *out = y + h * ROW + (to ? 2 * i : i);
+            const double a = (double)in[0], b = (double)in[from ? 1 : pairs], cos = (double)c[i], sin = (double)s[i];
+            const long double low = (long double)out[0], high = (long double)out[to ? 1 : pairs];
+            test_close(low, a * cos - b * sin, 0x1.01p-23 * (fabs(a * cos) + fabs(b * sin)), "low");
+            test_close(high, a * sin + b * cos, 0x1.01p-23 * (fabs(a * sin) + fabs(b * cos)), "high");
         }
     memset(z, 0x5A, sizeof z);
     for (int64_t h = 0; h < HEADS; h++) {
         assert_memory_equal(y + h * ROW + 2 * pairs, z, (size_t)(ROW - 2 * pairs) * sizeof *y);
         memcpy(y + h * ROW + 2 * pairs, x + h * ROW + 2 * pairs, (size_t)(ROW - 2 * pairs) * sizeof *y);
     }
-    (interleaved ? kernels->rotate_interleaved_f32 : kernels->rotate_half_f32)(x, x, &heads, c, s);
+    if (from != to) return;
+    rotate(x, x, &heads, c, s);
     assert_memory_equal(x, y, sizeof x);
 }
 
@@ -311,8 +320,8 @@ static void rotates(void **state) {
     const gyre_kernels *kernels = tier_of(state);
     test_random random = {35};
     for (int64_t pairs = 1; pairs <= 80; pairs++)
-        for (int interleaved = 0; interleaved < 2; interleaved++)
-            check_rotation(kernels, interleaved, pairs, &random);
+        for (int layouts = 0; layouts < 4; layouts++)
+            check_rotation(kernels, layouts / 2, layouts % 2, pairs, &random);
 }
 
 static void scales_rows(void **state) {

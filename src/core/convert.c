@@ -138,13 +138,22 @@ void gyre_store_row_f64(const double *in, int64_t n, void *row, gyre_dtype dtype
     }
 }
 
+/* With a size known to the compiler a copy is a load and a store. */
+static inline void copy_elements(const char *in, int64_t in_step, char *out, int64_t out_step, int64_t n, size_t size) {
+    for (int64_t i = 0; i < n; i++)
+        memcpy(out + i * out_step, in + i * in_step, size);
+}
+
 void gyre_copy_row(const void *in, int64_t in_stride, void *out, int64_t out_stride, gyre_dtype dtype, int64_t n) {
     const size_t size = gyre_dtype_size(dtype);
+    const int64_t in_step = in_stride * (int64_t)size, out_step = out_stride * (int64_t)size;
     if (n <= 0 || in == out) return;
-    if (in_stride == 1 && out_stride == 1) {
+    if (in_stride == 1 && out_stride == 1)
         memcpy(out, in, (size_t)n * size);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        memcpy((char *)out + i * out_stride * (int64_t)size, (const char *)in + i * in_stride * (int64_t)size, size);
+    else if (size == 2)
+        copy_elements(in, in_step, out, out_step, n, 2);
+    else if (size == 4)
+        copy_elements(in, in_step, out, out_step, n, 4);
+    else
+        copy_elements(in, in_step, out, out_step, n, 8);
 }

@@ -130,7 +130,7 @@ static long double kept_by_turns(long double turns, double slow, double fast) {
 /* exp(a (i + 1)^b) with a (dim / 2)^b = ln s: the last pair is divided by s itself, the others by less. */
 static long double mixed_divisor(const recipe *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
-    const long double place = (long double)(pair + 1) / (long double)(rope->dim / 2);
+    const long double place = 2.0L * (long double)(pair + 1) / (long double)rope->dim;
     return powl(r->factor, powl(place, (long double)rope->mixed_exponent));
 }
 

@@ -13,7 +13,7 @@ static inline int64_t gyre_member_step(gyre_layout layout) {
 }
 
 /* 2 * pairs elements, `stride` apart, moved in place, bit for bit, from the interleaved to the half layout, and back. */
-void gyre_unshuffle_row(void *row, gyre_dtype dtype, int64_t stride, int64_t pairs);
-void gyre_shuffle_row(void *row, gyre_dtype dtype, int64_t stride, int64_t pairs);
+void gyre_unshuffle_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs);
+void gyre_shuffle_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs);
 
 #endif

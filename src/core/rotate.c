@@ -8,6 +8,7 @@
 #include "core/view.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
 
@@ -24,7 +25,7 @@ typedef struct rotation {
     gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
     int64_t blocks;          /* of tokens, per batch row */
     int in_place;
-    int moves; /* in place between two layouts: rows are turned interleaved, and moved before or after */
+    int moves; /* in place, and moved between the layouts before or after the turn, not by it */
 } rotation;
 
 /* Pairs first .. first + count - 1, of frequencies `frequency`. */
@@ -71,19 +72,30 @@ static int kernel_takes(const rotation *r, const chunk *c) {
     return r->in->dtype == GYRE_F32 && r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
 
-static void call_kernel(const rotation *r, const token *k, gyre_cos_sin turn) {
+typedef void rotate_kernel(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
+
+static rotate_kernel *kernel_of(const rotation *r) {
     const gyre_kernels *kernels = r->angles.encoding->kernels;
+    if (r->read == GYRE_HALF)
+        return r->write == GYRE_HALF ? kernels->rotate_half_f32 : kernels->rotate_half_to_interleaved_f32;
+    return r->write == GYRE_HALF ? kernels->rotate_interleaved_to_half_f32 : kernels->rotate_interleaved_f32;
+}
+
+/* From one layout to the other kernels do not work in place. */
+static void call_kernel(const rotation *r, const token *k, gyre_cos_sin turn) {
     const gyre_heads heads = {r->in->shape[2], r->dim / 2, r->in->stride[2], r->out->stride[2]};
+    const gyre_heads one = {1, r->dim / 2, 0, 0};
     const float *in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
     float *out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
-    if (r->read == GYRE_HALF && r->write == GYRE_HALF)
-        kernels->rotate_half_f32(in, out, &heads, turn.cosine, turn.sine);
-    else if (r->read == GYRE_HALF)
-        kernels->rotate_half_to_interleaved_f32(in, out, &heads, turn.cosine, turn.sine);
-    else if (r->write == GYRE_HALF)
-        kernels->rotate_interleaved_to_half_f32(in, out, &heads, turn.cosine, turn.sine);
-    else
-        kernels->rotate_interleaved_f32(in, out, &heads, turn.cosine, turn.sine);
+    float buffer[2 * GYRE_PAIR_CHUNK];
+    if (!r->in_place || r->read == r->write) {
+        kernel_of(r)(in, out, &heads, turn.cosine, turn.sine);
+        return;
+    }
+    for (int64_t h = 0; h < heads.count; h++) {
+        kernel_of(r)(in + h * heads.in_stride, buffer, &one, turn.cosine, turn.sine);
+        memcpy(out + h * heads.out_stride, buffer, (size_t)r->dim * sizeof *out);
+    }
 }
 
 /* Member 0 or 1 of the chunk's first pair, and the elements from pair to pair. */
@@ -176,7 +188,7 @@ static void scale_channels(const rotation *r, const token *k, int64_t h, int64_t
 
 /* Channels first .. first + count - 1 of a token: scaled, or bit for bit. */
 static void pass_channels(const rotation *r, const token *k, int64_t first, int64_t count) {
-    if (r->in_place && k->scale == 1) return;
+    if (count == 0 || (r->in_place && k->scale == 1)) return;
     for (int64_t h = 0; h < r->in->shape[2]; h++)
         if (k->scale != 1)
             scale_channels(r, k, h, first, count);
@@ -187,18 +199,10 @@ static void pass_channels(const rotation *r, const token *k, int64_t first, int6
 
 /* The rotated channels of a token that is still: bit for bit, from layout to layout. */
 static void pass_pairs(const rotation *r, const token *k) {
-    if (r->in_place) return;
     for (int64_t h = 0; h < r->in->shape[2]; h++)
         for (int m = 0; m < 2; m++)
             gyre_copy_row(member_in(r, k, h, 0, m), step_in(r), member_out(r, k, h, 0, m), step_out(r), r->in->dtype,
                           r->dim / 2);
-}
-
-static void pass_token(const rotation *r, const token *k) {
-    const int64_t end = r->first + r->dim;
-    pass_channels(r, k, 0, r->first);
-    pass_channels(r, k, end, r->in->shape[3] - end);
-    if (k->still) pass_pairs(r, k);
 }
 
 /* In place and between two layouts. */
@@ -210,6 +214,17 @@ static void move_token(const rotation *r, const token *k) {
         else
             gyre_shuffle_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
     }
+}
+
+static void pass_token(const rotation *r, const token *k) {
+    const int64_t end = r->first + r->dim;
+    pass_channels(r, k, 0, r->first);
+    pass_channels(r, k, end, r->in->shape[3] - end);
+    if (!k->still) return;
+    if (!r->in_place)
+        pass_pairs(r, k);
+    else if (r->read != r->write)
+        move_token(r, k);
 }
 
 /* -- the call -------------------------------------------------------------------------------------------------------- */
@@ -261,13 +276,13 @@ static gyre_status check_magnitudes(const rotation *r) {
     return GYRE_OK;
 }
 
-/* Out of place a chunk of pairs goes straight from one layout to the other; in place it would run over channels that are
- * still to be read. */
+/* A chunk of pairs goes straight from one layout to the other.  In place it would run over channels that are still to be
+ * read, but where the chunk is the whole row and read into a buffer first, as turn_token_f64 does not. */
 static void choose_layouts(rotation *r, gyre_layout layout) {
     r->read = r->write = layout == GYRE_HALF ? GYRE_HALF : GYRE_INTERLEAVED;
     if (layout != GYRE_INTERLEAVED_TO_HALF) return;
-    r->moves = r->in_place;
-    if (r->in_place) return;
+    r->moves = r->in_place && (r->dim / 2 > GYRE_PAIR_CHUNK || r->in->dtype == GYRE_F64);
+    if (r->moves) return;
     if (r->angles.direction == GYRE_FORWARD)
         r->write = GYRE_HALF;
     else

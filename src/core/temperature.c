@@ -27,7 +27,8 @@ gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
 
 /* ln(1 + floor(x / length)), 0 for positions before the first. */
 static double log_steps(int64_t x, int64_t length) {
-    return x < length ? 0 : log1p((double)(x / length));
+    const int64_t steps = x < length ? 0 : x / length;
+    return log1p((double)steps);
 }
 
 double gyre_temperature_at(const gyre_encoding *encoding, int64_t position) {
