@@ -139,12 +139,12 @@ static double matrix_bytes(const bench_shape *s) {
 
 static int print_json(const bench_options *o, const bench_scheme *scheme, const bench_shape *s, const bench_result *r) {
     json_t *line = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:f, s:f, s:f, s:o, s:I, s:o, s:f}", "bench", "encodings", "scheme",
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:f, s:f, s:f, s:o, s:I, s:o, s:I}", "bench", "encodings", "scheme",
         scheme->name, "tokens", (json_int_t)s->tokens, "heads", (json_int_t)s->heads, "head_dim", (json_int_t)s->head_dim,
         "threads", (json_int_t)o->common.threads, "rounds", (json_int_t)o->rounds, "causal", scheme->causal, "gradient",
         s->gradient, "ms", r->ms, "base_ms", r->base_ms, "ratio", r->ratio, "goal",
         cli_json_number(r->goal > 0 ? r->goal : NAN), "scratch_bytes", (json_int_t)r->scratch, "peak_bytes",
-        r->peak < 0 ? json_null() : json_integer((json_int_t)r->peak), "matrix_bytes", matrix_bytes(s));
+        r->peak < 0 ? json_null() : json_integer((json_int_t)r->peak), "matrix_bytes", (json_int_t)matrix_bytes(s));
     if (!line) return cli_fail("JSON: out of memory (result)");
     const int bad = json_dumpf(line, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
     json_decref(line);
@@ -176,13 +176,16 @@ static int bench_tokens(const bench_options *o, const bench_scheme *schemes, int
     bench_data data;
     int failed = 0;
     if (bench_data_create(&data, &shape, &err)) return cli_fail_error(&err);
-    if (!o->common.json) print_head(o, &shape);
     for (int i = 0; i < count && !failed; i++) {
         bench_result result = {0};
         if (measure_scheme(o, &schemes[i], &data, &result, &err))
             failed = cli_fail_error(&err);
-        else
-            failed = o->common.json ? print_json(o, &schemes[i], &shape, &result) : print_row(&schemes[i], &result);
+        else if (o->common.json)
+            failed = print_json(o, &schemes[i], &shape, &result);
+        else {
+            if (i == 0) print_head(o, &shape);
+            failed = print_row(&schemes[i], &result);
+        }
     }
     bench_data_free(&data);
     return failed;

@@ -64,17 +64,17 @@ static void transformer_xl(gyre_config *config, int64_t tokens) {
 static const bench_scheme schemes[] = {{"nope", GYRE_NOPE, 1, 0, NULL},
                                        {"learned", GYRE_LEARNED, 1, 0, learned},
                                        {"sinusoidal", GYRE_SINUSOIDAL, 1, 0, NULL},
-                                       {"rope", GYRE_ROPE, 1, 1.1, NULL},
+                                       {"rope-no-table", GYRE_ROPE, 1, 1.1, NULL},
                                        {"rope-table", GYRE_ROPE, 1, 1.1, rope_table},
                                        {"rope-interleaved", GYRE_ROPE, 1, 1.1, rope_interleaved},
                                        {"rope-xpos", GYRE_ROPE, 1, 0, xpos},
-                                       {"alibi", GYRE_ALIBI, 1, 1.2, NULL},
+                                       {"alibi-causal", GYRE_ALIBI, 1, 1.2, NULL},
                                        {"alibi-bidirectional", GYRE_ALIBI, 0, 1.2, NULL},
-                                       {"t5", GYRE_T5, 1, 1.2, t5},
+                                       {"t5-causal", GYRE_T5, 1, 1.2, t5},
                                        {"t5-bidirectional", GYRE_T5, 0, 1.2, t5_encoder},
                                        {"kerple-log", GYRE_KERPLE, 1, 1.2, NULL},
                                        {"kerple-power", GYRE_KERPLE, 1, 1.2, kerple_power},
-                                       {"shaw", GYRE_SHAW, 1, 1.8, shaw},
+                                       {"shaw-causal", GYRE_SHAW, 1, 1.8, shaw},
                                        {"shaw-bidirectional", GYRE_SHAW, 0, 1.8, shaw},
                                        {"nezha", GYRE_NEZHA, 0, 1.8, nezha},
                                        {"bert-relative-key", GYRE_BERT, 0, 2.3, bert_key},
@@ -97,15 +97,17 @@ static int list_all(bench_scheme out[BENCH_MOST_SCHEMES]) {
     return count;
 }
 
+/* Kinds are understood too, so a slip in one of those is found as well. */
 static _Noreturn void unknown(const char *word, const bench_scheme *all, int count) {
-    const char *names[BENCH_MOST_SCHEMES];
+    const char *names[2 * BENCH_MOST_SCHEMES];
     char known[1024] = "";
     for (int i = 0, used = 0; i < count; i++) {
-        names[i] = all[i].name;
+        names[2 * i] = all[i].name;
+        names[2 * i + 1] = gyre_kind_name(all[i].kind);
         if (used < (int)sizeof known)
-            used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", names[i]);
+            used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
-    const char *nearest = cli_nearest(word, names, count);
+    const char *nearest = cli_nearest(word, names, 2 * count);
     if (nearest) cli_usage("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
     cli_usage("--schemes: \"%s\" is none of %s", word, known);
 }
