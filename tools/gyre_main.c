@@ -13,7 +13,7 @@ static const subcommand subcommands[] = {
     {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
     {"train", "gyre train", "train a small model on a text", cmd_train},
     {"eval", "gyre eval", "perplexity of a model against context, under context extension methods", cmd_eval},
-    {"bench", "gyre bench", "speed of training on this machine", cmd_bench}};
+    {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static const subcommand *find(const char *name) {
