@@ -85,6 +85,7 @@ struct gyre_encoding {
     unsigned places;                       /* the scheme's, unless init found fewer */
     int64_t first_position, last_position; /* what the scheme can represent, both included */
     double *slopes, *slopes_after;         /* [heads]; after: NULL = the same */
+    double slope_divisor;                  /* what those are divided by, where there are any */
     double *short_factor, *long_factor;    /* [rope.dim / 2] */
     gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
     double attention_factor;               /* multiplies cos and sin; 1 where nothing turns */
@@ -112,6 +113,9 @@ gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err);
 /* Makes encoding->map from r(n - m) = row(encoding, n - m).  For a scheme's init. */
 gyre_status gyre_row_map_make(gyre_encoding *encoding, int64_t reach,
                               int64_t (*row)(const gyre_encoding *, int64_t distance), gyre_error *err);
+/* EINVAL and the reason where the config asks for a table on a side that is none of `known` (GYRE_ON_*).  For a scheme's
+ * init. */
+gyre_status gyre_terms_check(const gyre_encoding *encoding, unsigned known, gyre_error *err);
 /* The vector tables of the sides in `terms`, [heads][rows][head_dim] each.  For a scheme's init. */
 void gyre_vector_tables(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows);
 static inline int32_t gyre_row_at(const gyre_row_map *map, int64_t distance) {

@@ -31,6 +31,14 @@ gyre_status gyre_row_map_make(gyre_encoding *encoding, int64_t reach, int64_t (*
     return GYRE_OK;
 }
 
+gyre_status gyre_terms_check(const gyre_encoding *encoding, unsigned known, gyre_error *err) {
+    const unsigned terms = encoding->config.score.terms;
+    if ((terms & ~known) == 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; %s has tables on %s%s%s (gyre_config)", terms,
+                     encoding->scheme->name, known ? "the query" : "no side", known & GYRE_ON_KEY ? " and the key" : "",
+                     known & GYRE_ON_VALUE ? " and the value" : "");
+}
+
 void gyre_vector_tables(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows) {
     const gyre_table_size size = {heads, rows, encoding->config.head_dim};
     if (terms & GYRE_ON_QUERY) encoding->table[GYRE_TABLE_QUERY] = size;

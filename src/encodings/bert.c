@@ -12,8 +12,8 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; BERT's vectors have as many channels (gyre_config)");
     if (score->max_distance == 0)
         return gyre_fail(err, GYRE_EINVAL, "score.max_distance: missing; BERT has so many positions (gyre_config)");
-    if (score->terms & ~(unsigned)(GYRE_ON_QUERY | GYRE_ON_KEY))
-        return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; BERT has tables on query and key (gyre_config)", score->terms);
+    const gyre_status status = gyre_terms_check(encoding, GYRE_ON_QUERY | GYRE_ON_KEY, err);
+    if (status != GYRE_OK) return status;
     if (score->terms == 0) score->terms = GYRE_ON_QUERY;
     encoding->first_position = 0;
     encoding->last_position = score->max_distance - 1;
@@ -21,4 +21,9 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_row_map_make(encoding, score->max_distance - 1, row, err);
 }
 
-const gyre_scheme gyre_scheme_bert = {.kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init};
+static void suggest(gyre_config *config) {
+    if (config->score.max_distance == 0) config->score.max_distance = config->trained_length;
+}
+
+const gyre_scheme gyre_scheme_bert = {
+    .kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest};

@@ -37,9 +37,8 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL,
                          "score.max_distance: %" PRId64 " leaves no distance for the log buckets (gyre_config)",
                          score->max_distance);
-    if (score->terms & ~both)
-        return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; DeBERTa has tables on query and key (gyre_config)",
-                         score->terms);
+    const gyre_status status = gyre_terms_check(encoding, both, err);
+    if (status != GYRE_OK) return status;
     if (score->terms == 0) score->terms = both;
     encoding->score_terms = score->terms == both ? 3 : 2;
     gyre_vector_tables(encoding, score->terms, config->heads,
@@ -47,4 +46,16 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_row_map_make(encoding, score->max_distance, row, err);
 }
 
-const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init};
+/* As v3: 256 buckets to 512 tokens; half as many buckets as tokens where a model sees fewer, as many rows as v1 where those
+ * are too few for buckets.  A largest distance without buckets is v1, and stays so. */
+static void suggest(gyre_config *config) {
+    enum { TOKENS = 512 };
+    struct gyre_score_config *score = &config->score;
+    const int64_t length = config->trained_length;
+    if (score->max_distance > 0) return;
+    score->max_distance = length > 0 && length < TOKENS ? length : TOKENS;
+    if (score->buckets == 0 && score->max_distance >= 8) score->buckets = score->max_distance / 4 * 2;
+}
+
+const gyre_scheme gyre_scheme_deberta = {
+    .kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest};

@@ -13,6 +13,8 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const gyre_decay decay = encoding->config.score.decay;
     if (decay != GYRE_DECAY_LOG && decay != GYRE_DECAY_POWER)
         return gyre_fail(err, GYRE_EINVAL, "score.decay: %d names no decay (gyre_config)", (int)decay);
+    const gyre_status status = gyre_terms_check(encoding, 0, err);
+    if (status != GYRE_OK) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, 2, encoding->config.heads};
     return GYRE_OK;
 }

@@ -7,16 +7,19 @@ static int64_t row(const gyre_encoding *encoding, int64_t distance) {
     return distance + encoding->config.score.max_distance;
 }
 
+static void suggest(gyre_config *config) {
+    if (config->score.max_distance == 0) config->score.max_distance = 64;
+}
+
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *score = &encoding->config.score;
     const int64_t dim = encoding->config.head_dim;
     if (dim == 0)
         return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; NeZha's vectors have as many channels (gyre_config)");
-    if (score->terms & ~(unsigned)(GYRE_ON_QUERY | GYRE_ON_VALUE))
-        return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; NeZha has tables on query and value (gyre_config)",
-                         score->terms);
+    const gyre_status status = gyre_terms_check(encoding, GYRE_ON_QUERY | GYRE_ON_VALUE, err);
+    if (status != GYRE_OK) return status;
     if (score->terms == 0) score->terms = GYRE_ON_QUERY | GYRE_ON_VALUE;
-    if (score->max_distance == 0) score->max_distance = 64;
+    suggest(&encoding->config);
     const int64_t rows = 2 * score->max_distance + 1;
     encoding->fixed_sides = score->terms;
     gyre_vector_tables(encoding, score->terms, 0, 0);
@@ -32,4 +35,4 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
 }
 
 const gyre_scheme gyre_scheme_nezha = {
-    .kind = GYRE_NEZHA, .name = "nezha", .places = GYRE_AT_SCORE | GYRE_AT_VALUE, .init = init};
+    .kind = GYRE_NEZHA, .name = "nezha", .places = GYRE_AT_SCORE | GYRE_AT_VALUE, .init = init, .suggest = suggest};

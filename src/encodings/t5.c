@@ -32,13 +32,21 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
                          "score.max_distance: %" PRId64 " is not past the %" PRId64
                          " distances with a bucket of their own (gyre_config)",
                          score->max_distance, exact);
+    const gyre_status status = gyre_terms_check(encoding, 0, err);
+    if (status != GYRE_OK) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, score->buckets, encoding->config.heads};
     return gyre_row_map_make(encoding, score->max_distance, row, err);
+}
+
+static void suggest(gyre_config *config) {
+    if (config->score.buckets == 0) config->score.buckets = 32;
+    if (config->score.max_distance == 0) config->score.max_distance = 128;
 }
 
 const gyre_scheme gyre_scheme_t5 = {.kind = GYRE_T5,
                                     .name = "t5",
                                     .places = GYRE_AT_SCORE,
                                     .init = init,
+                                    .suggest = suggest,
                                     .score_row = gyre_row_scores,
                                     .score_gradient = gyre_row_scores_gradient};
