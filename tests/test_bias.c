@@ -45,6 +45,101 @@ static void slopes_of_the_caller_are_copied(void **state) {
     gyre_encoding_free(e);
 }
 
+/* As MPT builds them: 2^(-most k / n) for the next power of two n, the even k first where heads are no power of two. */
+static void mpt_slopes(int64_t heads, double most, double *out) {
+    int64_t n = 1, at = 0;
+    while (n < heads)
+        n *= 2;
+    for (int64_t k = 2; n != heads && k <= n && at < heads; k += 2)
+        out[at++] = pow(2, -most * (double)k / (double)n);
+    for (int64_t k = 1; k <= n && at < heads; k += n != heads ? 2 : 1)
+        out[at++] = pow(2, -most * (double)k / (double)n);
+}
+
+static void slopes_that_end_elsewhere(void **state) {
+    (void)state;
+    static const double most[] = {8, 4, 16, 0.5};
+    for (int64_t heads = 1; heads < 130; heads += heads < 20 ? 1 : 13)
+        for (int i = 0; i < 4; i++) {
+            double want[256], got[256], paper[256];
+            gyre_config config = GYRE_CONFIG_INIT;
+            config.kind = GYRE_ALIBI;
+            config.heads = heads;
+            config.score.max_bias = most[i];
+            gyre_encoding *e = test_encoding(&config), *plain = alibi(heads, NULL);
+            mpt_slopes(heads, most[i], want);
+            assert_ok(gyre_encoding_slopes(e, got));
+            assert_ok(gyre_encoding_slopes(plain, paper));
+            for (int64_t h = 0; h < heads; h++)
+                test_close(got[h], want[h], 1e-15L * (long double)want[h], "slope");
+            if (i == 0) assert_memory_equal(got, paper, (size_t)heads * sizeof *got);
+            gyre_encoding_free(plain);
+            gyre_encoding_free(e);
+        }
+}
+
+/* Falcon adds the bias before the scale: the slopes that tell are divided by the root of head_dim.  The config of the
+ * encoding makes the same one again. */
+static void bias_before_the_scale(void **state) {
+    (void)state;
+    const double given[3] = {0.25, -1.5, 0}, after[3] = {1, 2, 3};
+    double got[3], scores[9] = {0}, again[9] = {0};
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ALIBI;
+    config.heads = 3;
+    config.head_dim = 80;
+    config.score.before_scale = 1;
+    config.score.slopes = given;
+    config.score.slopes_after = after;
+    gyre_encoding *e = test_encoding(&config), *twin = test_encoding(gyre_encoding_config(e));
+    assert_ok(gyre_encoding_slopes(e, got));
+    for (int h = 0; h < 3; h++)
+        test_close(got[h], given[h] / sqrtl(80), 1e-16L, "slope");
+    const gyre_positions one = {NULL, GYRE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_view a = gyre_dense(scores, GYRE_F64, 1, 1, 3, 3), b = gyre_dense(again, GYRE_F64, 1, 1, 3, 3);
+    assert_ok(gyre_bias_add(e, NULL, &one, &zero, &a, NULL));
+    assert_ok(gyre_bias_add(twin, NULL, &one, &zero, &b, NULL));
+    for (int h = 0; h < 3; h++) {
+        test_close(scores[3 * h], -given[h] / sqrtl(80), 1e-16L, "before");
+        assert_true(scores[3 * h + 1] == 0);
+        test_close(scores[3 * h + 2], -after[h] / sqrtl(80), 1e-15L, "after");
+    }
+    assert_memory_equal(scores, again, sizeof scores);
+    gyre_encoding_free(twin);
+    gyre_encoding_free(e);
+}
+
+static void creation_says_why(void **state) {
+    (void)state;
+    static const double good[2] = {1, 2}, nan[2] = {1, NAN}, infinite[2] = {-INFINITY, 1}, huge[2] = {1, 0x1p65};
+    static const struct {
+        struct gyre_score_config score;
+        int64_t heads, head_dim;
+        const char *field;
+    } bad[] = {{{.slopes = nan}, 2, 4, "score.slopes[1]: nan"},
+               {{.slopes = infinite}, 2, 4, "score.slopes[0]: -inf"},
+               {{.slopes = huge}, 2, 4, "score.slopes[1]"},
+               {{.slopes = good, .slopes_after = nan}, 2, 4, "score.slopes_after[1]: nan"},
+               {{.slopes_after = infinite}, 2, 4, "score.slopes_after[0]: -inf"},
+               {{.max_bias = NAN}, 2, 4, "score.max_bias: nan"},
+               {{.max_bias = INFINITY}, 2, 4, "score.max_bias: inf"},
+               {{.max_bias = -8}, 2, 4, "score.max_bias: -8"},
+               {{.before_scale = 1}, 2, 0, "head_dim"},
+               {{.max_bias = 8}, 0, 4, "heads"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gyre_config config = GYRE_CONFIG_INIT;
+        gyre_encoding *e = NULL;
+        gyre_error err = {0, ""};
+        config.kind = GYRE_ALIBI;
+        config.heads = bad[i].heads;
+        config.head_dim = bad[i].head_dim;
+        config.score = bad[i].score;
+        assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
+        assert_null(e);
+        if (strncmp(err.text, bad[i].field, strlen(bad[i].field)) != 0) fail_msg("case %zu: %s", i, err.text);
+    }
+}
+
 enum { BATCH = 2, QUERIES = 5, HEADS = 3, KEYS = 300, ALL = BATCH * QUERIES * HEADS * KEYS };
 static const double slopes[HEADS] = {0.5, 1.0 / 3, 0.00390625};
 
@@ -89,16 +184,22 @@ static void every_score_gets_its_bias(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Attention's tiles, in float: within the rounding of slope, distance, product and sum, and the same for any cut. */
-static void tiles_agree(void **state) {
-    (void)state;
+/* Attention's tiles, in float: within the rounding of slope, distance, product and sum, and the same for any cut.  With
+ * slopes for keys after the query, `nearest` is on either side of it. */
+static void check_tiles(const double *after) {
     enum { M = 7, N = 37, LD = 48 };
     int64_t q[M], k[N], nearest[M];
     static float tile[M * LD], cut[M * LD], before[M * LD];
     test_random random = {32};
-    gyre_encoding *e = alibi(HEADS, slopes);
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ALIBI;
+    config.heads = HEADS;
+    config.score.slopes = slopes;
+    config.score.slopes_after = after;
+    gyre_encoding *e = test_encoding(&config);
     for (int far = 0; far < 2; far++)
         for (int64_t h = 0; h < HEADS; h++) {
+            const double slope[2] = {slopes[h], after ? after[h] : slopes[h]};
             test_fill(&random, tile, M * LD);
             memcpy(cut, tile, sizeof tile);
             memcpy(before, tile, sizeof tile);
@@ -114,14 +215,21 @@ static void tiles_agree(void **state) {
                 for (int j = 0; j < N; j++) {
                     const gyre_tile one = {q + i, k + j, nearest + i, 1, 1, LD, cut + i * LD + j};
                     e->scheme->score_tile(e, NULL, h, &one);
-                    const double bias =
-                        -slopes[h] * (fabs((double)q[i] - (double)k[j]) - fabs((double)q[i] - (double)nearest[i]));
+                    const double bias = slope[nearest[i] > q[i]] * fabs((double)q[i] - (double)nearest[i]) -
+                                        slope[k[j] > q[i]] * fabs((double)q[i] - (double)k[j]);
                     const double want = (double)before[i * LD + j] + bias;
                     test_close((long double)tile[i * LD + j], want, 4 * 0x1p-24 * (fabs(bias) + fabs(want)), "tile");
                 }
             assert_memory_equal(tile, cut, sizeof tile); /* the columns past the keys, too: untouched */
         }
     gyre_encoding_free(e);
+}
+
+static void tiles_agree(void **state) {
+    (void)state;
+    static const double after[HEADS] = {0.125, 2.0 / 3, 0};
+    check_tiles(NULL);
+    check_tiles(after);
 }
 
 static void nothing_to_bias(void **state) {
@@ -166,6 +274,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slopes_agree_with_reference),
         cmocka_unit_test(slopes_of_the_caller_are_copied),
+        cmocka_unit_test(slopes_that_end_elsewhere),
+        cmocka_unit_test(bias_before_the_scale),
+        cmocka_unit_test(creation_says_why),
         cmocka_unit_test(every_score_gets_its_bias),
         cmocka_unit_test(tiles_agree),
         cmocka_unit_test(nothing_to_bias),

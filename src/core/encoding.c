@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void *system_alloc(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
@@ -153,7 +152,8 @@ gyre_status gyre_encoding_parts(const gyre_encoding *encoding, int64_t length, g
 gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes) {
     if (!encoding || !slopes) return GYRE_EINVAL;
     if (!encoding->slopes) return GYRE_EUNSUPPORTED;
-    memcpy(slopes, encoding->slopes, (size_t)encoding->config.heads * sizeof *slopes);
+    for (int64_t h = 0; h < encoding->config.heads; h++)
+        slopes[h] = encoding->slopes[h] / encoding->slope_divisor;
     return GYRE_OK;
 }
 

@@ -4,41 +4,86 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A slope past it is a mistake, and one that float cannot hold would make 0 x infinity of distance 0. */
 static const double MOST_SLOPE = 0x1p64;
 
-/* 2^(-8 k / c), k = 1..c, for the largest power of two c <= heads; heads past it take the odd places of the sequence
+/* 2^(-most k / c), k = 1..c, for the largest power of two c <= heads; heads past it take the odd places of the sequence
  * for 2 c. */
-static void paper_slopes(int64_t heads, double *slopes) {
+static void paper_slopes(int64_t heads, double most, double *slopes) {
     int64_t c = 1;
     while (2 * c <= heads)
         c *= 2;
     for (int64_t h = 0; h < heads; h++)
-        slopes[h] = h < c ? exp2(-8.0 * (double)(h + 1) / (double)c) : exp2(-4.0 * (double)(2 * (h - c) + 1) / (double)c);
+        slopes[h] =
+            h < c ? exp2(-most * (double)(h + 1) / (double)c) : exp2(-most * (double)(2 * (h - c) + 1) / (double)(2 * c));
 }
 
-static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+/* *own = a copy of the slopes that config gives, if it does. */
+static gyre_status copy_slopes(const gyre_encoding *encoding, const double *given, const char *name, double **own,
+                               gyre_error *err) {
     const int64_t heads = encoding->config.heads;
-    const double *given = encoding->config.score.slopes;
-    if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "heads: missing; ALiBi has a slope for each (gyre_config)");
-    for (int64_t h = 0; given && h < heads; h++)
+    if (!given) return GYRE_OK;
+    for (int64_t h = 0; h < heads; h++)
         if (!(fabs(given[h]) <= MOST_SLOPE))
-            return gyre_fail(err, GYRE_EINVAL, "score.slopes[%" PRId64 "]: %g is no number within 2^64 of 0 (gyre_config)",
+            return gyre_fail(err, GYRE_EINVAL, "score.%s[%" PRId64 "]: %g is no number within 2^64 of 0 (gyre_config)", name,
                              h, given[h]);
-    encoding->slopes = gyre_encoding_allocate(encoding, heads, sizeof *encoding->slopes, err);
-    if (!encoding->slopes) return GYRE_ENOMEM;
-    paper_slopes(heads, encoding->slopes);
-    for (int64_t h = 0; given && h < heads; h++)
-        encoding->slopes[h] = given[h];
+    *own = gyre_encoding_allocate(encoding, heads, sizeof **own, err);
+    if (!*own) return GYRE_ENOMEM;
+    memcpy(*own, given, (size_t)heads * sizeof **own);
     return GYRE_OK;
 }
 
+static gyre_status check(const gyre_encoding *encoding, gyre_error *err) {
+    const struct gyre_score_config *score = &encoding->config.score;
+    if (encoding->config.heads == 0)
+        return gyre_fail(err, GYRE_EINVAL, "heads: missing; ALiBi has a slope for each (gyre_config)");
+    if (!isfinite(score->max_bias) || score->max_bias < 0)
+        return gyre_fail(err, GYRE_EINVAL, "score.max_bias: %g is not a number from 0 up (gyre_config)", score->max_bias);
+    if (score->before_scale && encoding->config.head_dim == 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "head_dim: missing; a bias before the scale is divided by its root (gyre_config)");
+    return gyre_terms_check(encoding, 0, err);
+}
+
+/* The arrays hold the slopes as they were given, so that the config can make the same encoding once more; who uses one
+ * divides it. */
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_score_config *score = &encoding->config.score;
+    const int64_t heads = encoding->config.heads;
+    gyre_status status = check(encoding, err);
+    if (status == GYRE_OK) status = copy_slopes(encoding, score->slopes, "slopes", &encoding->slopes, err);
+    if (status == GYRE_OK) status = copy_slopes(encoding, score->slopes_after, "slopes_after", &encoding->slopes_after, err);
+    if (status != GYRE_OK) return status;
+    encoding->slope_divisor = score->before_scale ? sqrt((double)encoding->config.head_dim) : 1;
+    if (score->max_bias == 0) score->max_bias = 8;
+    if (encoding->slopes) return GYRE_OK;
+    encoding->slopes = gyre_encoding_allocate(encoding, heads, sizeof *encoding->slopes, err);
+    if (!encoding->slopes) return GYRE_ENOMEM;
+    paper_slopes(heads, score->max_bias, encoding->slopes);
+    return GYRE_OK;
+}
+
+/* What a head's distances are multiplied by, for keys up to the query and for those after it. */
+typedef struct slope_pair {
+    double before, after;
+} slope_pair;
+
+static slope_pair slopes_of(const gyre_encoding *encoding, int64_t head) {
+    const double *after = encoding->slopes_after ? encoding->slopes_after : encoding->slopes;
+    return (slope_pair){encoding->slopes[head] / encoding->slope_divisor, after[head] / encoding->slope_divisor};
+}
+
+static double slope_for(slope_pair slopes, int64_t q, int64_t k) {
+    return k > q ? slopes.after : slopes.before;
+}
+
 static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
-    const double slope = encoding->slopes[row->head];
+    const slope_pair slopes = slopes_of(encoding, row->head);
     (void)tables;
     for (int64_t j = 0; j < row->n; j++)
-        out[j] = -slope * (double)llabs(row->q - row->k[j]);
+        out[j] = -slope_for(slopes, row->q, row->k[j]) * (double)llabs(row->q - row->k[j]);
 }
 
 /* 1 if every distance in the tile fits 32 bits, which vector units convert and 64 they mostly do not. */
@@ -55,23 +100,53 @@ static int near(const gyre_tile *tile) {
     return tile->queries > 0 && tile->keys > 0 && high - low <= INT32_MAX;
 }
 
-/* Both loops round the distance to float, then the product: the same bits.  Where the nearest key is the query's own, as in
- * every self-attention, distances count from 0. */
+/* The loops of one slope round the distance to float, then the product: the same bits.  Where the nearest key is the
+ * query's own, as in every self-attention, distances count from 0. */
+static void one_slope(const gyre_tile *tile, int64_t i, float slope, int narrow) {
+    float *restrict row = tile->scores + i * tile->ld;
+    const int64_t *restrict k = tile->k;
+    const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
+    if (narrow && least == 0)
+        for (int64_t j = 0; j < tile->keys; j++)
+            row[j] -= slope * fabsf((float)(int32_t)(q - k[j]));
+    else
+        for (int64_t j = 0; j < tile->keys; j++)
+            row[j] -= slope * (float)(llabs(q - k[j]) - least);
+}
+
+/* On the nearest key's side of the query the difference of two biases is the slope times that of the distances; across, it
+ * is one of products, which double holds. */
+static void two_slopes(const gyre_tile *tile, int64_t i, slope_pair slopes, int narrow) {
+    float *restrict row = tile->scores + i * tile->ld;
+    const int64_t *restrict k = tile->k;
+    const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
+    const float before = (float)slopes.before, after = (float)slopes.after;
+    if (narrow && least == 0) {
+        for (int64_t j = 0; j < tile->keys; j++) {
+            const float ahead = (float)(int32_t)(k[j] - q);
+            row[j] -= (ahead > 0 ? after : -before) * ahead;
+        }
+        return;
+    }
+    const double there = slope_for(slopes, q, tile->nearest[i]) * (double)least;
+    for (int64_t j = 0; j < tile->keys; j++) {
+        const int64_t far = llabs(q - k[j]);
+        if (least == 0 || (k[j] > q) == (tile->nearest[i] > q))
+            row[j] -= (k[j] > q ? after : before) * (float)(far - least);
+        else
+            row[j] -= (float)(slope_for(slopes, q, k[j]) * (double)far - there);
+    }
+}
+
 static void score_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile) {
-    const float slope = (float)encoding->slopes[head];
+    const slope_pair slopes = slopes_of(encoding, head);
     const int narrow = near(tile);
     (void)tables;
-    for (int64_t i = 0; i < tile->queries; i++) {
-        float *restrict row = tile->scores + i * tile->ld;
-        const int64_t *restrict k = tile->k;
-        const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
-        if (narrow && least == 0)
-            for (int64_t j = 0; j < tile->keys; j++)
-                row[j] -= slope * fabsf((float)(int32_t)(q - k[j]));
+    for (int64_t i = 0; i < tile->queries; i++)
+        if (encoding->slopes_after)
+            two_slopes(tile, i, slopes, narrow);
         else
-            for (int64_t j = 0; j < tile->keys; j++)
-                row[j] -= slope * (float)(llabs(q - k[j]) - least);
-    }
+            one_slope(tile, i, (float)slopes.before, narrow);
 }
 
 const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_ALIBI,
