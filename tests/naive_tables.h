@@ -1,5 +1,6 @@
-/* naive_tables.h: attention with tables as its definition says it, in double, for the tests of schemes that index tables by
- * distance.  Rows come from gyre_encoding_row, which test_tables.c holds against the reference figures. */
+/* naive_tables.h: attention with an encoding as its definition says it, in double, for the tests of schemes at the score and
+ * the value.  Rows come from gyre_encoding_row, ALiBi's slopes from gyre_encoding_slopes and frequencies from
+ * gyre_encoding_frequencies, which are held against the reference figures; test_tables.c holds the whole against them. */
 #ifndef GYRE_TESTS_NAIVE_TABLES_H
 #define GYRE_TESTS_NAIVE_TABLES_H
 #include "support.h"
@@ -8,9 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum part { Q, K, V, TABLE_A, TABLE_B, TABLE_V, BIAS, DOUT, PARTS } part;
-static const char *const part_names[PARTS] = {"q",         "k",           "v",          "query table",
-                                              "key table", "value table", "bias table", "dout"};
+/* A config of a scheme at the score. */
+#define WITH(scheme, ...)                                                                                                   \
+    {                                                                                                                       \
+        .size = sizeof(gyre_config), .kind = scheme, .score = { __VA_ARGS__ }                                               \
+    }
+
+typedef enum part { Q, K, V, TABLE_A, TABLE_B, TABLE_V, BIAS, CONTENT, POSITION, DOUT, PARTS, LAST = POSITION } part;
+static const char *const part_names[PARTS] = {
+    "q", "k", "v", "query table", "key table", "value table", "bias table", "content bias", "position bias", "dout"};
 
 typedef struct layout {
     int64_t batch, queries, keys, heads, key_heads, dim, value_dim;
@@ -24,6 +31,8 @@ typedef struct problem {
     gyre_config config;
     gyre_encoding *encoding;
     double scale;
+    double inv_freq[128], factor; /* of a rotation */
+    double slopes[2][64];         /* ALiBi: for keys up to the query, and for those after it */
     int64_t *q_at, *k_at;
     size_t size[PARTS];
     float *x[PARTS];      /* what the library reads ... */
@@ -57,6 +66,30 @@ static inline void place_tokens(problem *p, test_random *random) {
         p->q_at[i] = s->start + (int64_t)(test_next(random) % (uint64_t)(3 * s->keys));
 }
 
+static inline int64_t fire_width(const problem *p) {
+    return p->config.score.width ? p->config.score.width : 32;
+}
+
+/* Numbers that the papers keep positive are; FIRE's threshold is between the positions. */
+static inline float fit(const problem *p, part which, size_t e, float x) {
+    const size_t row = e / (size_t)p->s.heads;
+    if (which != BIAS) return x;
+    if (p->config.kind == GYRE_KERPLE) return 0.8f + 0.5f * x;
+    if (p->config.kind == GYRE_FIRE && row == 0) return 0.6f + 0.5f * x;
+    if (p->config.kind == GYRE_FIRE && row == 1) return (0.3f + 0.1f * x) * (float)p->s.keys;
+    return x;
+}
+
+static inline void place_constants(problem *p) {
+    const struct gyre_score_config *score = &p->config.score;
+    if (p->config.kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
+    if (p->config.kind != GYRE_ALIBI) return;
+    assert_ok(gyre_encoding_slopes(p->encoding, p->slopes[0]));
+    memcpy(p->slopes[1], p->slopes[0], sizeof p->slopes[0]);
+    for (int64_t h = 0; score->slopes_after && h < p->s.heads; h++)
+        p->slopes[1][h] = score->slopes_after[h] / (score->before_scale ? sqrt((double)p->s.dim) : 1);
+}
+
 static inline problem make_problem(const gyre_config *config, const layout *s, uint64_t seed) {
     test_random random = {seed};
     problem p = {.s = *s, .config = *config};
@@ -64,11 +97,12 @@ static inline problem make_problem(const gyre_config *config, const layout *s, u
     p.config.heads = s->heads;
     p.encoding = test_encoding(&p.config);
     p.scale = 0.7;
+    place_constants(&p);
     p.size[Q] = (size_t)(s->batch * s->queries * s->heads * s->dim);
     p.size[K] = (size_t)(s->batch * s->keys * s->key_heads * s->dim);
     p.size[V] = (size_t)(s->batch * s->keys * s->key_heads * s->value_dim);
     p.size[DOUT] = p.out_size = (size_t)(s->batch * s->queries * s->heads * s->value_dim);
-    for (part i = TABLE_A; i <= BIAS; i++) {
+    for (part i = TABLE_A; i <= LAST; i++) {
         int64_t shape[4];
         table_shape(&p, i, shape);
         p.size[i] = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]);
@@ -80,7 +114,7 @@ static inline problem make_problem(const gyre_config *config, const layout *s, u
         p.table[i] = room(p.size[i], sizeof(double));
         test_fill(&random, p.x[i], p.size[i]);
         for (size_t e = 0; e < p.size[i]; e++) {
-            if (config->kind == GYRE_KERPLE && i == BIAS) p.x[i][e] = 0.8f + 0.5f * p.x[i][e]; /* r1, r2 > 0 */
+            p.x[i][e] = fit(&p, i, e, p.x[i][e]);
             p.x64[i][e] = (double)p.x[i][e];
         }
     }
@@ -116,7 +150,9 @@ static inline gyre_tables problem_tables(const problem *p) {
     return (gyre_tables){.query = table_view(p, TABLE_A),
                          .key = table_view(p, TABLE_B),
                          .value = table_view(p, TABLE_V),
-                         .bias = table_view(p, BIAS)};
+                         .bias = table_view(p, BIAS),
+                         .content_bias = table_view(p, CONTENT),
+                         .position_bias = table_view(p, POSITION)};
 }
 
 static inline gyre_view gradient_view(const problem *p, part which) {
@@ -129,7 +165,9 @@ static inline gyre_table_gradients problem_gradients(const problem *p) {
     return (gyre_table_gradients){.query = gradient_view(p, TABLE_A),
                                   .key = gradient_view(p, TABLE_B),
                                   .value = gradient_view(p, TABLE_V),
-                                  .bias = gradient_view(p, BIAS)};
+                                  .bias = gradient_view(p, BIAS),
+                                  .content_bias = gradient_view(p, CONTENT),
+                                  .position_bias = gradient_view(p, POSITION)};
 }
 
 static inline gyre_attention_args problem_args(const problem *p, const gyre_tables *tables) {
@@ -199,10 +237,22 @@ static inline const double *table_row(const problem *p, part which, int64_t h, i
     return room;
 }
 
+static inline double naive_fire(const problem *p, int64_t h, int64_t m, int64_t n) {
+    const int64_t heads = p->s.heads, width = fire_width(p);
+    const double *x = p->x64[BIAS] + h, c = fabs(x[0]), reach = fmax((double)m, fabs(x[heads]));
+    const double share = log(1 + c * fabs((double)(m - n))) / log(1 + c * reach);
+    double sum = x[(2 + 3 * width) * heads];
+    for (int64_t u = 0; u < width; u++)
+        sum += x[(2 + 2 * width + u) * heads] * fmax(0, x[(2 + u) * heads] * share + x[(2 + width + u) * heads]);
+    return sum;
+}
+
 static inline double naive_bias(const problem *p, int64_t h, int64_t m, int64_t n) {
     const int64_t heads = p->s.heads;
     const double *x = p->x64[BIAS], d = fabs((double)(m - n));
     int64_t row;
+    if (p->config.kind == GYRE_ALIBI) return -p->slopes[n > m][h] * d;
+    if (p->config.kind == GYRE_FIRE) return naive_fire(p, h, m, n);
     if (p->config.kind == GYRE_KERPLE)
         return p->config.score.decay == GYRE_DECAY_LOG ? -x[h] * log(1 + x[heads + h] * d) : -x[h] * pow(d, x[heads + h]);
     if (p->config.kind != GYRE_T5) return 0;
@@ -210,12 +260,33 @@ static inline double naive_bias(const problem *p, int64_t h, int64_t m, int64_t 
     return x[row * heads + h];
 }
 
+/* out = x, turned where the encoding turns, plus `more` (NULL = nothing). */
+static inline const double *prepare(const problem *p, int64_t position, const double *x, const double *more, double *out) {
+    const int64_t dim = p->s.dim, pairs = p->config.kind == GYRE_ROPE ? dim / 2 : 0;
+    const int half = p->config.rope.layout == GYRE_HALF;
+    for (int64_t c = 0; c < dim; c++)
+        out[c] = x[c] + (more ? more[c] : 0);
+    for (int64_t i = 0; i < pairs; i++) {
+        const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
+        const double angle = (double)position * p->inv_freq[i];
+        out[a] = p->factor * (x[a] * cos(angle) - x[b] * sin(angle));
+        out[b] = p->factor * (x[a] * sin(angle) + x[b] * cos(angle));
+    }
+    return out;
+}
+
+/* A vector of the head, NULL where there is none. */
+static inline const double *head_vector(const problem *p, part which, int64_t h) {
+    return p->size[which] > 0 ? p->x64[which] + h * p->s.dim : NULL;
+}
+
 static inline double naive_score(const problem *p, int64_t h, int64_t m, int64_t n, const double *q, const double *k) {
-    double s = dot(q, k, p->s.dim), room[64];
+    double left[64], right[64], room[64];
     int64_t row;
+    double s = dot(prepare(p, m, q, head_vector(p, CONTENT, h), left), prepare(p, n, k, NULL, right), p->s.dim);
     if (gyre_encoding_row(p->encoding, m, n, &row) == GYRE_OK) {
         const double *a = table_row(p, TABLE_A, h, row, room), *b = table_row(p, TABLE_B, h, row, room);
-        if (a) s += dot(q, a, p->s.dim);
+        if (a) s += dot(prepare(p, m, q, head_vector(p, POSITION, h), left), a, p->s.dim);
         if (b) s += dot(k, b, p->s.dim);
     }
     return p->scale * s + naive_bias(p, h, m, n);
@@ -259,6 +330,33 @@ static inline double naive(const problem *p) {
     for (size_t i = 0; i < p->out_size; i++)
         loss += p->x64[DOUT][i] * p->out64[i];
     return loss;
+}
+
+/* -- every gradient against it --------------------------------------------------------------------------------------- */
+
+/* By central differences; short steps for FIRE, whose units have bends. */
+static inline double slope(const problem *p, double *x) {
+    const double kept = *x, step = p->config.kind == GYRE_FIRE ? 1e-6 : 1e-4;
+    *x = kept + step;
+    const double above = naive(p);
+    *x = kept - step;
+    const double below = naive(p);
+    *x = kept;
+    return (above - below) / (2 * step);
+}
+
+static inline void check_problem(const problem *p, size_t samples) {
+    run_problem(p, NULL);
+    naive(p);
+    for (size_t i = 0; i < p->out_size; i++)
+        test_close((long double)p->out[i], p->out64[i], 3e-6L, "out");
+    for (part i = Q; i <= LAST; i++) {
+        const size_t step = p->size[i] <= samples ? 1 : p->size[i] / samples | 1;
+        for (size_t e = p->size[i] / 2 % step; e < p->size[i]; e += step) {
+            const double got = i <= V ? (double)p->grad[i][e] : p->table[i][e], want = slope(p, &p->x64[i][e]);
+            test_close(got, want, 2e-5L * (1 + fabsl((long double)want)), part_names[i]);
+        }
+    }
 }
 
 #endif

@@ -4,11 +4,6 @@
 
 #include "kernels/kernels.h"
 
-#define WITH(scheme, ...)                                                                                                   \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = scheme, .score = { __VA_ARGS__ }                                               \
-    }
-
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
 static void check_rows(const json_t *object, const gyre_config *config, const char *key, int64_t sign) {
@@ -81,7 +76,7 @@ static void bert_refuses_positions_outside(void **state) {
 /* -- the reference figures of attention ------------------------------------------------------------------------------ */
 
 /* json [a][b][c] or [b][c], flat; with swap, as [b][a][c]. */
-static size_t read_array(const json_t *array, float *out, int swap) {
+static size_t read_array(const json_t *array, double *out, int swap) {
     const size_t n = json_array_size(array);
     size_t at = 0;
     if (n > 0 && json_is_array(json_array_get(json_array_get(array, 0), 0))) {
@@ -90,105 +85,125 @@ static size_t read_array(const json_t *array, float *out, int swap) {
             const size_t a = swap ? i % n : i / rows, b = swap ? i / n : i % rows;
             const json_t *row = json_array_get(json_array_get(array, a), b);
             for (size_t c = 0; c < json_array_size(row); c++)
-                out[at++] = (float)json_number_value(json_array_get(row, c));
+                out[at++] = json_number_value(json_array_get(row, c));
         }
         return at;
     }
     for (size_t i = 0; i < n; i++)
         for (size_t c = 0; c < json_array_size(json_array_get(array, i)); c++)
-            out[at++] = (float)json_number_value(json_array_get(json_array_get(array, i), c));
+            out[at++] = json_number_value(json_array_get(json_array_get(array, i), c));
     return at;
 }
 
-/* 0: a kind without tables. */
-static int reference_config(const json_t *object, gyre_config *config) {
+static void rope_config(const json_t *p, gyre_config *config) {
+    const json_t *yarn = json_object_get(p, "yarn");
+    config->kind = GYRE_ROPE;
+    config->rope.base = test_number(p, "base");
+    config->rope.layout = strcmp(test_string(p, "pairing"), "half") == 0 ? GYRE_HALF : GYRE_INTERLEAVED;
+    if (!yarn) return;
+    config->rope.scaling = GYRE_YARN;
+    config->rope.factor = test_number(yarn, "factor");
+    config->trained_length = test_integer(yarn, "original_max_position_embeddings");
+}
+
+/* slopes: room for those that ALiBi is given. */
+static gyre_config reference_config(const json_t *object, double *slopes) {
     const char *kind = test_string(object, "kind");
     const json_t *p = json_object_get(object, "parameters");
-    config->head_dim = test_integer(object, "head_dim");
-    config->heads = test_integer(object, "heads");
-    if (strcmp(kind, "t5") == 0) {
-        config->kind = GYRE_T5;
-        config->score.buckets = test_integer(p, "num_buckets");
-        config->score.max_distance = test_integer(p, "max_distance");
-        config->score.bidirectional = json_is_true(json_object_get(p, "bidirectional"));
+    gyre_config config = GYRE_CONFIG_INIT;
+    if (strncmp(kind, "rope", 4) == 0) {
+        rope_config(p, &config);
+    } else if (strcmp(kind, "alibi") == 0) {
+        config.kind = GYRE_ALIBI;
+        assert_int_equal(test_numbers(p, "slopes", slopes, 64), test_integer(object, "heads"));
+        config.score.slopes = slopes;
+    } else if (strcmp(kind, "t5") == 0) {
+        config.kind = GYRE_T5;
+        config.score.buckets = test_integer(p, "num_buckets");
+        config.score.max_distance = test_integer(p, "max_distance");
+        config.score.bidirectional = json_is_true(json_object_get(p, "bidirectional"));
     } else if (strncmp(kind, "shaw", 4) == 0) {
-        config->kind = GYRE_SHAW;
-        config->score.max_distance = test_integer(p, "max_distance");
-        config->score.terms = kind[4] ? 0 : GYRE_ON_QUERY;
+        config.kind = GYRE_SHAW;
+        config.score.max_distance = test_integer(p, "max_distance");
+        config.score.terms = kind[4] ? 0 : GYRE_ON_QUERY;
     } else if (strncmp(kind, "bert-", 5) == 0) {
-        config->kind = GYRE_BERT;
-        config->score.max_distance = test_integer(p, "max_length");
-        config->score.terms = strstr(kind, "query") ? GYRE_ON_QUERY | GYRE_ON_KEY : 0;
+        config.kind = GYRE_BERT;
+        config.score.max_distance = test_integer(p, "max_length");
+        config.score.terms = strstr(kind, "query") ? GYRE_ON_QUERY | GYRE_ON_KEY : 0;
     } else if (strcmp(kind, "deberta") == 0) {
-        config->kind = GYRE_DEBERTA;
-        config->score.max_distance = test_integer(p, "span");
+        config.kind = GYRE_DEBERTA;
+        config.score.max_distance = test_integer(p, "span");
     } else {
-        return 0;
+        assert_string_equal(kind, "none");
     }
-    return 1;
+    return config;
+}
+
+static void read_part(problem *p, part which, const json_t *array, int swap) {
+    if (p->size[which] == 0) return;
+    assert_int_equal(read_array(array, p->x64[which], swap), p->size[which]);
+    for (size_t i = 0; i < p->size[which]; i++)
+        p->x[which][i] = (float)p->x64[which][i];
 }
 
 /* In the figures a table is named after what holds it: the key table meets the query. */
-static gyre_cview reference_table(const json_t *object, const gyre_encoding *e, gyre_table which, float *data) {
-    static const char *const names[2][5] = {{"", "key_table", "query_table", "value_table", "bias"},
-                                            {"", "table", "table", "", ""}};
-    const json_t *p = json_object_get(object, "parameters");
-    const json_t *array = json_object_get(p, names[json_object_get(p, "table") != NULL][which]);
-    int64_t s[4];
-    assert_ok(gyre_encoding_table_shape(e, which, s));
-    if (s[0] == 0) return gyre_cdense(NULL, GYRE_F32, 0, 0, 0, 0);
-    assert_int_equal(read_array(array, data, 0), s[1] * s[2] * s[3]);
-    return gyre_cdense(data, GYRE_F32, s[0], s[1], s[2], s[3]);
+static void read_tables(problem *p, const json_t *parameters) {
+    static const char *const names[2][4] = {{"key_table", "query_table", "value_table", "bias"}, {"table", "table", "", ""}};
+    for (part i = TABLE_A; i <= BIAS; i++)
+        read_part(p, i, json_object_get(parameters, names[json_object_get(parameters, "table") != NULL][i - TABLE_A]), 0);
 }
 
-static void check_case(const json_t *object, const gyre_encoding *e) {
-    static float q[512], k[512], v[512], want[512], out[512], table[4][2048];
-    const int64_t heads = test_integer(object, "heads"), queries = test_integer(object, "queries");
-    const int64_t keys = test_integer(object, "keys"), dim = test_integer(object, "head_dim");
-    read_array(json_object_get(object, "q"), q, 1);
-    read_array(json_object_get(object, "k"), k, 1);
-    read_array(json_object_get(object, "v"), v, 1);
-    read_array(json_object_get(object, "out"), want, 1);
-    const gyre_tables tables = {.query = reference_table(object, e, GYRE_TABLE_QUERY, table[0]),
-                                .key = reference_table(object, e, GYRE_TABLE_KEY, table[1]),
-                                .value = reference_table(object, e, GYRE_TABLE_VALUE, table[2]),
-                                .bias = reference_table(object, e, GYRE_TABLE_BIAS, table[3])};
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.encoding = e;
-    args.tables = &tables;
-    args.q = gyre_cdense(q, GYRE_F32, 1, queries, heads, dim);
-    args.k = gyre_cdense(k, GYRE_F32, 1, keys, heads, dim);
-    args.v = gyre_cdense(v, GYRE_F32, 1, keys, heads, dim);
-    args.out = gyre_dense(out, GYRE_F32, 1, queries, heads, dim);
-    args.q_pos.base = test_integer(object, "query_offset");
-    args.causal = json_is_true(json_object_get(object, "causal")); /* scale 0: the default, DeBERTa's too */
+static void check_case(const json_t *object, problem *p) {
+    const layout *s = &p->s;
+    const gyre_tables tables = problem_tables(p);
+    gyre_attention_args args = problem_args(p, &tables);
+    double want[512];
+    read_part(p, Q, json_object_get(object, "q"), 1);
+    read_part(p, K, json_object_get(object, "k"), 1);
+    read_part(p, V, json_object_get(object, "v"), 1);
+    read_tables(p, json_object_get(object, "parameters"));
+    assert_int_equal(read_array(json_object_get(object, "out"), want, 1), p->out_size);
+    p->scale = test_number(object, "scale");
+    naive(p);
+    args.scale = 0; /* the default, DeBERTa's too */
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
     assert_ok(gyre_attention(&args, scratch, bytes, NULL));
     free(scratch);
-    for (int64_t row = 0; row < queries * heads; row++) {
-        float largest = 0;
-        for (int64_t c = 0; c < dim; c++)
-            largest = fmaxf(largest, fabsf(want[row * dim + c]));
-        for (int64_t c = 0; c < dim; c++)
-            test_close((long double)out[row * dim + c], (long double)want[row * dim + c], 1e-5L * (long double)largest,
-                       test_string(object, "kind"));
+    for (int64_t row = 0; row < s->queries * s->heads; row++) {
+        double largest = 0;
+        for (int64_t c = 0; c < s->dim; c++)
+            largest = fmax(largest, fabs(want[row * s->dim + c]));
+        for (int64_t c = 0; c < s->dim; c++) {
+            const int64_t i = row * s->dim + c;
+            test_close(p->out64[i], want[i], 1e-12L * (long double)largest, "definition");
+            test_close((long double)p->out[i], want[i], 1e-5L * (long double)largest, test_string(object, "kind"));
+        }
     }
 }
 
 static void attention_agrees_with_reference(void **state) {
     (void)state;
-    json_t *cases = test_reference("attention.json");
-    int checked = 0;
-    for (size_t i = 0; i < json_array_size(cases); i++) {
-        gyre_config config = GYRE_CONFIG_INIT;
-        if (!reference_config(json_array_get(cases, i), &config)) continue;
-        gyre_encoding *e = test_encoding(&config);
-        check_case(json_array_get(cases, i), e);
-        gyre_encoding_free(e);
-        checked++;
+    json_t *cases = test_reference("attention.json"), *c;
+    size_t index;
+    assert_int_equal(json_array_size(cases), 22); /* eleven kinds, causal and not */
+    json_array_foreach(cases, index, c) {
+        double slopes[64];
+        const gyre_config config = reference_config(c, slopes);
+        const int64_t heads = test_integer(c, "heads"), dim = test_integer(c, "head_dim"), keys = test_integer(c, "keys");
+        const layout s = {.batch = 1,
+                          .queries = test_integer(c, "queries"),
+                          .keys = keys,
+                          .heads = heads,
+                          .key_heads = heads,
+                          .dim = dim,
+                          .value_dim = dim,
+                          .causal = json_is_true(json_object_get(c, "causal"))};
+        assert_int_equal(test_integer(c, "query_offset"), keys - s.queries);
+        problem p = make_problem(&config, &s, 1);
+        check_case(c, &p);
+        free_problem(&p);
     }
-    assert_int_equal(checked, 12); /* six kinds, causal and not */
     json_decref(cases);
 }
 
@@ -218,30 +233,6 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
-static double slope(const problem *p, double *x) {
-    const double kept = *x, step = 1e-4;
-    *x = kept + step;
-    const double above = naive(p);
-    *x = kept - step;
-    const double below = naive(p);
-    *x = kept;
-    return (above - below) / (2 * step);
-}
-
-static void check_problem(const problem *p, size_t samples) {
-    run_problem(p, NULL);
-    naive(p);
-    for (size_t i = 0; i < p->out_size; i++)
-        test_close((long double)p->out[i], p->out64[i], 3e-6L, "out");
-    for (part i = Q; i <= BIAS; i++) {
-        const size_t step = p->size[i] <= samples ? 1 : p->size[i] / samples | 1;
-        for (size_t e = p->size[i] / 2 % step; e < p->size[i]; e += step) {
-            const double got = i <= V ? (double)p->grad[i][e] : p->table[i][e], want = slope(p, &p->x64[i][e]);
-            test_close(got, want, 2e-5L * (1 + fabsl((long double)want)), part_names[i]);
-        }
-    }
-}
-
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
     if (!gyre_kernels_tier(tier)) skip();
@@ -267,11 +258,11 @@ static void same_for_any_threads(void **state) {
             gyre_pool *pool;
             assert_ok(gyre_pool_create(&pool, threads, NULL));
             const gyre_exec exec = gyre_pool_exec(pool);
-            for (part i = Q; i <= BIAS; i++)
+            for (part i = Q; i <= LAST; i++)
                 memset(many.table[i], 0, many.size[i] * sizeof(double));
             run_problem(&many, &exec);
             assert_memory_equal(one.out, many.out, one.out_size * sizeof(float));
-            for (part i = Q; i <= BIAS; i++) {
+            for (part i = Q; i <= LAST; i++) {
                 assert_memory_equal(one.grad[i], many.grad[i], one.size[i] * sizeof(float));
                 assert_memory_equal(one.table[i], many.table[i], one.size[i] * sizeof(double));
             }
@@ -293,7 +284,7 @@ static void only_distances_matter(void **state) {
         run_problem(&here, NULL);
         run_problem(&there, NULL);
         assert_memory_equal(here.out, there.out, here.out_size * sizeof(float));
-        for (part i = TABLE_A; i <= BIAS; i++)
+        for (part i = TABLE_A; i <= LAST; i++)
             assert_memory_equal(here.table[i], there.table[i], here.size[i] * sizeof(double));
         free_problem(&here);
         free_problem(&there);
@@ -306,7 +297,7 @@ static void masked_nan_stays_away(void **state) {
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
         const layout s = {1, 40, 40, 1, 1, 16, 16, 1, 0, 0, 0};
         problem p = make_problem(&schemes[scheme], &s, 2);
-        for (part i = TABLE_A; i <= BIAS && schemes[scheme].kind != GYRE_KERPLE; i++) {
+        for (part i = TABLE_A; i <= LAST && schemes[scheme].kind != GYRE_KERPLE; i++) {
             int64_t shape[4], row;
             table_shape(&p, i, shape);
             if (shape[0] == 0 || schemes[scheme].kind == GYRE_T5) continue;
