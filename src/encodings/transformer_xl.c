@@ -1,0 +1,36 @@
+/* transformer_xl.c: (q + u) . k + (q + v) . r, where r belongs to the distance alone.  The caller projects the sinusoid of
+ * the distances to r, a table for each head; u and v are vectors of each head. */
+#include "encodings/schemes.h"
+
+static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+    const struct gyre_score_config *score = &encoding->config.score;
+    const int64_t most = score->max_distance, behind = -distance, held = behind > most ? most : behind;
+    if (!score->bidirectional) return held < 0 ? 0 : held;
+    return (held < -most ? -most : held) + most;
+}
+
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    const gyre_config *config = &encoding->config;
+    struct gyre_score_config *score = &encoding->config.score;
+    if (config->head_dim == 0 || config->heads == 0)
+        return gyre_fail(err, GYRE_EINVAL, "%s: missing; Transformer-XL has vectors for each head (gyre_config)",
+                         config->heads ? "head_dim" : "heads");
+    if (score->max_distance == 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "score.max_distance: missing; Transformer-XL clamps distances there (gyre_config)");
+    const gyre_status status = gyre_terms_check(encoding, GYRE_ON_QUERY, err);
+    if (status != GYRE_OK) return status;
+    score->terms = GYRE_ON_QUERY;
+    gyre_vector_tables(encoding, score->terms, config->heads, (score->bidirectional ? 2 : 1) * score->max_distance + 1);
+    encoding->table[GYRE_TABLE_CONTENT_BIAS] = (gyre_table_size){config->heads, 1, config->head_dim};
+    encoding->table[GYRE_TABLE_POSITION_BIAS] = encoding->table[GYRE_TABLE_CONTENT_BIAS];
+    return gyre_row_map_make(encoding, score->max_distance, row, err);
+}
+
+static void suggest(gyre_config *config) {
+    const int64_t farthest = config->trained_length - 1;
+    if (config->score.max_distance == 0) config->score.max_distance = farthest > 1 ? farthest : 1;
+}
+
+const gyre_scheme gyre_scheme_transformer_xl = {
+    .kind = GYRE_TRANSFORMER_XL, .name = "transformer_xl", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest};
