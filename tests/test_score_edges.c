@@ -1,0 +1,231 @@
+/* test_score_edges.c: schemes at the score where distances are far, views are empty, tables hold no numbers and rows end. */
+#include "naive_tables.h"
+
+/* -- far ----------------------------------------------------------------------------------------------------------- */
+
+enum { FAR_KEYS = 9 };
+static const int64_t far_k[FAR_KEYS] = {2147483648, 2147483647, 2147483000, 2000000000, 1000000, 1000, 0, -1, -2147483648};
+
+static long double kerple(const double r[2], gyre_decay decay, long double d) {
+    return decay == GYRE_DECAY_LOG ? -r[0] * log1pl(r[1] * d) : -r[0] * powl(d, r[1]);
+}
+
+/* d b / d r of a key that far, in long double. */
+static long double kerple_slope(const double r[2], gyre_decay decay, int which, long double d) {
+    if (decay == GYRE_DECAY_LOG) return which == 0 ? -log1pl(r[1] * d) : -r[0] * d / (1 + r[1] * d);
+    return which == 0 ? -powl(d, r[1]) : d > 0 ? -r[0] * powl(d, r[1]) * logl(d) : 0;
+}
+
+static void kerple_far_away(void **state) {
+    (void)state;
+    for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
+        gyre_config config = WITH(GYRE_KERPLE, .decay = (gyre_decay)decay);
+        config.heads = 1;
+        gyre_encoding *e = test_encoding(&config);
+        const double r[2] = {0.7, decay == GYRE_DECAY_LOG ? 3.0 : 1.75};
+        double scores[FAR_KEYS] = {0}, d[FAR_KEYS], got[2] = {0};
+        const gyre_positions query = {NULL, GYRE_I64, 2147483648, 0, 0, 0, 0}, keys = {far_k, GYRE_I64, 0, 0, 0, 1, 0};
+        const gyre_tables tables = {.bias = gyre_cdense(r, GYRE_F64, 1, 1, 2, 1)};
+        const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_F64, 1, 1, 2, 1)};
+        const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 1, 1, FAR_KEYS);
+        const gyre_cview dscores = gyre_cdense(d, GYRE_F64, 1, 1, 1, FAR_KEYS);
+        test_random random = {3};
+        test_fill_f64(&random, d, FAR_KEYS);
+        assert_ok(gyre_bias_add(e, &tables, &query, &keys, &view, NULL));
+        assert_ok(gyre_bias_gradient(e, &tables, &query, &keys, &dscores, &gradients, NULL));
+        for (int j = 0; j < FAR_KEYS; j++) {
+            const long double want = kerple(r, (gyre_decay)decay, 2147483648.0L - far_k[j]);
+            test_close(scores[j], want, 1e-14L * fabsl(want), "score");
+        }
+        for (int which = 0; which < 2; which++) {
+            long double want = 0, size = 0;
+            for (int j = 0; j < FAR_KEYS; j++) {
+                const long double term = d[j] * kerple_slope(r, (gyre_decay)decay, which, 2147483648.0L - far_k[j]);
+                want += term;
+                size += fabsl(term);
+            }
+            test_close(got[which], want, 1e-14L * size, "gradient");
+        }
+        gyre_encoding_free(e);
+    }
+}
+
+/* The same through attention, with queries and keys a thousand million apart. */
+static void kerple_far_away_in_attention(void **state) {
+    (void)state;
+    static const int64_t q[4] = {1000000007, 12, 1000000, 3};
+    static const int64_t k[8] = {1000000000, 0, 1, 2, 999999, 11, 999999999, 1000000006};
+    for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
+        const gyre_config config = WITH(GYRE_KERPLE, .decay = (gyre_decay)decay);
+        const layout s = {1, 4, 8, 2, 1, 8, 8, 0, 0, 0, 0};
+        problem p = make_problem(&config, &s, 8);
+        memcpy(p.q_at, q, sizeof q);
+        memcpy(p.k_at, k, sizeof k);
+        for (size_t i = 0; i < p.size[BIAS]; i++) {
+            p.x[BIAS][i] *= 0.1f; /* so that far keys still weigh something */
+            p.x64[BIAS][i] = (double)p.x[BIAS][i];
+        }
+        check_problem(&p, 400);
+        free_problem(&p);
+    }
+}
+
+/* -- rows past the last distance --------------------------------------------------------------------------------------- */
+
+/* v1 clamps m - n + span to 0 .. 2 span - 1; v2 and v3 clamp the bucket so, whose last is that of distance max - 1. */
+static void deberta_past_the_end(void **state) {
+    (void)state;
+    enum { MOST = 48, BUCKETS = 16 };
+    for (int buckets = 0; buckets <= BUCKETS; buckets += BUCKETS) {
+        gyre_config config = WITH(GYRE_DEBERTA, .max_distance = MOST, .buckets = buckets);
+        config.heads = config.head_dim = 2;
+        gyre_encoding *e = test_encoding(&config);
+        const int64_t span = buckets ? buckets : MOST, middle = buckets / 2;
+        for (int64_t d = -3 * MOST; d <= 3 * MOST; d++) { /* query minus key */
+            const int64_t far = d < 0 ? -d : d;
+            int64_t want = d, row;
+            if (buckets && far > middle) {
+                const long double share = logl((long double)far / middle) / logl((MOST - 1) / (long double)middle);
+                const int64_t bucket = (int64_t)ceill(share * (middle - 1) - 1e-12L) + middle;
+                want = d < 0 ? -bucket : bucket;
+            }
+            want += span;
+            want = want < 0 ? 0 : want > 2 * span - 1 ? 2 * span - 1 : want;
+            assert_ok(gyre_encoding_row(e, d, 0, &row));
+            assert_int_equal(row, want);
+        }
+        int64_t row;
+        assert_ok(gyre_encoding_row(e, MOST, 0, &row)); /* shares the row of MOST - 1; -MOST has one of its own */
+        assert_int_equal(row, 2 * span - 1);
+        assert_ok(gyre_encoding_row(e, 0, MOST, &row));
+        assert_int_equal(row, 0);
+        assert_ok(gyre_encoding_row(e, 0, MOST - 1, &row));
+        assert_int_equal(row, 1);
+        gyre_encoding_free(e);
+    }
+}
+
+/* -- nothing to do ----------------------------------------------------------------------------------------------------- */
+
+static void no_scores_no_gradient(void **state) {
+    (void)state;
+    static const gyre_config configs[] = {WITH(GYRE_T5, .buckets = 8), WITH(GYRE_KERPLE, .decay = GYRE_DECAY_LOG),
+                                          WITH(GYRE_FIRE, .width = 2)};
+    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const int64_t shapes[][3] = {{0, 2, 3}, {2, 0, 3}, {2, 2, 0}, {(int64_t)1 << 62, 4, 0}};
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        gyre_config config = configs[i];
+        int64_t shape[4];
+        config.heads = 2;
+        gyre_encoding *e = test_encoding(&config);
+        assert_ok(gyre_encoding_table_shape(e, GYRE_TABLE_BIAS, shape));
+        double table[64] = {1}, got[64] = {5, 6}, before[64] = {5, 6};
+        const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_F64, 1, 1, shape[2], 2)};
+        const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_F64, 1, 1, shape[2], 2)};
+        for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
+            const gyre_cview none = gyre_cdense(NULL, GYRE_F32, shapes[j][0], shapes[j][1], 2, shapes[j][2]);
+            assert_ok(gyre_bias_gradient(e, &tables, &zero, &zero, &none, &gradients, NULL));
+        }
+        assert_memory_equal(got, before, sizeof got);
+        const gyre_cview some = gyre_cdense(table, GYRE_F64, 1, 1, 2, 1);
+        assert_int_equal(gyre_bias_gradient(e, &tables, &zero, &zero, &some, NULL, NULL), GYRE_EINVAL);
+        gyre_encoding_free(e);
+    }
+    gyre_config alibi = WITH(GYRE_ALIBI, .width = 0); /* trains nothing: there is nowhere to write, and no need */
+    alibi.heads = 2;
+    gyre_encoding *e = test_encoding(&alibi);
+    const double d[2] = {1, 1};
+    const gyre_cview some = gyre_cdense(d, GYRE_F64, 1, 1, 2, 1);
+    assert_ok(gyre_bias_gradient(e, NULL, &zero, &zero, &some, NULL, NULL));
+    gyre_encoding_free(e);
+}
+
+/* -- tables that hold no numbers ------------------------------------------------------------------------------------------
+ */
+
+/* An infinity in a row of the value table reaches the queries that see a key there, in its channel, and no other number. */
+static void infinite_value_rows(void **state) {
+    (void)state;
+    const gyre_config config = WITH(GYRE_SHAW, .max_distance = 3);
+    const layout s = {1, 150, 150, 1, 1, 16, 16, 1, 5, 0, 0};
+    problem p = make_problem(&config, &s, 4);
+    const gyre_tables tables = problem_tables(&p);
+    gyre_attention_args args = problem_args(&p, &tables);
+    naive(&p);
+    p.x[TABLE_V][0 * 16 + 7] = INFINITY; /* keys 3 and 4 before the query */
+    p.x[TABLE_V][6 * 16 + 2] = NAN;      /* keys after it, which nobody sees */
+    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    void *scratch = scratch_for(bytes);
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    free(scratch);
+    for (int64_t i = 0; i < 150; i++)
+        for (int64_t c = 0; c < 16; c++)
+            if (c == 7 && i >= 3)
+                assert_true(p.out[i * 16 + c] == INFINITY);
+            else
+                test_close((long double)p.out[i * 16 + c], p.out64[i * 16 + c], 3e-6L, "out");
+    free_problem(&p);
+}
+
+/* -- places and sides a scheme does not know --------------------------------------------------------------------------- */
+
+static void says_which_sides_there_are(void **state) {
+    (void)state;
+    static const struct {
+        gyre_config config;
+        const char *text;
+    } bad[] = {
+        {WITH(GYRE_ALIBI, .terms = GYRE_ON_VALUE), "score.terms: 0x4; alibi has tables on no side (gyre_config)"},
+        {WITH(GYRE_T5, .buckets = 8, .terms = 1), "score.terms: 0x1; t5 has tables on no side (gyre_config)"},
+        {WITH(GYRE_KERPLE, .terms = 2), "score.terms: 0x2; kerple has tables on no side (gyre_config)"},
+        {WITH(GYRE_SHAW, .max_distance = 2, .terms = 2),
+         "score.terms: 0x2; shaw has tables on the query and the value (gyre_config)"},
+        {WITH(GYRE_BERT, .max_distance = 2, .terms = 8),
+         "score.terms: 0x8; bert has tables on the query and the key (gyre_config)"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gyre_config config = bad[i].config;
+        gyre_encoding *e = NULL;
+        gyre_error err = {0, ""};
+        config.heads = config.head_dim = 2;
+        assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
+        assert_null(e);
+        assert_string_equal(err.text, bad[i].text);
+    }
+}
+
+static void other_places_are_refused(void **state) {
+    (void)state;
+    static const gyre_config configs[] = {
+        WITH(GYRE_ALIBI, .width = 0),          WITH(GYRE_T5, .buckets = 8),         WITH(GYRE_KERPLE, .width = 0),
+        WITH(GYRE_SHAW, .max_distance = 2),    WITH(GYRE_NEZHA, .max_distance = 2), WITH(GYRE_BERT, .max_distance = 9),
+        WITH(GYRE_DEBERTA, .max_distance = 4), WITH(GYRE_FIRE, .width = 2),
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        gyre_config config = configs[i];
+        float x[4] = {1, 2, 3, 4}, y[4] = {5, 6, 7, 8};
+        const float was[4] = {5, 6, 7, 8};
+        double frequency[8] = {3};
+        config.heads = config.head_dim = 2;
+        gyre_encoding *e = test_encoding(&config);
+        const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+        const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 2, 1, 2);
+        const gyre_view out = gyre_dense(y, GYRE_F32, 1, 2, 1, 2);
+        assert_int_equal(gyre_add(e, NULL, &zero, &in, &out, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(gyre_encoding_frequencies(e, 0, frequency, NULL), GYRE_EUNSUPPORTED);
+        if (config.kind != GYRE_ALIBI) assert_int_equal(gyre_encoding_slopes(e, frequency), GYRE_EUNSUPPORTED);
+        assert_memory_equal(y, was, sizeof y);
+        assert_true(frequency[0] == 3);
+        gyre_encoding_free(e);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kerple_far_away),          cmocka_unit_test(kerple_far_away_in_attention),
+        cmocka_unit_test(deberta_past_the_end),     cmocka_unit_test(no_scores_no_gradient),
+        cmocka_unit_test(infinite_value_rows),      cmocka_unit_test(says_which_sides_there_are),
+        cmocka_unit_test(other_places_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,68 @@
+/* test_suggest.c: what a scheme at the score needs can be filled in from the model's sizes, as the papers have it. */
+#include "naive_tables.h"
+
+static gyre_config suggested(gyre_kind kind, int64_t length) {
+    gyre_config config = WITH(kind, .decay = GYRE_DECAY_LOG);
+    config.trained_length = length;
+    assert_ok(gyre_config_suggest(&config));
+    return config;
+}
+
+static void suggestions(void **state) {
+    (void)state;
+    static const struct {
+        gyre_kind kind;
+        int64_t length, buckets, max_distance, width;
+    } want[] = {
+        {GYRE_ALIBI, 64, 0, 0, 0},           {GYRE_T5, 64, 32, 128, 0},         {GYRE_KERPLE, 64, 0, 0, 0},
+        {GYRE_SHAW, 64, 0, 16, 0},           {GYRE_NEZHA, 512, 0, 64, 0},       {GYRE_BERT, 512, 0, 512, 0},
+        {GYRE_DEBERTA, 512, 256, 512, 0},    {GYRE_DEBERTA, 4096, 256, 512, 0}, {GYRE_DEBERTA, 0, 256, 512, 0},
+        {GYRE_DEBERTA, 254, 126, 254, 0},    {GYRE_DEBERTA, 8, 4, 8, 0},        {GYRE_DEBERTA, 7, 0, 7, 0},
+        {GYRE_TRANSFORMER_XL, 64, 0, 63, 0}, {GYRE_TRANSFORMER_XL, 1, 0, 1, 0}, {GYRE_TRANSFORMER_XL, 0, 0, 1, 0},
+        {GYRE_FIRE, 64, 0, 0, 32},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        const gyre_config config = suggested(want[i].kind, want[i].length);
+        assert_int_equal(config.score.buckets, want[i].buckets);
+        assert_int_equal(config.score.max_distance, want[i].max_distance);
+        assert_int_equal(config.score.width, want[i].width);
+    }
+}
+
+static void what_is_set_stays(void **state) {
+    (void)state;
+    for (int kind = GYRE_ALIBI; kind <= GYRE_FIRE; kind++) {
+        gyre_config config = WITH((gyre_kind)kind, .buckets = 8, .max_distance = 20, .width = 3);
+        config.trained_length = 512;
+        const gyre_config was = config;
+        assert_ok(gyre_config_suggest(&config));
+        assert_memory_equal(&config, &was, sizeof was);
+    }
+    gyre_config v1 = WITH(GYRE_DEBERTA, .max_distance = 20); /* no buckets is a choice too */
+    assert_ok(gyre_config_suggest(&v1));
+    assert_int_equal(v1.score.buckets, 0);
+}
+
+/* Whatever length a model is trained at, the suggestion makes an encoding. */
+static void suggestions_hold(void **state) {
+    (void)state;
+    for (int kind = GYRE_ALIBI; kind <= GYRE_FIRE; kind++)
+        for (int64_t length = 1; length < 600; length += length < 20 ? 1 : 57) {
+            gyre_config config = suggested((gyre_kind)kind, length);
+            config.heads = 2;
+            config.head_dim = 8;
+            gyre_encoding_free(test_encoding(&config));
+        }
+    gyre_config none = WITH((gyre_kind)1000, .width = 0);
+    assert_int_equal(gyre_config_suggest(&none), GYRE_EINVAL);
+    assert_int_equal(gyre_config_suggest(NULL), GYRE_EINVAL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(suggestions),
+        cmocka_unit_test(what_is_set_stays),
+        cmocka_unit_test(suggestions_hold),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
