@@ -1,0 +1,153 @@
+/* test_attention_schemes.c: attention and every gradient against the definition, for schemes whose score has a side of its
+ * own (Transformer-XL's vectors) or depends on more than the distance (FIRE; ALiBi with slopes for either direction). */
+#include "naive_tables.h"
+
+#include "kernels/kernels.h"
+
+static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
+
+static const gyre_config schemes[] = {
+    WITH(GYRE_TRANSFORMER_XL, .max_distance = 4),
+    WITH(GYRE_TRANSFORMER_XL, .max_distance = 200),
+    WITH(GYRE_TRANSFORMER_XL, .max_distance = 5, .bidirectional = 1),
+    WITH(GYRE_FIRE, .width = 4),
+    WITH(GYRE_FIRE, .width = 32),
+    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
+    WITH(GYRE_ALIBI, .max_bias = 16),
+};
+enum { SCHEMES = sizeof schemes / sizeof *schemes };
+
+static const layout layouts[] = {
+    /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
+    {2, 5, 7, 4, 2, 6, 6, 0, 0, 0, 0},       {1, 9, 9, 2, 1, 8, 8, 1, 0, 3, 0},      {2, 6, 8, 2, 2, 4, 4, 1, 5, 0, 1},
+    {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0}, {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1},
+};
+enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
+
+static void agrees_with_definition(void **state) {
+    const char *tier = *state;
+    if (!gyre_kernels_tier(tier)) skip();
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+        for (size_t i = 0; i < LAYOUTS; i++) {
+            problem p = make_problem(&schemes[scheme], &layouts[i], 3 + i);
+            check_problem(&p, i < SMALL ? 400 : 5);
+            free_problem(&p);
+        }
+    unsetenv("GYRE_CPU");
+}
+
+static void same_for_any_threads(void **state) {
+    (void)state;
+    const layout s = {2, 100, 150, 4, 2, 16, 16, 1, 0, 0, 0};
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+        problem one = make_problem(&schemes[scheme], &s, 9), many = make_problem(&schemes[scheme], &s, 9);
+        gyre_pool *pool;
+        assert_ok(gyre_pool_create(&pool, 3, NULL));
+        const gyre_exec exec = gyre_pool_exec(pool);
+        run_problem(&one, NULL);
+        run_problem(&many, &exec);
+        assert_memory_equal(one.out, many.out, one.out_size * sizeof(float));
+        for (part i = Q; i <= LAST; i++) {
+            assert_memory_equal(one.grad[i], many.grad[i], one.size[i] * sizeof(float));
+            assert_memory_equal(one.table[i], many.table[i], one.size[i] * sizeof(double));
+        }
+        gyre_pool_free(pool);
+        free_problem(&one);
+        free_problem(&many);
+    }
+}
+
+/* Moving every position by the same amount changes nothing, FIRE's apart, whose threshold stays where it is. */
+static void only_distances_matter(void **state) {
+    (void)state;
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+        layout s = {1, 50, 90, 2, 1, 16, 16, 1, 0, 0, 0};
+        if (schemes[scheme].kind == GYRE_FIRE) continue;
+        problem here = make_problem(&schemes[scheme], &s, 21);
+        s.start = -123456789;
+        problem there = make_problem(&schemes[scheme], &s, 21);
+        run_problem(&here, NULL);
+        run_problem(&there, NULL);
+        assert_memory_equal(here.out, there.out, here.out_size * sizeof(float));
+        for (part i = TABLE_A; i <= LAST; i++)
+            assert_memory_equal(here.table[i], there.table[i], here.size[i] * sizeof(double));
+        free_problem(&here);
+        free_problem(&there);
+    }
+}
+
+/* A missing, mistyped or misshapen table is refused before anything is written. */
+static void refuses_bad_tables(void **state) {
+    (void)state;
+    static const part needed[2][3] = {{TABLE_A, CONTENT, POSITION}, {BIAS, BIAS, BIAS}};
+    for (int fire = 0; fire < 2; fire++)
+        for (int i = 0; i < 3; i++) {
+            const layout s = {1, 5, 7, 2, 1, 8, 8, 0, 0, 0, 0};
+            problem p = make_problem(&schemes[fire ? 3 : 0], &s, 1);
+            gyre_tables tables = problem_tables(&p);
+            gyre_attention_args args = problem_args(&p, &tables);
+            gyre_cview *const views[PARTS] = {[TABLE_A] = &tables.query,
+                                              [BIAS] = &tables.bias,
+                                              [CONTENT] = &tables.content_bias,
+                                              [POSITION] = &tables.position_bias};
+            gyre_cview *view = views[needed[fire][i]];
+            const gyre_cview kept = *view;
+            const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+            void *scratch = scratch_for(bytes);
+            memset(p.out, 0x5A, p.out_size * sizeof *p.out);
+            view->data = NULL;
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EINVAL);
+            *view = kept;
+            view->shape[2]++;
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_ESHAPE);
+            *view = kept;
+            view->dtype = GYRE_BF16;
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EDTYPE);
+            *view = kept;
+            args.tables = NULL;
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EINVAL);
+            for (size_t b = 0; b < p.out_size * sizeof *p.out; b++)
+                assert_int_equal(((unsigned char *)p.out)[b], 0x5A);
+            args.tables = &tables;
+            assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+            free(scratch);
+            free_problem(&p);
+        }
+}
+
+/* With u and v of zeros and one table for q and k, Transformer-XL is BERT's relative_key: the rows run the other way. */
+static void transformer_xl_without_biases(void **state) {
+    (void)state;
+    const gyre_config xl = WITH(GYRE_TRANSFORMER_XL, .max_distance = 29, .bidirectional = 1);
+    const gyre_config bert = WITH(GYRE_BERT, .max_distance = 30);
+    const layout s = {1, 30, 30, 1, 1, 8, 8, 0, 0, 0, 0};
+    problem a = make_problem(&xl, &s, 6), b = make_problem(&bert, &s, 6);
+    for (part i = Q; i <= TABLE_A; i++)
+        memcpy(a.x[i], b.x[i], b.size[i] * sizeof(float));
+    memcpy(a.x[DOUT], b.x[DOUT], b.size[DOUT] * sizeof(float));
+    memset(a.x[CONTENT], 0, a.size[CONTENT] * sizeof(float));
+    memset(a.x[POSITION], 0, a.size[POSITION] * sizeof(float));
+    run_problem(&a, NULL);
+    run_problem(&b, NULL);
+    for (size_t i = 0; i < a.out_size; i++)
+        test_close((long double)a.out[i], (long double)b.out[i], 1e-6L, "out");
+    for (size_t i = 0; i < a.size[TABLE_A]; i++)
+        test_close(a.table[TABLE_A][i], b.table[TABLE_A][i], 1e-5L, "table");
+    free_problem(&a);
+    free_problem(&b);
+}
+
+#define FOR_TIER(test, tier)                                                                                                \
+    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FOR_TIER(agrees_with_definition, "scalar"),      FOR_TIER(agrees_with_definition, "avx2"),
+        FOR_TIER(agrees_with_definition, "avx512"),      cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(only_distances_matter),         cmocka_unit_test(refuses_bad_tables),
+        cmocka_unit_test(transformer_xl_without_biases),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
