@@ -1,0 +1,90 @@
+/* sandwich.c: p_m . p_n / (8 (h + 1) / heads), the product of two sinusoids of `width` channels, compressed for each head:
+ * the sum of cos((m - n) theta_i), theta_i = 10000^(-2 i / width).  A constant, such as the width / 2 that some
+ * implementations subtract, cancels in the softmax. */
+#include "core/angles.h"
+#include "encodings/schemes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Distances whose sums are kept, for all heads; and how many turns there are between cosines. */
+enum { STORED = 8192, TURNS = 128, MAX_WIDTH = 65536 };
+
+/* out[j] += the sum of cosines over `count` pairs.  Keys that follow each other are a turn by theta apart, which costs less
+ * than a cosine; the turns begin anew before their roundings add up. */
+static void add_cosines(const gyre_frequency *frequency, int64_t count, const gyre_score_row *row, double *out) {
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK], step_c[GYRE_PAIR_CHUNK], step_s[GYRE_PAIR_CHUNK];
+    for (int64_t i = 0; i < count; i++)
+        gyre_angle(frequency[i], 1, &step_c[i], &step_s[i]);
+    for (int64_t j = 0; j < row->n; j++) {
+        const int turn = j % TURNS != 0 && row->k[j] == row->k[j - 1] + 1;
+        double sum = 0;
+        for (int64_t i = 0; !turn && i < count; i++)
+            gyre_angle(frequency[i], (double)(row->k[j] - row->q), &c[i], &s[i]);
+        for (int64_t i = 0; turn && i < count; i++) {
+            const double before = c[i];
+            c[i] = before * step_c[i] - s[i] * step_s[i];
+            s[i] = before * step_s[i] + s[i] * step_c[i];
+        }
+        for (int64_t i = 0; i < count; i++)
+            sum += c[i];
+        out[j] += sum;
+    }
+}
+
+/* out[j] = p_q . p_k[j]. */
+static void sum_cosines(const gyre_encoding *encoding, const gyre_score_row *row, double *out) {
+    const int64_t pairs = encoding->config.score.width / 2;
+    memset(out, 0, (size_t)row->n * sizeof *out);
+    for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK)
+        add_cosines(encoding->frequency + first, pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK, row,
+                    out);
+}
+
+static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_score_config *score = &encoding->config.score;
+    if (encoding->config.heads == 0)
+        return gyre_fail(err, GYRE_EINVAL, "heads: missing; Sandwich divides by a number of each (gyre_config)");
+    if (score->width == 0) score->width = 128;
+    if (score->width % 2 != 0 || score->width > MAX_WIDTH)
+        return gyre_fail(err, GYRE_EINVAL, "score.width: %" PRId64 " is no even number of channels up to %d (gyre_config)",
+                         score->width, MAX_WIDTH);
+    const gyre_status status = gyre_terms_check(encoding, 0, err);
+    if (status != GYRE_OK) return status;
+    encoding->frequency = gyre_encoding_allocate(encoding, score->width / 2, sizeof *encoding->frequency, err);
+    if (!encoding->frequency) return GYRE_ENOMEM;
+    for (int64_t i = 0; i < score->width / 2; i++)
+        encoding->frequency[i] = gyre_frequency_power(10000, 2 * i, score->width);
+    encoding->fixed = gyre_encoding_allocate(encoding, STORED, sizeof *encoding->fixed, err);
+    if (!encoding->fixed) return GYRE_ENOMEM;
+    for (int64_t first = 0; first < STORED; first += TURNS) {
+        int64_t k[TURNS];
+        for (int64_t j = 0; j < TURNS; j++)
+            k[j] = first + j;
+        sum_cosines(encoding, &(gyre_score_row){0, 0, k, TURNS}, encoding->fixed + first);
+    }
+    return GYRE_OK;
+}
+
+static void suggest(gyre_config *config) {
+    if (config->score.width == 0) config->score.width = 128;
+}
+
+static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
+    const double ratio = 8 * (double)(row->head + 1) / (double)encoding->config.heads;
+    int near = 1;
+    (void)tables;
+    for (int64_t j = 0; j < row->n; j++)
+        near &= llabs(row->k[j] - row->q) < STORED;
+    if (!near) sum_cosines(encoding, row, out);
+    for (int64_t j = 0; j < row->n; j++)
+        out[j] = (near ? encoding->fixed[llabs(row->k[j] - row->q)] : out[j]) / ratio;
+}
+
+const gyre_scheme gyre_scheme_sandwich = {.kind = GYRE_SANDWICH,
+                                          .name = "sandwich",
+                                          .places = GYRE_AT_SCORE,
+                                          .init = init,
+                                          .suggest = suggest,
+                                          .score_row = score_row};

@@ -1,0 +1,146 @@
+/* test_sandwich.c: Sandwich against the product of the sinusoids it is made of, alone and through attention. */
+#include "naive_tables.h"
+
+enum { HEADS = 3, DIM = 8 };
+
+static gyre_encoding *sandwich(int64_t width) {
+    gyre_config config = WITH(GYRE_SANDWICH, .width = width);
+    config.heads = HEADS;
+    return test_encoding(&config);
+}
+
+/* p_m . p_n / (8 (h + 1) / heads), the two sinusoids multiplied channel by channel. */
+static long double formula(int64_t width, int64_t h, int64_t m, int64_t n) {
+    long double sum = 0;
+    for (int64_t i = 0; i < width / 2; i++) {
+        const long double theta = powl(10000, -2 * (long double)i / width);
+        sum += sinl(m * theta) * sinl(n * theta) + cosl(m * theta) * cosl(n * theta);
+    }
+    return sum / (8 * (long double)(h + 1) / HEADS);
+}
+
+static void agrees_with_formula(void **state) {
+    (void)state;
+    enum { KEYS = 300 };
+    static const int64_t widths[] = {2, 10, 128, 0, 700}, starts[] = {0, -70, 8000, 2147482000};
+    static double scores[2 * HEADS * KEYS], was[2 * HEADS * KEYS];
+    test_random random = {5};
+    for (int i = 0; i < 5; i++)
+        for (int apart = 1; apart < 4; apart += 2)
+            for (int s = 0; s < 4; s++) {
+                int64_t k[KEYS];
+                gyre_encoding *e = sandwich(widths[i]);
+                const int64_t width = widths[i] ? widths[i] : 128;
+                for (int j = 0; j < KEYS; j++)
+                    k[j] = starts[s] + apart * j;
+                const gyre_positions queries = {NULL, GYRE_I64, 100, 0, 0, 0, 0}, keys = {k, GYRE_I64, 0, 0, 0, 1, 0};
+                const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 2, HEADS, KEYS);
+                test_fill_f64(&random, scores, 2 * HEADS * KEYS);
+                memcpy(was, scores, sizeof was);
+                assert_ok(gyre_bias_add(e, NULL, &queries, &keys, &view, NULL));
+                for (int at = 0; at < 2 * HEADS * KEYS; at += 7) {
+                    const long double want = formula(width, at / KEYS % HEADS, 100 + at / KEYS / HEADS, k[at % KEYS]);
+                    /* an angle past 10^9 is good to 1e-10 in the test's arithmetic too */
+                    test_close(scores[at], (long double)was[at] + want, (s == 3 ? 1e-9L : 1e-14L) * width, "score");
+                }
+                gyre_encoding_free(e);
+            }
+}
+
+/* A key in place of the query has width / 2 over the head's ratio, the most there is; nothing is trained. */
+static void largest_at_the_query(void **state) {
+    (void)state;
+    double scores[HEADS * 400] = {0};
+    int64_t shape[4];
+    gyre_encoding *e = sandwich(0);
+    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 1, HEADS, 400);
+    assert_ok(gyre_bias_add(e, NULL, &zero, &zero, &view, NULL));
+    for (int h = 0; h < HEADS; h++) {
+        test_close(scores[h * 400], 64 / (8 * (h + 1) / 3.0L), 1e-13L, "at the query");
+        for (int j = 1; j < 400; j++)
+            assert_true(scores[h * 400 + j] < scores[h * 400]);
+    }
+    assert_int_equal(gyre_encoding_places(e), GYRE_AT_SCORE);
+    assert_ok(gyre_encoding_table_shape(e, GYRE_TABLE_BIAS, shape));
+    assert_int_equal(shape[0], 0);
+    gyre_encoding_free(e);
+}
+
+/* Attention with Sandwich is attention on scores to which the product was added by hand: here, channels of q and k that are
+ * the sinusoids themselves, scaled so that their product is the head's bias. */
+static void through_attention(void **state) {
+    (void)state;
+    enum { N = 150, WIDTH = 16, WIDE = DIM + WIDTH };
+    static float q[N * HEADS * DIM], k[N * HEADS * DIM], v[N * HEADS * DIM], out[N * HEADS * DIM], want[N * HEADS * DIM];
+    static float wide_q[N * HEADS * WIDE], wide_k[N * HEADS * WIDE];
+    test_random random = {6};
+    test_fill(&random, q, N * HEADS * DIM);
+    test_fill(&random, k, N * HEADS * DIM);
+    test_fill(&random, v, N * HEADS * DIM);
+    for (int row = 0; row < N * HEADS; row++) {
+        const float ratio = 8.0f * (float)(row % HEADS + 1) / HEADS;
+        memcpy(wide_q + row * WIDE, q + row * DIM, DIM * sizeof *q);
+        memcpy(wide_k + row * WIDE, k + row * DIM, DIM * sizeof *k);
+        for (int c = 0; c < WIDTH; c++) {
+            const double angle = (double)(row / HEADS) * pow(10000, -2 * (double)(c / 2) / WIDTH);
+            const float p = (float)(c % 2 ? cos(angle) : sin(angle));
+            wide_q[row * WIDE + DIM + c] = p / ratio / 0.3f; /* the scale multiplies it */
+            wide_k[row * WIDE + DIM + c] = p;
+        }
+    }
+    gyre_encoding *e = sandwich(WIDTH);
+    for (int causal = 0; causal < 2; causal++)
+        for (int with = 0; with < 2; with++) {
+            gyre_attention_args args = GYRE_ATTENTION_INIT;
+            args.encoding = with ? e : NULL;
+            args.q = gyre_cdense(with ? q : wide_q, GYRE_F32, 1, N, HEADS, with ? DIM : WIDE);
+            args.k = gyre_cdense(with ? k : wide_k, GYRE_F32, 1, N, HEADS, with ? DIM : WIDE);
+            args.v = gyre_cdense(v, GYRE_F32, 1, N, HEADS, DIM);
+            args.out = gyre_dense(with ? out : want, GYRE_F32, 1, N, HEADS, DIM);
+            args.scale = 0.3;
+            args.causal = causal;
+            const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+            void *scratch = scratch_for(bytes);
+            assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+            free(scratch);
+            for (int i = 0; with && i < N * HEADS * DIM; i++)
+                test_close((long double)out[i], (long double)want[i], 1e-5L, "out");
+        }
+    gyre_encoding_free(e);
+}
+
+static void bad_input(void **state) {
+    (void)state;
+    static const struct {
+        gyre_config config;
+        int heads;
+        const char *field;
+    } bad[] = {{WITH(GYRE_SANDWICH, .width = 8), 0, "heads"},
+               {WITH(GYRE_SANDWICH, .width = 7), 2, "score.width"},
+               {WITH(GYRE_SANDWICH, .width = -2), 2, "score.width"},
+               {WITH(GYRE_SANDWICH, .width = 65538), 2, "score.width"},
+               {WITH(GYRE_SANDWICH, .terms = GYRE_ON_KEY), 2, "score.terms"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        gyre_config config = bad[i].config;
+        gyre_encoding *e = NULL;
+        gyre_error err = {0, ""};
+        config.heads = bad[i].heads;
+        assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
+        assert_null(e);
+        assert_true(strncmp(err.text, bad[i].field, strlen(bad[i].field)) == 0);
+    }
+    gyre_config config = WITH(GYRE_SANDWICH, .width = 0);
+    assert_ok(gyre_config_suggest(&config));
+    assert_int_equal(config.score.width, 128);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(agrees_with_formula),
+        cmocka_unit_test(largest_at_the_query),
+        cmocka_unit_test(through_attention),
+        cmocka_unit_test(bad_input),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
