@@ -30,7 +30,7 @@ gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
 static void measure_distances(gyre_attention_plan *plan) {
     const gyre_attention_args *args = plan->args;
     const int64_t window = args->window, most = GYRE_MAX_POSITION;
-    if (!plan->table.numbers || args->q_pos.data || args->k_pos.data) return;
+    if (args->q_pos.data || args->k_pos.data) return;
     if (args->q_pos.base < -most || args->q_pos.base > most || args->k_pos.base < -most || args->k_pos.base > most) return;
     int64_t low = args->k_pos.base - args->q_pos.base - (plan->queries - 1);
     int64_t high = args->k_pos.base - args->q_pos.base + plan->keys - 1;
@@ -39,6 +39,26 @@ static void measure_distances(gyre_attention_plan *plan) {
     if (window > 0 && !plan->by_order && high > window - 1) high = window - 1;
     plan->table.first_distance = low;
     plan->table.span = high >= low ? high - low + 1 : 0;
+}
+
+/* A short text does not pay for a long table.  Tiles are scored whole, so distances up to a tile's width past those of pairs
+ * that see each other are looked at too. */
+static void measure_rows(gyre_attention_plan *plan) {
+    const gyre_row_map *map = &plan->encoding->map;
+    const int64_t margin = QUERY_TILE + KEY_TILE;
+    plan->table.first_row = 0;
+    plan->table.end_row = plan->table.rows;
+    if (plan->table.span == 0 || plan->table.rows == 0) return;
+    int64_t first = plan->table.first_distance - margin, last = first + plan->table.span + 2 * margin;
+    first = first < -map->reach ? -map->reach : first > map->reach ? map->reach : first;
+    last = last < -map->reach ? -map->reach : last > map->reach ? map->reach : last;
+    plan->table.first_row = plan->table.rows;
+    plan->table.end_row = 0;
+    for (int64_t distance = first; distance <= last; distance++) {
+        const int64_t row = gyre_row_at(map, distance);
+        if (row < plan->table.first_row) plan->table.first_row = row;
+        if (row >= plan->table.end_row) plan->table.end_row = row + 1;
+    }
 }
 
 void gyre_tables_measure(gyre_attention_plan *plan) {
@@ -57,8 +77,9 @@ void gyre_tables_measure(gyre_attention_plan *plan) {
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
         if (encoding->table[which].rows > 0) plan->table.rows = encoding->table[which].rows;
     if (encoding->fixed_sides) plan->table.rows = 2 * encoding->map.reach + 1;
-    measure_distances(plan);
     plan->table.row_pad = (plan->table.rows + 15) / 16 * 16 + 16;
+    measure_distances(plan);
+    measure_rows(plan);
     plan->relative = plan->table.numbers || plan->table.pairs || plan->table.rows > 0 || plan->table.content;
 }
 
@@ -140,8 +161,10 @@ void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_tabl
 /* -- gradients ----------------------------------------------------------------------------------------------------- */
 
 static void clear(const gyre_attention_plan *plan, int which, const gyre_packed *packed, int64_t pad) {
-    if (!packed->gradient) return;
-    memset(packed->gradient, 0, (size_t)(heads_in_item(plan, which) * plan->table.rows * pad) * sizeof(float));
+    const int64_t rows = plan->table.end_row - plan->table.first_row;
+    for (int64_t h = 0; packed->gradient && h < heads_in_item(plan, which); h++)
+        memset(packed->gradient + (h * plan->table.rows + plan->table.first_row) * pad, 0,
+               (size_t)(rows * pad) * sizeof(float));
 }
 
 void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_side *queries) {
@@ -214,7 +237,7 @@ static void collect_row(void *arg, int64_t r) {
         gyre_query_side q;
         const int64_t item = call->wave + job;
         gyre_query_side_place(plan, gyre_job_memory(call, job), &q);
-        if (r < plan->table.rows) {
+        if (r >= plan->table.first_row && r < plan->table.end_row) {
             collect_vectors(call, item, &q.tables.query, GYRE_TABLE_QUERY, r);
             collect_vectors(call, item, &q.tables.key, GYRE_TABLE_KEY, r);
             collect_vectors(call, item, &q.tables.value, GYRE_TABLE_VALUE, r);

@@ -14,7 +14,7 @@ static void pack(const gyre_attention_plan *plan, gyre_packed *packed, const gyr
     if (packed->head == from) return;
     packed->head = from;
     packed->finite = 1;
-    for (int64_t r = 0; r < plan->table.rows; r++) {
+    for (int64_t r = plan->table.first_row; r < plan->table.end_row; r++) {
         float row[256];
         for (int64_t c = 0; c < pad; c += 256) {
             const int64_t width = pad - c < 256 ? pad - c : 256, left = view->shape[3] - c;
@@ -30,8 +30,9 @@ static void pack(const gyre_attention_plan *plan, gyre_packed *packed, const gyr
                 packed->columns[(c + i) * plan->table.row_pad + r] = row[i];
         }
     }
+    const int64_t end = plan->table.end_row; /* products go by 16 rows, and may look at so many past the last */
     for (int64_t c = 0; packed->columns && c < pad; c++)
-        for (int64_t r = plan->table.rows; r < plan->table.row_pad; r++)
+        for (int64_t r = end; r < end + 16 && r < plan->table.row_pad; r++)
             packed->columns[c * plan->table.row_pad + r] = 0;
 }
 

@@ -38,7 +38,8 @@ typedef struct gyre_attention_plan {
         int pairs;                      /* numbers that depend on more than distance are trained */
         int64_t rows, row_pad;          /* of the vector tables; row_pad leaves room to read 15 past any row */
         int64_t bias_rows;              /* of the bias table */
-        int64_t first_distance, span; /* numbers of these distances are kept for a head; span 0: positions are in no order */
+        int64_t first_distance, span;   /* of tokens that see each other; span 0: positions are in no order */
+        int64_t first_row, end_row;     /* of the vector tables, those that such distances have */
     } table;
     int relative; /* one of the above: tables.c has work */
     int64_t sides, jobs;
