@@ -21,4 +21,5 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_row_map_make(encoding, score->max_distance - 1, row, err);
 }
 
-const gyre_scheme gyre_scheme_bert = {.kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init};
+const gyre_scheme gyre_scheme_bert = {
+    .kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init, .row_source = GYRE_ROWS_SHARED};

@@ -47,4 +47,5 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_row_map_make(encoding, score->max_distance, row, err);
 }
 
-const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init};
+const gyre_scheme gyre_scheme_deberta = {
+    .kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init, .row_source = GYRE_ROWS_PROJECTED};
