@@ -255,8 +255,8 @@ static inline int naive_case(int i, int64_t length, gyre_config *p) {
     p->score.decay = extra < 0 ? GYRE_DECAY_LOG : more[extra].decay;
     p->score.terms = extra < 0 ? 0 : more[extra].terms;
     p->score.buckets = extra >= 0 ? more[extra].buckets : p->kind == GYRE_T5 ? 8 : 0;
-    p->score.max_distance = p->kind == GYRE_BERT ? length : length / 2;
-    p->score.width = 6;
+    p->score.max_distance = p->kind < GYRE_T5 ? 0 : p->kind == GYRE_BERT ? length : length / 2;
+    p->score.width = p->kind < GYRE_T5 ? 0 : 6;
     return gyre_config_suggest(p) == GYRE_OK;
 }
 

@@ -1,6 +1,7 @@
 /* test_config_json.c: config.json against transformers' reading of it, its own writing, and nonsense. */
 #include "model/config_json.h"
 #include "model/model.h"
+#include "naive_positions.h"
 #include "support.h"
 
 #include <math.h>
@@ -156,6 +157,8 @@ static void test_reads_rope_by_version_5_rules(void **state) {
     assert_int_equal(c.position.rope.dim, 4);
 }
 
+#define OF(kind, keys) "{'model_type':'gyre','position_embedding_type':'" kind "'," keys "}"
+
 static void test_refuses_changed_keys(void **state) {
     (void)state;
     static const struct {
@@ -219,12 +222,38 @@ static void test_refuses_changed_keys(void **state) {
         {"{'rope_scaling':{'type':'longrope','short_factor':[1,1,'1',1]}}", GYRE_EFORMAT,
          "rope_scaling.short_factor: holds something"},
         {"{'model_type':'gyre'}", GYRE_EFORMAT, "position_embedding_type: missing"},
-        {"{'model_type':'gyre','position_embedding_type':'kerple'}", GYRE_EUNSUPPORTED, "\"kerple\" is not known"},
+        {"{'model_type':'gyre','position_embedding_type':'kerpel'}", GYRE_EUNSUPPORTED, "\"kerpel\" is not known"},
         {"{'model_type':'gyre','position_embedding_type':'learned'}", GYRE_EFORMAT, "position_table_rows: missing"},
         {"{'model_type':'gyre','position_embedding_type':'sinusoidal','sinusoid_layout':'x'}", GYRE_EFORMAT,
          "sinusoid_layout: \"x\" is not known"},
         {"{'model_type':'gyre','position_embedding_type':'alibi','alibi_slopes':[1]}", GYRE_EFORMAT,
          "alibi_slopes: not a list of 4 numbers"},
+        {OF("alibi", "'alibi_slopes_after':[1,2,3,4,5]"), GYRE_EFORMAT, "alibi_slopes_after: not a list of 4 numbers"},
+        {OF("alibi", "'alibi_before_scale':1"), GYRE_EFORMAT, "alibi_before_scale: neither true nor false"},
+        {OF("alibi", "'alibi_max_bias':0"), GYRE_EFORMAT, "alibi_max_bias: 0, which is not a value of its own"},
+        {OF("alibi", "'query_temperature':'hot'"), GYRE_EFORMAT, "query_temperature: \"hot\" is not known"},
+        {OF("alibi", "'query_temperature':2"), GYRE_EFORMAT, "query_temperature: not a string"},
+        {OF("t5", "'score_buckets':-2"), GYRE_EFORMAT, "score_buckets: not a size of at least 1"},
+        {OF("t5", "'score_buckets':'32'"), GYRE_EFORMAT, "score_buckets: not a size of at least 1"},
+        {OF("t5", "'score_bidirectional':'yes'"), GYRE_EFORMAT, "score_bidirectional: neither true nor false"},
+        {OF("shaw", "'score_terms':'query'"), GYRE_EFORMAT, "score_terms: not a list of words"},
+        {OF("shaw", "'score_terms':[]"), GYRE_EFORMAT, "score_terms: not a list of words"},
+        {OF("shaw", "'score_terms':['query','kee']"), GYRE_EFORMAT, "score_terms: holds a word that is not known"},
+        {OF("shaw", "'score_terms':[1]"), GYRE_EFORMAT, "score_terms: holds a word that is not known"},
+        {OF("kerple", "'score_decay':'linear'"), GYRE_EFORMAT, "score_decay: \"linear\" is not known"},
+        {OF("learned", "'position_table_rows':8,'position_table_hierarchy':'x'"), GYRE_EFORMAT,
+         "position_table_hierarchy: not a number"},
+        {OF("learned", "'position_table_rows':8,'position_offset':0"), GYRE_EFORMAT, "position_offset: not a size"},
+        {OF("rope", "'rope_layout':'quarters'"), GYRE_EFORMAT, "rope_layout: \"quarters\" is not known"},
+        {OF("rope", "'rope_clockwise':'no'"), GYRE_EFORMAT, "rope_clockwise: neither true nor false"},
+        {OF("rope", "'rope_xpos_center':0.5"), GYRE_EFORMAT, "rope_xpos_center: not a whole number"},
+        {OF("rope", "'rope_far':'away'"), GYRE_EFORMAT, "rope_far: \"away\" is not known"},
+        {OF("rope", "'rope_axes':3"), GYRE_EFORMAT, "rope_section: not a list of a number for each of rope_axes"},
+        {OF("rope", "'rope_axes':2,'rope_section':[1]"), GYRE_EFORMAT, "rope_section: not a list of a number for each"},
+        {OF("rope", "'rope_axes':2,'rope_section':[1,'3']"), GYRE_EFORMAT, "rope_section: holds something that is no whole"},
+        {OF("rope", "'rope_axes':5,'rope_section':[1,1,1,1,1]"), GYRE_EFORMAT, "rope_axes: more than any rotation has"},
+        {OF("rope", "'rope_axes':2,'rope_section':[1,3],'rope_axes_layout':'x'"), GYRE_EFORMAT,
+         "rope_axes_layout: \"x\" is not known"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_model_config config = {.vocab = 77};
@@ -283,21 +312,94 @@ static void assert_same_numbers(const double *a, const double *b, int64_t n) {
     if (a) assert_memory_equal(a, b, (size_t)n * sizeof *a);
 }
 
+enum { COUNTS = 41, NUMBERS = 18 };
+
+static void list_fields(const gyre_config *c, int64_t counts[COUNTS], double numbers[NUMBERS]) {
+    const struct gyre_input_config *i = &c->input;
+    const struct gyre_rope_config *r = &c->rope;
+    const struct gyre_score_config *s = &c->score;
+    const int64_t all[COUNTS] = {c->kind,
+                                 c->head_dim,
+                                 c->heads,
+                                 c->trained_length,
+                                 i->dim,
+                                 i->positions,
+                                 i->layout,
+                                 i->offset,
+                                 i->zero_padding,
+                                 i->trained_scale,
+                                 i->length,
+                                 r->dim,
+                                 r->first,
+                                 r->layout,
+                                 r->clockwise,
+                                 r->scaling,
+                                 r->length,
+                                 r->resonance,
+                                 r->fractional_bounds,
+                                 r->xpos_center,
+                                 r->axes,
+                                 r->axes_layout,
+                                 r->section[0],
+                                 r->section[1],
+                                 r->section[2],
+                                 r->section[3],
+                                 r->far,
+                                 r->window,
+                                 c->query.temperature,
+                                 c->query.length,
+                                 s->before_scale,
+                                 s->buckets,
+                                 s->max_distance,
+                                 s->bidirectional,
+                                 s->width,
+                                 s->terms,
+                                 s->decay,
+                                 s->slopes != NULL,
+                                 s->slopes_after != NULL,
+                                 r->short_factor != NULL,
+                                 r->long_factor != NULL};
+    const double reals[NUMBERS] = {
+        i->base,       i->scale,          i->hierarchy, r->base,       r->factor,      r->attention_factor,
+        r->mscale,     r->mscale_all_dim, r->beta_fast, r->beta_slow,  r->low_freq,    r->high_freq,
+        r->proportion, r->mixed_exponent, r->xpos_base, r->far_factor, c->query.slope, s->max_bias};
+    memcpy(counts, all, sizeof all);
+    memcpy(numbers, reals, sizeof reals);
+}
+
 static void assert_same(const gyre_config *a, const gyre_config *b) {
-    const struct gyre_rope_config *r = &a->rope, *s = &b->rope;
-    const double numbers[2][11] = {{a->input.base, r->base, r->factor, r->attention_factor, r->mscale, r->mscale_all_dim,
-                                    r->beta_fast, r->beta_slow, r->low_freq, r->high_freq, r->proportion},
-                                   {b->input.base, s->base, s->factor, s->attention_factor, s->mscale, s->mscale_all_dim,
-                                    s->beta_fast, s->beta_slow, s->low_freq, s->high_freq, s->proportion}};
-    const int64_t counts[2][12] = {{a->kind, a->head_dim, a->heads, a->trained_length, a->input.dim, a->input.positions,
-                                    a->input.layout, r->dim, r->layout, r->scaling, r->length, r->fractional_bounds},
-                                   {b->kind, b->head_dim, b->heads, b->trained_length, b->input.dim, b->input.positions,
-                                    b->input.layout, s->dim, s->layout, s->scaling, s->length, s->fractional_bounds}};
-    assert_memory_equal(counts[0], counts[1], sizeof counts[0]);
-    assert_memory_equal(numbers[0], numbers[1], sizeof numbers[0]);
-    assert_same_numbers(r->short_factor, s->short_factor, r->dim / 2);
-    assert_same_numbers(r->long_factor, s->long_factor, r->dim / 2);
+    int64_t counts[2][COUNTS];
+    double numbers[2][NUMBERS];
+    list_fields(a, counts[0], numbers[0]);
+    list_fields(b, counts[1], numbers[1]);
+    for (int i = 0; i < COUNTS; i++)
+        if (counts[0][i] != counts[1][i])
+            fail_msg("count %d: %lld, then %lld", i, (long long)counts[0][i], (long long)counts[1][i]);
+    for (int i = 0; i < NUMBERS; i++)
+        if (numbers[0][i] != numbers[1][i]) fail_msg("number %d: %g, then %g", i, numbers[0][i], numbers[1][i]);
+    assert_same_numbers(a->rope.short_factor, b->rope.short_factor, a->rope.dim / 2);
+    assert_same_numbers(a->rope.long_factor, b->rope.long_factor, a->rope.dim / 2);
     assert_same_numbers(a->score.slopes, b->score.slopes, a->heads);
+    assert_same_numbers(a->score.slopes_after, b->score.slopes_after, a->heads);
+}
+
+/* Prints a config as it is, of whatever encoding would take it, and reads it again. */
+static json_t *print_and_parse(const gyre_config *position) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT, back;
+    gyre_config_arrays arrays;
+    gyre_error err = {0, ""};
+    char *text;
+    config.position = *position;
+    config.position.head_dim = config.head_dim;
+    config.position.heads = config.heads;
+    config.position.input.dim = config.width;
+    assert_ok(gyre_config_print(&config, GYRE_F32, &text, &err));
+    if (gyre_config_parse(text, strlen(text), path, &back, &arrays, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, text);
+    assert_same(&config.position, &back.position);
+    gyre_config_arrays_free(&arrays);
+    json_t *root = json_loads(text, 0, NULL);
+    free(text);
+    return root;
 }
 
 /* Prints the config of a model with these positions, checks that it comes back, and returns the JSON. */
@@ -430,6 +532,162 @@ static void test_writes_every_kind(void **state) {
     root = there_and_back(&c);
     assert_int_equal(json_array_size(json_object_get(root, "alibi_slopes")), 6);
     json_decref(root);
+    c = (gyre_config)GYRE_CONFIG_INIT;
+    for (int i = 0; naive_case(i, 64, &c); i++) {
+        root = there_and_back(&c);
+        assert_string_equal(test_string(root, c.kind == GYRE_ROPE ? "model_type" : "position_embedding_type"),
+                            c.kind == GYRE_ROPE ? "llama" : gyre_kind_name(c.kind));
+        json_decref(root);
+    }
+}
+
+/* Every field under its key: a config with that field alone, whether or not an encoding takes it so. */
+static void check_fields(gyre_config (*blank)(void), const char *key, void (*set)(gyre_config *c)) {
+    gyre_config c = blank(), none = c;
+    set(&c);
+    json_t *root = print_and_parse(&c), *plain = print_and_parse(&none);
+    if (!json_object_get(root, key)) fail_msg("no %s", key);
+    if (json_object_get(plain, key)) fail_msg("%s where nothing is to be said", key);
+    assert_string_equal(test_string(root, "model_type"), "gyre");
+    json_decref(root);
+    json_decref(plain);
+}
+
+static const double some_slopes[4] = {0.5, 0.25, 0.1, 1.0 / 3.0};
+
+#define FIELD(name, statement)                                                                                              \
+    static void name(gyre_config *c) {                                                                                      \
+        statement;                                                                                                          \
+    }
+FIELD(set_rows, c->input.positions = 99)
+FIELD(set_length, c->input.length = 1234)
+FIELD(set_hierarchy, c->input.hierarchy = 0.4)
+FIELD(set_offset, c->input.offset = 2)
+FIELD(set_zero_padding, c->input.zero_padding = 1)
+FIELD(set_scale, c->input.scale = -0.3)
+FIELD(set_trained_scale, c->input.trained_scale = 1)
+FIELD(set_sin_base, c->input.base = 1234.5)
+FIELD(set_sin_layout, c->input.layout = GYRE_COS_TENSOR2TENSOR)
+FIELD(set_temperature, c->query.temperature = GYRE_TEMPERATURE_MINISTRAL)
+FIELD(set_query_length, c->query.length = 4096)
+FIELD(set_query_slope, c->query.slope = 0.7)
+FIELD(set_max_bias, c->score.max_bias = 16)
+FIELD(set_before_scale, c->score.before_scale = 1)
+FIELD(set_slopes, c->score.slopes = some_slopes)
+FIELD(set_slopes_after, c->score.slopes_after = some_slopes)
+FIELD(set_buckets, c->score.buckets = 32)
+FIELD(set_max_distance, c->score.max_distance = 77)
+FIELD(set_bidirectional, c->score.bidirectional = 1)
+FIELD(set_width, c->score.width = 16)
+FIELD(set_terms, c->score.terms = GYRE_ON_QUERY | GYRE_ON_VALUE)
+FIELD(set_decay, c->score.decay = GYRE_DECAY_POWER)
+FIELD(set_first, c->rope.first = 8)
+FIELD(set_layout, c->rope.layout = GYRE_INTERLEAVED_TO_HALF)
+FIELD(set_clockwise, c->rope.clockwise = 1)
+FIELD(set_mixed, c->rope.mixed_exponent = 0.5)
+FIELD(set_resonance, c->rope.resonance = 1)
+FIELD(set_xpos, c->rope.xpos_base = 512)
+FIELD(set_center, c->rope.xpos_center = -7)
+FIELD(set_axes, (c->rope.axes = 3, c->rope.section[0] = 8, c->rope.section[1] = c->rope.section[2] = 4))
+FIELD(set_axes_layout, c->rope.axes_layout = GYRE_AXES_AXIAL)
+FIELD(set_far, c->rope.far = GYRE_FAR_GROUPED)
+FIELD(set_window, c->rope.window = 512)
+FIELD(set_far_factor, c->rope.far_factor = 2.5)
+#undef FIELD
+
+static gyre_config nothing(void) {
+    const gyre_config c = GYRE_CONFIG_INIT;
+    return c;
+}
+static gyre_config alibi(void) {
+    gyre_config c = GYRE_CONFIG_INIT;
+    c.kind = GYRE_ALIBI;
+    return c;
+}
+/* As an encoding completes it: the reader fills in some of these. */
+static gyre_config rope(void) {
+    gyre_config c = GYRE_CONFIG_INIT;
+    c.kind = GYRE_ROPE;
+    c.head_dim = c.rope.dim = 32;
+    c.trained_length = 300;
+    c.rope.base = 10000;
+    return c;
+}
+
+static void test_writes_every_field(void **state) {
+    (void)state;
+    static const struct {
+        gyre_config (*blank)(void);
+        const char *key;
+        void (*set)(gyre_config *c);
+    } fields[] = {{nothing, "position_table_rows", set_rows},
+                  {nothing, "position_table_length", set_length},
+                  {nothing, "position_table_hierarchy", set_hierarchy},
+                  {nothing, "position_offset", set_offset},
+                  {nothing, "position_zero_padding", set_zero_padding},
+                  {nothing, "position_scale", set_scale},
+                  {nothing, "position_trained_scale", set_trained_scale},
+                  {nothing, "sinusoid_base", set_sin_base},
+                  {nothing, "sinusoid_layout", set_sin_layout},
+                  {nothing, "query_temperature", set_temperature},
+                  {nothing, "query_length", set_query_length},
+                  {nothing, "query_slope", set_query_slope},
+                  {alibi, "alibi_max_bias", set_max_bias},
+                  {alibi, "alibi_before_scale", set_before_scale},
+                  {alibi, "alibi_slopes", set_slopes},
+                  {alibi, "alibi_slopes_after", set_slopes_after},
+                  {nothing, "score_buckets", set_buckets},
+                  {nothing, "score_max_distance", set_max_distance},
+                  {nothing, "score_bidirectional", set_bidirectional},
+                  {nothing, "score_width", set_width},
+                  {nothing, "score_terms", set_terms},
+                  {nothing, "score_decay", set_decay},
+                  {rope, "query_temperature", set_temperature},
+                  {rope, "rope_first", set_first},
+                  {rope, "rope_layout", set_layout},
+                  {rope, "rope_clockwise", set_clockwise},
+                  {rope, "rope_mixed_exponent", set_mixed},
+                  {rope, "rope_resonance", set_resonance},
+                  {rope, "rope_xpos_base", set_xpos},
+                  {rope, "rope_xpos_center", set_center},
+                  {rope, "rope_axes", set_axes},
+                  {rope, "rope_section", set_axes},
+                  {rope, "rope_axes_layout", set_axes_layout},
+                  {rope, "rope_far", set_far},
+                  {rope, "rope_far_window", set_window},
+                  {rope, "rope_far_factor", set_far_factor}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        check_fields(fields[i].blank, fields[i].key, fields[i].set);
+    gyre_config c = rope();
+    c.rope.scaling = GYRE_NTK_MIXED;
+    c.rope.factor = 4;
+    c.rope.mixed_exponent = 0.625;
+    json_t *root = print_and_parse(&c);
+    assert_string_equal(test_string(json_object_get(root, "rope_scaling"), "rope_type"), "ntk-mixed");
+    json_decref(root);
+}
+
+/* Each word there and back. */
+static void test_writes_every_word(void **state) {
+    (void)state;
+    for (int i = 0; i <= GYRE_COS_TENSOR2TENSOR; i++) {
+        gyre_config c = nothing(), r = rope();
+        c.input.layout = (gyre_sinusoid)i;
+        c.query.temperature = (gyre_temperature)(i % (GYRE_TEMPERATURE_MINISTRAL + 1));
+        c.score.terms = (unsigned)i + 1;
+        json_decref(print_and_parse(&c));
+        r.rope.layout = (gyre_layout)(i % (GYRE_INTERLEAVED_TO_HALF + 1));
+        r.rope.axes_layout = (gyre_axes)(i % (GYRE_AXES_AXIAL + 1));
+        r.rope.far = (gyre_far)(i % (GYRE_FAR_GROUPED + 1));
+        json_decref(print_and_parse(&r));
+    }
+}
+
+/* Files of older models say where pairs interleave by a flag. */
+static void test_reads_the_older_flag(void **state) {
+    (void)state;
+    const gyre_model_config c = read_changed(OF("rope", "'rope_interleaved':true"));
+    assert_int_equal(c.position.rope.layout, GYRE_INTERLEAVED);
 }
 
 /* The keys that transformers' Llama needs, spelled as it spells them, in the fewest digits. */
@@ -480,6 +738,9 @@ int main(void) {
         cmocka_unit_test(test_writes_fields_of_yarn),
         cmocka_unit_test(test_writes_every_share),
         cmocka_unit_test(test_writes_every_kind),
+        cmocka_unit_test(test_writes_every_field),
+        cmocka_unit_test(test_writes_every_word),
+        cmocka_unit_test(test_reads_the_older_flag),
         cmocka_unit_test(test_writes_a_llama),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

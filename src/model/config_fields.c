@@ -42,28 +42,31 @@ static const gyre_config_word sides[] = {
 
 #define AT(member) offsetof(struct gyre_config, member)
 
-/* Of any kind. */
-const gyre_config_field gyre_common_fields[] = {{"position_table_rows", AT(input.positions), GYRE_CONFIG_SIZE, NULL},
-                                                {"position_table_length", AT(input.length), GYRE_CONFIG_SIZE, NULL},
-                                                {"position_table_hierarchy", AT(input.hierarchy), GYRE_CONFIG_NUMBER, NULL},
-                                                {"position_offset", AT(input.offset), GYRE_CONFIG_SIZE, NULL},
-                                                {"position_zero_padding", AT(input.zero_padding), GYRE_CONFIG_FLAG, NULL},
-                                                {"position_scale", AT(input.scale), GYRE_CONFIG_NUMBER, NULL},
-                                                {"position_trained_scale", AT(input.trained_scale), GYRE_CONFIG_FLAG, NULL},
-                                                {"sinusoid_base", AT(input.base), GYRE_CONFIG_NUMBER, NULL},
-                                                {"sinusoid_layout", AT(input.layout), GYRE_CONFIG_WORD, layouts},
-                                                {"query_temperature", AT(query.temperature), GYRE_CONFIG_WORD, temperatures},
-                                                {"query_length", AT(query.length), GYRE_CONFIG_SIZE, NULL},
-                                                {"query_slope", AT(query.slope), GYRE_CONFIG_NUMBER, NULL},
-                                                {"alibi_max_bias", AT(score.max_bias), GYRE_CONFIG_NUMBER, NULL},
-                                                {"alibi_before_scale", AT(score.before_scale), GYRE_CONFIG_FLAG, NULL},
-                                                {"score_buckets", AT(score.buckets), GYRE_CONFIG_SIZE, NULL},
-                                                {"score_max_distance", AT(score.max_distance), GYRE_CONFIG_SIZE, NULL},
-                                                {"score_bidirectional", AT(score.bidirectional), GYRE_CONFIG_FLAG, NULL},
-                                                {"score_width", AT(score.width), GYRE_CONFIG_SIZE, NULL},
-                                                {"score_terms", AT(score.terms), GYRE_CONFIG_SET, sides},
-                                                {"score_decay", AT(score.decay), GYRE_CONFIG_WORD, decays},
-                                                {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
+/* At the input and on scores. */
+const gyre_config_field gyre_table_fields[] = {{"position_table_rows", AT(input.positions), GYRE_CONFIG_SIZE, NULL},
+                                               {"position_table_length", AT(input.length), GYRE_CONFIG_SIZE, NULL},
+                                               {"position_table_hierarchy", AT(input.hierarchy), GYRE_CONFIG_NUMBER, NULL},
+                                               {"position_offset", AT(input.offset), GYRE_CONFIG_SIZE, NULL},
+                                               {"position_zero_padding", AT(input.zero_padding), GYRE_CONFIG_FLAG, NULL},
+                                               {"position_scale", AT(input.scale), GYRE_CONFIG_NUMBER, NULL},
+                                               {"position_trained_scale", AT(input.trained_scale), GYRE_CONFIG_FLAG, NULL},
+                                               {"sinusoid_base", AT(input.base), GYRE_CONFIG_NUMBER, NULL},
+                                               {"sinusoid_layout", AT(input.layout), GYRE_CONFIG_WORD, layouts},
+                                               {"alibi_max_bias", AT(score.max_bias), GYRE_CONFIG_NUMBER, NULL},
+                                               {"alibi_before_scale", AT(score.before_scale), GYRE_CONFIG_FLAG, NULL},
+                                               {"score_buckets", AT(score.buckets), GYRE_CONFIG_SIZE, NULL},
+                                               {"score_max_distance", AT(score.max_distance), GYRE_CONFIG_SIZE, NULL},
+                                               {"score_bidirectional", AT(score.bidirectional), GYRE_CONFIG_FLAG, NULL},
+                                               {"score_width", AT(score.width), GYRE_CONFIG_SIZE, NULL},
+                                               {"score_terms", AT(score.terms), GYRE_CONFIG_SET, sides},
+                                               {"score_decay", AT(score.decay), GYRE_CONFIG_WORD, decays},
+                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
+
+/* Of queries under any kind. */
+const gyre_config_field gyre_query_fields[] = {{"query_temperature", AT(query.temperature), GYRE_CONFIG_WORD, temperatures},
+                                               {"query_length", AT(query.length), GYRE_CONFIG_SIZE, NULL},
+                                               {"query_slope", AT(query.slope), GYRE_CONFIG_NUMBER, NULL},
+                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
 /* Of rotations, beside what transformers has words for. */
 const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first), GYRE_CONFIG_SIZE, NULL},

@@ -29,9 +29,9 @@ typedef struct gyre_config_field {
     gyre_config_type type;
     const gyre_config_word *words;
 } gyre_config_field;
-/* Of any kind; and of rotations, beside what transformers has words for.  Each ends with a NULL key.  Not among them:
- * rope.table_positions, which changes what is kept in memory and no number. */
-extern const gyre_config_field gyre_common_fields[], gyre_rope_fields[];
+/* At the input and on scores; of queries under any kind; of rotations, beside what transformers has words for.  Each ends
+ * with a NULL key.  Not among them: rope.table_positions, which changes what is kept in memory and no number. */
+extern const gyre_config_field gyre_table_fields[], gyre_query_fields[], gyre_rope_fields[];
 /* Where a field lies, by its type: sizes and wholes, numbers, all others. */
 int64_t *gyre_config_count(gyre_config *config, const gyre_config_field *field);
 double *gyre_config_number(gyre_config *config, const gyre_config_field *field);

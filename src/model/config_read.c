@@ -338,7 +338,8 @@ static void read_gyre(const scope *s, gyre_model_config *c, gyre_config_arrays *
     position->kind = kind_at(s, "position_embedding_type");
     position->trained_length = size_at(s, "max_position_embeddings", 0);
     if (s->reader->status != GYRE_OK) return;
-    read_fields(s, gyre_common_fields, position);
+    read_fields(s, gyre_table_fields, position);
+    read_fields(s, gyre_query_fields, position);
     if (position->kind == GYRE_ROPE) read_rope(s, 1, c, arrays);
     if (position->kind == GYRE_LEARNED) (void)size_at(s, "position_table_rows", -1);
     if (value_of(s, "alibi_slopes")) position->score.slopes = arrays->slopes = numbers_at(s, "alibi_slopes", c->heads);

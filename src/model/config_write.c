@@ -123,7 +123,7 @@ static int is_llama(const position_config *c) {
     const gyre_scaling scaling = c->rope.scaling;
     const int known =
         scaling != GYRE_NTK && scaling != GYRE_BY_PARTS && scaling != GYRE_BY_PARTS_PAPER && scaling != GYRE_NTK_MIXED;
-    return c->kind == GYRE_ROPE && all_default(gyre_rope_fields, c) && all_default(gyre_common_fields, c) &&
+    return c->kind == GYRE_ROPE && all_default(gyre_rope_fields, c) && all_default(gyre_query_fields, c) &&
            c->rope.dim == c->head_dim && known &&
            (gyre_scaling_has_attention_factor(scaling) || !says_attention_factor(&c->rope));
 }
@@ -208,7 +208,8 @@ static void put_position(writer *w, const position_config *c) {
         return;
     }
     put_text(w, "position_embedding_type", gyre_kind_name(c->kind));
-    put_fields(w, gyre_common_fields, c);
+    put_fields(w, gyre_table_fields, c);
+    put_fields(w, gyre_query_fields, c);
     if (c->kind == GYRE_ROPE) put_rope(w, c);
     if (c->score.slopes || c->score.slopes_after) put_slopes(w, c);
 }
