@@ -56,10 +56,11 @@ static inline int64_t naive_t5_bucket(const gyre_config *p, int64_t distance) {
     return bucket < buckets - 1 ? bucket : buckets - 1;
 }
 
-/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)), f a network of one hidden layer of rectified units. */
+/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)), f a network of one hidden layer of rectified units, c and L by magnitude.
+ */
 static inline double naive_fire(const gyre_config *p, const double *column, int64_t stride, int64_t m, int64_t distance) {
     const int64_t width = p->score.width;
-    const double c = column[0], threshold = column[stride];
+    const double c = fabs(column[0]), threshold = fabs(column[stride]);
     const double x = log(c * (double)distance + 1) / log(c * fmax(threshold, (double)m) + 1);
     double sum = column[(3 * width + 2) * stride];
     for (int64_t i = 0; i < width; i++) {

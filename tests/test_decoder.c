@@ -190,6 +190,7 @@ static void refuses_tables_that_do_not_fit(void **state) {
     refuses(m, &p, "the table of shaw (query) has 1 x 11 x 8 numbers where the model's has 1 x 9 x 8");
     p = m->config.position;
     p.kind = GYRE_T5;
+    p.score.terms = 0;
     p.score.buckets = 8;
     p.score.max_distance = 16;
     refuses(m, &p, "t5 has a table (bias) that the model, trained with shaw, has not");
