@@ -21,7 +21,7 @@ static void naive_product(const double *w, int64_t out, int64_t in, const double
 }
 
 /* Half-split or interleaved pairs of one head, turned to `position`. */
-static void naive_turn(const naive *d, int64_t position, double *head) {
+static void naive_turn(const naive *d, double position, double *head) {
     const gyre_config *p = gyre_encoding_config(d->encoding);
     if (p->kind != GYRE_ROPE) return;
     const int64_t pairs = p->rope.dim / 2;
@@ -30,22 +30,35 @@ static void naive_turn(const naive *d, int64_t position, double *head) {
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t one = p->rope.layout == GYRE_HALF ? i : 2 * i,
                       two = p->rope.layout == GYRE_HALF ? i + pairs : 2 * i + 1;
-        const double c = a * cos((double)position * inv_freq[i]), s = a * sin((double)position * inv_freq[i]);
+        const double c = a * cos(position * inv_freq[i]), s = a * sin(position * inv_freq[i]);
         const double x = head[one], y = head[two];
         head[one] = x * c - y * s;
         head[two] = x * s + y * c;
     }
 }
 
+/* What the query turns by beyond its position, that the pair be turned as at another distance: ReRoPE, leaky, Self-Extend.
+ */
+static double naive_far(const naive *d, int64_t m, int64_t n) {
+    const struct gyre_rope_config *r = &naive_config(d)->rope;
+    const int64_t group = (int64_t)r->far_factor;
+    if (r->far == GYRE_FAR_AS_NEAR || m - n < r->window) return 0;
+    if (r->far == GYRE_FAR_CLAMPED) return (double)(r->window - (m - n));
+    if (r->far == GYRE_FAR_LEAKY) return (double)r->window + (double)(m - n - r->window) / r->far_factor - (double)(m - n);
+    return (double)(m / group - n / group + r->window - r->window / group - (m - n));
+}
+
 static void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
-    double *s = malloc((size_t)(m + 1) * sizeof *s), *beside = malloc((size_t)dim * sizeof *beside);
+    double *s = malloc((size_t)(m + 1) * sizeof *s), *beside = malloc((size_t)(2 * dim) * sizeof *beside), *q = beside + dim;
     for (int64_t h = 0; h < c->heads; h++) {
         double top = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
-            const double *q = qkv + m * row + h * dim, *k = qkv + n * row + (c->heads + h / group) * dim;
+            const double *k = qkv + n * row + (c->heads + h / group) * dim;
+            memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
+            if (naive_far(d, m, n) != 0) naive_turn(d, naive_far(d, m, n), q);
             double dot = naive_vectors(d, &pair, q, k);
             for (int64_t i = 0; i < dim; i++)
                 dot += q[i] * k[i];
@@ -78,7 +91,7 @@ static void naive_layer(const naive *d, int64_t layer, double *x) {
         naive_norm(d, w[GYRE_NORM1], x + m * width, y);
         naive_product(w[GYRE_Q], row, width, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads + c->kv_heads; h++)
-            naive_turn(d, m, qkv + m * row + h * c->head_dim);
+            naive_turn(d, (double)m, qkv + m * row + h * c->head_dim);
     }
     for (int64_t m = 0; m < d->n; m++, x += width) {
         naive_attend(d, layer, qkv, m, mixed);
