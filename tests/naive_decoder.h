@@ -1,25 +1,15 @@
 /* naive_decoder.h: the decoder once more, in double, one token and one head at a time, straight from the formulas: what the
- * real one is judged by.  Reads the same block of weights. */
+ * real one is judged by.  Reads the same block of weights; what an encoding adds is in naive_positions.h. */
 #ifndef GYRE_TESTS_NAIVE_DECODER_H
 #define GYRE_TESTS_NAIVE_DECODER_H
-#include "model/model.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-typedef struct naive {
-    const gyre_model_config *c;
-    const gyre_encoding *encoding;
-    const double *w;
-    int64_t n, length; /* tokens; context length in use */
-} naive;
+#include "naive_positions.h"
 
 static void naive_norm(const naive *d, const double *gain, const double *x, double *y) {
     double mean = 0;
-    for (int64_t i = 0; i < d->c->width; i++)
-        mean += x[i] * x[i] / (double)d->c->width;
-    for (int64_t i = 0; i < d->c->width; i++)
-        y[i] = x[i] / sqrt(mean + d->c->norm_epsilon) * gain[i];
+    for (int64_t i = 0; i < d->m->config.width; i++)
+        mean += x[i] * x[i] / (double)d->m->config.width;
+    for (int64_t i = 0; i < d->m->config.width; i++)
+        y[i] = x[i] / sqrt(mean + d->m->config.norm_epsilon) * gain[i];
 }
 
 static void naive_product(const double *w, int64_t out, int64_t in, const double *x, double *y) {
@@ -31,7 +21,7 @@ static void naive_product(const double *w, int64_t out, int64_t in, const double
 }
 
 /* Half-split or interleaved pairs of one head, turned to `position`. */
-static void naive_turn(const naive *d, int64_t position, double *head) {
+static void naive_turn(const naive *d, double position, double *head) {
     const gyre_config *p = gyre_encoding_config(d->encoding);
     if (p->kind != GYRE_ROPE) return;
     const int64_t pairs = p->rope.dim / 2;
@@ -40,60 +30,71 @@ static void naive_turn(const naive *d, int64_t position, double *head) {
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t one = p->rope.layout == GYRE_HALF ? i : 2 * i,
                       two = p->rope.layout == GYRE_HALF ? i + pairs : 2 * i + 1;
-        const double c = a * cos((double)position * inv_freq[i]), s = a * sin((double)position * inv_freq[i]);
+        const double c = a * cos(position * inv_freq[i]), s = a * sin(position * inv_freq[i]);
         const double x = head[one], y = head[two];
         head[one] = x * c - y * s;
         head[two] = x * s + y * c;
     }
 }
 
-static double naive_bias(const naive *d, int64_t head, int64_t q, int64_t k) {
-    const gyre_config *p = gyre_encoding_config(d->encoding);
-    if (p->kind != GYRE_ALIBI) return 0;
-    double slopes[64];
-    if (gyre_encoding_slopes(d->encoding, slopes)) abort();
-    return -slopes[head] * (double)(q - k);
+/* What the query turns by beyond its position, that the pair be turned as at another distance: ReRoPE, leaky, Self-Extend.
+ */
+static double naive_far(const naive *d, int64_t m, int64_t n) {
+    const struct gyre_rope_config *r = &naive_config(d)->rope;
+    const int64_t group = (int64_t)r->far_factor;
+    if (r->far == GYRE_FAR_AS_NEAR || m - n < r->window) return 0;
+    if (r->far == GYRE_FAR_CLAMPED) return (double)(r->window - (m - n));
+    if (r->far == GYRE_FAR_LEAKY) return (double)r->window + (double)(m - n - r->window) / r->far_factor - (double)(m - n);
+    return (double)(m / group - n / group + r->window - r->window / group - (m - n));
 }
 
-static void naive_attend(const naive *d, const double *qkv, int64_t m, double *out) {
-    const int64_t dim = d->c->head_dim, group = d->c->heads / d->c->kv_heads, row = (d->c->heads + 2 * d->c->kv_heads) * dim;
-    double *s = malloc((size_t)(m + 1) * sizeof *s);
-    for (int64_t h = 0; h < d->c->heads; h++) {
+static void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
+    double *s = malloc((size_t)(m + 1) * sizeof *s), *beside = malloc((size_t)(2 * dim) * sizeof *beside), *q = beside + dim;
+    for (int64_t h = 0; h < c->heads; h++) {
         double top = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
-            const double *q = qkv + m * row + h * dim, *k = qkv + n * row + (d->c->heads + h / group) * dim;
-            s[n] = naive_bias(d, h, m, n);
+            const naive_pair pair = {layer, h, m, n};
+            const double *k = qkv + n * row + (c->heads + h / group) * dim;
+            memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
+            if (naive_far(d, m, n) != 0) naive_turn(d, naive_far(d, m, n), q);
+            double dot = naive_vectors(d, &pair, q, k);
             for (int64_t i = 0; i < dim; i++)
-                s[n] += q[i] * k[i] / sqrt((double)dim);
+                dot += q[i] * k[i];
+            s[n] = dot * naive_scale(d) + naive_number(d, &pair);
             top = fmax(top, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
             sum += s[n] = exp(s[n] - top);
-        for (int64_t i = 0; i < dim; i++) {
-            out[h * dim + i] = 0;
-            for (int64_t n = 0; n <= m; n++)
-                out[h * dim + i] += s[n] / sum * qkv[n * row + (d->c->heads + d->c->kv_heads + h / group) * dim + i];
+        memset(out + h * dim, 0, (size_t)dim * sizeof *out);
+        for (int64_t n = 0; n <= m; n++) {
+            const naive_pair pair = {layer, h, m, n};
+            naive_value(d, &pair, beside);
+            for (int64_t i = 0; i < dim; i++)
+                out[h * dim + i] += s[n] / sum * (qkv[n * row + (c->heads + c->kv_heads + h / group) * dim + i] + beside[i]);
         }
     }
     free(s);
+    free(beside);
 }
 
 static void naive_layer(const naive *d, int64_t layer, double *x) {
-    const gyre_model_config *c = d->c;
+    const gyre_model_config *c = &d->m->config;
     const int64_t width = c->width, heads = c->heads * c->head_dim, row = heads + 2 * c->kv_heads * c->head_dim;
-    const double *w[GYRE_LAYER_TENSORS];
-    for (int t = 0; t < GYRE_LAYER_TENSORS; t++)
-        w[t] = d->w + gyre_layer_offset(c, layer, t);
+    const double *w[GYRE_POSITION_TABLES];
+    for (int t = 0; t < GYRE_POSITION_TABLES; t++)
+        w[t] = d->w + gyre_layer_offset(&d->m->layout, layer, t);
     double *qkv = malloc((size_t)(d->n * row) * sizeof *qkv), *mixed = malloc((size_t)heads * sizeof *mixed);
     double *y = malloc((size_t)(width + 2 * c->hidden + width) * sizeof *y), *gate = y + width, *back = gate + 2 * c->hidden;
     for (int64_t m = 0; m < d->n; m++) {
         naive_norm(d, w[GYRE_NORM1], x + m * width, y);
         naive_product(w[GYRE_Q], row, width, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads + c->kv_heads; h++)
-            naive_turn(d, m, qkv + m * row + h * c->head_dim);
+            naive_turn(d, (double)m, qkv + m * row + h * c->head_dim);
     }
     for (int64_t m = 0; m < d->n; m++, x += width) {
-        naive_attend(d, qkv, m, mixed);
+        naive_attend(d, layer, qkv, m, mixed);
         naive_product(w[GYRE_O], width, heads, mixed, back);
         for (int64_t i = 0; i < width; i++)
             x[i] += back[i];
@@ -110,31 +111,19 @@ static void naive_layer(const naive *d, int64_t layer, double *x) {
     free(y);
 }
 
-static void naive_input(const naive *d, int64_t position, double *x) {
-    const gyre_config *p = gyre_encoding_config(d->encoding);
-    const int64_t width = d->c->width, table = gyre_input_table_offset(d->c);
-    for (int64_t i = 0; i < width; i++) {
-        if (p->kind == GYRE_LEARNED) x[i] += d->w[table + position * width + i];
-        if (p->kind == GYRE_SINUSOIDAL) {
-            const double angle = (double)position / pow(10000, (double)(i / 2 * 2) / (double)width);
-            x[i] += i % 2 ? cos(angle) : sin(angle);
-        }
-    }
-}
-
 /* logits[n][vocab]. */
 static void naive_logits(const naive *d, const int32_t *tokens, double *logits) {
-    const int64_t width = d->c->width;
+    const int64_t width = d->m->config.width;
     double *x = malloc((size_t)(d->n * width) * sizeof *x), *y = malloc((size_t)width * sizeof *y);
     for (int64_t m = 0; m < d->n; m++) {
         memcpy(x + m * width, d->w + tokens[m] * width, (size_t)width * sizeof *x);
         naive_input(d, m, x + m * width);
     }
-    for (int64_t l = 0; l < d->c->layers; l++)
+    for (int64_t l = 0; l < d->m->config.layers; l++)
         naive_layer(d, l, x);
     for (int64_t m = 0; m < d->n; m++) {
-        naive_norm(d, d->w + gyre_final_norm_offset(d->c), x + m * width, y);
-        naive_product(d->w, d->c->vocab, width, y, logits + m * d->c->vocab);
+        naive_norm(d, d->w + d->m->layout.norm.offset, x + m * width, y);
+        naive_product(d->w, d->m->config.vocab, width, y, logits + m * d->m->config.vocab);
     }
     free(x);
     free(y);
@@ -142,12 +131,12 @@ static void naive_logits(const naive *d, const int32_t *tokens, double *logits) 
 
 /* Sum over tokens[1 .. n] of -weight log p. */
 static inline double naive_loss(const naive *d, const int32_t *tokens, const float *weights) {
-    double *logits = malloc((size_t)(d->n * d->c->vocab) * sizeof *logits), loss = 0;
+    double *logits = malloc((size_t)(d->n * d->m->config.vocab) * sizeof *logits), loss = 0;
     naive_logits(d, tokens, logits);
     for (int64_t m = 0; m < d->n; m++) {
-        const double *row = logits + m * d->c->vocab;
+        const double *row = logits + m * d->m->config.vocab;
         double sum = 0;
-        for (int64_t i = 0; i < d->c->vocab; i++)
+        for (int64_t i = 0; i < d->m->config.vocab; i++)
             sum += exp(row[i] - row[tokens[m + 1]]);
         loss += (double)weights[m + 1] * log(sum);
     }

@@ -3,6 +3,7 @@
 #include "model/model.h"
 #include "model/random.h"
 #include "model/safetensors.h"
+#include "naive_positions.h"
 #include "support.h"
 
 #include <dirent.h>
@@ -143,11 +144,10 @@ static void test_layout(void **state) {
                   {"model.layers.0.mlp.down_proj.weight", 24, 40, 2},
                   {"model.layers.1.input_layernorm.weight", 24, 1, 1}};
     gyre_model *model = create_small(GYRE_LEARNED, 1);
-    const gyre_model_config *c = gyre_model_config_of(model);
     int64_t offset = 0;
-    assert_int_equal(gyre_tensor_count(c), 2 + 2 * 9 + 1);
-    for (int64_t i = 0; i < gyre_tensor_count(c); i++) {
-        const gyre_tensor tensor = gyre_tensor_at(c, i);
+    assert_int_equal(gyre_tensor_count(&model->layout), 2 + 2 * 9 + 1);
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         assert_int_equal(tensor.offset, offset);
         offset += tensor.shape[0] * tensor.shape[1];
         if (i >= (int64_t)(sizeof wanted / sizeof *wanted)) continue;
@@ -156,15 +156,15 @@ static void test_layout(void **state) {
         assert_int_equal(tensor.shape[1], wanted[i].columns);
         assert_int_equal(tensor.rank, wanted[i].rank);
     }
-    assert_string_equal(gyre_tensor_at(c, 20).name, "model.norm.weight");
+    assert_string_equal(gyre_tensor_at(&model->layout, 20).name, "model.norm.weight");
     assert_int_equal(gyre_model_parameters(model), offset);
-    assert_int_equal(gyre_final_norm_offset(c), offset - 24);
-    assert_int_equal(gyre_input_table_offset(c), 50 * 24);
-    assert_int_equal(gyre_layer_offset(c, 1, GYRE_DOWN), gyre_tensor_at(c, 19).offset);
+    assert_int_equal(model->layout.norm.offset, offset - 24);
+    assert_int_equal(model->layout.input.offset, 50 * 24);
+    assert_int_equal(gyre_layer_offset(&model->layout, 1, GYRE_DOWN), gyre_tensor_at(&model->layout, 19).offset);
     assert_int_equal((uintptr_t)model->weights % 64, 0);
     gyre_model_free(model);
     model = create_small(GYRE_ROPE, 1);
-    assert_int_equal(gyre_input_table_offset(gyre_model_config_of(model)), -1);
+    assert_null(model->layout.input.name);
     assert_int_equal(gyre_model_parameters(model), offset - 64 * 24);
     gyre_model_free(model);
 }
@@ -182,17 +182,18 @@ static void test_first_weights(void **state) {
     const float embedding[3] = {-0x1.3d84bep-5f, -0x1.c17d7ap-5f, 0x1.21e2ap-5f};
     const float down[3] = {0x1.72fb8ep-4f, -0x1.1544bap-5f, 0x1.9516cep-5f};
     gyre_model *model = create_small(GYRE_NOPE, 1);
-    const gyre_model_config *c = gyre_model_config_of(model);
-    const float *of_down = model->weights + gyre_layer_offset(c, 1, GYRE_DOWN);
+    const float *of_down = model->weights + gyre_layer_offset(&model->layout, 1, GYRE_DOWN);
     assert_memory_equal(model->weights, embedding, sizeof embedding);
     assert_memory_equal(of_down, down, sizeof down);
     assert_true(fabs(deviation_of(model->weights, 50 * 24) / 0.05 - 1) < 0.1);
     assert_true(fabs(deviation_of(of_down, 24 * 40) * sqrt(40) * 2 - 1) < 0.1); /* 2 = sqrt(2 layers) */
-    assert_true(fabs(deviation_of(model->weights + gyre_layer_offset(c, 0, GYRE_O), 24 * 32) * sqrt(32) * 2 - 1) < 0.1);
-    assert_true(fabs(deviation_of(model->weights + gyre_layer_offset(c, 0, GYRE_UP), 24 * 40) * sqrt(24) - 1) < 0.1);
+    assert_true(
+        fabs(deviation_of(model->weights + gyre_layer_offset(&model->layout, 0, GYRE_O), 24 * 32) * sqrt(32) * 2 - 1) < 0.1);
+    assert_true(fabs(deviation_of(model->weights + gyre_layer_offset(&model->layout, 0, GYRE_UP), 24 * 40) * sqrt(24) - 1) <
+                0.1);
     for (int64_t i = 0; i < 24; i++) {
-        assert_true(model->weights[gyre_layer_offset(c, 0, GYRE_NORM1) + i] == 1.0f);
-        assert_true(model->weights[gyre_final_norm_offset(c) + i] == 1.0f);
+        assert_true(model->weights[gyre_layer_offset(&model->layout, 0, GYRE_NORM1) + i] == 1.0f);
+        assert_true(model->weights[model->layout.norm.offset + i] == 1.0f);
     }
     gyre_model_free(model);
 }
@@ -201,7 +202,7 @@ static void test_seeds(void **state) {
     (void)state;
     gyre_model *a = create_small(GYRE_LEARNED, 9), *b = create_small(GYRE_LEARNED, 9),
                *other = create_small(GYRE_LEARNED, 8), *rope = create_small(GYRE_ROPE, 9);
-    const int64_t layers = gyre_layer_offset(&a->config, 0, 0), of_rope = gyre_layer_offset(&rope->config, 0, 0);
+    const int64_t layers = gyre_layer_offset(&a->layout, 0, 0), of_rope = gyre_layer_offset(&rope->layout, 0, 0);
     assert_memory_equal(a->weights, b->weights, (size_t)a->count * sizeof *a->weights);
     assert_memory_not_equal(a->weights, other->weights, 64);
     /* Encodings are compared from the same start. */
@@ -243,7 +244,12 @@ static void test_refuses_sizes(void **state) {
         if (!strstr(err.text, why[i])) fail_msg("\"%s\", not %s", err.text, why[i]);
         assert_null(model);
     }
+    gyre_model_config far = small_config(GYRE_SHAW);
+    gyre_error err = {0, ""};
     gyre_model *model;
+    far.position.score.max_distance = (1 << 20) + 1;
+    assert_int_equal(gyre_model_create(&model, &far, 1, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "score.max_distance: 1048577 is past 1048576"));
     gyre_model_config rope = small_config(GYRE_ROPE);
     rope.head_dim = 7;
     assert_int_equal(gyre_model_create(&model, &rope, 1, NULL), GYRE_EINVAL);
@@ -263,24 +269,28 @@ static gyre_model *open_model(const char *name) {
     return model;
 }
 
+static void assert_comes_back(const gyre_model *model, gyre_dtype type) {
+    save(model, "m", type);
+    gyre_model *back = open_model("m");
+    assert_int_equal(back->count, model->count);
+    assert_int_equal(gyre_model_config_of(back)->position.kind, model->config.position.kind);
+    for (int64_t i = 0; i < model->count; i++) {
+        double stored;
+        test_put(&stored, type, 0, (double)model->weights[i]);
+        assert_true(back->weights[i] == (float)test_get(&stored, type, 0));
+    }
+    gyre_model_free(back);
+}
+
 static void test_saves_and_opens(void **state) {
     (void)state;
     static const gyre_dtype types[] = {GYRE_F32, GYRE_BF16, GYRE_F16};
-    for (int kind = GYRE_NOPE; kind <= GYRE_ALIBI; kind++)
+    gyre_model_config c = small_config(GYRE_NOPE);
+    for (int i = 0; naive_case(i, 64, &c.position); i++)
         for (size_t t = 0; t < 3; t++) {
-            gyre_model *model = create_small((gyre_kind)kind, 3);
-            save(model, "m", types[t]);
-            gyre_model *back = open_model("m");
-            assert_int_equal(back->count, model->count);
-            assert_int_equal(gyre_model_config_of(back)->position.kind, kind);
-            assert_string_equal(gyre_kind_name(gyre_model_config_of(back)->position.kind), gyre_kind_name((gyre_kind)kind));
-            for (int64_t i = 0; i < model->count; i++) {
-                double stored;
-                test_put(&stored, types[t], 0, (double)model->weights[i]);
-                assert_true(back->weights[i] == (float)test_get(&stored, types[t], 0));
-            }
+            gyre_model *model = create(&c, 3);
+            assert_comes_back(model, types[t]);
             gyre_model_free(model);
-            gyre_model_free(back);
         }
     assert_int_equal(count_entries(folder), 1);
     assert_int_equal(count_entries(in_folder("m")), 2);
@@ -299,7 +309,7 @@ static void write_tensors(const gyre_model *model, int64_t count, const char *ex
     gyre_tensor tensors[32];
     gyre_tensor_to_write list[33];
     for (int64_t i = 0; i < count; i++) {
-        tensors[i] = gyre_tensor_at(&model->config, i);
+        tensors[i] = gyre_tensor_at(&model->layout, i);
         list[i] = (gyre_tensor_to_write){tensors[i].name,
                                          tensors[i].rank,
                                          {tensors[i].shape[0], tensors[i].shape[1]},
@@ -312,7 +322,7 @@ static void write_tensors(const gyre_model *model, int64_t count, const char *ex
 static void test_refuses_weights(void **state) {
     (void)state;
     gyre_model *model = create_small(GYRE_ROPE, 3);
-    const int64_t count = gyre_tensor_count(&model->config);
+    const int64_t count = gyre_tensor_count(&model->layout);
     save(model, "m", GYRE_F32);
     write_tensors(model, count - 1, NULL, 0);
     assert_open_fails("m", GYRE_EFORMAT, "no tensor model.norm.weight");

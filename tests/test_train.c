@@ -34,11 +34,15 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     const double kept = w[i];
     double loss = 0;
     w[i] = value;
-    const naive d = {&m->config, m->encoding, w, LENGTH, 0};
+    const naive d = {m, m->encoding, w, LENGTH, 0};
     for (int s = 0; s < SEQUENCES; s++)
         loss += naive_loss(&d, tokens + s * (LENGTH + 1), token_weights + s * (LENGTH + 1));
     w[i] = kept;
     return loss;
+}
+
+static double uniform(void *state) {
+    return test_uniform(state);
 }
 
 /* Central differences in double of the double model, at weights of every tensor. */
@@ -49,47 +53,59 @@ static void check_gradient(gyre_model *m, const char *what) {
         tokens[i] = (int32_t)(test_next(&r) % VOCAB);
     for (int i = 0; i < SEQUENCES * (LENGTH + 1); i++)
         token_weights[i] = (float)(i % 3);
-    for (int64_t i = 0; i < m->count; i++)
-        m->weights[i] += 0.2f * (float)test_uniform(&r);
+    naive_shake(m, 0.2, uniform, &r);
     double *w = naive_weights(m), loss = 0;
     float *gradient = gyre_floats(m->count);
+    gyre_layer_tables tables;
     gyre_backprop b;
     const gyre_lesson lesson = {tokens, token_weights, 1};
-    assert_ok(gyre_backprop_create(&b, m, SEQUENCES, LENGTH));
+    assert_ok(gyre_layer_tables_create(&tables, m, m->encoding, NULL));
+    assert_ok(gyre_backprop_create(&b, &tables, SEQUENCES, LENGTH));
     assert_ok(gyre_backprop_run(&b, &lesson, &loss, gradient));
+    gyre_backprop_finish(&b, gradient);
     test_close(loss, loss_at(m, w, 0, w[0], tokens), 1e-5 * loss, "loss");
     double scale = 0;
     for (int64_t i = 0; i < m->count; i++)
         scale = fmax(scale, fabs((double)gradient[i]));
-    for (int64_t t = 0; t < gyre_tensor_count(&m->config); t++) {
-        const gyre_tensor tensor = gyre_tensor_at(&m->config, t);
-        const int64_t count = tensor.shape[0] * (tensor.rank > 1 ? tensor.shape[1] : 1);
+    for (int64_t t = 0; t < gyre_tensor_count(&m->layout); t++) {
+        const gyre_tensor tensor = gyre_tensor_at(&m->layout, t);
+        const int64_t count = tensor.shape[0] * tensor.shape[1];
+        double most = 0;
+        for (int64_t i = 0; i < count; i++)
+            most = fmax(most, fabs((double)gradient[tensor.offset + i]));
+        if (!(most > 1e-4 * scale)) fail_msg("%s: %s has no gradient", what, tensor.name);
         for (int k = 0; k < 6; k++) {
             const int64_t i = tensor.offset + (int64_t)(test_next(&r) % (uint64_t)count);
             const double h = 1e-5,
                          slope = (loss_at(m, w, i, w[i] + h, tokens) - loss_at(m, w, i, w[i] - h, tokens)) / (2 * h);
-            test_close((double)gradient[i], slope, 1e-5 * scale, what);
+            if (fabs((double)gradient[i] - slope) > 1e-5 * scale)
+                fail_msg("%s: %s[%lld]: %g, not %g", what, tensor.name, (long long)(i - tensor.offset), (double)gradient[i],
+                         slope);
         }
     }
     gyre_backprop_free(&b);
+    gyre_layer_tables_free(&tables);
     free(gradient);
     free(w);
 }
 
+static void check_model(const gyre_model_config *c) {
+    gyre_model *m = NULL;
+    gyre_error err;
+    assert_ok(gyre_model_create(&m, c, 3, &err));
+    check_gradient(m, gyre_kind_name(c->position.kind));
+    gyre_model_free(m);
+}
+
 static void gradients(void **state) {
     (void)state;
-    for (int kind = GYRE_NOPE; kind <= GYRE_ALIBI; kind++) {
-        gyre_model_config c = tiny((gyre_kind)kind);
-        if (kind == GYRE_ROPE) {
-            c.position.rope.scaling = GYRE_YARN;
-            c.position.rope.factor = 4;
-        }
-        gyre_model *m = NULL;
-        gyre_error err;
-        assert_ok(gyre_model_create(&m, &c, 3, &err));
-        check_gradient(m, gyre_kind_name((gyre_kind)kind));
-        gyre_model_free(m);
-    }
+    gyre_model_config c = tiny(GYRE_NOPE);
+    for (int i = 0; naive_case(i, LENGTH, &c.position); i++)
+        check_model(&c);
+    c = tiny(GYRE_ROPE);
+    c.position.rope.scaling = GYRE_YARN;
+    c.position.rope.factor = 4;
+    check_model(&c);
 }
 
 /* -- runs --------------------------------------------------------------------------------------------------------- */
@@ -103,6 +119,7 @@ static gyre_text text_of(int32_t *ids, int64_t count) {
 static gyre_train_options small_run(gyre_kind kind) {
     gyre_train_options o = GYRE_TRAIN_INIT;
     o.model = tiny(kind);
+    o.model.position.score.max_distance = 24;
     o.model.vocab = 256;
     o.context = 64;
     o.model.position.trained_length = o.model.position.input.positions = 64;
@@ -130,12 +147,8 @@ static void same_weights(const gyre_trainer *a, const gyre_trainer *b) {
     assert_memory_equal(a->model->weights, b->model->weights, (size_t)a->model->count * sizeof(float));
 }
 
-static void any_threads(void **state) {
-    (void)state;
-    int32_t ids[2000];
-    const gyre_text text = text_of(ids, 2000);
-    const gyre_train_options o = small_run(GYRE_ROPE);
-    gyre_trainer *one = trainer_of(&o, &text, NULL);
+static void check_threads(const gyre_train_options *o, const gyre_text *text) {
+    gyre_trainer *one = trainer_of(o, text, NULL);
     double loss = 0, first = 0;
     run_to(one, 1, &first);
     run_to(one, 6, &loss);
@@ -145,7 +158,7 @@ static void any_threads(void **state) {
         double other = 0;
         assert_ok(gyre_pool_create(&pool, threads, &err));
         const gyre_exec exec = gyre_pool_exec(pool);
-        gyre_trainer *t = trainer_of(&o, &text, &exec);
+        gyre_trainer *t = trainer_of(o, text, &exec);
         run_to(t, 6, &other);
         same_weights(one, t);
         assert_memory_equal(&loss, &other, sizeof loss);
@@ -157,6 +170,96 @@ static void any_threads(void **state) {
     gyre_error err;
     assert_int_equal(gyre_trainer_step(one, &loss, &err), GYRE_EINVAL);
     gyre_trainer_free(one);
+}
+
+static void any_threads(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    gyre_train_options o = small_run(GYRE_ROPE);
+    check_threads(&o, &text);
+    o = small_run(GYRE_DEBERTA); /* tables that are made, gathered over the passes of a group */
+    o.batch = 32;
+    check_threads(&o, &text);
+}
+
+/* Every kind trains: each of its tensors moves, and the loss falls. */
+static void every_kind_learns(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    gyre_train_options o = small_run(GYRE_NOPE);
+    o.mix = 0;
+    for (int i = 0; naive_case(i, 64, &o.model.position); i++) {
+        gyre_trainer *t = trainer_of(&o, &text, NULL);
+        float *before = malloc((size_t)t->model->count * sizeof *before);
+        memcpy(before, t->model->weights, (size_t)t->model->count * sizeof *before);
+        double loss, first;
+        run_to(t, 1, &first);
+        run_to(t, o.steps, &loss);
+        if (!(loss < first)) fail_msg("%s: %g, then %g", gyre_kind_name(o.model.position.kind), first, loss);
+        for (int64_t k = 0; k < gyre_tensor_count(&t->model->layout); k++) {
+            const gyre_tensor at = gyre_tensor_at(&t->model->layout, k);
+            const size_t bytes = (size_t)(at.shape[0] * at.shape[1]) * sizeof *before;
+            if (memcmp(before + at.offset, t->model->weights + at.offset, bytes) == 0) fail_msg("%s: stood still", at.name);
+        }
+        free(before);
+        gyre_trainer_free(t);
+    }
+}
+
+/* Steps large enough to leave any range; what the papers bound stays inside. */
+static void stays_within_bounds(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    gyre_train_options o = small_run(GYRE_KERPLE);
+    o.model.position.score.decay = GYRE_DECAY_POWER;
+    o.learning_rate = 0.9;
+    o.warmup = 0;
+    gyre_trainer *t = trainer_of(&o, &text, NULL);
+    double loss;
+    int least = 0, most = 0;
+    run_to(t, o.steps, &loss);
+    for (int64_t l = 0; l < 2; l++) {
+        const float *r = t->model->weights +
+                         gyre_layer_offset(&t->model->layout, l, GYRE_POSITION_TABLES + GYRE_TABLE_BIAS - GYRE_TABLE_QUERY);
+        for (int i = 0; i < 8; i++) {
+            assert_true(r[i] >= 0.01f && (i < 4 || r[i] <= 2));
+            least += r[i] == 0.01f;
+            most += i >= 4 && r[i] == 2;
+        }
+    }
+    assert_true(least > 0 && most > 0);
+    gyre_trainer_free(t);
+}
+
+/* A number added to scores, u, v and a factor are left as large as they are; matrices, vectors and P shrink. */
+static void decays_what_has_a_size(void **state) {
+    (void)state;
+    gyre_model_config c = tiny(GYRE_NOPE);
+    for (int i = 0; naive_case(i, LENGTH, &c.position); i++) {
+        gyre_model *m = NULL;
+        gyre_optimizer o;
+        double norm;
+        assert_ok(gyre_model_create(&m, &c, 3, NULL));
+        assert_ok(gyre_optimizer_create(&o, m));
+        float *zero = gyre_floats(m->count), *before = malloc((size_t)m->count * sizeof *before);
+        memcpy(before, m->weights, (size_t)m->count * sizeof *before);
+        const gyre_update update = {m->weights, zero, 1, 1, 0.5, 0.5, 0};
+        gyre_optimizer_step(&o, &update, NULL, &norm);
+        for (int64_t k = 0; k < gyre_tensor_count(&m->layout); k++) {
+            const gyre_tensor t = gyre_tensor_at(&m->layout, k);
+            const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") ||
+                              strstr(t.name, "position_content") || strstr(t.name, "position_position");
+            for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
+                test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
+        }
+        free(zero);
+        free(before);
+        gyre_optimizer_free(&o);
+        gyre_model_free(m);
+    }
 }
 
 static void folder_name(char *out, size_t size) {
@@ -178,12 +281,11 @@ static void remove_folder(const char *path) {
 
 /* A child trains on, saving after every step, until it is killed with SIGKILL somewhere; what is on disk goes on to the same
  * end. */
-static void killed_and_resumed(void **state) {
-    (void)state;
+static void check_resumes(gyre_kind kind) {
     int32_t ids[2000];
     char folder[64], run[128];
     const gyre_text text = text_of(ids, 2000);
-    const gyre_train_options o = small_run(GYRE_LEARNED);
+    const gyre_train_options o = small_run(kind);
     gyre_error err;
     double loss = 0;
     gyre_trainer *whole = trainer_of(&o, &text, NULL);
@@ -214,6 +316,13 @@ static void killed_and_resumed(void **state) {
     gyre_trainer_free(t);
     gyre_trainer_free(whole);
     remove_folder(folder);
+}
+
+static void killed_and_resumed(void **state) {
+    (void)state;
+    check_resumes(GYRE_LEARNED);
+    check_resumes(GYRE_DEBERTA);
+    check_resumes(GYRE_KERPLE);
 }
 
 static void wrong_resume(void **state) {
@@ -265,6 +374,33 @@ static void wrong_options(void **state) {
     assert_null(t);
 }
 
+/* What it begins from must be the same tensors; the encoding may differ where those do not. */
+static void wrong_start(void **state) {
+    (void)state;
+    int32_t ids[2000];
+    const gyre_text text = text_of(ids, 2000);
+    gyre_train_options o = small_run(GYRE_SHAW);
+    gyre_error err;
+    gyre_trainer *t = NULL;
+    gyre_model *start = NULL;
+    assert_ok(gyre_model_create(&start, &o.model, 5, &err));
+    o.model.position.score.max_distance = 25;
+    assert_int_equal(gyre_trainer_create(&t, &o, start, &text, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "position_query.weight is 49 x 4 where the options describe 51 x 4"));
+    o = small_run(GYRE_ROPE);
+    assert_int_equal(gyre_trainer_create(&t, &o, start, &text, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "start: has model.layers.0.self_attn.position_query.weight"));
+    assert_null(t);
+    gyre_model_free(start);
+    o = small_run(GYRE_NOPE);
+    assert_ok(gyre_model_create(&start, &o.model, 5, &err));
+    o = small_run(GYRE_ROPE);
+    assert_ok(gyre_trainer_create(&t, &o, start, &text, NULL, &err));
+    assert_memory_equal(t->model->weights, start->weights, (size_t)start->count * sizeof *start->weights);
+    gyre_trainer_free(t);
+    gyre_model_free(start);
+}
+
 /* A loss that is not finite ends in an error and leaves the weights as they were. */
 static void diverging(void **state) {
     (void)state;
@@ -274,7 +410,7 @@ static void diverging(void **state) {
     gyre_error err;
     double loss;
     gyre_trainer *t = trainer_of(&o, &text, NULL);
-    t->model->weights[gyre_layer_offset(&t->model->config, 0, GYRE_DOWN)] = INFINITY;
+    t->model->weights[gyre_layer_offset(&t->model->layout, 0, GYRE_DOWN)] = INFINITY;
     float *before = malloc((size_t)t->model->count * sizeof *before);
     memcpy(before, t->model->weights, (size_t)t->model->count * sizeof *before);
     assert_int_equal(gyre_trainer_step(t, &loss, &err), GYRE_EFORMAT);
@@ -325,9 +461,16 @@ static void sequences(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),          cmocka_unit_test(any_threads),
-                                       cmocka_unit_test(killed_and_resumed), cmocka_unit_test(wrong_resume),
-                                       cmocka_unit_test(wrong_options),      cmocka_unit_test(diverging),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),
+                                       cmocka_unit_test(any_threads),
+                                       cmocka_unit_test(every_kind_learns),
+                                       cmocka_unit_test(stays_within_bounds),
+                                       cmocka_unit_test(decays_what_has_a_size),
+                                       cmocka_unit_test(wrong_start),
+                                       cmocka_unit_test(killed_and_resumed),
+                                       cmocka_unit_test(wrong_resume),
+                                       cmocka_unit_test(wrong_options),
+                                       cmocka_unit_test(diverging),
                                        cmocka_unit_test(sequences)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,6 +342,23 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encodi
  * no table is indexed so, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *encoding, int64_t m, int64_t n, int64_t *row);
 
+/* For who trains the tables: what the papers make the rows of the vector tables (query, key and value) of. */
+typedef enum gyre_row_source {
+    GYRE_ROWS_FREE,      /* each table is trained as it is: Shaw */
+    GYRE_ROWS_SHARED,    /* so is the one table that query and key share: BERT */
+    GYRE_ROWS_PROJECTED, /* row r of head h = W_h P[r], a W for each table; P is trained, all layers share it: DeBERTa */
+    GYRE_ROWS_SINUSOID   /* the same, P[r] fixed: sines, then cosines, of the distance m - n: Transformer-XL */
+} gyre_row_source;
+/* out = that of the scheme; GYRE_ROWS_FREE where it has no such tables, or encoding is NULL. */
+GYRE_API gyre_row_source gyre_encoding_row_source(const gyre_encoding *encoding);
+/* One number of a table: training begins at a draw from normal(start, deviation) and stays within least .. most. */
+typedef struct gyre_table_entry {
+    double start, deviation, least, most;
+} gyre_table_entry;
+/* *out = entry [0, head, row, channel] of a table.  EINVAL where there is none. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_entry(const gyre_encoding *encoding, gyre_table which, int64_t head,
+                                                               int64_t row, int64_t channel, gyre_table_entry *out);
+
 /* -- the places, one by one ------------------------------------------------------------------------------------------ */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
  * type; computed in double and rounded once.  in == out allowed, other overlap not.  tables may be NULL where the

@@ -24,8 +24,22 @@ typedef struct gyre_model_config {
 
 typedef struct gyre_model gyre_model;
 
-/* *out = a model with random weights: tables normal(0, 0.05), a matrix normal(0, 1 / sqrt(inputs)), those that end a block
- * divided by sqrt(2 layers), norms 1.  The same seed gives the same bits everywhere.  Errors: EINVAL, ENOMEM. */
+/* Beside a llama's tensors, a model holds those tables that its encoding has (gyre_encoding_table_shape), as
+ *
+ *     model.embed_positions.weight                        input   [rows, width], a factor [1, 1]; one for the model
+ *     model.layers.N.self_attn.position_query.weight      query   [heads rows, head_dim]; each layer trains its own
+ *     model.layers.N.self_attn.position_key.weight        key     the same; none where query and key share theirs
+ *     model.layers.N.self_attn.position_value.weight      value   the same
+ *     model.layers.N.self_attn.position_bias.weight       bias    [rows, heads]
+ *     model.layers.N.self_attn.position_content.weight    u       [heads, head_dim]
+ *     model.layers.N.self_attn.position_position.weight   v       [heads, head_dim]
+ *
+ * where gyre_encoding_row_source says that an embedding of positions is projected, query, key and value are the matrices W,
+ * [heads head_dim, width], and model.rel_embeddings.weight, [rows, width], is P if it is trained. */
+
+/* *out = a model with random weights: tables as gyre_encoding_table_entry has it, most normal(0, 0.05); a matrix normal(0, 1
+ * / sqrt(inputs)), those that end a block divided by sqrt(2 layers), norms 1.  The same seed gives the same bits everywhere.
+ * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face style folder (config.json and model.safetensors of F32, F16 or BF16; a llama with tied
@@ -48,7 +62,9 @@ GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
 typedef struct gyre_context gyre_context;
 
 /* *out = an empty sequence of at most max_tokens tokens.  encoding: another than the model's own (a context extension), or
- * NULL; borrowed, as the model is.  Errors: EINVAL, ENOMEM. */
+ * NULL; borrowed, as the model is, whose weights must not change while the context lives.  Every table that it has must be
+ * one that the model has, of the same shape; of a projected sinusoid the number of rows may be another.  Errors: EINVAL,
+ * ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */

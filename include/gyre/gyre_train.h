@@ -19,7 +19,7 @@ typedef struct gyre_train_options {
     int64_t warmup;          /* steps of linear warm-up */
     double learning_rate;    /* at its peak */
     double final_share;      /* of the peak, at the end of the cosine */
-    double weight_decay;     /* of matrices and tables, not of norms */
+    double weight_decay;     /* of matrices and vectors; not of norms, biases (u and v too) and numbers that multiply */
     double clip;             /* of the gradient's norm; 0 = none */
     double mix;              /* share of sequences that hold passkeys or copies, half of it each; the rest is plain text */
     uint64_t seed;           /* of the weights and of the sequences drawn */
@@ -31,9 +31,10 @@ typedef struct gyre_train_options {
 
 typedef struct gyre_trainer gyre_trainer;
 
-/* *out = a run at step 0.  start: a model whose weights it begins from (its sizes must be those of options->model, the
- * encoding may differ), or NULL for random ones.  text is borrowed; exec sizes the memory (NULL = one thread). Errors:
- * EINVAL (an option out of range; a text shorter than context + 1), ENOMEM, ERANGE (context past a learned table). */
+/* *out = a run at step 0.  start: a model whose weights it begins from (its tensors must be those of options->model, the
+ * encoding may differ otherwise), or NULL for random ones.  text is borrowed; exec sizes the memory (NULL = one thread).
+ * Errors: EINVAL (an option out of range; a text shorter than context + 1), ENOMEM, ERANGE (context past a learned table).
+ */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options,
                                                          const gyre_model *start, const gyre_text *text,
                                                          const gyre_exec *exec, gyre_error *err);
@@ -59,8 +60,8 @@ GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);
 GYRE_API const gyre_train_options *gyre_trainer_options(const gyre_trainer *trainer);
 GYRE_API const gyre_model *gyre_trainer_model(const gyre_trainer *trainer);
 
-/* out = floating-point operations of one trained token by the usual count: 6 per weight, 12 x layers x heads x head_dim x
- * context for attention (as if nothing were masked). */
+/* out = floating-point operations of one trained token by the usual count: 6 per weight (position tables aside: no token is
+ * multiplied by all of them), 12 x layers x heads x head_dim x context for attention (as if nothing were masked). */
 GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
 
 /* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies.  weights[i] =

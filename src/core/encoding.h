@@ -75,6 +75,11 @@ typedef struct gyre_scheme {
      * q[i], nearest[i]), the difference formed before it is rounded: the bias itself may be so large that float does not
      * tell neighbours apart. */
     void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
+    gyre_row_source row_source;
+    /* Changes *entry, filled in with what most tables ask for, to what entry [row, channel] of the table `which` asks for.
+     * NULL where that is nothing else. */
+    void (*table_entry)(const gyre_encoding *encoding, gyre_table which, int64_t row, int64_t channel,
+                        gyre_table_entry *entry);
 } gyre_scheme;
 
 struct gyre_encoding {

@@ -26,4 +26,4 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_bert = {
-    .kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest};
+    .kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest, .row_source = GYRE_ROWS_SHARED};

@@ -58,4 +58,4 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_deberta = {
-    .kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest};
+    .kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest, .row_source = GYRE_ROWS_PROJECTED};

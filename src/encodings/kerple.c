@@ -53,10 +53,25 @@ static void score_gradient(const gyre_encoding *encoding, const gyre_tables *tab
     gyre_store_row_f64(sum, 2, at, gradient->dtype, gradient->stride[2]);
 }
 
+/* The authors' code draws r1 of the logarithm from (0, 2) and its r2 from (0, 1), for the power the other way round, and
+ * keeps all at 0.01 or more.  Here they are spread evenly over those ranges: heads differ from the first step on, as ALiBi's
+ * do. */
+static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t row, int64_t channel,
+                        gyre_table_entry *entry) {
+    (void)which;
+    const double heads = (double)encoding->config.heads;
+    const int power = encoding->config.score.decay == GYRE_DECAY_POWER, wide = power ? row == 1 : row == 0;
+    entry->start = (wide ? 2 : 1) * (heads - (double)channel - 0.5) / heads;
+    entry->deviation = 0;
+    entry->least = 0.01;
+    if (power && row == 1) entry->most = 2;
+}
+
 const gyre_scheme gyre_scheme_kerple = {.kind = GYRE_KERPLE,
                                         .name = "kerple",
                                         .places = GYRE_AT_SCORE,
                                         .init = init,
                                         .decays = 1,
                                         .score_row = score_row,
-                                        .score_gradient = score_gradient};
+                                        .score_gradient = score_gradient,
+                                        .table_entry = table_entry};

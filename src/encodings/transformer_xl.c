@@ -33,4 +33,4 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_transformer_xl = {
-    .kind = GYRE_TRANSFORMER_XL, .name = "transformer_xl", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest};
+    .kind = GYRE_TRANSFORMER_XL, .name = "transformer_xl", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest, .row_source = GYRE_ROWS_SINUSOID};

@@ -5,7 +5,7 @@
 
 /* Arrays that config->position points to (longrope factors, slopes) live here. */
 typedef struct gyre_config_arrays {
-    double *short_factor, *long_factor, *slopes;
+    double *short_factor, *long_factor, *slopes, *slopes_after;
 } gyre_config_arrays;
 void gyre_config_arrays_free(gyre_config_arrays *arrays);
 

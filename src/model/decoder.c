@@ -1,4 +1,5 @@
 /* decoder.c: reading a sequence with a model: whole prefix or token by token, the same code. */
+#include "model/layer_tables.h"
 #include "model/layers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@ enum { CHUNK_ROWS = 512 }; /* rows per pass: enough for the matrix products, lit
 struct gyre_context {
     const gyre_model *model;
     const gyre_encoding *encoding;
+    gyre_layer_tables tables;
     int64_t max_tokens, tokens;
     float *keys, *values; /* [layers][max_tokens][kv_heads][head_dim], keys raw: they are turned when read */
     float *memory;        /* of the block and of the last norm */
@@ -29,6 +31,7 @@ static gyre_attention_args attention_args(const gyre_context *x, int64_t layer, 
     gyre_block_views(c, x->block.qkv, rows, 1, views);
     const int64_t offset = layer * x->max_tokens * cache_row(c);
     args.encoding = x->encoding;
+    args.tables = &x->tables.layer[layer];
     args.q = gyre_const(views[0]);
     args.k = gyre_cdense(x->keys + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
     args.v = gyre_cdense(x->values + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
@@ -69,7 +72,12 @@ gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, con
     x->model = model;
     x->encoding = encoding ? encoding : model->encoding;
     x->max_tokens = max_tokens;
-    const gyre_status status = allocate(x);
+    gyre_status status = gyre_layer_tables_create(&x->tables, model, x->encoding, err);
+    if (status) {
+        gyre_context_free(x);
+        return status;
+    }
+    status = allocate(x);
     if (status) {
         gyre_context_free(x);
         return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_create)",
@@ -82,6 +90,7 @@ gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, con
 
 void gyre_context_free(gyre_context *context) {
     if (!context) return;
+    gyre_layer_tables_free(&context->tables);
     free(context->keys);
     free(context->values);
     free(context->memory);
@@ -124,7 +133,7 @@ static gyre_status read_layers(gyre_context *x, int64_t rows, int wanted) {
 
 static void write_logits(gyre_context *x, int64_t rows, int64_t wanted, float *logits) {
     const gyre_model_config *c = &x->model->config;
-    const gyre_norm norm = {x->model->weights + gyre_final_norm_offset(c), wanted, c->width, c->norm_epsilon};
+    const gyre_norm norm = {x->model->weights + x->model->layout.norm.offset, wanted, c->width, c->norm_epsilon};
     const gyre_linear head = {x->model->weights, wanted, c->width, c->vocab};
     gyre_norm_forward(&norm, x->block.x + (rows - wanted) * c->width, x->final, x->final_scale);
     gyre_linear_forward(&head, x->final, 0, logits);

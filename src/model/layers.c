@@ -205,7 +205,7 @@ void gyre_swiglu_gradient(const gyre_kernels *kernels, int64_t rows, int64_t hid
 /* -- the layer -----------------------------------------------------------------------------------------------------------
  */
 static const float *weight(const gyre_model *model, int64_t layer, int tensor) {
-    return model->weights + gyre_layer_offset(&model->config, layer, tensor);
+    return model->weights + gyre_layer_offset(&model->layout, layer, tensor);
 }
 
 void gyre_block_begin(const gyre_model *model, int64_t layer, const gyre_block *block) {
@@ -234,13 +234,11 @@ void gyre_block_end(const gyre_model *model, int64_t layer, const gyre_block *bl
 
 /* -- the input
  * -------------------------------------------------------------------------------------------------------------- */
-gyre_tables gyre_model_tables(const gyre_model *model) {
-    gyre_tables tables = {.input = gyre_cdense(NULL, GYRE_F32, 0, 0, 0, 0)};
-    const int64_t offset = gyre_input_table_offset(&model->config);
-    if (offset >= 0)
-        tables.input = gyre_cdense(model->weights + offset, GYRE_F32, 1, 1, model->config.position.input.positions,
-                                   model->config.width);
-    return tables;
+/* The input table as it lies in the weights; that of another encoding has the same shape, or there is none. */
+static gyre_tables input_tables(const gyre_model *model) {
+    const gyre_part *part = &model->layout.input;
+    float *data = part->name ? model->weights + part->offset : NULL;
+    return (gyre_tables){.input = gyre_cdense(data, GYRE_F32, 1, 1, part->shape[0], part->shape[1])};
 }
 
 gyre_status gyre_embed(const gyre_model *model, const gyre_encoding *encoding, const int32_t *tokens, int64_t sequences,
@@ -249,7 +247,7 @@ gyre_status gyre_embed(const gyre_model *model, const gyre_encoding *encoding, c
     for (int64_t i = 0; i < sequences * per_sequence; i++)
         memcpy(x + i * width, model->weights + tokens[i] * width, (size_t)width * sizeof *x);
     if (!(gyre_encoding_places(encoding) & GYRE_AT_INPUT)) return GYRE_OK;
-    const gyre_tables tables = gyre_model_tables(model);
+    const gyre_tables tables = input_tables(model);
     const gyre_positions positions = {.base = first};
     const gyre_view view = gyre_dense(x, GYRE_F32, sequences, per_sequence, 1, width);
     const gyre_cview in = gyre_const(view);

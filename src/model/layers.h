@@ -66,8 +66,6 @@ double gyre_cross_entropy(const gyre_kernels *kernels, float *logits, int64_t vo
 /* x[i] = embedding[token i] + p(first + i % per_sequence); `sequences` of `per_sequence` tokens each. */
 gyre_status gyre_embed(const gyre_model *model, const gyre_encoding *encoding, const int32_t *tokens, int64_t sequences,
                        int64_t per_sequence, int64_t first, float *x);
-/* The trainable tables of the encoding as they lie in `weights`. */
-gyre_tables gyre_model_tables(const gyre_model *model);
 
 /* One thread for OpenBLAS, whose own split of a product would change the bits. */
 void gyre_blas_single_thread(void);

@@ -1,7 +1,6 @@
-/* model.c: where the weights of a decoder lie, what they start from, and its folder. */
+/* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
 
-#include "encodings/schemes.h"
 #include "model/config_json.h"
 #include "model/folder.h"
 #include "model/hash.h"
@@ -13,100 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- layout ------------------------------------------------------------------------------------------------------------ */
-typedef struct part {
-    const char *name; /* after "model.layers.N." */
-    int rank;
-    int64_t shape[2];
-} part;
-
-/* No overflow: check_products bounds every one, and who asks before it was called gets no weights to use it on. */
-static part part_at(const gyre_model_config *c, int tensor) {
-    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    switch (tensor) {
-    case GYRE_NORM1:
-        return (part){"input_layernorm", 1, {c->width, 1}};
-    case GYRE_Q:
-        return (part){"self_attn.q_proj", 2, {q, c->width}};
-    case GYRE_K:
-        return (part){"self_attn.k_proj", 2, {kv, c->width}};
-    case GYRE_V:
-        return (part){"self_attn.v_proj", 2, {kv, c->width}};
-    case GYRE_O:
-        return (part){"self_attn.o_proj", 2, {c->width, q}};
-    case GYRE_NORM2:
-        return (part){"post_attention_layernorm", 1, {c->width, 1}};
-    case GYRE_GATE:
-        return (part){"mlp.gate_proj", 2, {c->hidden, c->width}};
-    case GYRE_UP:
-        return (part){"mlp.up_proj", 2, {c->hidden, c->width}};
-    default:
-        return (part){"mlp.down_proj", 2, {c->width, c->hidden}};
-    }
-}
-
-/* Weights of a layer before `tensor`; of the whole layer for GYRE_LAYER_TENSORS. */
-static int64_t weights_before(const gyre_model_config *c, int tensor) {
-    int64_t sum = 0;
-    for (int i = 0; i < tensor; i++) {
-        const part p = part_at(c, i);
-        sum += p.shape[0] * p.shape[1];
-    }
-    return sum;
-}
-
-static int64_t first_layer(const gyre_model_config *c) {
-    return (c->vocab + c->position.input.positions) * c->width;
-}
-
-int64_t gyre_input_table_offset(const gyre_model_config *config) {
-    return config->position.input.positions > 0 ? config->vocab * config->width : -1;
-}
-
-int64_t gyre_layer_offset(const gyre_model_config *config, int64_t layer, int tensor) {
-    return first_layer(config) + layer * weights_before(config, GYRE_LAYER_TENSORS) + weights_before(config, tensor);
-}
-
-int64_t gyre_final_norm_offset(const gyre_model_config *config) {
-    return gyre_layer_offset(config, config->layers, 0);
-}
-
-int64_t gyre_weight_count(const gyre_model_config *config) {
-    return gyre_final_norm_offset(config) + config->width;
-}
-
-int64_t gyre_tensor_count(const gyre_model_config *config) {
-    return 2 + (config->position.input.positions > 0) + config->layers * GYRE_LAYER_TENSORS;
-}
-
-static gyre_tensor layer_tensor_at(const gyre_model_config *c, int64_t layer, int tensor) {
-    const part p = part_at(c, tensor);
-    gyre_tensor out = {"", {p.shape[0], p.shape[1]}, p.rank, gyre_layer_offset(c, layer, tensor)};
-    snprintf(out.name, sizeof out.name, "model.layers.%lld.%s.weight", (long long)layer, p.name);
-    return out;
-}
-
-gyre_tensor gyre_tensor_at(const gyre_model_config *config, int64_t index) {
-    const int64_t positions = config->position.input.positions;
-    if (index == 0) return (gyre_tensor){"model.embed_tokens.weight", {config->vocab, config->width}, 2, 0};
-    if (index == 1 && positions > 0)
-        return (gyre_tensor){"model.embed_positions.weight", {positions, config->width}, 2, gyre_input_table_offset(config)};
-    index -= 1 + (positions > 0);
-    if (index == config->layers * GYRE_LAYER_TENSORS)
-        return (gyre_tensor){"model.norm.weight", {config->width, 1}, 1, gyre_final_norm_offset(config)};
-    return layer_tensor_at(config, index / GYRE_LAYER_TENSORS, (int)(index % GYRE_LAYER_TENSORS));
-}
-
 /* -- creation ---------------------------------------------------------------------------------------------------------- */
-/* Sizes come from files: 2^31 - 1 each and 2^40 weights in all keep every product of two of them within int64. */
-static const int64_t most_weights = (int64_t)1 << 40;
-
-static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t most, gyre_error *err) {
-    if (a <= most / b) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "%s: %lld x %lld is too large (at most %lld)", what, (long long)a, (long long)b,
-                     (long long)most);
-}
-
 static gyre_status check_fields(const gyre_model_config *c, gyre_error *err) {
     const struct {
         const char *name;
@@ -125,33 +31,22 @@ static gyre_status check_fields(const gyre_model_config *c, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* After check_fields. */
-static gyre_status check_products(const gyre_model_config *c, gyre_error *err) {
-    const int64_t positions = c->position.input.positions;
-    if (positions < 0 || positions > INT32_MAX)
-        return gyre_fail(err, GYRE_EINVAL, "positions: %lld is outside 0 .. 2147483647 (model)", (long long)positions);
-    gyre_status status = check_product("heads x head_dim", c->heads, c->head_dim, INT32_MAX, err);
-    if (status == GYRE_OK)
-        status = check_product("(vocab + positions) x width", c->vocab + positions, c->width, most_weights, err);
-    if (status == GYRE_OK)
-        status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->width, most_weights, err);
-    if (status == GYRE_OK) status = check_product("hidden x width", c->hidden, c->width, most_weights, err);
-    if (status == GYRE_OK)
-        status = check_product("layers x weights of a layer", c->layers, weights_before(c, GYRE_LAYER_TENSORS), most_weights,
-                               err);
-    return status;
-}
-
 enum { MOST_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 MiB for 16 pairs */
+
+/* An encoding makes an array of all distances that have a row.  What a file asks for there must not be any size. */
+static gyre_status check_reach(const gyre_config *position, gyre_error *err) {
+    enum { MOST = 1 << 20 };
+    const int64_t reach = position->score.max_distance, width = position->score.width;
+    if (reach <= MOST && width <= MOST) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
+                     (long long)(reach > MOST ? reach : width), MOST);
+}
 
 /* The model without its weights: config complete, encoding made. */
 static gyre_status describe(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
     if (config->size != sizeof *config)
         return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
                          sizeof *config);
-    if (gyre_scheme_find(config->position.kind) && !gyre_model_holds(config->position.kind))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "position: the decoder does not hold %s (model)",
-                         gyre_kind_name(config->position.kind));
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;
@@ -160,16 +55,20 @@ static gyre_status describe(gyre_model *model, const gyre_model_config *config, 
     if (!position.rope.table_positions && position.trained_length <= MOST_ANGLES)
         position.rope.table_positions = position.trained_length;
     gyre_status status = check_fields(config, err);
+    if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
+    if (status == GYRE_OK) status = check_reach(&position, err);
     if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
     if (status != GYRE_OK) return status;
-    int64_t shape[4];
-    status = gyre_encoding_table_shape(model->encoding, GYRE_TABLE_INPUT, shape);
     model->config = *config;
     model->config.position = *gyre_encoding_config(model->encoding);
-    model->config.position.input.positions = shape[2]; /* 0 where there is no table, so that the layout need not know why */
-    if (status == GYRE_OK) status = check_products(&model->config, err);
-    if (status == GYRE_OK) model->count = gyre_weight_count(&model->config);
-    return status;
+    /* So that two models that are the same have the same config: no rows where there is no table of them. */
+    if (model->encoding->table[GYRE_TABLE_INPUT].rows != position.input.positions)
+        model->config.position.input.positions = 0;
+    status = gyre_weight_layout_check(&model->config, model->encoding, err);
+    if (status != GYRE_OK) return status;
+    model->layout = gyre_weight_layout_of(&model->config, model->encoding);
+    model->count = model->layout.count;
+    return GYRE_OK;
 }
 
 static gyre_status allocate_weights(gyre_model *model, gyre_error *err) {
@@ -198,24 +97,38 @@ void gyre_model_free(gyre_model *model) {
     free(model);
 }
 
-/* Each tensor has its own stream, named by the tensor: two models that differ in their encoding alone start from the same
- * weights, which is what comparing encodings asks for. */
-static void draw_tensor(const gyre_tensor *tensor, uint64_t seed, double deviation, float *out) {
-    uint64_t state = seed;
-    state = gyre_random_next(&state) ^ gyre_hash(GYRE_HASH_START, tensor->name, strlen(tensor->name));
-    for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++)
-        out[i] = tensor->rank == 1 ? 1.0f : (float)(deviation * gyre_random_normal(&state));
-}
-
-static int is_block_output(const gyre_tensor *tensor) {
-    return strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
-}
-
 /* A matrix keeps the size of what goes through it, whatever the width; blocks' outputs start small, as GPT-2's do. */
-static double deviation_of(const gyre_model_config *config, const gyre_tensor *tensor) {
+static double deviation_of(const gyre_model *model, const gyre_tensor *tensor) {
+    const int ends_block = strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
     if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
     const double kept = 1 / sqrt((double)tensor->shape[1]);
-    return is_block_output(tensor) ? kept / sqrt(2.0 * (double)config->layers) : kept;
+    return ends_block ? kept / sqrt(2.0 * (double)model->config.layers) : kept;
+}
+
+/* Entry i of a tensor that is a table, from one draw. */
+static double first_entry(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
+    const int64_t rows = model->encoding->table[tensor->table].rows, row = i / tensor->shape[1];
+    gyre_table_entry entry = {0};
+    const gyre_status status = gyre_encoding_table_entry(model->encoding, (gyre_table)tensor->table, row / rows, row % rows,
+                                                         i % tensor->shape[1], &entry);
+    const double value = entry.start + entry.deviation * normal;
+    if (status != GYRE_OK) return 0; /* every entry of the layout is one of the table */
+    return value < entry.least ? entry.least : value > entry.most ? entry.most : value;
+}
+
+/* Each tensor has its own stream, named by the tensor: two models that differ in their encoding alone start from the same
+ * weights, which is what comparing encodings asks for. */
+static void draw_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
+    float *out = model->weights + tensor->offset;
+    const double deviation = deviation_of(model, tensor);
+    uint64_t state = seed;
+    state = gyre_random_next(&state) ^ gyre_hash(GYRE_HASH_START, tensor->name, strlen(tensor->name));
+    for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
+        const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
+        out[i] = tensor->rank == 1    ? 1.0f
+                 : tensor->table >= 0 ? (float)first_entry(model, tensor, i, normal)
+                                      : (float)(deviation * normal);
+    }
 }
 
 gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed, gyre_error *err) {
@@ -223,9 +136,9 @@ gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config,
     gyre_model *model;
     const gyre_status status = gyre_model_allocate(&model, config, err);
     if (status != GYRE_OK) return status;
-    for (int64_t i = 0; i < gyre_tensor_count(&model->config); i++) {
-        const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
-        draw_tensor(&tensor, seed, deviation_of(&model->config, &tensor), model->weights + tensor.offset);
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
+        draw_tensor(model, &tensor, seed);
     }
     *out = model;
     return GYRE_OK;
@@ -245,45 +158,56 @@ static int is_passed_over(const char *name) {
     return strcmp(name, "lm_head.weight") == 0 || (length > tail && strcmp(name + length - tail, table) == 0);
 }
 
-static int is_tensor_of(const gyre_model_config *config, const char *name) {
-    for (int64_t i = 0; i < gyre_tensor_count(config); i++)
-        if (strcmp(gyre_tensor_at(config, i).name, name) == 0) return 1;
+static int is_tensor_of(const gyre_weight_layout *layout, const char *name) {
+    for (int64_t i = 0; i < gyre_tensor_count(layout); i++)
+        if (strcmp(gyre_tensor_at(layout, i).name, name) == 0) return 1;
     return 0;
 }
 
 /* A weight that the config knows nothing of (a bias, a layer more) would be left out without a word. */
-static gyre_status check_no_others(const gyre_model_config *config, const gyre_safetensors *file, const char *path,
+static gyre_status check_no_others(const gyre_weight_layout *layout, const gyre_safetensors *file, const char *path,
                                    gyre_error *err) {
     int64_t known = 0;
     const int64_t count = gyre_safetensors_count(file);
     for (int64_t i = 0; i < count; i++)
         known += !is_passed_over(gyre_safetensors_name(file, i));
-    if (known == gyre_tensor_count(config)) return GYRE_OK;
+    if (known == gyre_tensor_count(layout)) return GYRE_OK;
     int64_t i = 0;
     while (i + 1 < count &&
-           (is_passed_over(gyre_safetensors_name(file, i)) || is_tensor_of(config, gyre_safetensors_name(file, i))))
+           (is_passed_over(gyre_safetensors_name(file, i)) || is_tensor_of(layout, gyre_safetensors_name(file, i))))
         i++;
     return gyre_fail(err, GYRE_EFORMAT, "%.100s: no tensor of the model that config.json describes (%s)",
                      gyre_safetensors_name(file, i), path);
 }
 
-/* The sizes in config.json may be anything: shapes are compared before memory is asked for. */
-static gyre_status check_shapes(const gyre_model_config *config, const gyre_safetensors *file, const char *path,
-                                gyre_error *err) {
+static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_safetensors *file, gyre_error *err) {
     gyre_stored_tensor stored;
-    gyre_status status = check_fields(config, err);
-    if (status == GYRE_OK) status = check_products(config, err);
-    for (int64_t i = 0; status == GYRE_OK && i < gyre_tensor_count(config); i++) {
-        const gyre_tensor tensor = gyre_tensor_at(config, i);
+    gyre_status status = GYRE_OK;
+    for (int64_t i = 0; status == GYRE_OK && i < gyre_tensor_count(layout); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(layout, i);
         status = gyre_safetensors_expect(file, tensor.name, tensor.shape, tensor.rank, &stored, err);
     }
-    return status == GYRE_OK ? check_no_others(config, file, path, err) : status;
+    return status;
+}
+
+/* The sizes in config.json may be anything: shapes are compared before memory is asked for, those of the position tables as
+ * soon as the encoding has told them. */
+static gyre_status check_file(gyre_model *model, const gyre_model_config *config, const gyre_safetensors *file,
+                              const char *path, gyre_error *err) {
+    gyre_status status = check_fields(config, err);
+    if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
+    if (status != GYRE_OK) return status;
+    const gyre_weight_layout plain = gyre_weight_layout_of(config, NULL);
+    status = check_shapes(&plain, file, err);
+    if (status == GYRE_OK) status = describe(model, config, err);
+    if (status == GYRE_OK) status = check_shapes(&model->layout, file, err);
+    return status == GYRE_OK ? check_no_others(&model->layout, file, path, err) : status;
 }
 
 static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, gyre_error *err) {
     gyre_status status = allocate_weights(model, err);
-    for (int64_t i = 0; i < gyre_tensor_count(&model->config) && status == GYRE_OK; i++) {
-        const gyre_tensor tensor = gyre_tensor_at(&model->config, i);
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && status == GYRE_OK; i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         status = gyre_safetensors_read(file, tensor.name, tensor.shape, tensor.rank, model->weights + tensor.offset, err);
     }
     return status;
@@ -307,7 +231,7 @@ static gyre_status blame_file(gyre_status status, const gyre_error *why, const c
 static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *err) {
     char described[PATH_MAX], weights[PATH_MAX];
     gyre_model_config config;
-    gyre_config_arrays arrays = {NULL, NULL, NULL};
+    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
     gyre_status status = join(folder, "config.json", described, err);
@@ -315,8 +239,7 @@ static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *
     if (status == GYRE_OK) status = read_config(described, &config, &arrays, err);
     if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
     if (status == GYRE_OK) {
-        status = check_shapes(&config, file, weights, &why);
-        if (status == GYRE_OK) status = describe(model, &config, &why);
+        status = check_file(model, &config, file, weights, &why);
         if (status != GYRE_OK) status = blame_file(status, &why, described, err);
     }
     if (status == GYRE_OK) status = read_weights(model, file, err);
@@ -338,13 +261,13 @@ gyre_status gyre_model_open(gyre_model **out, const char *folder, gyre_error *er
 }
 
 static gyre_status write_weights(const gyre_model *model, const char *path, gyre_dtype dtype, gyre_error *err) {
-    const int64_t count = gyre_tensor_count(&model->config);
+    const int64_t count = gyre_tensor_count(&model->layout);
     gyre_tensor *tensors = calloc((size_t)count, sizeof *tensors);
     gyre_tensor_to_write *list = calloc((size_t)count, sizeof *list);
     gyre_status status;
     if (tensors && list) {
         for (int64_t i = 0; i < count; i++) {
-            const gyre_tensor t = tensors[i] = gyre_tensor_at(&model->config, i);
+            const gyre_tensor t = tensors[i] = gyre_tensor_at(&model->layout, i);
             list[i] = (gyre_tensor_to_write){tensors[i].name, t.rank, {t.shape[0], t.shape[1]}, model->weights + t.offset};
         }
         status = gyre_safetensors_write(path, list, count, dtype, err);
@@ -387,8 +310,4 @@ const gyre_encoding *gyre_model_encoding(const gyre_model *model) {
 }
 int64_t gyre_model_parameters(const gyre_model *model) {
     return model->count;
-}
-
-int gyre_model_holds(gyre_kind kind) {
-    return (int)kind >= GYRE_NOPE && kind <= GYRE_ALIBI;
 }

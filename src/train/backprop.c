@@ -4,12 +4,14 @@
 
 enum { PARTS = 9, ALIGN = 16 };
 
-static gyre_attention_args attention_args(const gyre_backprop *b, const gyre_block *block) {
+static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer) {
     const gyre_model_config *c = &b->model->config;
+    const gyre_block *block = &b->blocks[layer];
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     gyre_view views[3];
     gyre_block_views(c, block->qkv, b->rows, b->sequences, views);
     args.encoding = b->model->encoding;
+    args.tables = &b->tables->layer[layer];
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
     args.v = gyre_const(views[2]);
@@ -26,7 +28,7 @@ static gyre_status carve(gyre_backprop *b) {
         c->width, c->width, 1, c->vocab, c->width, c->width, c->hidden, c->heads * c->head_dim, gyre_qkv_width(c)};
     float **parts[PARTS] = {&b->last,  &b->final,    &b->final_scale, &b->logits, &b->dx,
                             &b->dnorm, &b->dproduct, &b->dmixed,      &b->dqkv};
-    int64_t sum = c->layers * block, sizes[PARTS];
+    int64_t sum = c->layers * (block + b->tables->made_count), sizes[PARTS];
     for (int i = 0; i < PARTS; i++)
         sum += sizes[i] = (per_row[i] * b->rows + ALIGN - 1) / ALIGN * ALIGN;
     b->memory = gyre_floats(sum);
@@ -38,15 +40,17 @@ static gyre_status carve(gyre_backprop *b) {
         gyre_block_carve(&b->blocks[l], c, b->rows, next);
     for (int i = 0; i < PARTS; next += sizes[i++])
         *parts[i] = next;
+    b->dmade = next;
     return GYRE_OK;
 }
 
-gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_model *model, int64_t sequences, int64_t length) {
-    *b = (gyre_backprop){.model = model, .sequences = sequences, .length = length, .rows = sequences * length};
+gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length) {
+    *b = (gyre_backprop){
+        .model = tables->model, .tables = tables, .sequences = sequences, .length = length, .rows = sequences * length};
     gyre_blas_single_thread();
     gyre_status status = carve(b);
     if (status) return status;
-    const gyre_attention_args args = attention_args(b, &b->blocks[0]);
+    const gyre_attention_args args = attention_args(b, 0);
     const size_t forward = gyre_attention_scratch(&args, 0, NULL), gradient = gyre_attention_scratch(&args, 1, NULL);
     if (!forward || !gradient) return GYRE_EINVAL;
     b->scratch_bytes = forward > gradient ? forward : gradient;
@@ -70,7 +74,7 @@ static gyre_status forward(gyre_backprop *b) {
     for (int64_t l = 0; l < c->layers && !status; l++) {
         gyre_block *block = &b->blocks[l];
         gyre_block_begin(model, l, block);
-        const gyre_attention_args args = attention_args(b, block);
+        const gyre_attention_args args = attention_args(b, l);
         status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL);
         gyre_block_end(model, l, block, l + 1 < c->layers ? block[1].x : b->last);
     }
@@ -80,7 +84,7 @@ static gyre_status forward(gyre_backprop *b) {
 /* logits[i] becomes the gradient to itself. */
 static double head_loss(gyre_backprop *b, const gyre_lesson *lesson) {
     const gyre_model_config *c = &b->model->config;
-    const gyre_norm norm = {b->model->weights + gyre_final_norm_offset(c), b->rows, c->width, c->norm_epsilon};
+    const gyre_norm norm = {b->model->weights + b->model->layout.norm.offset, b->rows, c->width, c->norm_epsilon};
     const gyre_linear head = {b->model->weights, b->rows, c->width, c->vocab};
     gyre_norm_forward(&norm, b->last, b->final, b->final_scale);
     gyre_linear_forward(&head, b->final, 0, b->logits);
@@ -102,7 +106,7 @@ static double head_loss(gyre_backprop *b, const gyre_lesson *lesson) {
 /* -- gradient -------------------------------------------------------------------------------------------------------- */
 static void head_gradient(gyre_backprop *b, float *gradient) {
     const gyre_model_config *c = &b->model->config;
-    const int64_t norm_offset = gyre_final_norm_offset(c);
+    const int64_t norm_offset = b->model->layout.norm.offset;
     const gyre_norm norm = {b->model->weights + norm_offset, b->rows, c->width, c->norm_epsilon};
     const gyre_linear head = {b->model->weights, b->rows, c->width, c->vocab};
     gyre_linear_weight_gradient(&head, b->final, b->logits, gradient);
@@ -116,8 +120,9 @@ static void feed_forward_gradient(gyre_backprop *b, int64_t layer, float *gradie
     const gyre_model_config *c = &b->model->config;
     const gyre_block *block = &b->blocks[layer];
     const float *w = b->model->weights;
-    const int64_t o_down = gyre_layer_offset(c, layer, GYRE_DOWN), o_gate = gyre_layer_offset(c, layer, GYRE_GATE);
-    const int64_t o_norm = gyre_layer_offset(c, layer, GYRE_NORM2);
+    const int64_t o_down = gyre_layer_offset(&b->model->layout, layer, GYRE_DOWN),
+                  o_gate = gyre_layer_offset(&b->model->layout, layer, GYRE_GATE);
+    const int64_t o_norm = gyre_layer_offset(&b->model->layout, layer, GYRE_NORM2);
     const gyre_linear down = {w + o_down, b->rows, c->hidden, c->width};
     const gyre_linear gate_up = {w + o_gate, b->rows, c->width, 2 * c->hidden};
     const gyre_norm norm = {w + o_norm, b->rows, c->width, c->norm_epsilon};
@@ -134,18 +139,20 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     const gyre_model_config *c = &b->model->config;
     const gyre_block *block = &b->blocks[layer];
     const float *w = b->model->weights;
-    const int64_t o_out = gyre_layer_offset(c, layer, GYRE_O), o_qkv = gyre_layer_offset(c, layer, GYRE_Q);
-    const int64_t o_norm = gyre_layer_offset(c, layer, GYRE_NORM1);
+    const int64_t o_out = gyre_layer_offset(&b->model->layout, layer, GYRE_O),
+                  o_qkv = gyre_layer_offset(&b->model->layout, layer, GYRE_Q);
+    const int64_t o_norm = gyre_layer_offset(&b->model->layout, layer, GYRE_NORM1);
     const gyre_linear out = {w + o_out, b->rows, c->heads * c->head_dim, c->width};
     const gyre_linear qkv = {w + o_qkv, b->rows, c->width, gyre_qkv_width(c)};
     const gyre_norm norm = {w + o_norm, b->rows, c->width, c->norm_epsilon};
     gyre_linear_weight_gradient(&out, block->mixed, b->dx, gradient + o_out);
     gyre_linear_input_gradient(&out, b->dx, 0, b->dmixed);
-    const gyre_attention_args args = attention_args(b, block);
+    const gyre_attention_args args = attention_args(b, layer);
     const gyre_cview dout = gyre_cdense(b->dmixed, GYRE_F32, b->sequences, b->length, c->heads, c->head_dim);
     gyre_view dqkv[3];
     gyre_block_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    const gyre_status status = gyre_attention_gradient(&args, &dout, dqkv, NULL, b->scratch, b->scratch_bytes, NULL);
+    const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dmade);
+    const gyre_status status = gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL);
     if (status) return status;
     gyre_linear_weight_gradient(&qkv, block->norm1, b->dqkv, gradient + o_qkv);
     gyre_linear_input_gradient(&qkv, b->dqkv, 0, b->dnorm);
@@ -161,12 +168,12 @@ static gyre_status input_gradient(gyre_backprop *b, float *gradient) {
         for (int64_t j = 0; j < c->width; j++)
             row[j] += dx[j];
     }
-    const int64_t table = gyre_input_table_offset(c);
-    if (table < 0) return GYRE_OK;
+    const gyre_part *table = &b->model->layout.input;
+    if (!table->name) return GYRE_OK;
     const gyre_positions positions = {0};
     const gyre_cview dout = gyre_cdense(b->dx, GYRE_F32, b->sequences, b->length, 1, c->width);
     const gyre_table_gradients gradients = {
-        .input = gyre_dense(gradient + table, GYRE_F32, 1, 1, c->position.input.positions, c->width)};
+        .input = gyre_dense(gradient + table->offset, GYRE_F32, 1, 1, table->shape[0], table->shape[1])};
     return gyre_add_gradient(b->model->encoding, &positions, &dout, &gradients, NULL);
 }
 
@@ -183,4 +190,8 @@ gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_lesson *lesson, doubl
         status = attention_gradient(b, l, gradient);
     }
     return status ? status : input_gradient(b, gradient);
+}
+
+void gyre_backprop_finish(gyre_backprop *b, float *gradient) {
+    gyre_layer_tables_backward(b->tables, b->dmade, gradient);
 }

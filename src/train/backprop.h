@@ -1,22 +1,26 @@
 /* backprop.h: loss and gradient of a decoder over a few sequences, on one thread. */
 #ifndef GYRE_TRAIN_BACKPROP_H
 #define GYRE_TRAIN_BACKPROP_H
+#include "model/layer_tables.h"
 #include "model/layers.h"
 
 typedef struct gyre_backprop {
     const gyre_model *model;
+    const gyre_layer_tables *tables;
     int64_t sequences, length, rows; /* rows = sequences * length */
     float *memory;
     int32_t *inputs;    /* [rows] */
     gyre_block *blocks; /* [layers] */
     float *last, *final, *final_scale, *logits;
     float *dx, *dnorm, *dproduct, *dmixed, *dqkv;
+    float *dmade; /* [layers][tables->made_count]: the gradient to tables that are products, since it was last passed on */
     void *scratch;
     size_t scratch_bytes;
 } gyre_backprop;
 
-/* Memory for `sequences` sequences of `length` tokens at once. */
-gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_model *model, int64_t sequences, int64_t length);
+/* Memory for `sequences` sequences of `length` tokens at once.  tables: those of the model, borrowed, up to date whenever
+ * gyre_backprop_run is called. */
+gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length);
 void gyre_backprop_free(gyre_backprop *b);
 /* *loss += sum of -weight log p(token) over all predictions;  gradient[] += its derivative times `share`.
  * tokens, weights: [sequences][length + 1]; the first weight of a sequence is not used. */
@@ -26,5 +30,8 @@ typedef struct gyre_lesson {
     double share;
 } gyre_lesson;
 gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_lesson *lesson, double *loss, float *gradient);
+/* After the last run whose gradient goes to `gradient`: what the runs left to tables that are made of other weights is
+ * passed on to those, once for all runs. */
+void gyre_backprop_finish(gyre_backprop *b, float *gradient);
 
 #endif

@@ -5,14 +5,22 @@
 
 typedef struct gyre_piece {
     int64_t offset, count;
-    int decays; /* matrices and tables do, norms do not */
+    int decays; /* as gyre_tensor says */
 } gyre_piece;
+
+/* A weight that the encoding wants kept within a range. */
+typedef struct gyre_bound {
+    int64_t offset;
+    float least, most;
+} gyre_bound;
 
 typedef struct gyre_optimizer {
     int64_t count, pieces_count;
     gyre_piece *pieces;    /* each tensor cut into at most 16384 weights: the unit of work and of every sum */
     float *first, *second; /* moments */
     double *squares;       /* [pieces] */
+    gyre_bound *bounds;
+    int64_t bounds_count;
 } gyre_optimizer;
 
 typedef struct gyre_update {
@@ -22,9 +30,10 @@ typedef struct gyre_update {
     double rate, decay, clip;
 } gyre_update;
 
-gyre_status gyre_optimizer_create(gyre_optimizer *o, const gyre_model_config *config);
+gyre_status gyre_optimizer_create(gyre_optimizer *o, const gyre_model *model);
 void gyre_optimizer_free(gyre_optimizer *o);
-/* Adds the groups' gradients in order, clips by the norm of the sum, moves the weights.  *norm = that norm; the weights and
+/* Adds the groups' gradients in order, clips by the norm of the sum, moves the weights, puts those with
+ * bounds back within them.  *norm = that norm; the weights and
  * moments are untouched when it is not finite. */
 void gyre_optimizer_step(gyre_optimizer *o, const gyre_update *update, const gyre_exec *exec, double *norm);
 

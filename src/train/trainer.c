@@ -42,7 +42,8 @@ static gyre_status create_workers(gyre_trainer *t) {
     t->workers = calloc((size_t)t->worker_count, sizeof *t->workers);
     if (!t->workers) return GYRE_ENOMEM;
     for (int64_t i = 0; i < t->worker_count; i++) {
-        const gyre_status status = gyre_backprop_create(&t->workers[i].backprop, t->model, t->per_pass, t->options.context);
+        const gyre_status status =
+            gyre_backprop_create(&t->workers[i].backprop, &t->tables, t->per_pass, t->options.context);
         if (status) return status;
         const size_t count = (size_t)(t->per_pass * (t->options.context + 1));
         t->workers[i].tokens = malloc(count * sizeof(int32_t));
@@ -81,7 +82,8 @@ gyre_status gyre_trainer_assemble(gyre_trainer **out, const gyre_train_options *
     split_batch(t);
     const gyre_positions positions = {0};
     gyre_status status = gyre_positions_check(model->encoding, &positions, 1, options->context);
-    if (!status) status = gyre_optimizer_create(&t->optimizer, &t->options.model);
+    if (!status) status = gyre_layer_tables_create(&t->tables, model, model->encoding, NULL);
+    if (!status) status = gyre_optimizer_create(&t->optimizer, model);
     if (!status) status = create_workers(t);
     t->gradients = gyre_floats(t->groups * model->count);
     t->losses = calloc((size_t)t->groups, sizeof *t->losses);
@@ -95,15 +97,31 @@ gyre_status gyre_trainer_assemble(gyre_trainer **out, const gyre_train_options *
     return GYRE_OK;
 }
 
+/* Weights are taken over by name and shape: another encoding may go on from them if it trains the same tables. */
+static gyre_status check_start(const gyre_model *start, const gyre_model *model, gyre_error *err) {
+    const int64_t wanted = gyre_tensor_count(&model->layout), given = gyre_tensor_count(&start->layout);
+    for (int64_t i = 0; i < wanted && i < given; i++) {
+        const gyre_tensor a = gyre_tensor_at(&start->layout, i), b = gyre_tensor_at(&model->layout, i);
+        if (strcmp(a.name, b.name) != 0)
+            return gyre_fail(err, GYRE_EINVAL, "start: has %s where the options describe %s (training)", a.name, b.name);
+        if (a.shape[0] != b.shape[0] || a.shape[1] != b.shape[1])
+            return gyre_fail(err, GYRE_EINVAL, "start: %s is %lld x %lld where the options describe %lld x %lld (training)",
+                             a.name, (long long)a.shape[0], (long long)a.shape[1], (long long)b.shape[0],
+                             (long long)b.shape[1]);
+    }
+    if (wanted == given) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "start: %lld tensors where the options describe %lld (training)", (long long)given,
+                     (long long)wanted);
+}
+
 gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options, const gyre_model *start,
                                 const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
     gyre_status status = gyre_train_options_check(options, text, err);
     gyre_model *model = NULL;
     if (!status) status = gyre_model_create(&model, &options->model, options->seed, err);
     if (status) return status;
-    if (start && start->count != model->count) {
-        status = gyre_fail(err, GYRE_EINVAL, "start: %lld weights where the options describe %lld (training)",
-                           (long long)start->count, (long long)model->count);
+    if (start) status = check_start(start, model, err);
+    if (status) {
         gyre_model_free(model);
         return status;
     }
@@ -119,6 +137,7 @@ void gyre_trainer_free(gyre_trainer *t) {
         free(t->workers[i].weights);
     }
     free(t->workers);
+    gyre_layer_tables_free(&t->tables);
     gyre_optimizer_free(&t->optimizer);
     free(t->gradients);
     free(t->losses);
@@ -157,6 +176,7 @@ static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
         const gyre_lesson lesson = {w->tokens, w->weights, 1 / (double)(o->batch * o->context)};
         w->status = gyre_backprop_run(&w->backprop, &lesson, &t->losses[group], gradient);
     }
+    gyre_backprop_finish(&w->backprop, gradient);
 }
 
 static void run_worker(void *arg, int64_t index) {
@@ -196,12 +216,13 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     if (!isfinite(sum) || !isfinite(norm))
         return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld; a lower learning rate may help (training)",
                          (long long)t->step);
+    gyre_layer_tables_refresh(&t->tables, exec);
     t->step++;
     *loss = sum / (double)(o->batch * o->context);
     return GYRE_OK;
 }
 
 double gyre_train_flops(const gyre_model_config *model, int64_t context) {
-    return 6 * (double)gyre_weight_count(model) +
+    return 6 * (double)gyre_weight_layout_of(model, NULL).count +
            12 * (double)(model->layers * model->heads * model->head_dim) * (double)context;
 }

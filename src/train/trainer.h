@@ -21,6 +21,7 @@ struct gyre_trainer {
     int64_t step;
     char *command;            /* NULL: none given */
     int64_t groups, per_pass; /* sequences of one backward pass */
+    gyre_layer_tables tables; /* of the model, formed again after each step */
     gyre_optimizer optimizer;
     float *gradients; /* [groups][weights] */
     double *losses;   /* [groups] */

@@ -1,0 +1,26 @@
+/* table_entry.c: where the training of a table begins, and what it may not leave. */
+#include "core/encoding.h"
+
+#include <math.h>
+
+static const double DEVIATION = 0.05; /* small beside what the tables add to, and not 0: heads must come to differ */
+
+gyre_row_source gyre_encoding_row_source(const gyre_encoding *encoding) {
+    return encoding ? encoding->scheme->row_source : GYRE_ROWS_FREE;
+}
+
+gyre_status gyre_encoding_table_entry(const gyre_encoding *encoding, gyre_table which, int64_t head, int64_t row,
+                                      int64_t channel, gyre_table_entry *out) {
+    if (!encoding || !out || (unsigned)which >= GYRE_TABLES) return GYRE_EINVAL;
+    const gyre_table_size *table = &encoding->table[which];
+    if (table->rows <= 0 || head < 0 || head >= table->heads || row < 0 || row >= table->rows || channel < 0 ||
+        channel >= table->channels)
+        return GYRE_EINVAL;
+    gyre_table_entry entry = {0, DEVIATION, -INFINITY, INFINITY};
+    /* A table of one number at the input is a factor: as if it were not there. */
+    if (which == GYRE_TABLE_INPUT && table->rows == 1 && table->channels == 1)
+        entry = (gyre_table_entry){1, 0, -INFINITY, INFINITY};
+    if (encoding->scheme->table_entry) encoding->scheme->table_entry(encoding, which, row, channel, &entry);
+    *out = entry;
+    return GYRE_OK;
+}

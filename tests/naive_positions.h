@@ -1,0 +1,284 @@
+/* naive_positions.h: what every encoding adds, from the formulas of the papers, one pair of query and key at a time, in
+ * double. Of the library it asks for the config, for rotations' frequencies and for where a tensor lies; no row, no bucket.
+ */
+#ifndef GYRE_TESTS_NAIVE_POSITIONS_H
+#define GYRE_TESTS_NAIVE_POSITIONS_H
+#include "model/model.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct naive {
+    const gyre_model *m;
+    const gyre_encoding *encoding;
+    const double *w;
+    int64_t n, length; /* tokens; context length in use */
+} naive;
+
+typedef struct naive_pair {
+    int64_t layer, head, m, n; /* query and key position, n <= m */
+} naive_pair;
+
+static inline const gyre_config *naive_config(const naive *d) {
+    return gyre_encoding_config(d->encoding);
+}
+
+static inline const double *naive_table(const naive *d, int64_t layer, gyre_table which) {
+    return d->w + gyre_layer_offset(&d->m->layout, layer, GYRE_POSITION_TABLES + (int)which - GYRE_TABLE_QUERY);
+}
+
+static inline int64_t naive_clip(int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+static inline double naive_dot(const double *a, const double *b, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+/* -- numbers ---------------------------------------------------------------------------------------------------------- */
+/* Press 2021: 2^(-8 k / c) for the largest power of two c of heads, then the odd ones for 2 c. */
+static inline double naive_slope(int64_t heads, int64_t h) {
+    int64_t c = 1;
+    while (2 * c <= heads)
+        c *= 2;
+    return h < c ? pow(2, -8.0 * (double)(h + 1) / (double)c) : pow(2, -8.0 * (double)(2 * (h - c) + 1) / (double)(2 * c));
+}
+
+/* Raffel 2019, keys not after the query. */
+static inline int64_t naive_t5_bucket(const gyre_config *p, int64_t distance) {
+    const int64_t buckets = p->score.bidirectional ? p->score.buckets / 2 : p->score.buckets, exact = buckets / 2;
+    if (distance < exact) return distance;
+    const double share = log((double)distance / (double)exact) / log((double)p->score.max_distance / (double)exact);
+    const int64_t bucket = exact + (int64_t)floor(share * (double)(buckets - exact));
+    return bucket < buckets - 1 ? bucket : buckets - 1;
+}
+
+/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)), f a network of one hidden layer of rectified units, c and L by magnitude.
+ */
+static inline double naive_fire(const gyre_config *p, const double *column, int64_t stride, int64_t m, int64_t distance) {
+    const int64_t width = p->score.width;
+    const double c = fabs(column[0]), threshold = fabs(column[stride]);
+    const double x = log(c * (double)distance + 1) / log(c * fmax(threshold, (double)m) + 1);
+    double sum = column[(3 * width + 2) * stride];
+    for (int64_t i = 0; i < width; i++) {
+        const double unit = column[(2 + i) * stride] * x + column[(2 + width + i) * stride];
+        sum += column[(2 + 2 * width + i) * stride] * fmax(unit, 0);
+    }
+    return sum;
+}
+
+/* Chi 2022: the product of two sinusoids, over 8 h / heads. */
+static inline double naive_sandwich(const gyre_config *p, int64_t head, int64_t distance) {
+    double sum = 0;
+    for (int64_t i = 0; i < p->score.width / 2; i++)
+        sum += cos((double)distance / pow(10000, 2 * (double)i / (double)p->score.width));
+    return sum * (double)p->heads / (8 * (double)(head + 1));
+}
+
+static inline double naive_number(const naive *d, const naive_pair *at) {
+    const gyre_config *p = naive_config(d);
+    const int64_t heads = d->m->config.heads, distance = at->m - at->n;
+    const double *bias = naive_table(d, at->layer, GYRE_TABLE_BIAS) + at->head;
+    switch (p->kind) {
+    case GYRE_ALIBI:
+        return -naive_slope(heads, at->head) * (double)distance;
+    case GYRE_T5:
+        return bias[naive_t5_bucket(p, distance) * heads];
+    case GYRE_KERPLE:
+        return p->score.decay == GYRE_DECAY_LOG ? -bias[0] * log(1 + bias[heads] * (double)distance)
+                                                : -bias[0] * pow((double)distance, bias[heads]);
+    case GYRE_FIRE:
+        return naive_fire(p, bias, heads, at->m, distance);
+    case GYRE_SANDWICH:
+        return naive_sandwich(p, at->head, distance);
+    default:
+        return 0;
+    }
+}
+
+/* -- vectors ---------------------------------------------------------------------------------------------------------- */
+/* He 2020 (v1: clamped) and 2021 (log buckets), as released: the row of m - n. */
+static inline int64_t naive_deberta_row(const gyre_config *p, int64_t distance) {
+    const int64_t most = p->score.max_distance, buckets = p->score.buckets, half = buckets / 2;
+    if (buckets == 0) return naive_clip(distance + most, 0, 2 * most - 1);
+    int64_t at = distance;
+    if (distance > half)
+        at = half + (int64_t)ceil(log((double)distance / (double)half) / log((double)(most - 1) / (double)half) *
+                                  (double)(half - 1));
+    return naive_clip(at + buckets, 0, 2 * buckets - 1);
+}
+
+/* Dai 2019: all sines, then all cosines, of the distance. */
+static inline double naive_sinusoid(int64_t width, int64_t c, double distance) {
+    const int64_t half = (width + 1) / 2;
+    const double angle = distance / pow(10000, 2 * (double)(c % half) / (double)width);
+    return c < half ? sin(angle) : cos(angle);
+}
+
+/* x . W_h P[row], P given or, where it is NULL, the sinusoid of `row`. */
+static inline double naive_projected(const naive *d, const double *w, const double *p, int64_t head, int64_t row,
+                                     const double *x) {
+    const int64_t width = d->m->config.width, dim = d->m->config.head_dim;
+    double sum = 0;
+    for (int64_t i = 0; i < dim; i++)
+        for (int64_t j = 0; j < width; j++)
+            sum += x[i] * w[(head * dim + i) * width + j] * (p ? p[row * width + j] : naive_sinusoid(width, j, (double)row));
+    return sum;
+}
+
+static inline double naive_deberta(const naive *d, const naive_pair *at, const double *q, const double *k) {
+    const gyre_config *c = naive_config(d);
+    const double *p = d->w + d->m->layout.positions.offset;
+    const int64_t row = naive_deberta_row(c, at->m - at->n);
+    double sum = 0;
+    if (c->score.terms & GYRE_ON_QUERY)
+        sum += naive_projected(d, naive_table(d, at->layer, GYRE_TABLE_QUERY), p, at->head, row, q);
+    if (c->score.terms & GYRE_ON_KEY)
+        sum += naive_projected(d, naive_table(d, at->layer, GYRE_TABLE_KEY), p, at->head, row, k);
+    return sum;
+}
+
+static inline double naive_transformer_xl(const naive *d, const naive_pair *at, const double *q, const double *k) {
+    const int64_t dim = d->m->config.head_dim, most = naive_config(d)->score.max_distance;
+    const double *u = naive_table(d, at->layer, GYRE_TABLE_CONTENT_BIAS) + at->head * dim;
+    const double *v = naive_table(d, at->layer, GYRE_TABLE_POSITION_BIAS) + at->head * dim;
+    const double *w = naive_table(d, at->layer, GYRE_TABLE_QUERY);
+    const int64_t distance = at->m - at->n < most ? at->m - at->n : most;
+    return naive_dot(u, k, dim) + naive_projected(d, w, NULL, at->head, distance, q) +
+           naive_projected(d, w, NULL, at->head, distance, v);
+}
+
+/* Wei 2019: sine and cosine in turn, of the clipped distance counted from 0. */
+static inline double naive_nezha(int64_t dim, int64_t row, int64_t i) {
+    const double angle = (double)row / pow(10000, (double)(i / 2 * 2) / (double)dim);
+    return i % 2 ? cos(angle) : sin(angle);
+}
+
+/* What is added to q . k before the scale. */
+static inline double naive_vectors(const naive *d, const naive_pair *at, const double *q, const double *k) {
+    const gyre_config *p = naive_config(d);
+    const int64_t dim = d->m->config.head_dim, most = p->score.max_distance, near = naive_clip(at->n - at->m, -most, most);
+    const double *query = naive_table(d, at->layer, GYRE_TABLE_QUERY);
+    double sum = 0;
+    switch (p->kind) {
+    case GYRE_SHAW:
+        return p->score.terms & GYRE_ON_QUERY ? naive_dot(q, query + (near + most) * dim, dim) : 0;
+    case GYRE_NEZHA:
+        for (int64_t i = 0; i < dim; i++)
+            sum += q[i] * naive_nezha(dim, near + most, i);
+        return p->score.terms & GYRE_ON_QUERY ? sum : 0;
+    case GYRE_BERT: /* relative_key_query has one embedding for both */
+        if (p->score.terms & GYRE_ON_QUERY) sum += naive_dot(q, query + (at->m - at->n + most - 1) * dim, dim);
+        if (p->score.terms == GYRE_ON_KEY) query = naive_table(d, at->layer, GYRE_TABLE_KEY);
+        if (p->score.terms & GYRE_ON_KEY) sum += naive_dot(k, query + (at->m - at->n + most - 1) * dim, dim);
+        return sum;
+    case GYRE_DEBERTA:
+        return naive_deberta(d, at, q, k);
+    case GYRE_TRANSFORMER_XL:
+        return naive_transformer_xl(d, at, q, k);
+    default:
+        return 0;
+    }
+}
+
+static inline double naive_scale(const naive *d) {
+    const gyre_config *p = naive_config(d);
+    const int terms =
+        p->kind != GYRE_DEBERTA ? 1 : 1 + !!(p->score.terms & GYRE_ON_QUERY) + !!(p->score.terms & GYRE_ON_KEY);
+    return 1 / sqrt((double)(d->m->config.head_dim * terms));
+}
+
+/* What is added to the value. */
+static inline void naive_value(const naive *d, const naive_pair *at, double *out) {
+    const gyre_config *p = naive_config(d);
+    const int64_t dim = d->m->config.head_dim, most = p->score.max_distance;
+    const int64_t row = naive_clip(at->n - at->m, -most, most) + most;
+    memset(out, 0, (size_t)dim * sizeof *out);
+    if (!(p->score.terms & GYRE_ON_VALUE)) return;
+    if (p->kind == GYRE_SHAW)
+        memcpy(out, naive_table(d, at->layer, GYRE_TABLE_VALUE) + row * dim, (size_t)dim * sizeof *out);
+    for (int64_t i = 0; i < dim && p->kind == GYRE_NEZHA; i++)
+        out[i] = naive_nezha(dim, row, i);
+}
+
+/* -- input ------------------------------------------------------------------------------------------------------------ */
+/* Channel i of the learned vector of a position: Su's hierarchy (kexue.fm 7947), or the table stretched. */
+static inline double naive_learned(const struct gyre_input_config *in, const double *table, int64_t width, int64_t position,
+                                   int64_t i) {
+    const int64_t n = in->positions - in->offset;
+    const double *first = table + in->offset * width + i;
+    if (in->hierarchy > 0) {
+        const double a = in->hierarchy / (1 - in->hierarchy);
+        return first[position % n * width] + a * (first[position / n * width] - first[0]);
+    }
+    if (in->length == 0 || in->length == n) return first[position * width];
+    const double at = (double)position * (double)(n - 1) / (double)(in->length - 1), low = floor(at);
+    const int64_t next = (int64_t)low + 1 < n ? (int64_t)low + 1 : n - 1;
+    return (1 - (at - low)) * first[(int64_t)low * width] + (at - low) * first[next * width];
+}
+
+static inline void naive_input(const naive *d, int64_t position, double *x) {
+    const gyre_config *p = naive_config(d);
+    const int64_t width = d->m->config.width;
+    const double *table = d->w + d->m->layout.input.offset, scale = p->input.scale != 0 ? p->input.scale : 1;
+    for (int64_t i = 0; i < width; i++) {
+        if (p->kind == GYRE_LEARNED) x[i] += scale * naive_learned(&p->input, table, width, position, i);
+        if (p->kind == GYRE_SINUSOIDAL) {
+            const double angle = (double)position / pow(10000, (double)(i / 2 * 2) / (double)width);
+            x[i] += scale * (p->input.trained_scale ? table[0] : 1) * (i % 2 ? cos(angle) : sin(angle));
+        }
+    }
+}
+
+/* -- what is tested ---------------------------------------------------------------------------------------------------- */
+/* *p = case i of every kind and then of the fields that change what a kind computes, for sequences of up to `length`
+ * tokens, in small tables that are clipped within them; what is left at 0 is what gyre_config_suggest says.  0: past the
+ * last. */
+static inline int naive_case(int i, int64_t length, gyre_config *p) {
+    static const struct {
+        gyre_kind kind;
+        gyre_decay decay;
+        unsigned terms;
+        int64_t buckets;
+    } more[] = {{GYRE_KERPLE, GYRE_DECAY_POWER, 0, 0},          {GYRE_SHAW, GYRE_DECAY_LOG, GYRE_ON_VALUE, 0},
+                {GYRE_NEZHA, GYRE_DECAY_LOG, GYRE_ON_QUERY, 0}, {GYRE_BERT, GYRE_DECAY_LOG, GYRE_ON_QUERY | GYRE_ON_KEY, 0},
+                {GYRE_BERT, GYRE_DECAY_LOG, GYRE_ON_KEY, 0},    {GYRE_DEBERTA, GYRE_DECAY_LOG, GYRE_ON_KEY, 8}};
+    int kinds = 0;
+    while (gyre_kind_name((gyre_kind)kinds))
+        kinds++;
+    const int extra = i - kinds;
+    if (extra >= (int)(sizeof more / sizeof *more)) return 0;
+    p->kind = extra < 0 ? (gyre_kind)i : more[extra].kind;
+    p->trained_length = p->input.positions = length;
+    p->score.decay = extra < 0 ? GYRE_DECAY_LOG : more[extra].decay;
+    p->score.terms = extra < 0 ? 0 : more[extra].terms;
+    p->score.buckets = extra >= 0 ? more[extra].buckets : p->kind == GYRE_T5 ? 8 : 0;
+    p->score.max_distance = p->kind < GYRE_T5 ? 0 : p->kind == GYRE_BERT ? length : length / 2;
+    p->score.width = p->kind < GYRE_T5 ? 0 : 6;
+    return gyre_config_suggest(p) == GYRE_OK;
+}
+
+/* Moves every weight of a fresh model by up to `by`, within the bounds that its tables have. */
+static inline void naive_shake(gyre_model *m, double by, double (*uniform)(void *state), void *state) {
+    for (int64_t i = 0; i < m->count; i++)
+        m->weights[i] += (float)(by * uniform(state));
+    for (int64_t t = 0; t < gyre_tensor_count(&m->layout); t++) {
+        const gyre_tensor tensor = gyre_tensor_at(&m->layout, t);
+        for (int64_t i = 0; tensor.table >= 0 && i < tensor.shape[0] * tensor.shape[1]; i++) {
+            const int64_t rows = m->encoding->table[tensor.table].rows, row = i / tensor.shape[1];
+            float *w = m->weights + tensor.offset + i;
+            gyre_table_entry e;
+            if (gyre_encoding_table_entry(m->encoding, (gyre_table)tensor.table, row / rows, row % rows, i % tensor.shape[1],
+                                          &e) != GYRE_OK)
+                abort();
+            /* Well within: central differences go both ways. */
+            if ((double)*w < e.least + 0.01) *w = (float)(e.least + 0.01);
+            if ((double)*w > e.most - 0.01) *w = (float)(e.most - 0.01);
+        }
+    }
+}
+
+#endif
