@@ -130,8 +130,9 @@ static int64_t run_tokens(const gyre_train_options *o) {
 
 static int64_t all_tokens(const lab *l) {
     const lab_plan *p = &l->plan;
-    const int64_t trained = l->work ? LAB_ENCODINGS * run_tokens(&p->run) + LAB_TUNED * run_tokens(&p->tune) : 0;
-    return p->seeds * (trained + (LAB_ENCODINGS + 2 * LAB_METHODS) * row_tokens(p));
+    const int64_t tuned = p->rope >= 0 ? LAB_TUNED : 0, methods = p->rope >= 0 ? 2 * LAB_METHODS : 0;
+    const int64_t trained = l->work ? p->encodings_count * run_tokens(&p->run) + tuned * run_tokens(&p->tune) : 0;
+    return p->seeds * (trained + (p->encodings_count + methods) * row_tokens(p));
 }
 
 static gyre_status measure_row(lab *l, const lab_subject *subject, const char *name, lab_row *row, gyre_error *err) {
@@ -146,15 +147,15 @@ static gyre_status measure_row(lab *l, const lab_subject *subject, const char *n
 static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[METHOD_LABEL + 16],
                                      gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int kind = 0; kind < LAB_ENCODINGS && !status; kind++) {
-        const lab_wanted wanted = {.seed = seed, .kind = kind};
+    for (int i = 0; i < l->plan.encodings_count && !status; i++) {
+        const lab_wanted wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
         gyre_model *model = NULL;
         char name[METHOD_LABEL + 16];
         status = lab_model(l, &wanted, &model, name, err);
         if (status) break;
         const lab_subject subject = {model, name, &gyre_model_config_of(model)->position, &l->plan.methods[0], seed};
-        status = measure_row(l, &subject, gyre_kind_name((gyre_kind)kind), &l->encodings[kind], err);
-        if (kind == GYRE_ROPE && !status) {
+        status = measure_row(l, &subject, l->plan.encodings[i].name, &l->encodings[i], err);
+        if (i == l->plan.rope && !status) {
             *rope = model;
             snprintf(rope_name, METHOD_LABEL + 16, "%s", name);
         } else
@@ -171,7 +172,7 @@ static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base,
         status = measure_row(l, &subject, l->plan.methods[m].label, &l->methods[m], err);
     }
     for (int t = 0; t < LAB_TUNED && !status; t++) {
-        const lab_wanted wanted = {.seed = seed, .kind = -1, .tuned = t, .base = base};
+        const lab_wanted wanted = {.seed = seed, .tuned = t, .base = base};
         gyre_model *model = NULL;
         char name[METHOD_LABEL + 16];
         status = lab_model(l, &wanted, &model, name, err);
@@ -205,8 +206,8 @@ static gyre_status work(lab *l, gyre_error *err) {
         gyre_model *rope = NULL;
         char name[METHOD_LABEL + 16];
         status = measure_encodings(l, seed, &rope, name, err);
-        if (!status) status = measure_methods(l, seed, rope, name, err);
-        if (!status && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
+        if (!status && rope) status = measure_methods(l, seed, rope, name, err);
+        if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
         gyre_model_free(rope);
     }
     return status;

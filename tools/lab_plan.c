@@ -20,6 +20,9 @@ static const struct {
                           {"yarn:16", "yarn:16"},
                           {"yarn", "yarn:16"}};
 
+static const gyre_kind BUNDLED_KINDS[] = {GYRE_NOPE, GYRE_LEARNED, GYRE_SINUSOIDAL, GYRE_ROPE, GYRE_ALIBI};
+enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
+
 static void list_methods(lab_plan *p) {
     int tuned = 0;
     for (int i = 0; i < LAB_METHODS; i++) {
@@ -80,6 +83,25 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     size_tuning(plan);
     plan->betas = (method_betas){(double)plan->trained / 16, 1};
     list_methods(plan);
+    variant bundled[BUNDLED];
+    for (int i = 0; i < BUNDLED; i++)
+        bundled[i] = variant_at(BUNDLED_KINDS[i]);
+    lab_plan_encodings(plan, bundled, BUNDLED);
+}
+
+void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
+    plan->encodings_count = count;
+    plan->rope = -1;
+    for (int i = 0; i < count; i++) {
+        plan->encodings[i] = encodings[i];
+        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_ROPE)) == 0) plan->rope = i;
+    }
+}
+
+int lab_is_bundled(const variant *encoding) {
+    for (int i = 0; i < BUNDLED; i++)
+        if (strcmp(encoding->name, gyre_kind_name(BUNDLED_KINDS[i])) == 0) return 1;
+    return 0;
 }
 
 /* A region is the last half of a window of the longest context.  A shorter context covers the same bytes with more windows,

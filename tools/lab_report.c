@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAP_WIDTH = 512, MOST_SERIES = LAB_METHODS + 1, POINTS = LAB_BUCKETS };
+enum { MAP_WIDTH = 512, MOST_SERIES = VARIANTS_MOST, POINTS = LAB_BUCKETS };
 
 /* Memory of one chart's lines. */
 typedef struct lines {
@@ -212,13 +212,13 @@ static void encodings_part(figures *f) {
     lab_table_encodings(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
     for (int passkey = 0; passkey < 2; passkey++) {
-        for (int i = 0; i < LAB_ENCODINGS; i++)
+        for (int i = 0; i < l->plan.encodings_count; i++)
             context_line(f, &l->encodings[i], passkey);
         context_chart(f, passkey ? "Passkeys found by encoding" : "Perplexity by encoding", passkey,
                       passkey ? "What perplexity does not show: whether a key read long ago is still found."
                               : "Left of the dashed line all lengths were trained; right of it none was.");
     }
-    position_chart(f, l->encodings, LAB_ENCODINGS, "Loss by position, by encoding");
+    position_chart(f, l->encodings, l->plan.encodings_count, "Loss by position, by encoding");
 }
 
 static gyre_status methods_part(figures *f) {
@@ -266,7 +266,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     if (f.lines && f.table) {
         introduction(&f);
         encodings_part(&f);
-        status = methods_part(&f);
+        status = l->plan.rope >= 0 ? methods_part(&f) : GYRE_OK;
         footer(&f);
         const gyre_status written = gyre_page_write(f.page, l->report, err);
         if (written)

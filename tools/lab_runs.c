@@ -90,16 +90,25 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
     return status ? status : gyre_trainer_export(t, path, GYRE_F32, err);
 }
 
+gyre_status lab_position(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err) {
+    gyre_config *position = &model->position;
+    position->head_dim = model->head_dim;
+    position->heads = model->heads;
+    position->input.dim = model->width;
+    const gyre_status status =
+        variant_config(encoding, l->plan.trained, l->plan.contexts[LAB_CONTEXTS - 1], &l->plan.betas, position);
+    return status ? cli_error(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
+}
+
 static gyre_status start_run(lab *l, const lab_wanted *w, const char *path, gyre_trainer **out, gyre_error *err) {
-    gyre_train_options o = w->kind >= 0 ? l->plan.run : l->plan.tune;
+    gyre_train_options o = w->encoding ? l->plan.run : l->plan.tune;
     char moments[PATH_MAX + 32];
     snprintf(moments, sizeof moments, "%s/optimizer.safetensors", path);
     if (access(moments, F_OK) == 0) return gyre_trainer_open(out, path, &l->train, &l->exec, err);
     o.seed = (uint64_t)w->seed + 1;
-    if (w->kind >= 0) {
-        o.model.position.kind = (gyre_kind)w->kind;
-        o.model.position.trained_length = o.model.position.input.positions = o.context;
-        return gyre_trainer_create(out, &o, NULL, &l->train, &l->exec, err);
+    if (w->encoding) {
+        const gyre_status status = lab_position(l, w->encoding, &o.model, err);
+        return status ? status : gyre_trainer_create(out, &o, NULL, &l->train, &l->exec, err);
     }
     gyre_encoding *encoding = NULL;
     const gyre_model_config *base = gyre_model_config_of(w->base);
@@ -116,10 +125,10 @@ static gyre_status start_run(lab *l, const lab_wanted *w, const char *path, gyre
 /* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
 static void name_model(const lab *l, const lab_wanted *w, char name[METHOD_LABEL + 16]) {
     char label[METHOD_LABEL];
-    snprintf(label, sizeof label, "%s", w->kind >= 0 ? gyre_kind_name((gyre_kind)w->kind) : l->plan.tuned[w->tuned].label);
+    snprintf(label, sizeof label, "%s", w->encoding ? w->encoding->name : l->plan.tuned[w->tuned].label);
     for (char *c = label; *c; c++)
-        if (*c == ':') *c = '-';
-    snprintf(name, METHOD_LABEL + 16, "%s%s", w->kind >= 0 ? "" : "rope-tuned-", label);
+        if (*c == ':' || *c == '+') *c = '-';
+    snprintf(name, METHOD_LABEL + 16, "%s%s", w->encoding ? "" : "rope-tuned-", label);
     const size_t used = strlen(name);
     if (l->work) snprintf(name + used, METHOD_LABEL + 16 - used, "-s%lld", (long long)w->seed + 1);
 }
@@ -144,7 +153,7 @@ gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char n
     if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
     if (!l->work || is_finished(path)) {
         if (l->work) {
-            const gyre_train_options *o = wanted->kind >= 0 ? &l->plan.run : &l->plan.tune;
+            const gyre_train_options *o = wanted->encoding ? &l->plan.run : &l->plan.tune;
             cli_progress_step(&l->progress, o->steps * o->batch * o->context, 0);
         }
         return gyre_model_open(out, path, err);
