@@ -13,7 +13,7 @@ enum {
     LAB_CONTEXTS = 5,
     LAB_METHODS = 13,
     LAB_TUNED = 8,
-    LAB_SEEDS = 3,
+    LAB_SEEDS = 5,
     LAB_BUCKETS = 64,
     LAB_REGIONS = 8,
     LAB_TEXTS = 64
@@ -24,6 +24,7 @@ typedef struct lab_plan {
     const char *preset;             /* "bundled", "quick", "full" or "smoke" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
+    int64_t longest;                /* the most that a model is tested on */
     int64_t seeds;
     variant encodings[VARIANTS_MOST];
     int encodings_count;
@@ -70,6 +71,7 @@ typedef struct lab {
     const char *texts[LAB_TEXTS];
     int64_t text_count;
     const char *work, *report;
+    const char *task; /* NULL: a text */
     lab_plan plan;
     gyre_exec exec;
     gyre_text all, train, held; /* train and held lie in all, or (bundled) held is the headers' own */
@@ -99,6 +101,10 @@ typedef struct lab_wanted {
 } lab_wanted;
 /* Opens it, or trains it (going on from a checkpoint).  name: of the model, for the journal. */
 gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err);
+/* *out = the model `name` of the work folder: opened if it is finished, else trained as o says, from `start` (or NULL), going
+ * on from a checkpoint. */
+gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
+                        gyre_error *err);
 /* model->position = the encoding for a model of those sizes in this plan. */
 gyre_status lab_position(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err);
 /* Makes or checks the work folder: what it holds must be of this plan and text. */
@@ -116,6 +122,8 @@ typedef struct lab_subject {
 } lab_subject;
 gyre_status lab_measure(lab *l, const lab_subject *subject, lab_row *row, gyre_error *err);
 
+/* A report that cannot be written is found before the work, not after it. */
+gyre_status lab_check_report(const lab *l, gyre_error *err);
 int lab_print(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);
 gyre_status lab_write_report(const lab *l, gyre_error *err);

@@ -20,6 +20,7 @@ static const struct {
                           {"yarn:16", "yarn:16"},
                           {"yarn", "yarn:16"}};
 
+enum { FULL_SEEDS = 3 };
 static const gyre_kind BUNDLED_KINDS[] = {GYRE_NOPE, GYRE_LEARNED, GYRE_SINUSOIDAL, GYRE_ROPE, GYRE_ALIBI};
 enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
 
@@ -41,7 +42,7 @@ static void size_runs(lab_plan *p, lab_preset preset) {
     *r = (gyre_train_options)GYRE_TRAIN_INIT; /* what the bundled models were trained with */
     p->regions = LAB_REGIONS;
     p->trials = 100;
-    p->seeds = preset == LAB_FULL ? LAB_SEEDS : 1;
+    p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
     if (preset == LAB_QUICK || preset == LAB_SMOKE) {
         r->model.width = 64;
         r->model.layers = 4;
@@ -80,6 +81,7 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     plan->run.mix = mix;
     for (int i = 0; i < LAB_CONTEXTS; i++)
         plan->contexts[i] = plan->trained << i;
+    plan->longest = plan->contexts[LAB_CONTEXTS - 1];
     size_tuning(plan);
     plan->betas = (method_betas){(double)plan->trained / 16, 1};
     list_methods(plan);
