@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BUCKET = 8, POSGEN_LONGEST = 256, COPY_LONGEST = 512, FULL_SEEDS = 3 };
+enum { BUCKET = 8, POSGEN_LONGEST = 256, COPY_LONGEST = 512 };
 
 /* -- the plan ---------------------------------------------------------------------------------------------------------- */
 static int is_copy(const char *task) {

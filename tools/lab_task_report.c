@@ -110,7 +110,7 @@ int task_print(const task_lab *t, FILE *file) {
     }
     free(table);
     if (status) return cli_fail_error(&err);
-    fprintf(file, "%s models, %lld seeds; %.0f s\n", t->lab->plan.preset, (long long)t->lab->plan.seeds, t->lab->seconds);
+    fprintf(file, "%s models, seeds: %lld; %.0f s\n", t->lab->plan.preset, (long long)t->lab->plan.seeds, t->lab->seconds);
     return 0;
 }
 

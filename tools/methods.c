@@ -119,17 +119,31 @@ int method_is_none(const method *m) {
     return m->own && !m->resonance && !m->logn;
 }
 
-/* The least group that brings every distance of the context below the trained length: window + (L - window) / G. */
+static int64_t window_of(int64_t trained) {
+    return trained / 2;
+}
+
+/* What brings the largest distance of the context back to the largest trained one. */
+static double fitting_leak(int64_t trained, int64_t context) {
+    const int64_t window = window_of(trained);
+    return (double)(context - 1 - window) / (double)(trained - 1 - window);
+}
+
+/* The least group that does. */
 static double fitting_group(int64_t trained, int64_t context) {
-    const int64_t window = trained / 2, room = trained - window;
-    return room > 0 ? (double)((context - window + room - 1) / room) : 1;
+    const int64_t window = window_of(trained);
+    int64_t group = 1;
+    while ((context - 1) / group + window - window / group > trained - 1)
+        group++;
+    return (double)group;
 }
 
 double method_factor(const method *m, int64_t trained, int64_t context) {
     if (m->own || m->far == GYRE_FAR_CLAMPED) return 1;
     if (m->factor != 0) return m->factor;
     if (m->scaling == GYRE_DYNAMIC_NTK || context <= trained) return 1;
-    return m->far == GYRE_FAR_AS_NEAR ? (double)context / (double)trained : fitting_group(trained, context);
+    if (m->far == GYRE_FAR_AS_NEAR) return (double)context / (double)trained;
+    return m->far == GYRE_FAR_LEAKY ? fitting_leak(trained, context) : fitting_group(trained, context);
 }
 
 /* What a former scaling left behind is cleared: it was derived for another formula. */
@@ -151,7 +165,7 @@ static void rescale(const method *m, int64_t trained, int64_t context, const met
     /* Within the trained length nothing is far: the model is as it was, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
-    rope->window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : trained / 2;
+    rope->window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : window_of(trained);
     rope->far_factor = m->far == GYRE_FAR_CLAMPED ? 0 : factor;
 }
 
@@ -165,7 +179,7 @@ static gyre_status check(const method *m, const gyre_config *base, int64_t train
     if ((!m->own || m->logn) && trained < (m->logn ? 2 : 1))
         return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
                          gyre_kind_name(base->kind));
-    if (m->far != GYRE_FAR_AS_NEAR && trained / 2 < LEAST_WINDOW)
+    if (m->far != GYRE_FAR_AS_NEAR && window_of(trained) < LEAST_WINDOW)
         return cli_error(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
                          (long long)trained);
     return GYRE_OK;

@@ -43,7 +43,8 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 
 /* out = 1 where the method is the model as it is, in the name none without a modifier. */
 int method_is_none(const method *m);
-/* out = the factor at a context, >= 1; 1 for none and rerope, which have none. */
+/* out = the factor at a context, >= 1; 1 for none and rerope, which have none.  trained: at least 4 for leaky and self-extend
+ * without a number of their own. */
 double method_factor(const method *m, int64_t trained, int64_t context);
 
 /* *out = the encoding of a model with position config `base`, trained on `trained` tokens, at length `context` under the
