@@ -100,14 +100,16 @@ static void test_wrong_contexts(void **state) {
 
 static void test_wrong_methods(void **state) {
     (void)state;
-    assert_fails("eval @rope --text @text --methods yarm", 2, "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope");
+    assert_fails("eval @rope --text @text --methods yarm", 2,
+                 "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
     assert_fails("eval @rope --text @text --methods none,ntk:4x", 2, "method ntk:4x: ");
     assert_fails("eval @rope --text @text --methods none:2", 2, "takes no factor");
     assert_fails("eval @rope --text @text --methods yarn+resonanse", 2, "none of +resonance, +logn");
-    assert_fails("eval @alibi --text @text --methods rerope", 1, "method rerope: the model has no rotation to scale (alibi)");
+    assert_fails("eval @alibi --text @text --methods rerope", 1,
+                 "method rerope: the model has no rotation to scale (alibi)");
     assert_fails("eval @alibi --text @text --methods none,linear", 1,
                  "method linear: the model has no rotation to scale (alibi)");
 }

@@ -184,9 +184,8 @@ static void wrong_lists(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(posgen),      cmocka_unit_test(copy),
-                                       cmocka_unit_test(page),        cmocka_unit_test(killed),
-                                       cmocka_unit_test(interrupted), cmocka_unit_test(encodings),
-                                       cmocka_unit_test(wrong_lists)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(posgen),      cmocka_unit_test(copy),      cmocka_unit_test(page),       cmocka_unit_test(killed),
+        cmocka_unit_test(interrupted), cmocka_unit_test(encodings), cmocka_unit_test(wrong_lists)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -320,12 +320,14 @@ static void test_modifiers_are_read(void **state) {
 static void test_far_turns(void **state) {
     (void)state;
     const gyre_config base = rope();
-    const gyre_config clamped = config_under("rerope", &base, 4 * TRAINED), own = config_under("rerope:100", &base, 4 * TRAINED);
+    const gyre_config clamped = config_under("rerope", &base, 4 * TRAINED),
+                      own = config_under("rerope:100", &base, 4 * TRAINED);
     assert_int_equal(clamped.rope.far, GYRE_FAR_CLAMPED);
     assert_int_equal(clamped.rope.window, TRAINED / 2);
     assert_int_equal(own.rope.window, 100);
     assert_int_equal(own.rope.scaling, GYRE_UNSCALED);
-    const gyre_config leaky = config_under("leaky", &base, 4 * TRAINED), grouped = config_under("self-extend", &base, 4 * TRAINED);
+    const gyre_config leaky = config_under("leaky", &base, 4 * TRAINED),
+                      grouped = config_under("self-extend", &base, 4 * TRAINED);
     assert_int_equal(leaky.rope.far, GYRE_FAR_LEAKY);
     assert_int_equal(leaky.rope.window, TRAINED / 2);
     /* The largest distance, 4 L - 1, becomes the largest trained one, L - 1. */
@@ -350,7 +352,8 @@ static void test_far_turns(void **state) {
 static void test_modifiers(void **state) {
     (void)state;
     const gyre_config base = rope();
-    const gyre_config sharp = config_under("yarn:4+logn", &base, 4 * TRAINED), whole = config_under("ntk+resonance", &base, 2048);
+    const gyre_config sharp = config_under("yarn:4+logn", &base, 4 * TRAINED),
+                      whole = config_under("ntk+resonance", &base, 2048);
     assert_int_equal(sharp.query.temperature, GYRE_TEMPERATURE_LOG);
     assert_int_equal(sharp.query.length, TRAINED);
     assert_int_equal(sharp.rope.scaling, GYRE_YARN);

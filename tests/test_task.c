@@ -63,7 +63,7 @@ static void test_the_rules_differ(void **state) {
     }
     for (int i = 0; i < 3; i++)
         assert_memory_equal(out[i], out[0], 6 * sizeof(int32_t)); /* x_4 is the sum of x_0 .. x_3 in all */
-    assert_int_equal(out[1][6], out[2][6]); /* x_5: both still take x_0 */
+    assert_int_equal(out[1][6], out[2][6]);                       /* x_5: both still take x_0 */
     assert_memory_not_equal(out[0], out[1], sizeof out[0]);
     assert_memory_not_equal(out[1], out[2], sizeof out[0]);
     assert_memory_not_equal(out[0], out[2], sizeof out[0]);
@@ -264,9 +264,12 @@ static void test_measure_refuses(void **state) {
         gyre_task task;
         int64_t length, sequences;
         const char *says;
-    } bad[] = {{GYRE_TASK_TEXT, 64, 1, "task: 0"},           {(gyre_task)-1, 64, 1, "task: -1"},
-               {GYRE_TASK_POSGEN_COT, 15, 1, "length 15"},   {GYRE_TASK_POSGEN_COT, 64, 0, "sequences 0"},
-               {GYRE_TASK_POSGEN_COT, -1, 1, "length -1"},   {GYRE_TASK_POSGEN_COT, 64, (int64_t)1 << 40, "sequences"},
+    } bad[] = {{GYRE_TASK_TEXT, 64, 1, "task: 0"},
+               {(gyre_task)-1, 64, 1, "task: -1"},
+               {GYRE_TASK_POSGEN_COT, 15, 1, "length 15"},
+               {GYRE_TASK_POSGEN_COT, 64, 0, "sequences 0"},
+               {GYRE_TASK_POSGEN_COT, -1, 1, "length -1"},
+               {GYRE_TASK_POSGEN_COT, 64, (int64_t)1 << 40, "sequences"},
                {GYRE_TASK_COPY, 64, 1, "vocabulary: the model"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_task_options o = GYRE_TASK_INIT;
@@ -286,10 +289,14 @@ static void test_measure_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_posgen),          cmocka_unit_test(test_the_rules_differ),
-        cmocka_unit_test(test_copy),            cmocka_unit_test(test_no_task),
-        cmocka_unit_test(test_training_sequences), cmocka_unit_test(test_goes_on),
-        cmocka_unit_test(test_wrong_runs),      cmocka_unit_test(test_measure),
+        cmocka_unit_test(test_posgen),
+        cmocka_unit_test(test_the_rules_differ),
+        cmocka_unit_test(test_copy),
+        cmocka_unit_test(test_no_task),
+        cmocka_unit_test(test_training_sequences),
+        cmocka_unit_test(test_goes_on),
+        cmocka_unit_test(test_wrong_runs),
+        cmocka_unit_test(test_measure),
         cmocka_unit_test(test_measure_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,15 +9,7 @@
 #include "methods.h"
 #include "variants.h"
 
-enum {
-    LAB_CONTEXTS = 5,
-    LAB_METHODS = 13,
-    LAB_TUNED = 8,
-    LAB_SEEDS = 5,
-    LAB_BUCKETS = 64,
-    LAB_REGIONS = 8,
-    LAB_TEXTS = 64
-};
+enum { LAB_CONTEXTS = 5, LAB_METHODS = 13, LAB_TUNED = 8, LAB_SEEDS = 5, LAB_BUCKETS = 64, LAB_REGIONS = 8, LAB_TEXTS = 64 };
 
 /* -- what is done ---------------------------------------------------------------------------------------------------- */
 typedef struct lab_plan {
@@ -101,8 +93,8 @@ typedef struct lab_wanted {
 } lab_wanted;
 /* Opens it, or trains it (going on from a checkpoint).  name: of the model, for the journal. */
 gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err);
-/* *out = the model `name` of the work folder: opened if it is finished, else trained as o says, from `start` (or NULL), going
- * on from a checkpoint. */
+/* *out = the model `name` of the work folder: opened if it is finished, else trained as o says, from `start` (or NULL),
+ * going on from a checkpoint. */
 gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
                         gyre_error *err);
 /* model->position = the encoding for a model of those sizes in this plan. */

@@ -18,11 +18,11 @@ static json_t *plan_json(const lab *l) {
     const gyre_train_options *r = &l->plan.run;
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, l->all.hash);
-    json_t *plan = json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "gyre", gyre_version(), "preset",
-                     l->plan.preset, "text", hash, "bytes", (json_int_t)l->all.count, "mix", r->mix, "learning_rate",
-                     r->learning_rate, "context", (json_int_t)r->context, "batch", (json_int_t)r->batch, "steps",
-                     (json_int_t)r->steps, "width", (json_int_t)r->model.width, "layers", (json_int_t)r->model.layers,
-                     "tuning_steps", (json_int_t)l->plan.tune.steps);
+    json_t *plan = json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "gyre", gyre_version(),
+                             "preset", l->plan.preset, "text", hash, "bytes", (json_int_t)l->all.count, "mix", r->mix,
+                             "learning_rate", r->learning_rate, "context", (json_int_t)r->context, "batch",
+                             (json_int_t)r->batch, "steps", (json_int_t)r->steps, "width", (json_int_t)r->model.width,
+                             "layers", (json_int_t)r->model.layers, "tuning_steps", (json_int_t)l->plan.tune.steps);
     if (plan && l->task) json_object_set_new(plan, "task", json_string(l->task));
     return plan;
 }
@@ -108,8 +108,7 @@ gyre_status lab_position(const lab *l, const variant *encoding, gyre_model_confi
     position->head_dim = model->head_dim;
     position->heads = model->heads;
     position->input.dim = model->width;
-    const gyre_status status =
-        variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
+    const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
     return status ? cli_error(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }
 
@@ -120,8 +119,8 @@ static gyre_status options_of(const lab *l, const lab_wanted *w, gyre_train_opti
     o->seed = (uint64_t)w->seed + 1;
     if (w->encoding) return lab_position(l, w->encoding, &o->model, err);
     const gyre_model_config *base = gyre_model_config_of(w->base);
-    const gyre_status status = method_encoding(&l->plan.tuned[w->tuned], &base->position, l->plan.trained, o->context,
-                                               &l->plan.betas, made, err);
+    const gyre_status status =
+        method_encoding(&l->plan.tuned[w->tuned], &base->position, l->plan.trained, o->context, &l->plan.betas, made, err);
     if (status) return status;
     o->model = *base;
     o->model.position = *gyre_encoding_config(*made);

@@ -181,11 +181,11 @@ static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
 
 int lab_print_json(const lab *l, FILE *file) {
     const int methods = l->plan.rope >= 0 ? LAB_METHODS : 0;
-    return cli_json_write(
-        file,
-        json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset, "trained_length",
-                  (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds, "text", "hash",
-                  cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out", (json_int_t)l->held.count,
-                  "seconds", l->seconds, "report", l->report, "encodings", rows_json(l, l->encodings, l->plan.encodings_count),
-                  "methods", rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
+    return cli_json_write(file,
+                          json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset,
+                                    "trained_length", (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds,
+                                    "text", "hash", cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count,
+                                    "held_out", (json_int_t)l->held.count, "seconds", l->seconds, "report", l->report,
+                                    "encodings", rows_json(l, l->encodings, l->plan.encodings_count), "methods",
+                                    rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
 }

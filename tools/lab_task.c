@@ -84,7 +84,7 @@ static void plan_copy(task_lab *t) {
     }
 }
 
-static const char *const METHODS[] = {"none+resonance", "none+logn",      "linear", "ntk",    "by-parts",
+static const char *const METHODS[] = {"none+resonance", "none+logn",      "linear", "ntk",        "by-parts",
                                       "yarn",           "yarn+resonance", "rerope", "self-extend"};
 
 static gyre_status make_plan(task_lab *t, gyre_error *err) {
@@ -151,10 +151,10 @@ static gyre_status measure(task_lab *t, const subject *s, task_result *out, gyre
     memset(out, 0, sizeof *out);
     for (int p = 0; p < t->points; p++) {
         if (p && t->length[p] == t->length[p - 1]) continue;
-        if (cli_interrupted()) return cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
+        if (cli_interrupted())
+            return cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
         gyre_status status = measure_length(t, s, t->length[p], out, err);
-        if (status == GYRE_ERANGE)
-            status = t->columns ? GYRE_OK : measure_length(t, s, t->lab->plan.trained, out, err);
+        if (status == GYRE_ERANGE) status = t->columns ? GYRE_OK : measure_length(t, s, t->lab->plan.trained, out, err);
         if (status) return status;
     }
     return GYRE_OK;
@@ -173,8 +173,8 @@ static gyre_status measure_row(task_lab *t, const subject *s, task_row *row, int
 }
 
 /* -- the work ---------------------------------------------------------------------------------------------------------- */
-static gyre_status model_of(task_lab *t, int rule, int encoding, int64_t seed, gyre_model **out, char name[METHOD_LABEL + 32],
-                            gyre_error *err) {
+static gyre_status model_of(task_lab *t, int rule, int encoding, int64_t seed, gyre_model **out,
+                            char name[METHOD_LABEL + 32], gyre_error *err) {
     const lab_plan *p = &t->lab->plan;
     gyre_train_options o = p->run;
     o.task = t->rule[rule].task;

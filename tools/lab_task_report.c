@@ -150,12 +150,12 @@ static json_t *rows_json(const task_lab *t, int methods) {
 
 int task_print_json(const task_lab *t, FILE *file) {
     const lab_plan *p = &t->lab->plan;
-    return cli_json_write(file, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:o, s:o}", "task", t->lab->task,
-                                          "preset", p->preset, "trained_length", (json_int_t)p->trained, "longest",
-                                          (json_int_t)p->longest, "seeds", (json_int_t)p->seeds, "sequences",
-                                          (json_int_t)t->sequences, "steps", (json_int_t)p->run.steps, "seconds",
-                                          t->lab->seconds, "report", t->lab->report, "encodings", rows_json(t, 0), "methods",
-                                          rows_json(t, 1)));
+    return cli_json_write(file,
+                          json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:s, s:o, s:o}", "task", t->lab->task,
+                                    "preset", p->preset, "trained_length", (json_int_t)p->trained, "longest",
+                                    (json_int_t)p->longest, "seeds", (json_int_t)p->seeds, "sequences",
+                                    (json_int_t)t->sequences, "steps", (json_int_t)p->run.steps, "seconds", t->lab->seconds,
+                                    "report", t->lab->report, "encodings", rows_json(t, 0), "methods", rows_json(t, 1)));
 }
 
 /* -- the page ---------------------------------------------------------------------------------------------------------- */
@@ -208,21 +208,23 @@ static void introduce(const task_lab *t, gyre_page *page) {
     const gyre_model_config *m = &p->run.model;
     char text[1024];
     (void)gyre_page_paragraph(
-        page, t->columns
-                  ? "Symbols drawn at random, and after some tokens the same ones again: a start symbol says that the copy "
-                    "begins. Whoever finds where it stood before knows every token that follows, however far that is."
-                  : "PosGen (Resonance RoPE, arXiv 2403.00071): each symbol is the sum modulo 17 of four before it, three of "
-                    "them its neighbours. The fourth is the next one back (recursive), always the first (chain of thought), "
-                    "or half the way back (semi-recursive). The first four are drawn at random and not asked for. No "
-                    "position is harder than another, so what is lost outside is lost to the encoding.");
-    snprintf(text, sizeof text,
-             "Trained for %lld steps of %lld sequences of %lld tokens, drawn anew each time; %lld layers of width %lld, heads "
-             "of %lld channels. Asked in %lld sequences of each length, the right tokens given before each. Methods are scaled "
-             "for the length of the sequence that is read%s; by-parts and YaRN keep pairs that make %g turns within the "
-             "trained length.",
-             (long long)p->run.steps, (long long)p->run.batch, (long long)p->run.context, (long long)m->layers,
-             (long long)m->width, (long long)m->head_dim, (long long)t->sequences,
-             t->columns ? "" : ", and that is the longest for the tokens inside too", p->betas.fast);
+        page,
+        t->columns
+            ? "Symbols drawn at random, and after some tokens the same ones again: a start symbol says that the copy "
+              "begins. Whoever finds where it stood before knows every token that follows, however far that is."
+            : "PosGen (Resonance RoPE, arXiv 2403.00071): each symbol is the sum modulo 17 of four before it, three of "
+              "them its neighbours. The fourth is the next one back (recursive), always the first (chain of thought), "
+              "or half the way back (semi-recursive). The first four are drawn at random and not asked for. No "
+              "position is harder than another, so what is lost outside is lost to the encoding.");
+    snprintf(
+        text, sizeof text,
+        "Trained for %lld steps of %lld sequences of %lld tokens, drawn anew each time; %lld layers of width %lld, heads "
+        "of %lld channels. Asked in %lld sequences of each length, the right tokens given before each. Methods are scaled "
+        "for the length of the sequence that is read%s; by-parts and YaRN keep pairs that make %g turns within the "
+        "trained length.",
+        (long long)p->run.steps, (long long)p->run.batch, (long long)p->run.context, (long long)m->layers,
+        (long long)m->width, (long long)m->head_dim, (long long)t->sequences,
+        t->columns ? "" : ", and that is the longest for the tokens inside too", p->betas.fast);
     (void)gyre_page_paragraph(page, text);
 }
 

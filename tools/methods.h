@@ -8,15 +8,14 @@
  *
  * Three leave the frequencies alone and turn far pairs less, from half the trained length on: `rerope[:window]` (its number
  * is that distance), `leaky[:factor]` and `self-extend[:group]`, whose own number fits the context into the trained length.
- * `+resonance` rounds every wavelength, once scaled, to a whole number of positions; `+logn` multiplies a query at position m
- * by max(1, ln(m + 1) / ln(trained)). */
+ * `+resonance` rounds every wavelength, once scaled, to a whole number of positions; `+logn` multiplies a query at position
+ * m by max(1, ln(m + 1) / ln(trained)). */
 #ifndef GYRE_TOOLS_METHODS_H
 #define GYRE_TOOLS_METHODS_H
 #include "gyre/gyre.h"
 
 /* For help texts. */
-#define METHOD_NAMES                                                                                                        \
-    "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope, leaky, self-extend"
+#define METHOD_NAMES     "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope, leaky, self-extend"
 #define METHOD_MODIFIERS "+resonance, +logn"
 
 enum { METHOD_LABEL = 48 };
@@ -43,8 +42,8 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 
 /* out = 1 where the method is the model as it is, in the name none without a modifier. */
 int method_is_none(const method *m);
-/* out = the factor at a context, >= 1; 1 for none and rerope, which have none.  trained: at least 4 for leaky and self-extend
- * without a number of their own. */
+/* out = the factor at a context, >= 1; 1 for none and rerope, which have none.  trained: at least 4 for leaky and
+ * self-extend without a number of their own. */
 double method_factor(const method *m, int64_t trained, int64_t context);
 
 /* *out = the encoding of a model with position config `base`, trained on `trained` tokens, at length `context` under the

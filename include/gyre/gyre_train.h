@@ -106,8 +106,8 @@ typedef struct gyre_task_options {
     { sizeof(gyre_task_options), GYRE_TASK_POSGEN_RECURSIVE, 64, 1000, 1, NULL, NULL }
 
 /* right[i] = how many determined tokens with i symbols between them and the start were the model's likeliest, given all the
- * right ones before; asked[i] = of how many; i < length.  encoding: NULL = the model's own.  Errors: EINVAL (no task, a model
- * with a smaller vocabulary, a length below 16 or above 2^24, no sequences), ENOMEM, those of gyre_context_read. */
+ * right ones before; asked[i] = of how many; i < length.  encoding: NULL = the model's own.  Errors: EINVAL (no task, a
+ * model with a smaller vocabulary, a length below 16 or above 2^24, no sequences), ENOMEM, those of gyre_context_read. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding,
                                                        const gyre_task_options *options, int64_t *right, int64_t *asked,
                                                        const gyre_exec *exec, gyre_error *err);

@@ -24,11 +24,11 @@ static json_t *options_json(const gyre_trainer *t) {
     char hash[17], seed[21];
     snprintf(hash, sizeof hash, "%016" PRIx64, text.hash);
     snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
-    json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s, s:{s:s, s:I}}", "step", (json_int_t)t->step,
-                     "steps", (json_int_t)o->steps, "context", (json_int_t)o->context, "batch", (json_int_t)o->batch,
-                     "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate, "final_share", o->final_share,
-                     "weight_decay", o->weight_decay, "clip", o->clip, "mix", o->mix, "seed", seed, "text", "fnv1a64", hash,
-                     "bytes", (json_int_t)text.count);
+    json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s, s:{s:s, s:I}}", "step",
+                             (json_int_t)t->step, "steps", (json_int_t)o->steps, "context", (json_int_t)o->context, "batch",
+                             (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate,
+                             "final_share", o->final_share, "weight_decay", o->weight_decay, "clip", o->clip, "mix", o->mix,
+                             "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
     if (json && o->task != GYRE_TASK_TEXT) json_object_set_new(json, "task", json_string(tasks[o->task]));
     return json;
 }

@@ -58,13 +58,14 @@ void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64
         weights[i] = copies ? i > distance : i > DRAWN;
 }
 
-/* -- how much of them a model knows --------------------------------------------------------------------------------------- */
+/* -- how much of them a model knows ---------------------------------------------------------------------------------------
+ */
 typedef struct asking {
     const gyre_model *model;
     const gyre_task_options *options;
     int64_t vocab;
-    int32_t *tokens; /* [sequences][length + 1] */
-    float *weights;  /* [length + 1]: all sequences ask at the same places */
+    int32_t *tokens;      /* [sequences][length + 1] */
+    float *weights;       /* [length + 1]: all sequences ask at the same places */
     unsigned char *right; /* [sequences][length] */
 } asking;
 
