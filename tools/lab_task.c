@@ -23,7 +23,7 @@ static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
     r->model.hidden = 352;
     r->context = 64;
     r->batch = 32;
-    r->steps = is_copy(task) ? 1000 : 600;
+    r->steps = is_copy(task) ? 1000 : 500;
     r->learning_rate = 2e-3;
     if (preset == LAB_FULL) r->steps *= 4;
     if (preset == LAB_SMOKE) {
