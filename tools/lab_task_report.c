@@ -215,7 +215,9 @@ static void introduce(const task_lab *t, gyre_page *page) {
             : "PosGen (Resonance RoPE, arXiv 2403.00071): each symbol is the sum modulo 17 of four before it, three of "
               "them its neighbours. The fourth is the next one back (recursive), always the first (chain of thought), "
               "or half the way back (semi-recursive). The first four are drawn at random and not asked for. No "
-              "position is harder than another, so what is lost outside is lost to the encoding.");
+              "position is harder than another, so what is lost outside is lost to the encoding. "
+              "Neighbouring sums differ in two tokens, so `x[l] = 2 x[l-1] - x[l-5]` (recursive) or `- x[l-4]` (chain of "
+              "thought, and every second token of the semi-recursive rule): models find that first.");
     snprintf(
         text, sizeof text,
         "Trained for %lld steps of %lld sequences of %lld tokens, drawn anew each time; %lld layers of width %lld, heads "

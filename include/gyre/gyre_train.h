@@ -76,8 +76,9 @@ GYRE_API const gyre_model *gyre_trainer_model(const gyre_trainer *trainer);
  * context for attention (as if nothing were masked). */
 GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
 
-/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies.  weights[i] =
- * how much predicting out[i] counts: 0 for what is drawn at random, 1 for text, 3 for what stands before in the sequence. */
+/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies; or one of the
+ * task (text may be NULL).  weights[i] = how much predicting out[i] counts: 0 for what is drawn at random, 1 for text and
+ * what a task determines, 3 for what stands before in the sequence. */
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
                                   int64_t length, int32_t *out, float *weights);
 
