@@ -90,7 +90,7 @@ static const char *const METHODS[] = {"none+resonance", "none+logn",      "linea
 static gyre_status make_plan(task_lab *t, gyre_error *err) {
     const lab_plan *p = &t->lab->plan;
     const int smoke = strcmp(p->preset, "smoke") == 0, full = strcmp(p->preset, "full") == 0;
-    t->sequences = smoke ? 10 : full ? 1000 : 400;
+    t->sequences = smoke ? 10 : full ? 1000 : 200;
     if (is_copy(t->lab->task))
         plan_copy(t);
     else
