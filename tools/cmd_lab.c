@@ -28,7 +28,7 @@ static const struct argp_option OPTIONS[] = {
      1},
     {"encodings", KEY_ENCODINGS, "LIST", 0,
      "with --text or --task: which to train, by name, or all; a name that is none lists them (default: nope, learned, "
-     "sinusoidal, rope, alibi; with --task also rope+resonance, rope+yarn, rope+yarn+resonance)",
+     "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
     {"preset", KEY_PRESET, "quick|full|smoke", 0,
      "with --text or --task: quick ends within ten minutes on two cores; full trains three seeds as long as it needs; smoke "

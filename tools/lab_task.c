@@ -37,7 +37,7 @@ static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
 }
 
 void lab_task_plan(lab_plan *plan, const char *task, lab_preset preset) {
-    static const char *const ENCODINGS = "nope,learned,sinusoidal,rope,alibi,rope+resonance,rope+yarn,rope+yarn+resonance";
+    static const char *const ENCODINGS = "nope,learned,sinusoidal,rope,alibi,rope+resonance";
     variant encodings[VARIANTS_MOST];
     int count = 0;
     lab_plan_make(plan, preset, 0);
