@@ -100,14 +100,35 @@ static void test_wrong_contexts(void **state) {
 
 static void test_wrong_methods(void **state) {
     (void)state;
-    assert_fails("eval @rope --text @text --methods yarm", 2, "none, linear, ntk, dynamic, by-parts, by-parts-paper, yarn");
+    assert_fails("eval @rope --text @text --methods yarm", 2,
+                 "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
     assert_fails("eval @rope --text @text --methods none,ntk:4x", 2, "method ntk:4x: ");
     assert_fails("eval @rope --text @text --methods none:2", 2, "takes no factor");
+    assert_fails("eval @rope --text @text --methods yarn+resonanse", 2, "none of +resonance, +logn");
+    assert_fails("eval @alibi --text @text --methods rerope", 1,
+                 "method rerope: the model has no rotation to scale (alibi)");
     assert_fails("eval @alibi --text @text --methods none,linear", 1,
                  "method linear: the model has no rotation to scale (alibi)");
+}
+
+/* Within the trained length nothing is far and nothing is sharpened; past it all differ. */
+static void test_methods_for_far_pairs(void **state) {
+    (void)state;
+    enum { METHODS = 6 };
+    json_t *root = run_json(
+        "eval @rope --text @text --contexts 32,128 --methods none,rerope,leaky,self-extend,none+logn,rerope+logn --json");
+    double perplexity[METHODS][2];
+    for (size_t i = 0; i < 2 * (size_t)METHODS; i++)
+        perplexity[i / 2][i % 2] = json_number_value(json_object_get(result_at(root, i), "perplexity"));
+    for (int m = 1; m < METHODS; m++) {
+        assert_true(perplexity[m][0] == perplexity[0][0]);
+        for (int other = 0; other < m; other++)
+            assert_true(perplexity[m][1] > 1 && perplexity[m][1] != perplexity[other][1]);
+    }
+    json_decref(root);
 }
 
 static void test_wrong_input(void **state) {
@@ -354,23 +375,15 @@ static void test_interrupt(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_subcommands),
-        cmocka_unit_test(test_help_of_eval),
-        cmocka_unit_test(test_wrong_options),
-        cmocka_unit_test(test_wrong_contexts),
-        cmocka_unit_test(test_wrong_methods),
-        cmocka_unit_test(test_wrong_input),
-        cmocka_unit_test(test_one_line_for_any_name),
-        cmocka_unit_test(test_broken_models),
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_methods_act),
-        cmocka_unit_test(test_threads_change_nothing),
-        cmocka_unit_test(test_protocols),
-        cmocka_unit_test(test_table_that_ends),
-        cmocka_unit_test(test_texts),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_output_file),
-        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_subcommands),   cmocka_unit_test(test_help_of_eval),
+        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_wrong_contexts),
+        cmocka_unit_test(test_wrong_methods), cmocka_unit_test(test_methods_for_far_pairs),
+        cmocka_unit_test(test_wrong_input),   cmocka_unit_test(test_one_line_for_any_name),
+        cmocka_unit_test(test_broken_models), cmocka_unit_test(test_json),
+        cmocka_unit_test(test_methods_act),   cmocka_unit_test(test_threads_change_nothing),
+        cmocka_unit_test(test_protocols),     cmocka_unit_test(test_table_that_ends),
+        cmocka_unit_test(test_texts),         cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_output_file),   cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_interrupt),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -57,7 +57,13 @@ static void test_names(void **state) {
                 {"by-parts", GYRE_BY_PARTS, 0},
                 {"by-parts-paper:1.5", GYRE_BY_PARTS_PAPER, 1.5},
                 {"yarn:1e1", GYRE_YARN, 10},
-                {"linear:1", GYRE_LINEAR, 1}};
+                {"linear:1", GYRE_LINEAR, 1},
+                {"ntk-mixed:8", GYRE_NTK_MIXED, 8},
+                {"rerope", GYRE_UNSCALED, 0},
+                {"rerope:128", GYRE_UNSCALED, 128},
+                {"leaky:2.5", GYRE_UNSCALED, 2.5},
+                {"self-extend:4", GYRE_UNSCALED, 4},
+                {"yarn:1e+1", GYRE_YARN, 10}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         method m;
         assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
@@ -92,6 +98,20 @@ static void test_wrong_names(void **state) {
                {":4", "none of"},
                {"by-part", "none of"},
                {"by-parts-papers", "none of"},
+               {"rerope:0", "the window is below 1"},
+               {"rerope:3.5", "the window is not a whole number"},
+               {"rerope:1e10", "the window is not a whole number"},
+               {"rerope:x", "the window is not a number"},
+               {"self-extend:1.5", "the group is not a whole number"},
+               {"self-extend:0", "the group is below 1"},
+               {"leaky:0.5", "the factor is below 1"},
+               {"leaky:inf", "the factor is not a number"},
+               {"yarn+", "\"+\" is none of +resonance, +logn"},
+               {"yarn+log", "\"+log\" is none of +resonance, +logn"},
+               {"yarn+resonance+resonance", "stands twice"},
+               {"yarn+resonance:4", "\"+resonance:4\" is none of"},
+               {"+logn", "none of none, linear"},
+               {"none:2+logn", "takes no factor"},
                {"ntk:4.0000000000000000000000000000000000000000000000000", "too long"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         method m = {.factor = 77};
@@ -264,6 +284,134 @@ static void test_refusals(void **state) {
     assert_null(encoding);
 }
 
+/* -- far turns and modifiers ------------------------------------------------------------------------------------------ */
+static gyre_config config_under(const char *text, const gyre_config *base, int64_t context) {
+    method m;
+    gyre_error err = {0, ""};
+    gyre_encoding *encoding = NULL;
+    assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
+    if (method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err)) fail_msg("%s: %s", text, err.text);
+    const gyre_config config = *gyre_encoding_config(encoding);
+    gyre_encoding_free(encoding);
+    return config;
+}
+
+static void test_modifiers_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *name;
+        int resonance, logn;
+    } good[] = {{"yarn:16+resonance", "yarn", 1, 0},
+                {"none+logn", "none", 0, 1},
+                {"rerope+logn+resonance", "rerope", 1, 1},
+                {"ntk:1e+1+resonance", "ntk", 1, 0},
+                {"none", "none", 0, 0}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        method m;
+        assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
+        assert_string_equal(m.name, good[i].name);
+        assert_string_equal(m.label, good[i].text);
+        assert_int_equal(m.resonance, good[i].resonance);
+        assert_int_equal(m.logn, good[i].logn);
+        assert_int_equal(method_is_none(&m), i == 4);
+    }
+}
+
+static void test_far_turns(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    const gyre_config clamped = config_under("rerope", &base, 4 * TRAINED),
+                      own = config_under("rerope:100", &base, 4 * TRAINED);
+    assert_int_equal(clamped.rope.far, GYRE_FAR_CLAMPED);
+    assert_int_equal(clamped.rope.window, TRAINED / 2);
+    assert_int_equal(own.rope.window, 100);
+    assert_int_equal(own.rope.scaling, GYRE_UNSCALED);
+    const gyre_config leaky = config_under("leaky", &base, 4 * TRAINED),
+                      grouped = config_under("self-extend", &base, 4 * TRAINED);
+    assert_int_equal(leaky.rope.far, GYRE_FAR_LEAKY);
+    assert_int_equal(leaky.rope.window, TRAINED / 2);
+    /* The largest distance, 4 L - 1, becomes the largest trained one, L - 1. */
+    assert_close(TRAINED / 2 + (4 * TRAINED - 1 - TRAINED / 2) / leaky.rope.far_factor, TRAINED - 1);
+    assert_int_equal(grouped.rope.far, GYRE_FAR_GROUPED);
+    const int64_t group = (int64_t)grouped.rope.far_factor, window = grouped.rope.window;
+    assert_true((double)group == grouped.rope.far_factor);
+    assert_true((4 * TRAINED - 1) / group + window - window / group <= TRAINED - 1);
+    assert_true((4 * TRAINED - 1) / (group - 1) + window - window / (group - 1) > TRAINED - 1); /* and no less would do */
+    assert_true(config_under("leaky:3", &base, 4 * TRAINED).rope.far_factor == 3);
+    assert_true(config_under("self-extend:9", &base, 2 * TRAINED).rope.far_factor == 9);
+    /* Within the trained length nothing is far, unless a number of its own was given. */
+    static const char *const names[] = {"rerope", "leaky", "self-extend"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(config_under(names[i], &base, TRAINED).rope.far, GYRE_FAR_AS_NEAR);
+    assert_int_equal(config_under("rerope:64", &base, TRAINED).rope.far, GYRE_FAR_CLAMPED);
+    /* Another method takes such a turn back, none leaves it. */
+    assert_int_equal(config_under("ntk", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_AS_NEAR);
+    assert_int_equal(config_under("none", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_CLAMPED);
+}
+
+static void test_modifiers(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    const gyre_config sharp = config_under("yarn:4+logn", &base, 4 * TRAINED),
+                      whole = config_under("ntk+resonance", &base, 2048);
+    assert_int_equal(sharp.query.temperature, GYRE_TEMPERATURE_LOG);
+    assert_int_equal(sharp.query.length, TRAINED);
+    assert_int_equal(sharp.rope.scaling, GYRE_YARN);
+    assert_int_equal(sharp.rope.resonance, 0);
+    assert_int_equal(whole.rope.resonance, 1);
+    assert_int_equal(whole.query.temperature, GYRE_TEMPERATURE_NONE);
+    /* A model trained with whole wavelengths keeps them under a method: Resonance YaRN. */
+    assert_int_equal(config_under("yarn:4", &whole, 2048).rope.resonance, 1);
+    /* +logn needs no rotation. */
+    gyre_config alibi = base;
+    alibi.kind = GYRE_ALIBI;
+    alibi.heads = 4;
+    assert_int_equal(config_under("none+logn", &alibi, 2048).query.temperature, GYRE_TEMPERATURE_LOG);
+    gyre_encoding *encoding = NULL;
+    gyre_error err = {0, ""};
+    method m;
+    assert_int_equal(method_parse("none+resonance", &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &alibi, TRAINED, 2048, NULL, &encoding, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "method none+resonance: the model has no rotation"));
+    assert_int_equal(method_parse("none+logn", &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &base, 1, 2048, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_int_equal(method_parse("rerope", &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &base, 3, 2048, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "leaves no window"));
+}
+
+/* Every wavelength, once scaled, is the nearest whole number of positions. */
+static void test_resonance_rounds_what_is_scaled(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    const double turn = 2 * acos(-1);
+    double plain[PAIRS], rounded[PAIRS];
+    static const char *const texts[][2] = {{"none", "none+resonance"}, {"yarn:4", "yarn:4+resonance"}};
+    for (int t = 0; t < 2; t++) {
+        frequencies(texts[t][0], &base, 4 * TRAINED, plain, NULL);
+        frequencies(texts[t][1], &base, 4 * TRAINED, rounded, NULL);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(turn / rounded[i], round(turn / plain[i]));
+    }
+}
+
+/* Su, kexue.fm 9706: pair m = 1 .. d / 2 is divided by exp(a m^b), a (d / 2)^b = ln k, b = 0.625. */
+static void test_ntk_mixed(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    static const struct {
+        const char *text;
+        double factor;
+    } cases[] = {{"ntk-mixed:8", 8}, {"ntk-mixed", 4}};
+    for (int c = 0; c < 2; c++) {
+        double inv_freq[PAIRS];
+        const double a = log(cases[c].factor) / pow(PAIRS, 0.625);
+        frequencies(cases[c].text, &base, 4 * TRAINED, inv_freq, NULL);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(base_of_model, i) / exp(a * pow(i + 1, 0.625)));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names),
@@ -275,6 +423,11 @@ int main(void) {
         cmocka_unit_test(test_none_keeps_what_others_replace),
         cmocka_unit_test(test_betas),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_modifiers_are_read),
+        cmocka_unit_test(test_far_turns),
+        cmocka_unit_test(test_modifiers),
+        cmocka_unit_test(test_resonance_rounds_what_is_scaled),
+        cmocka_unit_test(test_ntk_mixed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

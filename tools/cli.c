@@ -483,23 +483,31 @@ const char *cli_amount(double value, char out[16]) {
 }
 
 /* -- results --------------------------------------------------------------------------------------------------------- */
-/* mkstemp makes files that nobody else may read; an output gets the rights of any new file. */
-static void ordinary_rights(int file) {
-    const mode_t mask = umask(0);
-    (void)umask(mask);
-    (void)fchmod(file, 0666 & ~mask);
+/* The name is noted before there is a file: a signal at any moment finds it, on any thread.  A name that is taken, by whom
+ * ever, is given up before the next one is tried. */
+static int make_temporary(cli_output *output, size_t bytes) {
+    enum { ATTEMPTS = 100 };
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    unsigned draw = (unsigned)getpid() * 2654435761u ^ (unsigned)now.tv_nsec;
+    for (int i = 0; i < ATTEMPTS; i++, draw = draw * 1664525u + 1013904223u) {
+        snprintf(output->temporary, bytes, "%s.%06x", output->path, draw >> 8);
+        if (access(output->temporary, F_OK) == 0) continue;
+        snprintf(pending_file, sizeof pending_file, "%s", output->temporary);
+        file_pending = 1;
+        const int file = open(output->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0) file_pending = 0;
+        if (file >= 0 || errno != EEXIST) return file;
+    }
+    return -1;
 }
 
 static int open_temporary(cli_output *output) {
     const size_t bytes = strlen(output->path) + sizeof ".XXXXXX";
     output->temporary = malloc(bytes);
     if (!output->temporary || bytes > sizeof pending_file) return errno = ENAMETOOLONG, CLI_FAILED;
-    snprintf(output->temporary, bytes, "%s.XXXXXX", output->path);
-    const int file = mkstemp(output->temporary);
+    const int file = make_temporary(output, bytes);
     if (file < 0) return CLI_FAILED;
-    snprintf(pending_file, sizeof pending_file, "%s", output->temporary);
-    file_pending = 1;
-    ordinary_rights(file);
     output->file = fdopen(file, "w");
     return output->file ? 0 : CLI_FAILED;
 }

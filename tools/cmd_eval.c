@@ -67,7 +67,9 @@ static const struct argp_option option_table[] = {
      "Out of " METHOD_NAMES ", each alone (scaled for every context L by max(1, L / trained length)) or with a factor that "
      "stays the same at every context, as in ntk:4; dynamic is transformers' formula at length L, its factor 1 unless "
      "given; "
-     "none is the model as its config says, the others replace a scaling it holds (default: none)",
+     "none is the model as its config says, the others replace a scaling it holds (default: none). rerope:WINDOW, "
+     "leaky:FACTOR and self-extend:GROUP turn pairs less that are further apart than half the trained length; any "
+     "of " METHOD_MODIFIERS " may follow a name, as in yarn:4+resonance",
      3},
     {"protocol", KEY_PROTOCOL, "NAME", 0,
      "sliding: windows of L tokens every --stride, the last stride predictions of each scored; truncate: windows side by "

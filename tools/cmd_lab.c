@@ -1,31 +1,43 @@
 /* cmd_lab.c: gyre lab: train short, test long. */
 #include "headers.h"
 #include "lab.h"
+#include "lab_task.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEY_TEXT = CLI_FIRST_KEY, KEY_PRESET, KEY_WORK, KEY_MIX, KEY_REPORT };
+enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_REPORT };
 enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
 
 typedef struct lab_options {
     lab lab;    /* begins with the common options */
     int preset; /* 1 + a lab_preset; 0: not given */
     double mix;
+    int64_t seeds; /* 0: the preset's */
+    const char *encodings;
 } lab_options;
 
 static const struct argp_option OPTIONS[] = {
     {"text", KEY_TEXT, "PATH", 0,
      "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
-    {"preset", KEY_PRESET, "quick|full|smoke", 0,
-     "with --text: quick ends within ten minutes on two cores; full trains three seeds as long as it needs; smoke shows in "
-     "seconds that all works (default: quick)",
+    {"task", KEY_TASK, "posgen|copy", 0,
+     "in place of a text, sequences whose difficulty does not depend on position: posgen, sums modulo 17 of tokens near and "
+     "far; copy, a span seen some tokens before",
      1},
+    {"encodings", KEY_ENCODINGS, "LIST", 0,
+     "with --text or --task: which to train, by name, or all; a name that is none lists them (default: nope, learned, "
+     "sinusoidal, rope, alibi; with --task also rope+resonance)",
+     1},
+    {"preset", KEY_PRESET, "quick|full|smoke", 0,
+     "with --text or --task: quick ends within ten minutes on two cores; full trains three seeds as long as it needs; smoke "
+     "shows in seconds that all works (default: quick)",
+     1},
+    {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: models of each encoding, 1 to 5 (default: 1; full: 3)", 1},
     {"work", KEY_WORK, "DIR", 0,
-     "with --text: where models and results are kept; a stopped run goes on from there (default: "
-     "gyre-lab-PRESET)",
+     "with --text or --task: where models and results are kept; a stopped run goes on from there (default: "
+     "gyre-lab-PRESET, gyre-lab-TASK-PRESET)",
      1},
     {"mix", KEY_MIX, "SHARE", 0, "with --text: share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 1},
     {"report", KEY_REPORT, "FILE", 0, "the HTML report (default: report.html)", 1},
@@ -33,12 +45,22 @@ static const struct argp_option OPTIONS[] = {
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
     static const char *const PRESETS[] = {"quick", "full", "smoke"};
+    static const char *const LAB_TASKS[] = {"posgen", "copy"};
     lab_options *o = state->input;
     lab *l = &o->lab;
     switch (key) {
     case KEY_TEXT:
         if (l->text_count == LAB_TEXTS) cli_usage("--text: more than %d given; put the files into a folder", LAB_TEXTS);
         l->texts[l->text_count++] = arg;
+        return 0;
+    case KEY_TASK:
+        l->task = LAB_TASKS[cli_choice("--task", arg, LAB_TASKS, 2)];
+        return 0;
+    case KEY_ENCODINGS:
+        o->encodings = arg;
+        return 0;
+    case KEY_SEEDS:
+        o->seeds = cli_integer("--seeds", arg, 1, LAB_SEEDS);
         return 0;
     case KEY_PRESET:
         o->preset = 1 + cli_choice("--preset", arg, PRESETS, 3);
@@ -67,7 +89,9 @@ static const char DOC[] = "Train short, test long: every position encoding at th
                           "writes a report with figures.  Without --text, models that come with gyre are measured on the "
                           "system's own headers, those "
                           "files of them that training left out.\n\n"
-                          "Example:\n  gyre lab\n  gyre lab --text book.txt --preset quick --report book.html\n";
+                          "Example:\n  gyre lab\n  gyre lab --text book.txt --preset quick --report book.html\n  gyre lab "
+                          "--text book.txt --encodings all\n  gyre lab --task posgen\n  gyre lab --task copy --encodings "
+                          "rope,alibi,t5 --seeds 3\n";
 
 /* -- the text -------------------------------------------------------------------------------------------------------- */
 static gyre_status open_texts(lab *l, gyre_error *err) {
@@ -99,8 +123,7 @@ static int in_path(const char *program) {
     return 0;
 }
 
-/* A report that cannot be written is found before the work, not after it. */
-static gyre_status check_report(const lab *l, gyre_error *err) {
+gyre_status lab_check_report(const lab *l, gyre_error *err) {
     if (!in_path("gnuplot"))
         return cli_error(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", l->report);
     char folder[4096];
@@ -130,8 +153,9 @@ static int64_t run_tokens(const gyre_train_options *o) {
 
 static int64_t all_tokens(const lab *l) {
     const lab_plan *p = &l->plan;
-    const int64_t trained = l->work ? LAB_ENCODINGS * run_tokens(&p->run) + LAB_TUNED * run_tokens(&p->tune) : 0;
-    return p->seeds * (trained + (LAB_ENCODINGS + 2 * LAB_METHODS) * row_tokens(p));
+    const int64_t tuned = p->rope >= 0 ? LAB_TUNED : 0, methods = p->rope >= 0 ? 2 * LAB_METHODS : 0;
+    const int64_t trained = l->work ? p->encodings_count * run_tokens(&p->run) + tuned * run_tokens(&p->tune) : 0;
+    return p->seeds * (trained + (p->encodings_count + methods) * row_tokens(p));
 }
 
 static gyre_status measure_row(lab *l, const lab_subject *subject, const char *name, lab_row *row, gyre_error *err) {
@@ -146,15 +170,15 @@ static gyre_status measure_row(lab *l, const lab_subject *subject, const char *n
 static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[METHOD_LABEL + 16],
                                      gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int kind = 0; kind < LAB_ENCODINGS && !status; kind++) {
-        const lab_wanted wanted = {.seed = seed, .kind = kind};
+    for (int i = 0; i < l->plan.encodings_count && !status; i++) {
+        const lab_wanted wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
         gyre_model *model = NULL;
         char name[METHOD_LABEL + 16];
         status = lab_model(l, &wanted, &model, name, err);
         if (status) break;
         const lab_subject subject = {model, name, &gyre_model_config_of(model)->position, &l->plan.methods[0], seed};
-        status = measure_row(l, &subject, gyre_kind_name((gyre_kind)kind), &l->encodings[kind], err);
-        if (kind == GYRE_ROPE && !status) {
+        status = measure_row(l, &subject, l->plan.encodings[i].name, &l->encodings[i], err);
+        if (i == l->plan.rope && !status) {
             *rope = model;
             snprintf(rope_name, METHOD_LABEL + 16, "%s", name);
         } else
@@ -171,7 +195,7 @@ static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base,
         status = measure_row(l, &subject, l->plan.methods[m].label, &l->methods[m], err);
     }
     for (int t = 0; t < LAB_TUNED && !status; t++) {
-        const lab_wanted wanted = {.seed = seed, .kind = -1, .tuned = t, .base = base};
+        const lab_wanted wanted = {.seed = seed, .tuned = t, .base = base};
         gyre_model *model = NULL;
         char name[METHOD_LABEL + 16];
         status = lab_model(l, &wanted, &model, name, err);
@@ -205,8 +229,8 @@ static gyre_status work(lab *l, gyre_error *err) {
         gyre_model *rope = NULL;
         char name[METHOD_LABEL + 16];
         status = measure_encodings(l, seed, &rope, name, err);
-        if (!status) status = measure_methods(l, seed, rope, name, err);
-        if (!status && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
+        if (!status && rope) status = measure_methods(l, seed, rope, name, err);
+        if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
         gyre_model_free(rope);
     }
     return status;
@@ -216,7 +240,7 @@ static int run(lab *l) {
     gyre_error err = {0};
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    gyre_status status = check_report(l, &err);
+    gyre_status status = lab_check_report(l, &err);
     if (!status) status = open_texts(l, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, &err);
@@ -240,28 +264,55 @@ static int run(lab *l) {
     return status ? cli_fail_error(&err) : exit_status;
 }
 
+/* -- what was asked for ---------------------------------------------------------------------------------------------- */
+static void settle_encodings(lab_options *o) {
+    variant encodings[VARIANTS_MOST];
+    int count = 0;
+    gyre_error err = {0};
+    lab *l = &o->lab;
+    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage("--encodings: %s", err.text);
+    for (int i = 0; i < count && !l->text_count && !l->task; i++)
+        if (!lab_is_bundled(&encodings[i]))
+            cli_usage("--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
+                      encodings[i].name);
+    lab_plan_encodings(&l->plan, encodings, count);
+}
+
+static void settle(lab_options *o, char *work, size_t size) {
+    lab *l = &o->lab;
+    const int trains = l->text_count || l->task;
+    if (l->text_count && l->task) cli_usage("--task: contradicts --text");
+    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds))
+        cli_usage("--preset, --work, --mix, --seeds: nothing is trained without --text or --task");
+    if (l->task && o->mix >= 0) cli_usage("--mix: a task has no text to mix with");
+    const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
+    if (!l->report) l->report = "report.html";
+    if (l->task)
+        lab_task_plan(&l->plan, l->task, preset);
+    else
+        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
+    if (o->seeds) l->plan.seeds = o->seeds;
+    if (o->encodings) settle_encodings(o);
+    snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
+    if (trains && !l->work) l->work = work;
+}
+
 int cmd_lab(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "", DOC, NULL, NULL, NULL};
     lab_options *o = calloc(1, sizeof *o);
     if (!o) return cli_fail("lab: out of memory (gyre lab)");
     lab *l = &o->lab;
+    char work[64];
     o->mix = -1;
     cli_command(argc, argv, l->command, sizeof l->command);
     l->lock.file = -1;
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
-    if (!l->text_count && (o->preset || l->work || o->mix >= 0))
-        cli_usage("--preset, --work, --mix: nothing is trained without --text");
-    const lab_preset preset = !l->text_count ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
-    if (!l->report) l->report = "report.html";
-    lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
-    char work[64];
-    snprintf(work, sizeof work, "gyre-lab-%s", l->plan.preset);
-    if (l->text_count && !l->work) l->work = work;
+    settle(o, work, sizeof work);
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {
         cli_defer_signals();
-        status = run(l);
+        status = l->task ? lab_task_run(l) : run(l);
         cli_unlock(&l->lock);
         gyre_pool_free(pool);
     }

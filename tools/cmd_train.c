@@ -3,6 +3,7 @@
 #include "gyre/gyre_train.h"
 #include "headers.h"
 #include "methods.h"
+#include "variants.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ typedef struct train_options {
     int64_t tokens, save_every;
     gyre_dtype dtype;
     gyre_train_options run;
+    variant encoding;
     const char *from; /* a model to go on from, under a method */
     method method;
     method_betas betas;
@@ -58,7 +60,7 @@ static const struct argp_option OPTIONS[] = {
     {"headers", KEY_HEADERS, NULL, 0, "the C library's and the kernel's headers under /usr/include", 1},
     {"split", KEY_SPLIT, "all|train", 0, "train: leave out the files that evaluation holds out (default: all)", 1},
     {NULL, 0, NULL, 0, "The model:", 2},
-    {"encoding", KEY_ENCODING, "KIND", 0, "nope, learned, sinusoidal, rope or alibi (default: rope)", 2},
+    {"encoding", KEY_ENCODING, "NAME", 0, "rope, alibi, t5, ...: a name that is none lists them (default: rope)", 2},
     {"width", KEY_WIDTH, "N", 0, "channels (default: 128)", 2},
     {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
     {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
@@ -85,15 +87,16 @@ static const struct argp_option OPTIONS[] = {
     {"replace", KEY_REPLACE, NULL, 0, "begin anew though DIR holds a model", 5},
     {0}};
 
-static const char *const KINDS[] = {"nope", "learned", "sinusoidal", "rope", "alibi"};
 static const char *const SPLITS[] = {"all", "train"};
 
 static error_t model_option(int key, char *arg, train_options *o) {
     gyre_model_config *m = &o->run.model;
     switch (key) {
-    case KEY_ENCODING:
-        m->position.kind = (gyre_kind)cli_choice("--encoding", arg, KINDS, 5);
+    case KEY_ENCODING: {
+        gyre_error err = {0};
+        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage("--encoding: %s", err.text);
         break;
+    }
     case KEY_WIDTH:
         m->width = cli_integer("--width", arg, 8, 1 << 14);
         break;
@@ -203,14 +206,18 @@ static void settle(train_options *o) {
     if (o->resume && o->shaped)
         cli_usage("--resume: model and run come from the checkpoint; give only the text, -o and threads");
     if (o->resume && o->replace) cli_usage("--replace: contradicts --resume");
-    if (!o->from && (o->method.scaling || o->betas.fast > 0 || o->betas.slow > 0))
+    if (!o->from && (!method_is_none(&o->method) || o->betas.fast > 0 || o->betas.slow > 0))
         cli_usage("--method: extends a model that is there; name it with --from");
     if (r->model.width % r->model.heads)
         cli_usage("--heads: %lld do not divide the width %lld", (long long)r->model.heads, (long long)r->model.width);
     r->model.head_dim = r->model.width / r->model.heads;
     if (!r->model.hidden) r->model.hidden = r->model.width * 11 / 4;
-    r->model.position.trained_length = r->context;
-    r->model.position.input.positions = r->context;
+    gyre_config *position = &r->model.position;
+    position->head_dim = r->model.head_dim;
+    position->heads = r->model.heads;
+    position->input.dim = r->model.width;
+    if (variant_config(&o->encoding, r->context, r->context, &o->betas, position))
+        cli_usage("--encoding: %s cannot be set up for these sizes", o->encoding.name);
     const int64_t per_step = r->batch * r->context;
     r->steps = (o->tokens + per_step - 1) / per_step;
 }
@@ -234,7 +241,8 @@ static gyre_status begin_from(const train_options *o, const gyre_text *text, con
     if (!status) {
         r.model.position = *gyre_encoding_config(encoding);
         /* Unscaled, it is trained at this length from here on. */
-        if (r.model.position.kind != GYRE_ROPE || r.model.position.rope.scaling == GYRE_UNSCALED)
+        if (r.model.position.kind != GYRE_ROPE ||
+            (r.model.position.rope.scaling == GYRE_UNSCALED && r.model.position.rope.far == GYRE_FAR_AS_NEAR))
             r.model.position.trained_length = r.context;
         status = gyre_trainer_create(out, &r, base, text, exec, err);
     }
@@ -328,7 +336,7 @@ static int train(const train_options *o, const gyre_exec *exec) {
 int cmd_train(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
     train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_F32, .run = GYRE_TRAIN_INIT};
-    o.run.model.position.kind = GYRE_ROPE;
+    o.encoding = (variant){gyre_kind_name(GYRE_ROPE), GYRE_ROPE};
     o.run.model.hidden = 0;
     if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
     cli_command(argc, argv, o.command, sizeof o.command);

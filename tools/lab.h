@@ -7,24 +7,20 @@
 #include "cli.h"
 #include "gyre/gyre_train.h"
 #include "methods.h"
+#include "variants.h"
 
-enum {
-    LAB_CONTEXTS = 5,
-    LAB_ENCODINGS = 5,
-    LAB_METHODS = 13,
-    LAB_TUNED = 8,
-    LAB_SEEDS = 3,
-    LAB_BUCKETS = 64,
-    LAB_REGIONS = 8,
-    LAB_TEXTS = 64
-};
+enum { LAB_CONTEXTS = 5, LAB_METHODS = 13, LAB_TUNED = 8, LAB_SEEDS = 5, LAB_BUCKETS = 64, LAB_REGIONS = 8, LAB_TEXTS = 64 };
 
 /* -- what is done ---------------------------------------------------------------------------------------------------- */
 typedef struct lab_plan {
     const char *preset;             /* "bundled", "quick", "full" or "smoke" */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
+    int64_t longest;                /* the most that a model is tested on */
     int64_t seeds;
+    variant encodings[VARIANTS_MOST];
+    int encodings_count;
+    int rope;                     /* which of them is plain RoPE, that the methods extend; -1: none is */
     gyre_train_options run, tune; /* of a base model; of a fine-tuning at the longest context */
     int64_t regions;    /* stretches of text, half the longest context each: every context is scored on the same bytes */
     int64_t trials;     /* passkeys asked for at least */
@@ -37,6 +33,10 @@ typedef struct lab_plan {
 /* What --preset names; where models are bundled there is no choice.  mix: share of passkey and copy sequences. */
 typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_BUNDLED } lab_preset;
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
+/* Which encodings: without this call, those that come bundled. */
+void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count);
+/* out = 1 for an encoding whose model comes with gyre. */
+int lab_is_bundled(const variant *encoding);
 /* out = windows that score the regions at context number c; starts[] (or NULL) = where each begins in `tokens` tokens of
  * text. */
 int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts);
@@ -63,6 +63,7 @@ typedef struct lab {
     const char *texts[LAB_TEXTS];
     int64_t text_count;
     const char *work, *report;
+    const char *task; /* NULL: a text */
     lab_plan plan;
     gyre_exec exec;
     gyre_text all, train, held; /* train and held lie in all, or (bundled) held is the headers' own */
@@ -72,7 +73,7 @@ typedef struct lab {
     char command[1024];
     double seconds;
     gyre_encoding *maps[LAB_METHODS]; /* the methods at the longest context, for the pictures */
-    lab_row encodings[LAB_ENCODINGS], methods[LAB_METHODS], tuned[LAB_METHODS];
+    lab_row encodings[VARIANTS_MOST], methods[LAB_METHODS], tuned[LAB_METHODS];
 } lab;
 
 /* Mean, least and greatest of a cell over the seeds; known 0 where any seed is. */
@@ -83,14 +84,21 @@ typedef struct lab_spread {
 lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context);
 
 /* -- parts ----------------------------------------------------------------------------------------------------------- */
-/* kind >= 0: *out = the base model of that encoding.  Else: the fine-tuned one number `tuned`, made from `base`. */
+/* encoding: *out = the base model of that encoding.  NULL: the fine-tuned one number `tuned`, made from `base`. */
 typedef struct lab_wanted {
     int64_t seed;
-    int kind, tuned;
+    const variant *encoding;
+    int tuned;
     const gyre_model *base;
 } lab_wanted;
 /* Opens it, or trains it (going on from a checkpoint).  name: of the model, for the journal. */
 gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err);
+/* *out = the model `name` of the work folder: opened if it is finished, else trained as o says, from `start` (or NULL),
+ * going on from a checkpoint. */
+gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
+                        gyre_error *err);
+/* model->position = the encoding for a model of those sizes in this plan. */
+gyre_status lab_position(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err);
 /* Makes or checks the work folder: what it holds must be of this plan and text. */
 gyre_status lab_work_open(lab *l, gyre_error *err);
 
@@ -106,6 +114,8 @@ typedef struct lab_subject {
 } lab_subject;
 gyre_status lab_measure(lab *l, const lab_subject *subject, lab_row *row, gyre_error *err);
 
+/* A report that cannot be written is found before the work, not after it. */
+gyre_status lab_check_report(const lab *l, gyre_error *err);
 int lab_print(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);
 gyre_status lab_write_report(const lab *l, gyre_error *err);

@@ -138,6 +138,15 @@ static uint64_t rotation_name(const gyre_encoding *encoding, int64_t context) {
     return hash;
 }
 
+/* The rest of what a method changes; nothing where it changes frequencies alone, as journals have known them so far. */
+static void name_turns(const gyre_encoding *encoding, char *out, size_t size) {
+    const gyre_config *c = gyre_encoding_config(encoding);
+    out[0] = 0;
+    if (c->rope.far != GYRE_FAR_AS_NEAR || c->query.temperature != GYRE_TEMPERATURE_NONE)
+        snprintf(out, size, " far %d %lld %g temperature %d %lld", (int)c->rope.far, (long long)c->rope.window,
+                 c->rope.far_factor, (int)c->query.temperature, (long long)c->query.length);
+}
+
 static gyre_status measure_passkey(lab *l, const lab_subject *s, const gyre_encoding *encoding, int64_t context, entry *e,
                                    gyre_error *err) {
     gyre_passkey_options o = GYRE_PASSKEY_INIT;
@@ -186,9 +195,11 @@ static gyre_status cell(lab *l, const lab_subject *s, int context, int positions
     entry e = {.positions = positions ? length : 0};
     gyre_status status = method_encoding(s->method, s->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
-    snprintf(e.key, sizeof e.key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d", s->name,
+    char turns[80];
+    name_turns(encoding, turns, sizeof turns);
+    snprintf(e.key, sizeof e.key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
              rotation_name(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
-             l->held.hash, positions);
+             l->held.hash, positions, turns);
     *out = find(l->memo, e.key);
     if (!*out) {
         status = measure(l, s, encoding, context, &e, err);

@@ -20,6 +20,10 @@ static const struct {
                           {"yarn:16", "yarn:16"},
                           {"yarn", "yarn:16"}};
 
+enum { FULL_SEEDS = 3 };
+static const gyre_kind BUNDLED_KINDS[] = {GYRE_NOPE, GYRE_LEARNED, GYRE_SINUSOIDAL, GYRE_ROPE, GYRE_ALIBI};
+enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
+
 static void list_methods(lab_plan *p) {
     int tuned = 0;
     for (int i = 0; i < LAB_METHODS; i++) {
@@ -38,7 +42,7 @@ static void size_runs(lab_plan *p, lab_preset preset) {
     *r = (gyre_train_options)GYRE_TRAIN_INIT; /* what the bundled models were trained with */
     p->regions = LAB_REGIONS;
     p->trials = 100;
-    p->seeds = preset == LAB_FULL ? LAB_SEEDS : 1;
+    p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
     if (preset == LAB_QUICK || preset == LAB_SMOKE) {
         r->model.width = 64;
         r->model.layers = 4;
@@ -77,9 +81,29 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     plan->run.mix = mix;
     for (int i = 0; i < LAB_CONTEXTS; i++)
         plan->contexts[i] = plan->trained << i;
+    plan->longest = plan->contexts[LAB_CONTEXTS - 1];
     size_tuning(plan);
     plan->betas = (method_betas){(double)plan->trained / 16, 1};
     list_methods(plan);
+    variant bundled[BUNDLED];
+    for (int i = 0; i < BUNDLED; i++)
+        bundled[i] = variant_at(BUNDLED_KINDS[i]);
+    lab_plan_encodings(plan, bundled, BUNDLED);
+}
+
+void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
+    plan->encodings_count = count;
+    plan->rope = -1;
+    for (int i = 0; i < count; i++) {
+        plan->encodings[i] = encodings[i];
+        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_ROPE)) == 0) plan->rope = i;
+    }
+}
+
+int lab_is_bundled(const variant *encoding) {
+    for (int i = 0; i < BUNDLED; i++)
+        if (strcmp(encoding->name, gyre_kind_name(BUNDLED_KINDS[i])) == 0) return 1;
+    return 0;
 }
 
 /* A region is the last half of a window of the longest context.  A shorter context covers the same bytes with more windows,

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAP_WIDTH = 512, MOST_SERIES = LAB_METHODS + 1, POINTS = LAB_BUCKETS };
+enum { MAP_WIDTH = 512, MOST_SERIES = VARIANTS_MOST, POINTS = LAB_BUCKETS };
 
 /* Memory of one chart's lines. */
 typedef struct lines {
@@ -180,13 +180,16 @@ static void introduction(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
     const long long longest = (long long)p->contexts[LAB_CONTEXTS - 1];
-    char text[1024], measured[160];
+    char text[1024], measured[160], methods[160] = "";
     lab_describe_text(l, measured, sizeof measured);
+    if (p->rope >= 0)
+        snprintf(methods, sizeof methods,
+                 "; then the RoPE model under every way to extend its context, as it is and after a fine-tuning of %lld "
+                 "steps at %lld bytes",
+                 (long long)p->tune.steps, longest);
     snprintf(text, sizeof text,
-             "Every position encoding trained at %lld bytes, then tested at up to %lld; then the RoPE model under every way "
-             "to extend "
-             "its context, as it is and after a fine-tuning of %lld steps at %lld bytes. Measured on %s.",
-             (long long)p->trained, longest, (long long)p->tune.steps, longest, measured);
+             "Every position encoding trained at %lld bytes, then tested at up to %lld%s. Measured on %s.",
+             (long long)p->trained, longest, methods, measured);
     (void)gyre_page_paragraph(f->page, text);
     snprintf(
         text, sizeof text,
@@ -206,19 +209,27 @@ static void introduction(figures *f) {
     (void)gyre_page_paragraph(f->page, text);
 }
 
+static void spread_part(figures *f) {
+    if (f->lab->plan.seeds < 2) return;
+    (void)gyre_page_details_begin(f->page, "Spread over the seeds");
+    lab_table_spread(f->lab, f->table);
+    (void)gyre_page_table(f->page, &f->table->table);
+    (void)gyre_page_details_end(f->page);
+}
+
 static void encodings_part(figures *f) {
     const lab *l = f->lab;
     (void)gyre_page_section(f->page, "Train short, test long");
     lab_table_encodings(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
     for (int passkey = 0; passkey < 2; passkey++) {
-        for (int i = 0; i < LAB_ENCODINGS; i++)
+        for (int i = 0; i < l->plan.encodings_count; i++)
             context_line(f, &l->encodings[i], passkey);
         context_chart(f, passkey ? "Passkeys found by encoding" : "Perplexity by encoding", passkey,
                       passkey ? "What perplexity does not show: whether a key read long ago is still found."
                               : "Left of the dashed line all lengths were trained; right of it none was.");
     }
-    position_chart(f, l->encodings, LAB_ENCODINGS, "Loss by position, by encoding");
+    position_chart(f, l->encodings, l->plan.encodings_count, "Loss by position, by encoding");
 }
 
 static gyre_status methods_part(figures *f) {
@@ -227,12 +238,7 @@ static gyre_status methods_part(figures *f) {
     (void)gyre_page_section(f->page, "Extending the RoPE model");
     lab_table_methods(l, f->table);
     (void)gyre_page_table(f->page, &f->table->table);
-    if (l->plan.seeds > 1) {
-        (void)gyre_page_details_begin(f->page, "Spread over the seeds");
-        lab_table_spread(l, f->table);
-        (void)gyre_page_table(f->page, &f->table->table);
-        (void)gyre_page_details_end(f->page);
-    }
+    spread_part(f);
     method_charts(f, l->methods, "as it is");
     method_charts(f, l->tuned, "fine-tuned");
     position_chart(f, l->methods, LAB_METHODS, "Loss by position, by method, as it is");
@@ -266,7 +272,10 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     if (f.lines && f.table) {
         introduction(&f);
         encodings_part(&f);
-        status = methods_part(&f);
+        if (l->plan.rope >= 0)
+            status = methods_part(&f);
+        else
+            spread_part(&f);
         footer(&f);
         const gyre_status written = gyre_page_write(f.page, l->report, err);
         if (written)

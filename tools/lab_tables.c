@@ -56,7 +56,7 @@ void lab_table_encodings(const lab *l, lab_table *t) {
     begin(l, t, "encoding", 0);
     t->table.caption = "Train short, test long: perplexity per byte and passkeys found, by context in bytes";
     t->table.note = "A dash: the encoding ends before that context (a learned table has no rows there).";
-    for (int i = 0; i < LAB_ENCODINGS; i++)
+    for (int i = 0; i < l->plan.encodings_count; i++)
         add_row(l, t, &l->encodings[i]);
 }
 
@@ -102,8 +102,9 @@ void lab_table_spread(const lab *l, lab_table *t) {
     for (int c = 0; c < LAB_CONTEXTS; c++)
         t->columns[FIRST + 2 * c + 1].unit = NULL;
     add_heading(t, "encodings");
-    for (int i = 0; i < LAB_ENCODINGS; i++)
+    for (int i = 0; i < l->plan.encodings_count; i++)
         add_spread(l, t, &l->encodings[i]);
+    if (l->plan.rope < 0) return;
     add_heading(t, "the RoPE model as it is");
     for (int i = 0; i < LAB_METHODS; i++)
         add_spread(l, t, &l->methods[i]);
@@ -134,8 +135,8 @@ int lab_print(const lab *l, FILE *file) {
     if (!t) return cli_fail("tables: out of memory (gyre lab)");
     lab_table_encodings(l, t);
     gyre_status status = print_table(t, file, &err);
-    lab_table_methods(l, t);
-    if (!status) status = print_table(t, file, &err);
+    if (l->plan.rope >= 0) lab_table_methods(l, t);
+    if (!status && l->plan.rope >= 0) status = print_table(t, file, &err);
     if (!status && l->plan.seeds > 1) {
         lab_table_spread(l, t);
         status = print_table(t, file, &err);
@@ -179,11 +180,12 @@ static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
 }
 
 int lab_print_json(const lab *l, FILE *file) {
-    return cli_json_write(
-        file,
-        json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset, "trained_length",
-                  (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds, "text", "hash",
-                  cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out", (json_int_t)l->held.count,
-                  "seconds", l->seconds, "report", l->report, "encodings", rows_json(l, l->encodings, LAB_ENCODINGS),
-                  "methods", rows_json(l, l->methods, LAB_METHODS), "fine_tuned", rows_json(l, l->tuned, LAB_METHODS)));
+    const int methods = l->plan.rope >= 0 ? LAB_METHODS : 0;
+    return cli_json_write(file,
+                          json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset,
+                                    "trained_length", (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds,
+                                    "text", "hash", cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count,
+                                    "held_out", (json_int_t)l->held.count, "seconds", l->seconds, "report", l->report,
+                                    "encodings", rows_json(l, l->encodings, l->plan.encodings_count), "methods",
+                                    rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
 }

@@ -4,7 +4,7 @@
 #include "gyre/gyre_report.h"
 #include "lab.h"
 
-enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = LAB_ENCODINGS + 2 * LAB_METHODS + 3 };
+enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = VARIANTS_MOST + 2 * LAB_METHODS + 3 };
 
 /* A table and the memory it points to: not to be copied. */
 typedef struct lab_table {

@@ -10,6 +10,18 @@
 extern "C" {
 #endif
 
+/* What the sequences of a run are made of.  The tasks below TEXT need no text; each sequence begins with a start symbol, the
+ * last of the task's vocabulary, and the rest is drawn from seed, step and index alone.  PosGen (Resonance RoPE, arXiv
+ * 2403.00071, with j = 1, k = 3): symbols x_0, x_1, ... below 17; x_0 .. x_3 are drawn, and each later one is the sum modulo
+ * 17 of x_{l-3}, x_{l-2}, x_{l-1} and a fourth, so no position is harder than another. */
+typedef enum gyre_task {
+    GYRE_TASK_TEXT,
+    GYRE_TASK_POSGEN_RECURSIVE, /* x_{l-4} */
+    GYRE_TASK_POSGEN_COT,       /* chain of thought: x_0 */
+    GYRE_TASK_POSGEN_SEMI,      /* semi-recursive: x_{floor((l - 4) / 2)}, which falls back as the sequence goes on */
+    GYRE_TASK_COPY              /* symbols below 32; after `distance` tokens, the start symbol among them, all come again */
+} gyre_task;
+
 typedef struct gyre_train_options {
     size_t size;             /* set by GYRE_TRAIN_INIT */
     gyre_model_config model; /* its position.trained_length is left to the caller */
@@ -23,10 +35,11 @@ typedef struct gyre_train_options {
     double clip;             /* of the gradient's norm; 0 = none */
     double mix;              /* share of sequences that hold passkeys or copies, half of it each; the rest is plain text */
     uint64_t seed;           /* of the weights and of the sequences drawn */
+    gyre_task task;          /* other than TEXT: text may be NULL, mix is not looked at, vocab must be the task's at least */
 } gyre_train_options;
 /* clang-format off */
 #define GYRE_TRAIN_INIT \
-    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 8, 4883, 100, 4e-3, 0.1, 0.1, 1.0, 0.8, 1 }
+    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 8, 4883, 100, 4e-3, 0.1, 0.1, 1.0, 0.8, 1, GYRE_TASK_TEXT }
 /* clang-format on */
 
 typedef struct gyre_trainer gyre_trainer;
@@ -64,10 +77,42 @@ GYRE_API const gyre_model *gyre_trainer_model(const gyre_trainer *trainer);
  * multiplied by all of them), 12 x layers x heads x head_dim x context for attention (as if nothing were masked). */
 GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
 
-/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies.  weights[i] =
- * how much predicting out[i] counts: 0 for what is drawn at random, 1 for text, 3 for what stands before in the sequence. */
+/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, or text with passkeys, or with copies; or one of the
+ * task (text may be NULL).  weights[i] = how much predicting out[i] counts: 0 for what is drawn at random, 1 for text and
+ * what a task determines, 3 for what stands before in the sequence. */
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
                                   int64_t length, int32_t *out, float *weights);
+
+/* -- tasks -------------------------------------------------------------------------------------------------------------- */
+/* A copy is asked for in the last tokens of a sequence, this many of them: its distance is the length less these. */
+enum { GYRE_COPY_SPAN = 8 };
+
+/* out = symbols of a task, its start symbol among them; 0 for TEXT or a value that is no task. */
+GYRE_API int64_t gyre_task_vocab(gyre_task task);
+/* out[0 .. length] = a sequence: the start symbol and `length` more.  weights[i] (or NULL) = 1 where out[i] is determined by
+ * what stands before it, else 0.  distance: of COPY, 1 .. length; other tasks ignore it.  state: of the generator, advanced.
+ * Nothing happens for TEXT. */
+GYRE_API void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64_t *state, int32_t *out,
+                                 float *weights);
+
+typedef struct gyre_task_options {
+    size_t size; /* set by GYRE_TASK_INIT */
+    gyre_task task;
+    int64_t length;    /* tokens read of each sequence; COPY: its distance is length - GYRE_COPY_SPAN */
+    int64_t sequences; /* drawn */
+    uint64_t seed;
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
+    void *progress_ctx;
+} gyre_task_options;
+#define GYRE_TASK_INIT                                                                                                      \
+    { sizeof(gyre_task_options), GYRE_TASK_POSGEN_RECURSIVE, 64, 1000, 1, NULL, NULL }
+
+/* right[i] = how many determined tokens with i symbols between them and the start were the model's likeliest, given all the
+ * right ones before; asked[i] = of how many; i < length.  encoding: NULL = the model's own.  Errors: EINVAL (no task, a
+ * model with a smaller vocabulary, a length below 16 or above 2^24, no sequences), ENOMEM, those of gyre_context_read. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding,
+                                                       const gyre_task_options *options, int64_t *right, int64_t *asked,
+                                                       const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

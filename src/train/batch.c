@@ -80,6 +80,13 @@ void gyre_train_sequence(const gyre_text *text, const gyre_train_options *option
     uint64_t state = options->seed;
     state = gyre_random_next(&state) ^ (uint64_t)step;
     state = gyre_random_next(&state) ^ (uint64_t)index;
+    if (options->task != GYRE_TASK_TEXT) {
+        /* Every distance at which a test within this length asks. */
+        const int64_t nearest = GYRE_COPY_SPAN, farthest = length - 1 - GYRE_COPY_SPAN;
+        const int64_t distance = farthest > nearest ? nearest + below(&state, farthest - nearest + 1) : nearest;
+        gyre_task_sequence(options->task, length - 1, distance, &state, out, weights);
+        return;
+    }
     const double kind = gyre_random_uniform(&state);
     set(weights, 0, length, 1);
     if (kind < options->mix / 2)

@@ -10,16 +10,27 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static const char *const tasks[] = {"text", "posgen-recursive", "posgen-cot", "posgen-semi", "copy"};
+enum { TASKS = sizeof tasks / sizeof *tasks };
+
+/* A task has no text: none is none, whatever is given. */
+static gyre_text text_of(const gyre_train_options *o, const gyre_text *text) {
+    return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){NULL, 0, 0, 0};
+}
+
 static json_t *options_json(const gyre_trainer *t) {
     const gyre_train_options *o = &t->options;
+    const gyre_text text = text_of(o, t->text);
     char hash[17], seed[21];
-    snprintf(hash, sizeof hash, "%016" PRIx64, t->text->hash);
+    snprintf(hash, sizeof hash, "%016" PRIx64, text.hash);
     snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s, s:{s:s, s:I}}", "step", (json_int_t)t->step,
-                     "steps", (json_int_t)o->steps, "context", (json_int_t)o->context, "batch", (json_int_t)o->batch,
-                     "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate, "final_share", o->final_share,
-                     "weight_decay", o->weight_decay, "clip", o->clip, "mix", o->mix, "seed", seed, "text", "fnv1a64", hash,
-                     "bytes", (json_int_t)t->text->count);
+    json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s, s:{s:s, s:I}}", "step",
+                             (json_int_t)t->step, "steps", (json_int_t)o->steps, "context", (json_int_t)o->context, "batch",
+                             (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate,
+                             "final_share", o->final_share, "weight_decay", o->weight_decay, "clip", o->clip, "mix", o->mix,
+                             "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
+    if (json && o->task != GYRE_TASK_TEXT) json_object_set_new(json, "task", json_string(tasks[o->task]));
+    return json;
 }
 
 static gyre_status write_options(const gyre_trainer *t, const gyre_folder *folder, gyre_error *err) {
@@ -70,6 +81,19 @@ typedef struct stored {
     char *command;
 } stored;
 
+static gyre_status parse_task(const json_t *json, const char *path, gyre_train_options *o, gyre_error *err) {
+    const json_t *value = json_object_get(json, "task");
+    o->task = GYRE_TASK_TEXT;
+    if (!value) return GYRE_OK;
+    const char *name = json_string_value(value);
+    for (int i = 0; name && i < TASKS; i++)
+        if (strcmp(name, tasks[i]) == 0) {
+            o->task = (gyre_task)i;
+            return GYRE_OK;
+        }
+    return gyre_fail(err, GYRE_EFORMAT, "training.json: \"%.100s\" is no task (%s)", name ? name : "", path);
+}
+
 static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, stored *found, const gyre_text *text,
                                  gyre_error *err) {
     json_int_t at, steps, context, batch, warmup, bytes;
@@ -80,8 +104,11 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
                        &o->learning_rate, "final_share", &o->final_share, "weight_decay", &o->weight_decay, "clip", &o->clip,
                        "mix", &o->mix, "seed", &seed, "text", "fnv1a64", &hash, "bytes", &bytes))
         return gyre_fail(err, GYRE_EFORMAT, "training.json: %s (%s)", why.text, path);
+    const gyre_status status = parse_task(json, path, o, err);
+    if (status) return status;
+    const gyre_text expected = text_of(o, text);
     char ours[17], *end;
-    snprintf(ours, sizeof ours, "%016" PRIx64, text->hash);
+    snprintf(ours, sizeof ours, "%016" PRIx64, expected.hash);
     o->steps = steps;
     o->context = context;
     o->batch = batch;
@@ -91,7 +118,7 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
     if (*end || end == seed || at < 0 || at > steps)
         return gyre_fail(err, GYRE_EFORMAT, "training.json: step %lld of %lld, seed \"%s\" (%s)", (long long)at,
                          (long long)steps, seed, path);
-    if (strcmp(ours, hash) != 0 || bytes != text->count)
+    if (strcmp(ours, hash) != 0 || bytes != expected.count)
         return gyre_fail(err, GYRE_EINVAL, "text: hash %s, but the run was trained on %s; give it the same --text (%s)",
                          ours, hash, path);
     const char *command = json_string_value(json_object_get(json, "command"));

@@ -1,0 +1,139 @@
+/* task.c: sequences whose difficulty does not depend on position: what fails far out is the position encoding. */
+#include "core/encoding.h"
+#include "gyre/gyre_train.h"
+#include "model/random.h"
+#include "model/windows.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MODULUS = 17, DRAWN = 4, NEAR = 3, COPIED_SYMBOLS = 32 };
+enum { LEAST_LENGTH = 16, MOST_LENGTH = 1 << 24 };
+
+static int32_t draw(uint64_t *state, int32_t n) {
+    return (int32_t)(gyre_random_uniform(state) * n);
+}
+
+int64_t gyre_task_vocab(gyre_task task) {
+    switch (task) {
+    case GYRE_TASK_POSGEN_RECURSIVE:
+    case GYRE_TASK_POSGEN_COT:
+    case GYRE_TASK_POSGEN_SEMI:
+        return MODULUS + 1;
+    case GYRE_TASK_COPY:
+        return COPIED_SYMBOLS + 1;
+    case GYRE_TASK_TEXT:
+        break;
+    }
+    return 0;
+}
+
+/* -- sequences --------------------------------------------------------------------------------------------------------- */
+/* The fourth symbol that x_l depends on. */
+static int64_t far_symbol(gyre_task task, int64_t l) {
+    if (task == GYRE_TASK_POSGEN_COT) return 0;
+    return task == GYRE_TASK_POSGEN_SEMI ? (l - DRAWN) / 2 : l - DRAWN;
+}
+
+static void posgen(gyre_task task, int64_t length, uint64_t *state, int32_t *x) {
+    for (int64_t l = 0; l < length && l < DRAWN; l++)
+        x[l] = draw(state, MODULUS);
+    for (int64_t l = DRAWN; l < length; l++) {
+        int32_t sum = x[far_symbol(task, l)];
+        for (int i = 1; i <= NEAR; i++)
+            sum += x[l - i];
+        x[l] = sum % MODULUS;
+    }
+}
+
+void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64_t *state, int32_t *out, float *weights) {
+    const int64_t vocab = gyre_task_vocab(task);
+    if (!vocab) return;
+    const int copies = task == GYRE_TASK_COPY;
+    out[0] = (int32_t)vocab - 1;
+    if (!copies) posgen(task, length, state, out + 1);
+    for (int64_t i = 1; copies && i <= length; i++)
+        out[i] = i < distance ? draw(state, COPIED_SYMBOLS) : out[i - distance];
+    /* That a copy begins cannot be known, its start symbol says it. */
+    for (int64_t i = 0; weights && i <= length; i++)
+        weights[i] = copies ? i > distance : i > DRAWN;
+}
+
+/* -- how much of them a model knows ---------------------------------------------------------------------------------------
+ */
+typedef struct asking {
+    const gyre_model *model;
+    const gyre_task_options *options;
+    int64_t vocab;
+    int32_t *tokens;      /* [sequences][length + 1] */
+    float *weights;       /* [length + 1]: all sequences ask at the same places */
+    unsigned char *right; /* [sequences][length] */
+} asking;
+
+static int32_t likeliest(const float *logits, int64_t vocab) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < vocab; i++)
+        if (logits[i] > logits[best]) best = i;
+    return (int32_t)best;
+}
+
+static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err) {
+    const asking *a = ctx;
+    const int64_t length = a->options->length;
+    const int32_t *tokens = a->tokens + index * (length + 1);
+    unsigned char *right = a->right + index * length;
+    for (int64_t from = 0, n; from < length; from += n) {
+        n = length - from < GYRE_WINDOW_ROWS ? length - from : GYRE_WINDOW_ROWS;
+        const gyre_status status = gyre_context_read(reader, tokens + from, n, n, logits, err);
+        if (status) return status;
+        for (int64_t i = from; i < from + n; i++)
+            right[i] = likeliest(logits + (i - from) * a->vocab, a->vocab) == tokens[i + 1];
+    }
+    if (a->options->progress) a->options->progress(a->options->progress_ctx, length, a->options->sequences * length);
+    return GYRE_OK;
+}
+
+static gyre_status check(const gyre_model *model, const gyre_task_options *o, gyre_error *err) {
+    if (o->size != sizeof *o || o->length < LEAST_LENGTH || o->length > MOST_LENGTH || o->sequences < 1 ||
+        o->sequences > INT32_MAX / o->length)
+        return gyre_fail(err, GYRE_EINVAL, "length %lld, sequences %lld: at least %d and 1, below 2^31 tokens in all (task)",
+                         (long long)o->length, (long long)o->sequences, LEAST_LENGTH);
+    const int64_t vocab = gyre_task_vocab(o->task), has = gyre_model_config_of(model)->vocab;
+    if (!vocab) return gyre_fail(err, GYRE_EINVAL, "task: %d is none that can be measured (task)", (int)o->task);
+    if (has < vocab)
+        return gyre_fail(err, GYRE_EINVAL, "vocabulary: the model has %lld symbols, the task %lld (task)", (long long)has,
+                         (long long)vocab);
+    return GYRE_OK;
+}
+
+static void count_right(const asking *a, int64_t *right, int64_t *asked) {
+    const int64_t length = a->options->length;
+    for (int64_t i = 0; i < length; i++) {
+        asked[i] = a->weights[i + 1] > 0 ? a->options->sequences : 0;
+        right[i] = 0;
+        for (int64_t s = 0; asked[i] && s < a->options->sequences; s++)
+            right[i] += a->right[s * length + i];
+    }
+}
+
+gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
+                              int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = check(model, options, err);
+    if (status) return status;
+    const int64_t length = options->length, count = options->sequences;
+    asking a = {.model = model, .options = options, .vocab = gyre_model_config_of(model)->vocab};
+    a.tokens = malloc((size_t)(count * (length + 1)) * sizeof *a.tokens);
+    a.weights = malloc((size_t)(length + 1) * sizeof *a.weights);
+    a.right = malloc((size_t)(count * length));
+    if (!a.tokens || !a.weights || !a.right)
+        status = gyre_fail(err, GYRE_ENOMEM, "sequences: out of memory for %lld (task)", (long long)count);
+    uint64_t state = options->seed;
+    for (int64_t s = 0; !status && s < count; s++)
+        gyre_task_sequence(options->task, length, length - GYRE_COPY_SPAN, &state, a.tokens + s * (length + 1), a.weights);
+    const gyre_windows windows = {model, encoding, length, count, read_sequence, &a};
+    if (!status) status = gyre_windows_run(&windows, exec, err);
+    if (!status) count_right(&a, right, asked);
+    free(a.tokens);
+    free(a.weights);
+    free(a.right);
+    return status;
+}
