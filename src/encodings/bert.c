@@ -25,5 +25,9 @@ static void suggest(gyre_config *config) {
     if (config->score.max_distance == 0) config->score.max_distance = config->trained_length;
 }
 
-const gyre_scheme gyre_scheme_bert = {
-    .kind = GYRE_BERT, .name = "bert", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest, .row_source = GYRE_ROWS_SHARED};
+const gyre_scheme gyre_scheme_bert = {.kind = GYRE_BERT,
+                                      .name = "bert",
+                                      .places = GYRE_AT_SCORE,
+                                      .init = init,
+                                      .suggest = suggest,
+                                      .row_source = GYRE_ROWS_SHARED};

@@ -57,5 +57,9 @@ static void suggest(gyre_config *config) {
     if (score->buckets == 0 && score->max_distance >= 8) score->buckets = score->max_distance / 4 * 2;
 }
 
-const gyre_scheme gyre_scheme_deberta = {
-    .kind = GYRE_DEBERTA, .name = "deberta", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest, .row_source = GYRE_ROWS_PROJECTED};
+const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_DEBERTA,
+                                         .name = "deberta",
+                                         .places = GYRE_AT_SCORE,
+                                         .init = init,
+                                         .suggest = suggest,
+                                         .row_source = GYRE_ROWS_PROJECTED};

@@ -294,8 +294,8 @@ static void score_gradient(const gyre_encoding *encoding, const gyre_tables *tab
     gyre_store_row_f64(sum, 3 * f.width + 3, at, gradient->dtype, gradient->stride[2]);
 }
 
-/* As the authors begin: c at 0.1 and L, 512 for their 2048 tokens, at a quarter of the trained length; the network as PyTorch
- * begins a linear layer, spread by 1 / sqrt(3 inputs). */
+/* As the authors begin: c at 0.1 and L, 512 for their 2048 tokens, at a quarter of the trained length; the network as
+ * PyTorch begins a linear layer, spread by 1 / sqrt(3 inputs). */
 static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t row, int64_t channel,
                         gyre_table_entry *entry) {
     const int64_t width = encoding->config.score.width, length = encoding->config.trained_length;
@@ -316,4 +316,5 @@ const gyre_scheme gyre_scheme_fire = {.kind = GYRE_FIRE,
                                       .suggest = suggest,
                                       .score_row = score_row,
                                       .score_gradient = score_gradient,
-                                      .score_tile = score_tile, .table_entry = table_entry};
+                                      .score_tile = score_tile,
+                                      .table_entry = table_entry};

@@ -32,5 +32,9 @@ static void suggest(gyre_config *config) {
     if (config->score.max_distance == 0) config->score.max_distance = farthest > 1 ? farthest : 1;
 }
 
-const gyre_scheme gyre_scheme_transformer_xl = {
-    .kind = GYRE_TRANSFORMER_XL, .name = "transformer_xl", .places = GYRE_AT_SCORE, .init = init, .suggest = suggest, .row_source = GYRE_ROWS_SINUSOID};
+const gyre_scheme gyre_scheme_transformer_xl = {.kind = GYRE_TRANSFORMER_XL,
+                                                .name = "transformer_xl",
+                                                .places = GYRE_AT_SCORE,
+                                                .init = init,
+                                                .suggest = suggest,
+                                                .row_source = GYRE_ROWS_SINUSOID};
