@@ -69,7 +69,7 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.dim, 7, (void)0);
     REFUSED(rope(), rope.dim, 66, (void)0);
     REFUSED(rope(), rope.dim, -2, (void)0);
-    REFUSED(rope(), rope.layout, (gyre_layout)2, (void)0);
+    REFUSED(rope(), rope.layout, (gyre_layout)3, (void)0);
     REFUSED(rope(), rope.scaling, (gyre_scaling)99, (void)0);
     REFUSED(rope(), rope.length, -1, (void)0);
     REFUSED(rope(), rope.table_positions, -1, (void)0);
