@@ -108,25 +108,34 @@ static int64_t distance_bound(const gyre_attention_plan *plan, const gyre_key_ti
     return q < low ? low - q : q > high ? q - high : 0;
 }
 
-/* The tile that may hold the nearest key comes first: it mostly rules out all others. */
-static int64_t nearest_key(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t q, int64_t order) {
+/* Keys on both sides of the query, or on one. */
+typedef enum direction { BEFORE = -1, ANYWHERE, AFTER } direction;
+
+static int lies(direction where, int64_t q, int64_t low, int64_t high) {
+    return where == ANYWHERE || (where == BEFORE ? low <= q : high >= q);
+}
+
+/* 1 and *nearest, or 0 where none is seen.  The tile that may hold it comes first: it mostly rules out all others. */
+static int nearest_key(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t q, int64_t order, direction where,
+                       int64_t *nearest) {
     const span seen = seen_from(plan, order);
-    int64_t likely = 0, bound = INT64_MAX, distance = INT64_MAX, nearest = q;
+    int64_t likely = 0, bound = INT64_MAX, distance = INT64_MAX;
     for (int64_t t = 0; t < plan->key_tiles && bound > 0; t++) {
-        const int64_t here = distance_bound(plan, &keys->tiles[t], seen, q);
+        const gyre_key_tile *tile = &keys->tiles[t];
+        const int64_t here = lies(where, q, tile->low, tile->high) ? distance_bound(plan, tile, seen, q) : INT64_MAX;
         if (here < bound) bound = here, likely = t;
     }
-    if (bound == INT64_MAX) return q;
-    for (int64_t i = -1; i < plan->key_tiles && distance > bound; i++) {
+    for (int64_t i = -1; bound < INT64_MAX && i < plan->key_tiles && distance > bound; i++) {
         const int64_t t = i < 0 ? likely : i, *k = keys->positions + t * KEY_TILE, *at = keys->order + t * KEY_TILE;
-        if (distance_bound(plan, &keys->tiles[t], seen, q) >= distance) continue;
-        for (int64_t j = 0; j < keys->tiles[t].count; j++) {
-            if (outside(seen, at[j]) || llabs(q - k[j]) >= distance) continue;
+        const gyre_key_tile *tile = &keys->tiles[t];
+        if (!lies(where, q, tile->low, tile->high) || distance_bound(plan, tile, seen, q) >= distance) continue;
+        for (int64_t j = 0; j < tile->count; j++) {
+            if (outside(seen, at[j]) || llabs(q - k[j]) >= distance || !lies(where, q, k[j], k[j])) continue;
             distance = llabs(q - k[j]);
-            nearest = k[j];
+            *nearest = k[j];
         }
     }
-    return nearest;
+    return distance < INT64_MAX;
 }
 
 /* -infinity for the keys that a query at q does not see, both by what decides it.  In sorted tiles those are at the ends. */
@@ -241,16 +250,28 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t b
     }
 }
 
-static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
-    const gyre_encoding *encoding = plan->encoding;
-    memset(side->bias, 0, sizeof side->bias);
-    if (!encoding || !encoding->scheme->decays) return;
-    for (int64_t i = 0; i < side->count; i++) {
-        side->nearest[i] = nearest_key(plan, keys, side->positions[i], side->order[i]);
-        const gyre_score_row row = {side->head, side->positions[i], &side->nearest[i], 1};
-        encoding->scheme->score_row(encoding, plan->args->tables, &row, &side->bias[i]);
-        if (!isfinite(side->bias[i])) side->bias[i] = 0; /* infinity - infinity is no score */
+/* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
+ * fall at two rates, the larger of the nearest ones before and after it. */
+static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, int64_t i) {
+    const int64_t position = q->positions[i], order = q->order[i];
+    int64_t nearest[2] = {position, position};
+    double bias[2] = {0, 0};
+    int found = nearest_key(plan, keys, position, order, ANYWHERE, &nearest[0]);
+    if (found && nearest[0] != position) {
+        found = nearest_key(plan, keys, position, order, BEFORE, &nearest[0]);
+        found += nearest_key(plan, keys, position, order, AFTER, &nearest[found]);
     }
+    const gyre_score_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
+    plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, bias);
+    const int larger = found > 1 && bias[1] > bias[0];
+    q->nearest[i] = nearest[larger];
+    q->bias[i] = isfinite(bias[larger]) ? bias[larger] : 0; /* infinity - infinity is no score */
+}
+
+static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
+    memset(side->bias, 0, sizeof side->bias);
+    for (int64_t i = 0; plan->encoding && plan->encoding->scheme->decays && i < side->count; i++)
+        find_bias(plan, keys, side, i);
 }
 
 void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
