@@ -67,7 +67,8 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     plan->head_pad = round_up(q[3], 16);
     plan->value_dim = args->v.shape[3];
     plan->value_pad = round_up(plan->value_dim, 16);
-    plan->query_tiles = (plan->queries + QUERY_TILE - 1) / QUERY_TILE;
+    plan->tile_rows = args->causal && plan->queries <= SHORT_QUERIES ? SHORT_QUERY_TILE : QUERY_TILE;
+    plan->query_tiles = (plan->queries + plan->tile_rows - 1) / plan->tile_rows;
     plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
     plan->items = q[0] * k[2];
     const double terms = args->encoding ? args->encoding->score_terms : 1;
@@ -83,7 +84,8 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
  * gradient of a key sums over all queries in one order, so there an item stays whole. */
 static int divide(gyre_attention_plan *plan, int64_t most) {
     const int64_t width = most < MAX_WIDTH ? most : MAX_WIDTH;
-    const int64_t tasks = plan->items * plan->group * plan->query_tiles; /* no more than q has elements */
+    /* Counted by the smaller tiles, so that a shorter call never needs more jobs; no more than q has elements. */
+    const int64_t tasks = plan->items * plan->group * ((plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE);
     plan->split = !plan->gradient && plan->items < width && plan->query_tiles * plan->group > 1;
     plan->jobs = plan->split ? tasks : plan->items;
     if (plan->jobs > width) plan->jobs = width;

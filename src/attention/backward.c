@@ -209,9 +209,9 @@ static void differentiate_item(const gyre_attention_call *call, int64_t item, gy
         memset(keys->dk_rows[far], 0, key_rows * (size_t)plan->head_pad * sizeof(float));
     memset(keys->dv_rows, 0, key_rows * (size_t)plan->value_pad * sizeof(float));
     for (int64_t i = 0; i < plan->group * plan->query_tiles; i++) {
-        const int64_t first = i % plan->query_tiles * QUERY_TILE, left = plan->queries - first;
+        const int64_t first = i % plan->query_tiles * plan->tile_rows, left = plan->queries - first;
         const int64_t head = key_head * plan->group + i / plan->query_tiles;
-        const gyre_rows rows = {batch, head, first, left < QUERY_TILE ? left : QUERY_TILE};
+        const gyre_rows rows = {batch, head, first, left < plan->tile_rows ? left : plan->tile_rows};
         differentiate(call, keys, &rows, q);
     }
     const gyre_rows all = {batch, key_head, 0, plan->keys};

@@ -93,9 +93,9 @@ static void attend(const gyre_attention_plan *plan, const gyre_key_side *keys, c
 /* Query tile `index` of an item, counted over the heads of its group. */
 static void attend_part(const gyre_attention_plan *plan, int64_t item, int64_t index, const gyre_key_side *keys,
                         gyre_query_side *q) {
-    const int64_t first = index % plan->query_tiles * QUERY_TILE, left = plan->queries - first;
+    const int64_t first = index % plan->query_tiles * plan->tile_rows, left = plan->queries - first;
     const int64_t head = item % plan->key_heads * plan->group + index / plan->query_tiles;
-    const gyre_rows rows = {item / plan->key_heads, head, first, left < QUERY_TILE ? left : QUERY_TILE};
+    const gyre_rows rows = {item / plan->key_heads, head, first, left < plan->tile_rows ? left : plan->tile_rows};
     attend(plan, keys, &rows, q);
 }
 

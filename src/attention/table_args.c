@@ -59,6 +59,7 @@ static void measure_rows(gyre_attention_plan *plan) {
         if (row < plan->table.first_row) plan->table.first_row = row;
         if (row >= plan->table.end_row) plan->table.end_row = row + 1;
     }
+    plan->table.first_row -= plan->table.first_row % 16; /* they are packed by 16 */
 }
 
 void gyre_tables_measure(gyre_attention_plan *plan) {
@@ -149,10 +150,10 @@ void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_tabl
     place_biases(plan, a, side);
     if (plan->table.rows > 0) {
         side->row = gyre_arena_take(a, pairs, sizeof *side->row);
-        side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK, sizeof *side->near);
+        side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK + 16, sizeof *side->near);
     }
     if (plan->table.key) side->row_back = gyre_arena_take(a, pairs, sizeof *side->row_back);
-    if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_KEYS, sizeof *side->far);
+    if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_KEYS + 16, sizeof *side->far);
     place_packed(plan, a, &query, &side->query);
     place_packed(plan, a, &key, &side->key);
     place_packed(plan, a, &value, &side->value);

@@ -7,33 +7,39 @@
 
 /* -- packing ------------------------------------------------------------------------------------------------------- */
 
-/* Rows of one head into floats, `scale` times, and into columns where there is room for them. */
+enum { PACK_ROWS = 16, PACK_CHANNELS = 128 };
+
+/* Up to PACK_ROWS rows from r on, channels from c on: floats, `scale` times, zeros past the last row and channel. */
+static void pack_block(const gyre_attention_plan *plan, gyre_packed *packed, const gyre_cview *view, int64_t r, int64_t c,
+                       int64_t pad, float scale) {
+    const int64_t left = view->shape[3] - c, width = pad - c < PACK_CHANNELS ? pad - c : PACK_CHANNELS;
+    const int64_t n = plan->table.end_row - r < PACK_ROWS ? plan->table.end_row - r : PACK_ROWS;
+    float block[PACK_ROWS * PACK_CHANNELS] = {0};
+    int finite;
+    for (int64_t i = 0; i < n; i++) {
+        float *row = block + i * PACK_CHANNELS;
+        gyre_load_row(gyre_cview_at(view, 0, packed->head, r + i, c), view->dtype, view->stride[3],
+                      left < width ? left : width, row);
+        plan->kernels->scale_row_f32(row, width, scale);
+        plan->kernels->finite_row_f32(row, width, &finite);
+        packed->finite &= finite;
+        if (packed->rows) memcpy(packed->rows + (r + i) * pad + c, row, (size_t)width * sizeof *row);
+    }
+    const gyre_transpose turn = {
+        PACK_ROWS, width, block, PACK_CHANNELS, packed->columns + c * plan->table.row_pad + r, plan->table.row_pad};
+    if (packed->columns) plan->kernels->transpose_f32(&turn);
+}
+
+/* The rows of one head that the call can ask for.  Products go by 16 rows, and may look at so many zeros past the last. */
 static void pack(const gyre_attention_plan *plan, gyre_packed *packed, const gyre_cview *view, int64_t head, float scale,
                  int64_t pad) {
-    const int64_t from = packed->shared ? 0 : head;
+    const int64_t from = packed->shared ? 0 : head, end = plan->table.end_row + PACK_ROWS;
     if (packed->head == from) return;
     packed->head = from;
     packed->finite = 1;
-    for (int64_t r = plan->table.first_row; r < plan->table.end_row; r++) {
-        float row[256];
-        for (int64_t c = 0; c < pad; c += 256) {
-            const int64_t width = pad - c < 256 ? pad - c : 256, left = view->shape[3] - c;
-            const int64_t count = left < width ? left : width;
-            memset(row, 0, sizeof row);
-            gyre_load_row(gyre_cview_at(view, 0, from, r, c), view->dtype, view->stride[3], count, row);
-            plan->kernels->scale_row_f32(row, width, scale);
-            int finite;
-            plan->kernels->finite_row_f32(row, width, &finite);
-            packed->finite &= finite;
-            if (packed->rows) memcpy(packed->rows + r * pad + c, row, (size_t)width * sizeof *row);
-            for (int64_t i = 0; packed->columns && i < width; i++)
-                packed->columns[(c + i) * plan->table.row_pad + r] = row[i];
-        }
-    }
-    const int64_t end = plan->table.end_row; /* products go by 16 rows, and may look at so many past the last */
-    for (int64_t c = 0; packed->columns && c < pad; c++)
-        for (int64_t r = end; r < end + 16 && r < plan->table.row_pad; r++)
-            packed->columns[c * plan->table.row_pad + r] = 0;
+    for (int64_t r = plan->table.first_row; r < end && r + PACK_ROWS <= plan->table.row_pad; r += PACK_ROWS)
+        for (int64_t c = 0; c < pad; c += PACK_CHANNELS)
+            pack_block(plan, packed, view, r, c, pad, scale);
 }
 
 static void pack_all(const gyre_attention_plan *plan, gyre_query_side *q) {
@@ -215,7 +221,9 @@ static row_block rows_of(const gyre_query_side *q, part p) {
             begin = t->offset[i] < begin ? t->offset[i] : begin;
             end = t->offset[i] > end ? t->offset[i] : end;
         }
-        widen(&rows, t->row + begin + p.key, end - begin + p.keys);
+        const int64_t n = end - begin + p.keys;
+        widen(&rows, t->row + begin + p.key, t->steps ? 1 : n); /* steady rows have their least and most at the ends */
+        widen(&rows, t->row + begin + p.key + n - 1, 1);
     } else {
         for (int64_t i = p.query; i < p.query + p.queries; i++)
             widen(&rows, t->row + t->offset[i] + p.key, p.keys);

@@ -7,9 +7,9 @@
 #define GYRE_ATTENTION_TABLES_H
 #include "attention/tiles.h"
 
-/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  A key meets only QUERY_TILE
- * of them, so the key side goes by few keys at a time. */
-enum { ROW_BLOCK = 192, FAR_KEYS = 16, FAR_ROWS = 48, NEAR_QUERIES = 16 };
+/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  A few keys meet only
+ * QUERY_TILE and as many more of them (FAR_ROWS), so the key side goes by few keys at a time. */
+enum { ROW_BLOCK = 192, FAR_KEYS = 16, FAR_ROWS = 80, NEAR_QUERIES = 16 };
 
 /* -- before any work ------------------------------------------------------------------------------------------------- */
 gyre_status gyre_tables_shape_check(const gyre_attention_args *args);

@@ -1,15 +1,16 @@
 /* tiles.h: what the forward and the backward pass of attention share.
  *
  * One item of work is one key head of one batch row.  Its keys are turned once, laid out by tiles and then meet the queries
- * of every head of their group, QUERY_TILE rows at a time.  Only a tile of scores exists at any time. */
+ * of every head of their group, tile_rows of them at a time.  Only a tile of scores exists at any time. */
 #ifndef GYRE_ATTENTION_TILES_H
 #define GYRE_ATTENTION_TILES_H
 #include "core/encoding.h"
 #include <stdatomic.h>
 
-/* 32 queries keep the half-empty tiles on a causal diagonal small; past 128 keys the softmax gains nothing from more, and
- * the scores and the keys of 32 channels still share the first cache. */
-enum { QUERY_TILE = 32, KEY_TILE = 128, ALIGNMENT = 64 };
+/* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more
+ * than 32 do.  Short causal calls take 32, which keeps the half-empty tiles on the diagonal small.  Past 128 keys the
+ * softmax gains nothing from more. */
+enum { QUERY_TILE = 64, SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, KEY_TILE = 128, ALIGNMENT = 64 };
 
 /* A call, checked and measured. */
 typedef struct gyre_attention_plan {
@@ -18,8 +19,8 @@ typedef struct gyre_attention_plan {
     const gyre_kernels *kernels;
     int64_t queries, keys, query_heads, key_heads, group;
     int64_t head_dim, head_pad, value_dim, value_pad; /* pad: up to a multiple of 16 */
-    int64_t query_tiles, key_tiles, items;
-    int64_t window; /* 0 = unlimited */
+    int64_t tile_rows, query_tiles, key_tiles, items; /* tile_rows: at most QUERY_TILE */
+    int64_t window;                                   /* 0 = unlimited */
     float scale;
     int gradient;
     int by_order; /* who sees whom goes by the order of tokens, not by their positions */

@@ -77,7 +77,8 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
     const struct gyre_turn_plan *turn = &plan->turn;
     const gyre_attention_args *args = plan->args;
     const int64_t tiles = role == GYRE_QUERY ? plan->query_tiles : plan->key_tiles;
-    const int64_t size = role == GYRE_QUERY ? QUERY_TILE : KEY_TILE, all = role == GYRE_QUERY ? plan->queries : plan->keys;
+    const int64_t size = role == GYRE_QUERY ? plan->tile_rows : KEY_TILE,
+                  all = role == GYRE_QUERY ? plan->queries : plan->keys;
     const int64_t first = index % tiles * size, count = all - first < size ? all - first : size;
     gyre_turn how = {.role = role,
                      .length = args->q_pos.length,

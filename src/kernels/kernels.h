@@ -34,7 +34,8 @@ typedef struct gyre_transpose {
  *     to[l * to_row + j] += from[l * from_row + offset[l] + j]                    where row is NULL,
  *     to[l * to_row + j] += from[l * from_row + row[offset[l] + j] - base]        else, or with step not 0,
  *     to[l * to_row + j] += from[(row[offset[l] + j] - base) * step + j].
- * steady: rows stay as they are or change by one from each to the next, one way throughout. */
+ * steady: rows stay as they are or change by one from each to the next, one way throughout; then from may be read up to 15
+ * entries past the last that is asked for. */
 typedef struct gyre_pick {
     int64_t lines, n;
     float *to;

@@ -150,22 +150,16 @@ static void finite_row_f32(const float *x, int64_t n, int *finite) {
     *finite = vec_sum(sum) == 0;
 }
 
-/* Plain loops: compilers know the tier's gathers and reversals as well as we do.  Rows that stay, or change by one from
- * column to column, need no look-up. */
+/* Rows that stay or change by one, one way: those of LANES columns lie within LANES of each other, so one load has them all
+ * and a permutation deals them out.  It may look at LANES - 1 entries past the last. */
 INLINE void pick_line(float *restrict to, const float *restrict from, const int32_t *restrict row, int64_t n, int steady) {
-    const int64_t way = steady ? row[n - 1] - row[0] : 0;
-    if (steady && way == 0)
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[row[0]];
-    else if (steady && way == n - 1)
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[row[0] + j];
-    else if (steady && way == 1 - n)
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[row[0] - j];
-    else
-        for (int64_t j = 0; j < n; j++)
-            to[j] += from[row[j]];
+    int64_t j = 0;
+    for (; steady && j + LANES <= n; j += LANES) {
+        const int32_t first = row[j], last = row[j + LANES - 1], low = first < last ? first : last;
+        vec_store(to + j, vec_add(vec_load(to + j), vec_deal(from + low, row + j, low)));
+    }
+    for (; j < n; j++)
+        to[j] += from[row[j]];
 }
 
 static void pick_f32(const gyre_pick *p) {

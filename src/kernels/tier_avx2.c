@@ -69,6 +69,12 @@ static inline float vec_top(vec a) {
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
 
+/* lane i = from[row[i] - low] */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    const __m256i at = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)row), _mm256_set1_epi32(low));
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), at);
+}
+
 #include "kernels/tier.h"
 #else
 const gyre_kernels *const gyre_tier_avx2 = 0;

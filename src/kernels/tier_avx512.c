@@ -61,6 +61,12 @@ static inline float vec_top(vec a) {
     return _mm512_reduce_max_ps(a);
 }
 
+/* lane i = from[row[i] - low] */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    const __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(row), _mm512_set1_epi32(low));
+    return _mm512_permutexvar_ps(at, _mm512_loadu_ps(from));
+}
+
 #include "kernels/tier.h"
 #else
 const gyre_kernels *const gyre_tier_avx512 = 0;

@@ -70,4 +70,9 @@ static inline void transpose_square(const float *in, int64_t in_row, float *out,
     *out = *in;
 }
 
+/* lane i = from[row[i] - low] */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    return from[row[0] - low];
+}
+
 #include "kernels/tier.h"
