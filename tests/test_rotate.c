@@ -21,8 +21,7 @@ static pair_turn turn_of(const gyre_config *config, int64_t pair, int64_t positi
     const long double base = config->rope.base != 0 ? (long double)config->rope.base : 10000.0L;
     const long double angle = (long double)position * powl(base, -2.0L * (long double)pair / (long double)dim);
     const int half = config->rope.layout == GYRE_HALF;
-    const pair_turn out = {half ? pair : 2 * pair, half ? pair + dim / 2 : 2 * pair + 1, cosl(angle), sinl(angle)};
-    return out;
+    return (pair_turn){half ? pair : 2 * pair, half ? pair + dim / 2 : 2 * pair + 1, cosl(angle), sinl(angle)};
 }
 
 /* What the long double angle itself may be off by. */
