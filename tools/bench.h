@@ -2,6 +2,7 @@
 #ifndef GYRE_TOOLS_BENCH_H
 #define GYRE_TOOLS_BENCH_H
 #include "cli.h"
+#include "variants.h"
 
 enum { BENCH_MOST_ROUNDS = 99, BENCH_MOST_SCHEMES = 64 };
 
@@ -11,7 +12,7 @@ typedef struct bench_options {
     int64_t rounds;
     struct bench_train_options {
         int64_t context, batch;
-        gyre_kind kind;
+        variant encoding;
     } train;
     struct bench_encodings_options {
         int64_t *tokens, tokens_count, heads, head_dim;

@@ -55,12 +55,12 @@ static int print_train(const bench_options *o, const gyre_exec *exec, int64_t we
     if (o->common.json)
         return cli_json_write(stdout,
                               json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "train",
-                                        "encoding", gyre_kind_name(o->train.kind), "context", (json_int_t)o->train.context,
-                                        "batch", (json_int_t)o->train.batch, "threads", (json_int_t)exec->width,
-                                        "parameters", (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token",
-                                        flops, "gflops", trained, "sgemm_gflops", limit, "of_sgemm", trained / limit));
+                                        "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
+                                        (json_int_t)o->train.batch, "threads", (json_int_t)exec->width, "parameters",
+                                        (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
+                                        trained, "sgemm_gflops", limit, "of_sgemm", trained / limit));
     printf("train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
-           gyre_kind_name(o->train.kind), (long long)weights, (long long)o->train.context, (long long)o->train.batch,
+           o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
            (long long)exec->width, (long long)o->rounds);
     printf("  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
            flops * 1e-6, trained);
@@ -84,8 +84,14 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     run.context = o->train.context;
     run.batch = o->train.batch;
     run.steps = o->rounds * STEPS + 1;
-    run.model.position.kind = o->train.kind;
-    run.model.position.trained_length = run.model.position.input.positions = o->train.context;
+    const method_betas betas = {32, 1};
+    gyre_config *position = &run.model.position;
+    position->head_dim = run.model.head_dim;
+    position->heads = run.model.heads;
+    position->input.dim = run.model.width;
+    if (variant_config(&o->train.encoding, o->train.context, o->train.context, &betas, position))
+        return cli_fail("--encoding: %s cannot be set up for %lld tokens (gyre bench)", o->train.encoding.name,
+                        (long long)o->train.context);
     const int64_t count = 64 * (o->train.context + 1);
     int32_t *ids = malloc((size_t)count * sizeof *ids);
     if (!ids) return cli_fail("text: out of memory (gyre bench)");

@@ -26,11 +26,10 @@ static const struct argp_option OPTIONS[] = {
      "schemes or kinds: alibi-causal,deberta,rope-table; a wrong name lists them (default: all)", 2},
     {"gradient", KEY_GRADIENT, NULL, 0, "measure the gradient, to the inputs and the tables, in place of the forward", 2},
     {NULL, 0, NULL, 0, "Of train:", 3},
-    {"encoding", KEY_ENCODING, "KIND", 0, "nope, learned, sinusoidal, rope or alibi (default: rope)", 3},
+    {"encoding", KEY_ENCODING, "KIND", 0, "any that gyre train takes; a wrong name lists them (default: rope)", 3},
     {"context", KEY_CONTEXT, "N", 0, "tokens of a sequence (default: 256)", 3},
     {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 3},
     {0}};
-static const char *const KINDS[] = {"nope", "learned", "sinusoidal", "rope", "alibi"};
 
 /* What the parser fills: the options, and the last one given that only one benchmark has. */
 typedef struct bench_arguments {
@@ -40,9 +39,11 @@ typedef struct bench_arguments {
 
 static error_t parse_train(int key, char *arg, bench_arguments *a) {
     struct bench_train_options *o = &a->options.train;
+    gyre_error err;
     switch (key) {
     case KEY_ENCODING:
-        o->kind = (gyre_kind)cli_choice(a->of_train = "--encoding", arg, KINDS, 5);
+        a->of_train = "--encoding";
+        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage("--encoding: %s", err.text);
         return 0;
     case KEY_CONTEXT:
         o->context = cli_integer(a->of_train = "--context", arg, 16, 1 << 16);
@@ -115,7 +116,7 @@ static const char DOC[] =
 int cmd_bench(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "encodings|train", DOC, NULL, NULL, NULL};
     bench_arguments a = {.options = {.rounds = 7,
-                                     .train = {.context = 256, .batch = 8, .kind = GYRE_ROPE},
+                                     .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_ROPE}},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &a.options.common);
     const char *what = a.options.what;

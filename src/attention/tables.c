@@ -25,9 +25,10 @@ static void pack_block(const gyre_attention_plan *plan, gyre_packed *packed, con
         packed->finite &= finite;
         if (packed->rows) memcpy(packed->rows + (r + i) * pad + c, row, (size_t)width * sizeof *row);
     }
+    if (!packed->columns) return;
     const gyre_transpose turn = {
         PACK_ROWS, width, block, PACK_CHANNELS, packed->columns + c * plan->table.row_pad + r, plan->table.row_pad};
-    if (packed->columns) plan->kernels->transpose_f32(&turn);
+    plan->kernels->transpose_f32(&turn);
 }
 
 /* The rows of one head that the call can ask for.  Products go by 16 rows, and may look at so many zeros past the last. */
