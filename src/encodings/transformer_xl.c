@@ -33,7 +33,7 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_transformer_xl = {.kind = GYRE_TRANSFORMER_XL,
-                                                .name = "transformer_xl",
+                                                .name = "transformer-xl",
                                                 .places = GYRE_AT_SCORE,
                                                 .init = init,
                                                 .suggest = suggest,
