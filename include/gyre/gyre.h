@@ -258,7 +258,8 @@ typedef struct gyre_config {
     struct gyre_score_config {
         const double *slopes;       /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
         const double *slopes_after; /* ALiBi: those for keys after the query; NULL = the same; copied */
-        double max_bias;            /* ALiBi: the paper's slopes end at 2^-max_bias (MPT's alibi_bias_max); 0 = 8 */
+        double max_bias;      /* ALiBi: the paper's slopes end at 2^-max_bias (MPT's alibi_bias_max); 0 = 8; no matter where
+                                 slopes are given */
         int before_scale;     /* ALiBi: 1 = slopes are divided by sqrt(head_dim), as where the bias comes before the scale:
                                  Falcon */
         int64_t buckets;      /* T5: rows of the table, even, needed; DeBERTa: log buckets a side, even; 0 = none (v1) */
@@ -266,8 +267,9 @@ typedef struct gyre_config {
                                  the same, 0 = 64; BERT: positions 0 .. this - 1, needed; DeBERTa: the largest distance,
                                  needed; Transformer-XL: where distances are clamped (clamp_len), needed */
         int bidirectional;    /* T5: 1 = half the buckets for keys after the query; Transformer-XL: 1 = rows for those too */
-        int64_t width;  /* FIRE: hidden units of each head's network, 0 = 32; Sandwich: channels of its sinusoid, 0 = 128 */
-        unsigned terms; /* GYRE_ON_*; 0 = BERT: query; the others: all that the scheme knows */
+        int64_t width; /* FIRE: hidden units of each head's network, at most 256, 0 = 32; Sandwich: channels of its sinusoid,
+                        * even, at most 65536, 0 = 128 */
+        unsigned terms;   /* GYRE_ON_*; 0 = BERT: query; the others: all that the scheme knows */
         gyre_decay decay; /* KERPLE */
     } score;
 } gyre_config;
@@ -320,9 +322,10 @@ typedef enum gyre_table {
     GYRE_TABLE_KEY,   /* B, as A: s += scale k . B[r] */
     GYRE_TABLE_VALUE, /* V, as A: o += sum of a V[r]; the values have head_dim channels too */
     GYRE_TABLE_BIAS,  /* [1, 1, rows, heads]: T5: s += row r(m, n); KERPLE: row 0 is r1, row 1 is r2; FIRE, w = score.width:
-                       * row  0 is c, row 1 the threshold L, rows 2 .. w + 1 the weights of the hidden units, the next w their
-                       * biases, the next w what they add to the score, the last its bias; a head has a network of its own,
-                       * so one that all heads share stands in every column, and its gradient is their sum */
+                       * row 0 is c, row 1 the threshold L (both by magnitude), rows 2 .. w + 1 the weights of the hidden
+                       * units, the next w their  biases, the next w what they add to the score, the last its bias; a head has
+                       * a network of its own,  so one that all heads share stands in every column, and its gradient is their
+                       * sum */
     GYRE_TABLE_CONTENT_BIAS, /* u, [1, heads, 1, head_dim]: s += scale u . k */
     GYRE_TABLE_POSITION_BIAS /* v, as u: s += scale v . A[r] */
 } gyre_table;
