@@ -31,7 +31,7 @@ static void suggestions(void **state) {
 
 static void what_is_set_stays(void **state) {
     (void)state;
-    for (int kind = GYRE_ALIBI; kind <= GYRE_FIRE; kind++) {
+    for (int kind = GYRE_ALIBI; gyre_kind_name((gyre_kind)kind); kind++) {
         gyre_config config = WITH((gyre_kind)kind, .buckets = 8, .max_distance = 20, .width = 3);
         config.trained_length = 512;
         const gyre_config was = config;
@@ -46,7 +46,7 @@ static void what_is_set_stays(void **state) {
 /* Whatever length a model is trained at, the suggestion makes an encoding. */
 static void suggestions_hold(void **state) {
     (void)state;
-    for (int kind = GYRE_ALIBI; kind <= GYRE_FIRE; kind++)
+    for (int kind = GYRE_ALIBI; gyre_kind_name((gyre_kind)kind); kind++)
         for (int64_t length = 1; length < 600; length += length < 20 ? 1 : 57) {
             gyre_config config = suggested((gyre_kind)kind, length);
             config.heads = 2;

@@ -231,9 +231,9 @@ static int64_t planned_tokens(const evaluation *e, int64_t context) {
 
 /* What the encoding is, whether or not it reaches the context. */
 static gyre_status describe(const gyre_encoding *encoding, int64_t context, cell *c) {
-    c->rotates = gyre_encoding_places(encoding) & GYRE_AT_QUERY_KEY ? 1 : 0;
-    if (!c->rotates) return GYRE_OK;
     const gyre_status status = gyre_encoding_parts(encoding, context, &c->parts);
+    c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone acts on queries and turns nothing */
+    if (!c->rotates) return GYRE_OK;
     return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
 }
 

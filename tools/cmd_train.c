@@ -217,7 +217,8 @@ static void settle(train_options *o) {
     position->heads = r->model.heads;
     position->input.dim = r->model.width;
     if (variant_config(&o->encoding, r->context, r->context, &o->betas, position))
-        cli_usage("--encoding: %s cannot be set up for these sizes", o->encoding.name);
+        cli_usage("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
+                  o->encoding.name);
     const int64_t per_step = r->batch * r->context;
     r->steps = (o->tokens + per_step - 1) / per_step;
 }

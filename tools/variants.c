@@ -21,11 +21,6 @@ static void xpos(gyre_config *c, const shape *s) {
     (void)s;
     c->rope.xpos_base = 512;
 }
-static void logn(gyre_config *c, const shape *s) {
-    (void)s;
-    c->query.temperature = GYRE_TEMPERATURE_LOG;
-    c->query.length = c->trained_length;
-}
 static void resonance(gyre_config *c, const shape *s) {
     (void)s;
     c->rope.resonance = 1;
@@ -47,7 +42,6 @@ static const struct {
 } changed[] = {{{"kerple-power", GYRE_KERPLE}, kerple_power},
                {{"bert-key-query", GYRE_BERT}, bert_both},
                {{"xpos", GYRE_ROPE}, xpos},
-               {{"rope+logn", GYRE_ROPE}, logn},
                {{"rope+resonance", GYRE_ROPE}, resonance},
                {{"rope+yarn", GYRE_ROPE}, yarn},
                {{"rope+yarn+resonance", GYRE_ROPE}, yarn_resonance}};
@@ -125,5 +119,7 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     if (v->kind == GYRE_LEARNED && !config->input.positions) config->input.positions = trained;
     for (int i = 0; i < CHANGED; i++)
         if (strcmp(changed[i].v.name, v->name) == 0) changed[i].change(config, &s);
+    const int scaled = config->kind == GYRE_ROPE && config->rope.scaling != GYRE_UNSCALED;
+    if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 is no scaling */
     return gyre_config_suggest(config);
 }

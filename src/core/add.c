@@ -14,8 +14,8 @@ gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; %s needs the model's width (gyre_config)",
                          encoding->scheme->name);
     if (input->scale == 0.0) input->scale = 1.0;
-    if (!isfinite(input->scale))
-        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is not finite (gyre_config)", input->scale);
+    if (!(fabs(input->scale) <= 0x1p64)) /* past it what is added has no float */
+        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is no number within 2^64 of 0 (gyre_config)", input->scale);
     return GYRE_OK;
 }
 

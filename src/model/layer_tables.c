@@ -127,19 +127,17 @@ void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dmade, float 
 }
 
 /* -- making ------------------------------------------------------------------------------------------------------------ */
-/* The distance m - n nearest to 0 that has row r: rows past a clipping distance stand for it. */
-static int64_t distance_of_row(const gyre_row_map *map, int64_t r) {
-    for (int64_t d = 0; d <= map->reach; d++) {
-        if (gyre_row_at(map, -d) == r) return d;
-        if (gyre_row_at(map, d) == r) return -d;
-    }
-    return 0; /* no distance has it: any value is as good */
-}
-
+/* Row r of the sinusoid is that of the distance m - n nearest to 0 that has it: rows past a clipping distance stand for it.
+ * A row that no distance has may be anything. */
 static void fill_sinusoid(const gyre_layer_tables *t) {
     const int64_t width = t->model->config.width, pairs = (width + 1) / 2;
+    const gyre_row_map *map = &t->encoding->map;
+    for (int64_t d = map->reach; d >= 0; d--) { /* nearer ones overwrite; a whole number below 2^24 is exact */
+        t->fixed[gyre_row_at(map, d) * width] = (float)-d;
+        t->fixed[gyre_row_at(map, -d) * width] = (float)d;
+    }
     for (int64_t r = 0; r < t->rows; r++) {
-        const double distance = (double)distance_of_row(&t->encoding->map, r);
+        const double distance = (double)t->fixed[r * width];
         for (int64_t c = 0; c < width; c++) {
             const double angle = distance * pow(10000, -2 * (double)(c % pairs) / (double)width);
             t->fixed[r * width + c] = (float)(c < pairs ? sin(angle) : cos(angle));

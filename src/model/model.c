@@ -33,13 +33,17 @@ static gyre_status check_fields(const gyre_model_config *c, gyre_error *err) {
 
 enum { MOST_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 MiB for 16 pairs */
 
-/* An encoding makes an array of all distances that have a row.  What a file asks for there must not be any size. */
-static gyre_status check_reach(const gyre_config *position, gyre_error *err) {
-    enum { MOST = 1 << 20 };
-    const int64_t reach = position->score.max_distance, width = position->score.width;
-    if (reach <= MOST && width <= MOST) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
-                     (long long)(reach > MOST ? reach : width), MOST);
+/* An encoding makes an array of all distances that have a row, and some make or project a vector for each.  What a file asks
+ * for there must not be any size. */
+static gyre_status check_reach(const gyre_model_config *c, gyre_error *err) {
+    enum { MOST = 1 << 20, MOST_NUMBERS = 1 << 26 };
+    const int64_t reach = c->position.score.max_distance, width = c->position.score.width;
+    if (reach > MOST || width > MOST)
+        return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
+                         (long long)(reach > MOST ? reach : width), MOST);
+    if ((2 * reach + 1) <= MOST_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "score.max_distance: %lld asks for more than %d numbers in tables (model)",
+                     (long long)reach, MOST_NUMBERS);
 }
 
 /* The model without its weights: config complete, encoding made. */
@@ -56,7 +60,7 @@ static gyre_status describe(gyre_model *model, const gyre_model_config *config, 
         position.rope.table_positions = position.trained_length;
     gyre_status status = check_fields(config, err);
     if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
-    if (status == GYRE_OK) status = check_reach(&position, err);
+    if (status == GYRE_OK) status = check_reach(config, err);
     if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
     if (status != GYRE_OK) return status;
     model->config = *config;
