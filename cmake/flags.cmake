@@ -34,3 +34,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 else()
     set(GYRE_TIERS "")
 endif()
+# GCC 12 turns the scalar tile product into one that reads a row past its last (PR 107451).
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    set(GYRE_FLAGS_scalar -fno-tree-loop-vectorize)
+    list(APPEND GYRE_TIERS scalar)
+endif()

@@ -161,7 +161,7 @@ static inline void *scratch_for(size_t bytes) {
     assert_true(bytes > 0);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
-    memset(scratch, 0xA5, bytes); /* nothing may lean on what it held */
+    memset(scratch, 0xFF, bytes); /* nothing may lean on what it held */
     return scratch;
 }
 

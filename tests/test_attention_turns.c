@@ -165,6 +165,7 @@ static void run(problem *p, int threads) {
     bytes = bytes > forward ? bytes : forward;
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
+    memset(scratch, 0xFF, bytes); /* NaNs */
     gyre_cview dout = gyre_cdense(p->dout + skip * ROW, GYRE_F32, BATCH, p->queries, HEADS, DIM);
     gyre_view dqkv[3] = {gyre_dense(p->dq + skip * ROW, GYRE_F32, BATCH, p->queries, HEADS, DIM),
                          gyre_dense(p->dk, GYRE_F32, BATCH, TOKENS, KEY_HEADS, DIM),
@@ -345,6 +346,48 @@ static void temperature(void **state) {
     }
 }
 
+/* Tokens of one tile so far apart that a float cannot hold what xPos makes of the distance are refused, nothing written. */
+static void xpos_ends(void **state) {
+    (void)state;
+    gyre_config config = rope();
+    config.rope.xpos_base = 512;
+    problem *p = begin(&config, 8);
+    gyre_attention_args args = arguments(p);
+    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(scratch);
+    for (int t = 0; t < TOKENS; t++)
+        p->at[1][0][t] = t < 100 ? t : t + 40000;
+    assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_ERANGE);
+    for (int i = 0; i < BATCH * TOKENS * ROW; i++)
+        assert_true(p->out[i] == 0);
+    for (int t = 0; t < TOKENS; t++)
+        p->at[1][0][t] = t < 100 ? t : t + 20000;
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    free(scratch);
+    run(p, 2);
+    check_forward(p);
+    end(p);
+}
+
+/* Keys that nobody sees get no gradient, whatever the scratch held. */
+static void unseen_keys(void **state) {
+    (void)state;
+    gyre_config config = rope();
+    problem *p = begin(&config, 9);
+    p->queries = 4;
+    for (int b = 0; b < BATCH; b++)
+        for (int t = TOKENS - 4; t < TOKENS; t++)
+            p->at[b][0][t] = 3; /* the queries stand early; the keys before them late */
+    run(p, 2);
+    for (int b = 0; b < BATCH; b++)
+        for (int t = 40; t < TOKENS - 4; t++)
+            for (int c = 0; c < KEY_ROW; c++)
+                assert_true(p->dk[(b * TOKENS + t) * KEY_ROW + c] == 0);
+    check_forward(p);
+    end(p);
+}
+
 /* Both need to know which of two tokens comes first. */
 static void needs_causality(void **state) {
     (void)state;
@@ -358,6 +401,8 @@ static void needs_causality(void **state) {
         args.causal = 0;
         assert_int_equal(gyre_attention_scratch(&args, 0, NULL), 0);
         assert_int_equal(gyre_attention(&args, NULL, 0, NULL), GYRE_EUNSUPPORTED);
+        args.causal = GYRE_CAUSAL_BY_ORDER;
+        assert_int_equal(gyre_attention(&args, NULL, 0, NULL), GYRE_EUNSUPPORTED);
         args.causal = 3;
         assert_int_equal(gyre_attention(&args, NULL, 0, NULL), GYRE_EINVAL);
         end(p);
@@ -368,6 +413,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(far_pairs),    cmocka_unit_test(far_pairs_decode), cmocka_unit_test(xpos),
         cmocka_unit_test(several_axes), cmocka_unit_test(temperature),      cmocka_unit_test(needs_causality),
+        cmocka_unit_test(xpos_ends),    cmocka_unit_test(unseen_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "support.h"
 
 #include "kernels/kernels.h"
@@ -7,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static const gyre_kernels *tier_of(void **state) {
     const gyre_kernels *kernels = gyre_kernels_tier(*state);
@@ -195,6 +198,45 @@ static void finds_what_is_not_finite(void **state) {
     }
 }
 
+/* Memory that ends where the processor faults. */
+static float *guarded(size_t floats) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = floats * sizeof(float), up = (bytes + page - 1) / page * page;
+    char *memory = mmap(NULL, up + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    assert_int_equal(mprotect(memory + up, page, PROT_NONE), 0);
+    return (float *)(void *)(memory + (up - bytes));
+}
+
+static void unguard(float *at, size_t floats) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = floats * sizeof(float), up = (bytes + page - 1) / page * page;
+    assert_int_equal(munmap((char *)(void *)at + bytes - up, up + page), 0);
+}
+
+/* Not a float past the last of any operand, in any of the ways that a may lie.  (A compiler did.) */
+static void product_reads_no_further(void **state) {
+    const gyre_kernels *kernels = tier_of(state);
+    for (int way = 0; way < 3; way++)
+        for (int64_t m = 1; m <= 9; m++)
+            for (int64_t n = 16; n <= 48; n += 16)
+                for (int64_t k = 1; k <= 5; k++) {
+                    const int64_t row = way == 0   ? 1
+                                        : way == 1 ? k + 3
+                                                   : 5,
+                                  col = way == 0   ? m + 7
+                                        : way == 1 ? 1
+                                                   : 5 * m + 1;
+                    const size_t sizes[3] = {(size_t)((m - 1) * row + (k - 1) * col + 1), (size_t)((k - 1) * (n + 1300) + n),
+                                             (size_t)((m - 1) * (n + 16) + n)};
+                    float *at[3];
+                    for (int i = 0; i < 3; i++)
+                        at[i] = guarded(sizes[i]);
+                    const gyre_matmul product = {m, n, k, at[0], row, col, at[1], n + 1300, at[2], n + 16, k % 2};
+                    kernels->matmul_f32(&product);
+                    for (int i = 0; i < 3; i++)
+                        unguard(at[i], sizes[i]);
+                }
+}
+
 /* Every way that rows can go on, any width, and no score past the last. */
 static void picks_entries(void **state) {
     enum { LINES = 5, WIDTH = 40, ROWS = 120 };
@@ -381,6 +423,7 @@ int main(void) {
         FOR_TIERS(row_sums_and_maxima),
         FOR_TIERS(finds_what_is_not_finite),
         FOR_TIERS(picks_entries),
+        FOR_TIERS(product_reads_no_further),
         FOR_TIERS(softmax_gradient_row),
         FOR_TIERS(transposes),
         FOR_TIERS(rotates),

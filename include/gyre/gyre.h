@@ -450,18 +450,23 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
  * a_m = softmax_n(scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n)) and r = r(m, n), by tiles with an online
  * softmax.  A row that sees no key is zeros, its lse -infinity; so is one whose scores are
  * all -infinity.  A weight of exactly 0 adds nothing, even of an infinite or NaN value, in whatever order the keys come:
- * what is masked cannot leak.  Biases that grow or fall with distance without bound (ALiBi, KERPLE) are formed relative to
+ * what is masked cannot leak.  Biases that fall with distance without bound (ALiBi, KERPLE) are formed relative to
  * that of the row's nearest visible key before they are rounded to float, so keys far from the query keep the differences
  * between them; lse has the whole bias, rounded to float.
  * out and lse may overlap neither the inputs nor each other.  scratch: 64-byte aligned, of gyre_attention_scratch bytes.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
- * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE, ENOMEM (scratch too small). */
+ * With E: the temperature of the query's position multiplies q in both products with it, not u, v and k . B; of ReRoPE and
+ * its kin E(m)q . E(n)k stands for the far turn where m - n is rope.window or more.  Transformer-XL adds scale (u . k + v .
+ * A[r]). Errors: EINVAL, ESHAPE, EDTYPE, ERANGE (positions; with xPos also tokens of one tile, 128 keys or 64 queries in
+ * their order, so far apart that 2^-100 is left of a pair: 28 000 positions at xpos_base 512), EUNSUPPORTED (xPos and far
+ * turns without causal 1), ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
                                                     const gyre_exec *exec);
 /* dqkv = gradients of a loss to the raw q, k and v (overwritten, shaped and typed as they are), given dout and the out and
  * lse that gyre_attention wrote.  dqkv may overlap neither the inputs (dout, out and lse too) nor each other.  Weights
  * are recomputed tile by tile.  gradients: those of the tables inside attention are added to, item by item in one order;
- * NULL where none is wanted.  Errors as gyre_attention; EINVAL without lse. */
+ * NULL where none is wanted; query and key may be one memory, strided alike; no other overlap.  Errors as gyre_attention;
+ * EINVAL without lse. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec);

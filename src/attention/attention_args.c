@@ -132,7 +132,8 @@ gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const voi
     if (plan->bytes > 0 && (!scratch || (uintptr_t)scratch % ALIGNMENT != 0)) return GYRE_EINVAL;
     status = gyre_tables_check(plan);
     if (!status) status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
-    return status ? status : gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys);
+    if (!status) status = gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys);
+    return status ? status : gyre_turns_range(plan);
 }
 
 size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec) {

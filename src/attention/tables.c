@@ -79,7 +79,8 @@ void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *
 }
 
 void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
-    const gyre_table_side *t = &q->tables;
+    gyre_table_side *t = &q->tables;
+    plan->kernels->finite_row_f32(t->q_rows, q->count * plan->head_pad, &t->q_finite);
     if (t->dq_rows != q->dq_rows[0]) memset(t->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof *t->dq_rows);
 }
 
@@ -610,7 +611,7 @@ void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *k
         if (plan->table.query) {
             give_near(queries, meeting, block, queries->dscores);
             add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
-            add_to_rows(plan, queries, block, t->q_rows, queries->q_finite, &t->query);
+            add_to_rows(plan, queries, block, t->q_rows, t->q_finite, &t->query);
         }
         if (plan->table.value) {
             give_near(queries, meeting, block, queries->scores);

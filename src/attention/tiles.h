@@ -101,6 +101,7 @@ typedef struct gyre_table_side {
     float *near, *far;       /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
     double *dbias;           /* gradient: [bias_rows][heads of an item] */
     float *q_rows;  /* the queries that the query table meets: those of the query side, or with a bias of their own */
+    int q_finite;   /* gradient: they are */
     float *dq_rows; /* gradient: of them */
     double *dcontent, *dposition; /* gradient: [heads of an item][head_pad], of the two biases */
     gyre_packed query, key, value;

@@ -8,8 +8,8 @@ gyre_status gyre_turns_check(const gyre_attention_args *args) {
     if (!encoding) return GYRE_OK;
     const int turns = (encoding->scheme->places & GYRE_AT_QUERY_KEY) != 0;
     if (turns && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
-    /* Both grow or shrink with the sign of the distance. */
-    return (encoding->decay || encoding->config.rope.far) && !args->causal ? GYRE_EUNSUPPORTED : GYRE_OK;
+    /* Both grow or shrink with the sign of the distance, which order alone does not tell. */
+    return (encoding->decay || encoding->config.rope.far) && args->causal != 1 ? GYRE_EUNSUPPORTED : GYRE_OK;
 }
 
 static int same_positions(const gyre_positions *a, const gyre_positions *b) {
@@ -53,6 +53,31 @@ size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
     return a.used;
 }
 
+/* What xPos leaves of the fastest pair across one tile must stay a float with room to spare. */
+static gyre_status check_spans(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t tokens,
+                               int64_t tile) {
+    enum { MOST_BITS = 100 };
+    const int64_t sets = sets_of(positions, batch);
+    for (int64_t b = 0; b < sets; b++)
+        for (int64_t first = 0; first < tokens; first += tile) {
+            int64_t low = INT64_MAX, high = INT64_MIN;
+            for (int64_t i = first; i < tokens && i < first + tile; i++) {
+                const int64_t position = gyre_position_at(positions, b, i, 0);
+                low = position < low ? position : low;
+                high = position > high ? position : high;
+            }
+            if (-encoding->decay[0] * (double)(high - low) > MOST_BITS) return GYRE_ERANGE;
+        }
+    return GYRE_OK;
+}
+
+gyre_status gyre_turns_range(const gyre_attention_plan *plan) {
+    const gyre_attention_args *args = plan->args;
+    if (!plan->turn.fades) return GYRE_OK;
+    const gyre_status status = check_spans(plan->encoding, &args->q_pos, args->q.shape[0], plan->queries, plan->tile_rows);
+    return status ? status : check_spans(plan->encoding, &args->k_pos, args->k.shape[0], plan->keys, KEY_TILE);
+}
+
 /* -- angles ---------------------------------------------------------------------------------------------------------- */
 
 /* The position that magnitudes of a tile are relative to: no query of it is before, no key after. */
@@ -84,7 +109,7 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
                      .length = args->q_pos.length,
                      .batch = index / tiles,
                      .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos};
-    if (role == GYRE_KEY && unseen(plan, how.batch, first, count)) return;
+    if (role == GYRE_KEY && !plan->gradient && unseen(plan, how.batch, first, count)) return; /* all dk turn back */
     if (turn->fades) how.center = center_of(&how, first, count);
     for (how.far = 0; how.far <= turn->far; how.far++)
         gyre_turn_angles(plan->encoding, &how, first, count,

@@ -10,6 +10,8 @@
 
 /* GYRE_OK, or what the rotation asks of args and does not get. */
 gyre_status gyre_turns_check(const gyre_attention_args *args);
+/* GYRE_OK, or ERANGE where xPos has no number for tokens so far apart in one tile.  Positions were checked. */
+gyre_status gyre_turns_range(const gyre_attention_plan *plan);
 /* plan->turn, once the tiles are counted. */
 void gyre_turns_measure(gyre_attention_plan *plan);
 /* Where the angles lie, from `memory` on (NULL = only count); out = bytes. */

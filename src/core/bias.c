@@ -36,9 +36,8 @@ static void add_row(void *arg, int64_t row) {
     }
 }
 
-/* One head, whose numbers are a column of the table that no other head touches. */
-static void gather_head(void *arg, int64_t h) {
-    const biasing *a = arg;
+/* One head, whose numbers are a column of the table that no other head touches, into column `column` of gradient. */
+static void gather_into(const biasing *a, int64_t h, const gyre_view *gradient, int64_t column) {
     const int64_t *shape = a->dscores->shape;
     int64_t query, key[KEY_CHUNK];
     double x[KEY_CHUNK];
@@ -50,8 +49,30 @@ static void gather_head(void *arg, int64_t h) {
             const gyre_score_row seen = {h, query, key, count};
             gyre_positions_read(a->keys, b, first, count, key);
             gyre_load_row_f64(gyre_cview_at(a->dscores, b, q, h, first), a->dscores->dtype, a->dscores->stride[3], count, x);
-            a->encoding->scheme->score_gradient(a->encoding, a->tables, &seen, x, a->gradient, h);
+            a->encoding->scheme->score_gradient(a->encoding, a->tables, &seen, x, gradient, column);
         }
+    }
+}
+
+/* Summed in double and added once: a float stops growing at 2^24 ones. */
+static void gather_head(void *arg, int64_t h) {
+    enum { MOST_ROWS = 1024 };
+    const biasing *a = arg;
+    const int64_t rows = a->gradient->shape[2];
+    double sum[MOST_ROWS], before;
+    if (rows > MOST_ROWS) {
+        gather_into(a, h, a->gradient, h);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++)
+        sum[r] = 0;
+    const gyre_view part = gyre_dense(sum, GYRE_F64, 1, 1, rows, 1);
+    gather_into(a, h, &part, 0);
+    for (int64_t r = 0; r < rows; r++) {
+        void *at = gyre_view_at(a->gradient, 0, 0, r, h);
+        gyre_load_row_f64(at, a->gradient->dtype, 1, 1, &before);
+        sum[r] += before;
+        gyre_store_row_f64(&sum[r], 1, at, a->gradient->dtype, 1);
     }
 }
 

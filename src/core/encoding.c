@@ -106,7 +106,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
     /* The caller's arrays may go away: from here on config points to the encoding's own. */
     encoding->config.rope.short_factor = encoding->short_factor;
     encoding->config.rope.long_factor = encoding->long_factor;
-    encoding->config.score.slopes = encoding->slopes;
+    if (config->score.slopes) encoding->config.score.slopes = encoding->slopes; /* derived ones stay open */
     encoding->config.score.slopes_after = encoding->slopes_after;
     if (status != GYRE_OK) {
         gyre_encoding_free(encoding);

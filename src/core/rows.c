@@ -40,7 +40,7 @@ gyre_status gyre_terms_check(const gyre_encoding *encoding, unsigned known, gyre
 }
 
 void gyre_vector_tables(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows) {
-    const gyre_table_size size = {heads, rows, encoding->config.head_dim};
+    const gyre_table_size size = rows > 0 ? (gyre_table_size){heads, rows, encoding->config.head_dim} : (gyre_table_size){0};
     if (terms & GYRE_ON_QUERY) encoding->table[GYRE_TABLE_QUERY] = size;
     if (terms & GYRE_ON_KEY) encoding->table[GYRE_TABLE_KEY] = size;
     if (terms & GYRE_ON_VALUE) encoding->table[GYRE_TABLE_VALUE] = size;

@@ -182,23 +182,10 @@ static void put_rope(writer *w, const position_config *c) {
     put(w, "rope_section", sections);
 }
 
-static int differ(const double *a, const double *b, int64_t n) {
-    if (!a || !b) return a != b;
-    return memcmp(a, b, (size_t)n * sizeof *a) != 0;
-}
-
-/* Slopes are written where they are not those that the heads get by themselves. */
+/* Slopes that the heads get by themselves are not in the config. */
 static void put_slopes(writer *w, const position_config *c) {
-    position_config plain = *c;
-    gyre_encoding *encoding = NULL;
-    plain.score.slopes = plain.score.slopes_after = NULL;
-    const gyre_status status = gyre_encoding_create(&encoding, &plain, NULL, NULL);
-    const struct gyre_score_config *own = status == GYRE_OK ? &gyre_encoding_config(encoding)->score : &plain.score;
-    if (c->score.slopes && differ(c->score.slopes, own->slopes, c->heads))
-        put_numbers(w, "alibi_slopes", c->score.slopes, c->heads);
-    if (c->score.slopes_after && differ(c->score.slopes_after, own->slopes_after, c->heads))
-        put_numbers(w, "alibi_slopes_after", c->score.slopes_after, c->heads);
-    gyre_encoding_free(encoding);
+    if (c->score.slopes) put_numbers(w, "alibi_slopes", c->score.slopes, c->heads);
+    if (c->score.slopes_after) put_numbers(w, "alibi_slopes_after", c->score.slopes_after, c->heads);
 }
 
 static void put_position(writer *w, const position_config *c) {
