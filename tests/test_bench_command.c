@@ -164,7 +164,9 @@ static void wrong_use(void **state) {
     assert_fails("bench encodings --heads 0", 2, "--heads: 0 is below 1");
     assert_fails("bench encodings --context 32", 2, "--context: not an option of gyre bench encodings");
     assert_fails("bench train --gradient", 2, "--gradient: not an option of gyre bench train");
-    assert_fails("bench encodings --schemes rope --head-dim 7 --tokens 16", 1, "rope.dim: 7 is odd");
+    assert_fails("bench encodings --schemes rope --head-dim 7 --tokens 16", 1, "rope-no-table: rope.dim: 7 is odd");
+    assert_fails("bench encodings --tokens 64 --heads 2 --head-dim 15 --rounds 1", 1, ": rope.dim: 15 is odd");
+    assert_string_equal(run("bench encodings --tokens 64 --heads 2 --head-dim 15 --rounds 1")->out, ""); /* no row before */
 }
 
 int main(void) {

@@ -114,6 +114,44 @@ static void test_wrong_methods(void **state) {
                  "method linear: the model has no rotation to scale (alibi)");
 }
 
+/* Rows of one name differ in what the command was asked for, and name the far turn that was used. */
+static void test_json_tells_methods_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *label;
+        int resonance, logn;
+    } rows[] = {{"yarn", "yarn:4", 0, 0},
+                {"yarn", "yarn:4+resonance", 1, 0},
+                {"yarn", "yarn:4+logn", 0, 1},
+                {"yarn", "yarn:4+logn+resonance", 1, 1}};
+    json_t *root = run_json("eval @rope --text @text --contexts 32 --windows 2 --json --methods "
+                            "yarn:4,yarn:4+resonance,yarn:4+logn,yarn:4+logn+resonance");
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *row = result_at(root, i);
+        assert_string_equal(test_string(row, "method"), rows[i].method);
+        assert_string_equal(test_string(row, "label"), rows[i].label);
+        assert_true(json_is_boolean(json_object_get(row, "resonance")) && json_is_boolean(json_object_get(row, "logn")));
+        assert_int_equal(json_is_true(json_object_get(row, "resonance")), rows[i].resonance);
+        assert_int_equal(json_is_true(json_object_get(row, "logn")), rows[i].logn);
+        assert_true(json_is_null(json_object_get(row, "window")) && json_is_null(json_object_get(row, "far_factor")));
+    }
+    json_decref(root);
+    /* Trained on 32: half of that is near; at 64 distance 63 has to become 31, 16 + 47 / f and 63 / G + 16 - 16 / G. */
+    static const double windows[] = {16, 9, 16, 16, 16}, factors[] = {0, 0, 47.0 / 15, 3, 4};
+    root = run_json("eval @rope --text @text --contexts 32,64 --windows 2 --json --methods "
+                    "rerope,rerope:9,leaky,leaky:3,self-extend");
+    for (size_t i = 0; i < 5; i++) {
+        const json_t *within = result_at(root, 2 * i), *past = result_at(root, 2 * i + 1);
+        assert_int_equal(json_is_null(json_object_get(within, "window")), i != 1 && i != 3);
+        test_close(test_number(past, "window"), windows[i], 0, "window");
+        if (factors[i] == 0)
+            assert_true(json_is_null(json_object_get(past, "far_factor")));
+        else
+            test_close(test_number(past, "far_factor"), factors[i], 1e-12, "far factor");
+    }
+    json_decref(root);
+}
+
 /* Within the trained length nothing is far and nothing is sharpened; past it all differ. */
 static void test_methods_for_far_pairs(void **state) {
     (void)state;
@@ -375,15 +413,25 @@ static void test_interrupt(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_subcommands),   cmocka_unit_test(test_help_of_eval),
-        cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_wrong_contexts),
-        cmocka_unit_test(test_wrong_methods), cmocka_unit_test(test_methods_for_far_pairs),
-        cmocka_unit_test(test_wrong_input),   cmocka_unit_test(test_one_line_for_any_name),
-        cmocka_unit_test(test_broken_models), cmocka_unit_test(test_json),
-        cmocka_unit_test(test_methods_act),   cmocka_unit_test(test_threads_change_nothing),
-        cmocka_unit_test(test_protocols),     cmocka_unit_test(test_table_that_ends),
-        cmocka_unit_test(test_texts),         cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_output_file),   cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_help_of_eval),
+        cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_wrong_contexts),
+        cmocka_unit_test(test_wrong_methods),
+        cmocka_unit_test(test_methods_for_far_pairs),
+        cmocka_unit_test(test_json_tells_methods_apart),
+        cmocka_unit_test(test_wrong_input),
+        cmocka_unit_test(test_one_line_for_any_name),
+        cmocka_unit_test(test_broken_models),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_methods_act),
+        cmocka_unit_test(test_threads_change_nothing),
+        cmocka_unit_test(test_protocols),
+        cmocka_unit_test(test_table_that_ends),
+        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_output_file),
+        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_interrupt),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -83,6 +83,8 @@ typedef struct bench_call {
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
                               gyre_error *err);
 void bench_call_free(bench_call *call);
+/* Whether a call of the scheme can be created, but for memory; err names the scheme. */
+gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err);
 /* out = the same call over the first tokens alone. */
 bench_call bench_call_shortened(const bench_call *call, int64_t tokens);
 size_t bench_call_scratch(const bench_call *call, const gyre_exec *exec);

@@ -61,8 +61,7 @@ static gyre_status make_tables(bench_call *call, int gradient) {
         if (!status && shape[0] > 0) status = make_table(call, which, gradient, shape);
         if (status) return status;
     }
-    if (gyre_encoding_config(call->encoding)->kind == GYRE_BERT &&
-        call->tables.key.data) { /* whose model has one for both */
+    if (gyre_encoding_row_source(call->encoding) == GYRE_ROWS_SHARED && call->tables.query.data && call->tables.key.data) {
         call->tables.key = call->tables.query;
         call->gradients.key = call->gradients.query;
     }
@@ -70,7 +69,9 @@ static gyre_status make_tables(bench_call *call, int gradient) {
 }
 
 /* -- the call ---------------------------------------------------------------------------------------------------------- */
-static gyre_status make_encoding(bench_call *call, const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
+static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme, const bench_shape *shape,
+                                 gyre_error *err) {
+    gyre_error why = {0, ""};
     gyre_config config = GYRE_CONFIG_INIT;
     config.kind = scheme->kind;
     config.head_dim = shape->head_dim;
@@ -78,9 +79,17 @@ static gyre_status make_encoding(bench_call *call, const bench_scheme *scheme, c
     config.trained_length = shape->tokens;
     config.input.dim = shape->heads * shape->head_dim;
     if (scheme->describe) scheme->describe(&config, shape->tokens);
-    const gyre_status status = gyre_config_suggest(&config);
+    gyre_status status = gyre_config_suggest(&config);
     if (status) return cli_error(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
-    return gyre_encoding_create(&call->encoding, &config, NULL, err);
+    status = gyre_encoding_create(out, &config, NULL, &why);
+    return status ? cli_error(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
+}
+
+gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
+    gyre_encoding *encoding = NULL;
+    const gyre_status status = make_encoding(&encoding, scheme, shape, err);
+    gyre_encoding_free(encoding);
+    return status;
 }
 
 static void describe_call(bench_call *call, int causal, const bench_data *data) {
@@ -110,7 +119,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     const bench_shape *s = &data->shape;
     gyre_status status = GYRE_OK;
     *out = (bench_call){.name = scheme ? scheme->name : "no positions"};
-    if (scheme) status = make_encoding(out, scheme, s, err);
+    if (scheme) status = make_encoding(&out->encoding, scheme, s, err);
     if (status) return status;
     if (scheme) status = make_tables(out, s->gradient);
     out->out = numbers(s->tokens * s->heads * s->head_dim, 0, 0, 0);

@@ -201,6 +201,18 @@ static int count_threads(bench_options *o) {
     return 0;
 }
 
+/* Before the first row: a scheme that these sizes do not suit would end the table in its middle. */
+static int check_schemes(const bench_options *o, const bench_scheme *schemes, int count) {
+    gyre_error err = {0, ""};
+    for (int64_t t = 0; t < o->encodings.tokens_count; t++)
+        for (int i = 0; i < count; i++) {
+            const bench_shape shape = {o->encodings.tokens[t], o->encodings.heads, o->encodings.head_dim,
+                                       o->encodings.gradient};
+            if (bench_scheme_check(&schemes[i], &shape, &err)) return cli_fail_error(&err);
+        }
+    return 0;
+}
+
 int bench_encodings(const bench_options *options) {
     static int64_t usual[] = {512, 2048, 8192};
     bench_options o = *options;
@@ -210,7 +222,8 @@ int bench_encodings(const bench_options *options) {
         o.encodings.tokens = usual;
         o.encodings.tokens_count = sizeof usual / sizeof *usual;
     }
-    int failed = count_threads(&o);
+    int failed = check_schemes(&o, schemes, count);
+    if (!failed) failed = count_threads(&o);
     for (int64_t i = 0; i < o.encodings.tokens_count && !failed; i++)
         failed = bench_tokens(&o, schemes, count, o.encodings.tokens[i]);
     return failed;

@@ -22,7 +22,8 @@ typedef struct eval_options {
 
 /* One method at one context. */
 typedef struct cell {
-    double factor, attention_factor;
+    double factor, attention_factor, far_factor; /* far_factor, window: of far pairs; 0 = none differ, or no such number */
+    int64_t window;
     gyre_parts parts;
     int rotates, out_of_range; /* out_of_range: the encoding ends before the context does */
     gyre_eval_result figures;
@@ -231,9 +232,13 @@ static int64_t planned_tokens(const evaluation *e, int64_t context) {
 
 /* What the encoding is, whether or not it reaches the context. */
 static gyre_status describe(const gyre_encoding *encoding, int64_t context, cell *c) {
+    const struct gyre_rope_config *rope = &gyre_encoding_config(encoding)->rope;
     const gyre_status status = gyre_encoding_parts(encoding, context, &c->parts);
     c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone acts on queries and turns nothing */
     if (!c->rotates) return GYRE_OK;
+    c->factor = rope->factor;
+    c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->window;
+    c->far_factor = rope->far == GYRE_FAR_LEAKY || rope->far == GYRE_FAR_GROUPED ? rope->far_factor : 0;
     return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
 }
 
@@ -254,10 +259,7 @@ static gyre_status measure(evaluation *e, const method *m, int64_t context, cell
     gyre_encoding *encoding = NULL;
     gyre_status status = method_encoding(m, base, base->trained_length, context, &e->options->betas, &encoding, err);
     if (!status) status = describe(encoding, context, c);
-    if (!status) {
-        c->factor = gyre_encoding_config(encoding)->rope.factor;
-        status = figures(e, encoding, context, c, err);
-    }
+    if (!status) status = figures(e, encoding, context, c, err);
     gyre_encoding_free(encoding);
     if (status == GYRE_ERANGE) { /* a table that ends is an answer, not a failure */
         c->out_of_range = 1;
@@ -311,6 +313,15 @@ static json_t *integer_or_null(int known, int64_t value) {
     return known ? json_integer(value) : json_null();
 }
 
+/* What tells two rows of one name apart. */
+static void add_way(json_t *out, const method *m, const cell *c) {
+    (void)json_object_set_new(out, "label", json_string(m->label));
+    (void)json_object_set_new(out, "resonance", json_boolean(m->resonance));
+    (void)json_object_set_new(out, "logn", json_boolean(m->logn));
+    (void)json_object_set_new(out, "window", integer_or_null(c->window != 0, c->window));
+    (void)json_object_set_new(out, "far_factor", number_or_null(c->far_factor != 0, c->far_factor));
+}
+
 static json_t *json_of_cell(const evaluation *e, const method *m, int64_t context, const cell *c) {
     const int measured = !c->out_of_range, asked = measured && e->options->passkey;
     json_t *out = json_pack(
@@ -322,6 +333,7 @@ static json_t *json_of_cell(const evaluation *e, const method *m, int64_t contex
         integer_or_null(c->rotates, c->parts.blended), "divided", integer_or_null(c->rotates, c->parts.divided), "windows",
         (json_int_t)c->figures.windows, "scored", (json_int_t)c->figures.scored, "passkey",
         number_or_null(asked, asked ? (double)c->passkey.right / (double)c->passkey.trials : 0));
+    if (out) add_way(out, m, c);
     if (out && c->out_of_range) (void)json_object_set_new(out, "error", json_string(c->note.text));
     return out;
 }

@@ -23,15 +23,17 @@ static const struct argp_option OPTIONS[] = {
     {"text", KEY_TEXT, "PATH", 0,
      "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
     {"task", KEY_TASK, "posgen|copy", 0,
-     "in place of a text, sequences whose difficulty does not depend on position: posgen, sums modulo 17 of tokens near and "
-     "far; copy, a span seen some tokens before",
+     "in place of a text, sequences that ask only for tokens that are determined: posgen, sums modulo 17 of tokens near and "
+     "far, no position harder than another; copy, a span seen some tokens before, a little harder from further away for a "
+     "model that goes by content, as more of its 32 symbols match by chance",
      1},
     {"encodings", KEY_ENCODINGS, "LIST", 0,
      "with --text or --task: which to train, by name, or all; a name that is none lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
     {"preset", KEY_PRESET, "quick|full|smoke", 0,
-     "with --text or --task: quick ends within ten minutes on two cores; full trains three seeds as long as it needs; smoke "
+     "with --text or --task: quick ends within ten minutes on two cores for the default encodings and one seed; full trains "
+     "three seeds as long as it needs; smoke "
      "shows in seconds that all works (default: quick)",
      1},
     {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: models of each encoding, 1 to 5 (default: 1; full: 3)", 1},

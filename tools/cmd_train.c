@@ -68,7 +68,9 @@ static const struct argp_option OPTIONS[] = {
     {NULL, 0, NULL, 0, "Fine-tuning:", 3},
     {"from", KEY_FROM, "MODEL", 0, "begin with this model's weights and sizes", 3},
     {"method", KEY_METHOD, "NAME[:FACTOR]", 0,
-     "and this context extension, at --context (default: none); known: " METHOD_NAMES, 3},
+     "and this context extension, at --context (default: none); known: " METHOD_NAMES "; any of " METHOD_MODIFIERS
+     " may follow a name, as in yarn:4+resonance",
+     3},
     {"beta-fast", KEY_BETA_FAST, "TURNS", 0, "of by-parts and yarn (default: 32)", 3},
     {"beta-slow", KEY_BETA_SLOW, "TURNS", 0, "of by-parts and yarn (default: 1)", 3},
     {NULL, 0, NULL, 0, "The run:", 4},

@@ -26,15 +26,19 @@ static const struct {
              {"leaky", GYRE_UNSCALED, GYRE_FAR_LEAKY, 0},
              {"self-extend", GYRE_UNSCALED, GYRE_FAR_GROUPED, 0}};
 
-/* Digits first: strtod also takes "inf", "nan", signs and spaces. */
+/* Digits first, but for a minus: strtod also takes "inf", "nan" and spaces. */
 static gyre_status parse_factor(const char *text, const method *m, double *out, gyre_error *err) {
     const char *what = m->far == GYRE_FAR_CLAMPED ? "window" : m->far == GYRE_FAR_GROUPED ? "group" : "factor";
+    const char *digits = text + (*text == '-');
     char *end = NULL;
-    const double factor = (*text >= '0' && *text <= '9') || *text == '.' ? strtod(text, &end) : NAN;
+    const double factor = (*digits >= '0' && *digits <= '9') || *digits == '.' ? strtod(text, &end) : NAN;
+    if (!*text) return cli_error(err, GYRE_EINVAL, "method %s: no %s follows its colon", m->name, what);
     if (!end || *end || strpbrk(text, "xX"))
         return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
     if (!isfinite(factor)) return cli_error(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
-    if (factor < 1) return cli_error(err, GYRE_EINVAL, "method %s: the %s is below 1", m->label, what);
+    if (factor < 1) return cli_error(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
+    if (m->far == GYRE_FAR_LEAKY && factor > 0x1p32)
+        return cli_error(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
     if ((m->far == GYRE_FAR_CLAMPED || m->far == GYRE_FAR_GROUPED) && (factor != floor(factor) || factor > INT32_MAX))
         return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
     *out = factor;
