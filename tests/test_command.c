@@ -167,6 +167,12 @@ static void test_methods_for_far_pairs(void **state) {
             assert_true(perplexity[m][1] > 1 && perplexity[m][1] != perplexity[other][1]);
     }
     json_decref(root);
+    /* A temperature needs no rotation. */
+    root = run_json("eval @alibi --text @text --contexts 128 --methods none,none+logn --json");
+    const double plain = json_number_value(json_object_get(result_at(root, 0), "perplexity"));
+    const double sharp = json_number_value(json_object_get(result_at(root, 1), "perplexity"));
+    assert_true(plain > 1 && sharp > 1 && plain != sharp);
+    json_decref(root);
 }
 
 static void test_wrong_input(void **state) {

@@ -220,11 +220,120 @@ static void other_places_are_refused(void **state) {
     }
 }
 
+/* The larger bias is that of the nearest key on the flatter side, far as it is: differences of 0.001 beside 20000 must show.
+ */
+static void two_slopes_far_away(void **state) {
+    (void)state;
+    const double before = 10, after = 0.001;
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ALIBI;
+    config.heads = 1;
+    config.score.slopes = &before;
+    config.score.slopes_after = &after;
+    gyre_encoding *e = test_encoding(&config);
+    const int64_t at[5] = {-10000000, 20000000, 20000001, 20000002, 20003000};
+    const float q[1] = {0}, k[5] = {0}, v[5] = {9, 1, 2, 3, 4};
+    float out[1];
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = e;
+    args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, 1);
+    args.k = gyre_cdense(k, GYRE_F32, 1, 5, 1, 1);
+    args.v = gyre_cdense(v, GYRE_F32, 1, 5, 1, 1);
+    args.k_pos = (gyre_positions){at, GYRE_I64, 0, 0, 0, 1, 0};
+    args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 1);
+    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(scratch);
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    double sum = 0, weighted = 0;
+    for (int j = 1; j < 5; j++) { /* the first key is 10^8 below the others */
+        const double weight = exp(-after * (double)(at[j] - at[1]));
+        sum += weight;
+        weighted += weight * (double)v[j];
+    }
+    test_close(out[0], weighted / sum, 1e-6, "two slopes");
+    free(scratch);
+    gyre_encoding_free(e);
+}
+
+/* A float cannot count on past 2^24 by ones. */
+static void float_gradient_counts_on(void **state) {
+    (void)state;
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_T5;
+    config.heads = 1;
+    config.score.buckets = 4;
+    gyre_encoding *e = test_encoding(&config);
+    float bias[4] = {0}, gradient[4] = {0x1p24F, 0, 0, 0}, dscores[64];
+    for (int i = 0; i < 64; i++)
+        dscores[i] = 1;
+    const gyre_tables tables = {.bias = gyre_cdense(bias, GYRE_F32, 1, 1, 4, 1)};
+    const gyre_table_gradients gradients = {.bias = gyre_dense(gradient, GYRE_F32, 1, 1, 4, 1)};
+    const gyre_positions here = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_cview ds = gyre_cdense(dscores, GYRE_F32, 1, 1, 1, 64);
+    assert_ok(gyre_bias_gradient(e, &tables, &here, &here, &ds, &gradients, NULL)); /* all keys at the query or after it */
+    assert_true(gradient[0] == 0x1p24F + 64);
+    gyre_encoding_free(e);
+}
+
+/* v of Transformer-XL is infinite: the rows of distances that nobody sees still get no gradient. */
+static void infinite_bias_stays_with_its_rows(void **state) {
+    (void)state;
+    enum { N = 4, D = 16, CLAMP = 12, ROWS = 2 * CLAMP + 1 };
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_TRANSFORMER_XL;
+    config.heads = 1;
+    config.head_dim = D;
+    config.score.max_distance = CLAMP;
+    config.score.bidirectional = 1;
+    gyre_encoding *e = test_encoding(&config);
+    static float x[N * D], r[ROWS * D], u[D], v[D], out[N * D], lse[N], d[3][N * D];
+    static double dr[ROWS * D];
+    test_random random = {3};
+    test_fill(&random, x, N * D);
+    for (int c = 0; c < D; c++)
+        v[c] = INFINITY;
+    const gyre_tables tables = {.query = gyre_cdense(r, GYRE_F32, 1, 1, ROWS, D),
+                                .content_bias = gyre_cdense(u, GYRE_F32, 1, 1, 1, D),
+                                .position_bias = gyre_cdense(v, GYRE_F32, 1, 1, 1, D)};
+    const gyre_table_gradients gradients = {.query = gyre_dense(dr, GYRE_F64, 1, 1, ROWS, D)};
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = e;
+    args.tables = &tables;
+    args.causal = 1;
+    args.q = args.k = args.v = gyre_cdense(x, GYRE_F32, 1, N, 1, D);
+    args.out = gyre_dense(out, GYRE_F32, 1, N, 1, D);
+    args.lse = gyre_dense(lse, GYRE_F32, 1, N, 1, 1);
+    const gyre_cview dout = gyre_cdense(x, GYRE_F32, 1, N, 1, D);
+    const gyre_view dqkv[3] = {gyre_dense(d[0], GYRE_F32, 1, N, 1, D), gyre_dense(d[1], GYRE_F32, 1, N, 1, D),
+                               gyre_dense(d[2], GYRE_F32, 1, N, 1, D)};
+    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_non_null(scratch);
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL));
+    for (int64_t m = 0; m < N; m++)
+        for (int64_t n = m + 1; n < N; n++) {
+            int64_t row;
+            assert_ok(gyre_encoding_row(e, m, n, &row));
+            for (int c = 0; c < D; c++)
+                assert_true(dr[row * D + c] == 0);
+        }
+    free(scratch);
+    gyre_encoding_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kerple_far_away),          cmocka_unit_test(kerple_far_away_in_attention),
-        cmocka_unit_test(deberta_past_the_end),     cmocka_unit_test(no_scores_no_gradient),
-        cmocka_unit_test(infinite_value_rows),      cmocka_unit_test(says_which_sides_there_are),
+        cmocka_unit_test(two_slopes_far_away),
+        cmocka_unit_test(float_gradient_counts_on),
+        cmocka_unit_test(infinite_bias_stays_with_its_rows),
+        cmocka_unit_test(kerple_far_away),
+        cmocka_unit_test(kerple_far_away_in_attention),
+        cmocka_unit_test(deberta_past_the_end),
+        cmocka_unit_test(no_scores_no_gradient),
+        cmocka_unit_test(infinite_value_rows),
+        cmocka_unit_test(says_which_sides_there_are),
         cmocka_unit_test(other_places_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
