@@ -3,6 +3,7 @@
  * Many cells are the same rotation under another name (yarn at 16 times the length is yarn:16): the memo knows a cell by the
  * weights' name and the frequencies themselves.  In a work folder it is also a journal, so a killed run measures on from
  * where it was. */
+#include "journal.h"
 #include "lab.h"
 #include <inttypes.h>
 #include <limits.h>
@@ -80,21 +81,10 @@ static void write_entry(FILE *journal, const entry *e) {
     json_decref(line);
 }
 
-/* A line cut off by a kill is no JSON and is passed over: its cell is measured again. */
-static gyre_status read_journal(lab_memo *memo, const char *path, gyre_error *err) {
-    FILE *file = fopen(path, "r");
-    if (!file) return GYRE_OK;
-    char line[LAB_BUCKETS * 32 + KEY + 256];
-    while (fgets(line, sizeof line, file)) {
-        entry e = {0};
-        json_t *json = json_loads(line, 0, NULL);
-        entry *to = json && read_entry(json, &e) ? add(memo) : NULL;
-        if (to) *to = e;
-        json_decref(json);
-    }
-    const int bad = ferror(file);
-    fclose(file);
-    return bad ? cli_error(err, GYRE_EIO, "journal: cannot be read (%s)", path) : GYRE_OK;
+static void keep_line(void *memo, json_t *json) {
+    entry e = {0};
+    entry *to = read_entry(json, &e) ? add(memo) : NULL;
+    if (to) *to = e;
 }
 
 gyre_status lab_memo_open(lab *l, gyre_error *err) {
@@ -103,12 +93,7 @@ gyre_status lab_memo_open(lab *l, gyre_error *err) {
     if (!l->work) return GYRE_OK;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/cells.jsonl", l->work);
-    const gyre_status status = read_journal(l->memo, path, err);
-    if (status) return status;
-    l->memo->journal = fopen(path, "a");
-    if (!l->memo->journal) return cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", path);
-    fputc('\n', l->memo->journal); /* ends a line that a kill cut off */
-    return GYRE_OK;
+    return journal_open(&l->memo->journal, path, keep_line, l->memo, err);
 }
 
 void lab_memo_free(lab_memo *memo) {

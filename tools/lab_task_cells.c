@@ -1,4 +1,5 @@
 /* lab_task_cells.c: what was measured in a task, kept in the work folder: a killed run measures on from where it was. */
+#include "journal.h"
 #include "lab_task.h"
 #include <limits.h>
 #include <math.h>
@@ -65,21 +66,10 @@ static int write_entry(FILE *journal, const entry *e) {
     return fputc('\n', journal) == EOF || fflush(journal) != 0 || bad;
 }
 
-/* A line cut off by a kill is no JSON and is passed over: it is measured again. */
-static gyre_status read_journal(task_memo *memo, const char *path, gyre_error *err) {
-    FILE *file = fopen(path, "r");
-    if (!file) return GYRE_OK;
-    char line[2 * TASK_POINTS * 24 + KEY + 64];
-    while (fgets(line, sizeof line, file)) {
-        entry e = {.points = 0};
-        json_t *json = json_loads(line, 0, NULL);
-        entry *to = json && read_entry(json, &e) ? add(memo) : NULL;
-        if (to) *to = e;
-        json_decref(json);
-    }
-    const int bad = ferror(file);
-    fclose(file);
-    return bad ? cli_error(err, GYRE_EIO, "journal: cannot be read (%s)", path) : GYRE_OK;
+static void keep_line(void *memo, json_t *json) {
+    entry e = {.points = 0};
+    entry *to = read_entry(json, &e) ? add(memo) : NULL;
+    if (to) *to = e;
 }
 
 gyre_status task_memo_open(task_lab *t, gyre_error *err) {
@@ -87,12 +77,7 @@ gyre_status task_memo_open(task_lab *t, gyre_error *err) {
     t->memo = calloc(1, sizeof *t->memo);
     if (!t->memo) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
     snprintf(path, sizeof path, "%s/results.jsonl", t->lab->work);
-    const gyre_status status = read_journal(t->memo, path, err);
-    if (status) return status;
-    t->memo->journal = fopen(path, "a");
-    if (!t->memo->journal) return cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", path);
-    fputc('\n', t->memo->journal); /* ends a line that a kill cut off */
-    return GYRE_OK;
+    return journal_open(&t->memo->journal, path, keep_line, t->memo, err);
 }
 
 void task_memo_free(task_memo *memo) {
