@@ -1,8 +1,8 @@
 /* config_read.c: config.json as transformers 5 reads it, and Gyre's own keys for what transformers has no word for. */
 #include "model/config_json.h"
 
-#include "model/config_fields.h"
 #include "model/model.h"
+#include "reading/config_fields.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -4,8 +4,8 @@
  * which nobody can load by mistake. */
 #include "model/config_json.h"
 
-#include "model/config_fields.h"
 #include "model/model.h"
+#include "reading/config_fields.h"
 
 #include <inttypes.h>
 #include <jansson.h>

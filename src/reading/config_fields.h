@@ -1,6 +1,6 @@
 /* config_fields.h: which key of config.json stands for which field of gyre_config, and the words for its enumerations. */
-#ifndef GYRE_MODEL_CONFIG_FIELDS_H
-#define GYRE_MODEL_CONFIG_FIELDS_H
+#ifndef GYRE_READING_CONFIG_FIELDS_H
+#define GYRE_READING_CONFIG_FIELDS_H
 #include "gyre/gyre.h"
 
 typedef struct gyre_config_word {

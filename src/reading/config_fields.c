@@ -1,5 +1,5 @@
 /* config_fields.c: the keys and words of config.json that are Gyre's own. */
-#include "model/config_fields.h"
+#include "reading/config_fields.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,0 +1,60 @@
+/* family.h: what config.json leaves unsaid for each model_type, and who reads it. */
+#ifndef GYRE_READING_FAMILY_H
+#define GYRE_READING_FAMILY_H
+#include "reading/json_scope.h"
+
+/* Peculiarities that a reader of rotations has to know of; most families have none. */
+enum {
+    GYRE_NO_ROPE_LAYERS = 1,    /* some layers have no positions: llama4, smollm3 (no_rope_layers, no_rope_layer_interval) */
+    GYRE_SLIDING_ROPE = 2,      /* only sliding layers turn: cohere2, exaone4 */
+    GYRE_LATENT = 4,            /* latent attention: qk_rope_head_dim turns, YaRN adds to the softmax: deepseek */
+    GYRE_DUAL_BASE = 8,         /* rope_local_base_freq for sliding layers: gemma3, modernbert */
+    GYRE_CHUNKED_AXES = 16,     /* mrope_section deals out pairs in blocks: qwen2_vl */
+    GYRE_INTERLEAVED_AXES = 32, /* ... in turn: qwen3_vl */
+    GYRE_YARN_IS_LONGROPE = 64, /* types su and yarn both mean longrope: phi3 */
+    GYRE_WHOLE_HEAD = 128,      /* partial_rotary_factor is not looked at: most classes written like Llama's */
+    GYRE_TEXT_INSIDE = 256      /* the decoder is described in text_config */
+};
+
+typedef struct gyre_family gyre_family;
+/* Adds the groups of a model to the build of the scope's source.  Root: of the model or sub-model. */
+typedef void gyre_family_read(const gyre_family *family, const gyre_scope *root);
+
+struct gyre_family {
+    const char *model_type;
+    gyre_family_read *read;
+    gyre_layout layout;
+    double base;       /* rope_theta where none is given; 0 = 10000 */
+    double partial;    /* share of the head that turns where none is given; 0 = 1 */
+    int64_t positions; /* max_position_embeddings where none is given; 0 = it must be */
+    int64_t head_dim;  /* where neither head_dim nor sizes are given; 0 = they must be */
+    unsigned traits;
+};
+
+/* out = the family, or NULL. */
+const gyre_family *gyre_family_of(const char *model_type);
+/* out = the i-th, from 0; NULL past the last. */
+const gyre_family *gyre_family_at(size_t i);
+
+/* Who reads: each in a file of its own. */
+gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, under every profile */
+gyre_family_read gyre_read_native;  /* read_native.c: model_type gyre */
+gyre_family_read gyre_read_learned; /* read_tables.c from here: gpt2, opt, bart, roberta, whisper's decoder */
+gyre_family_read gyre_read_bert;
+gyre_family_read gyre_read_t5;
+gyre_family_read gyre_read_alibi; /* bloom, mpt; falcon with alibi */
+gyre_family_read gyre_read_falcon;
+gyre_family_read gyre_read_deberta;
+gyre_family_read gyre_read_nezha;
+gyre_family_read gyre_read_transformer_xl;
+gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */
+gyre_family_read gyre_read_whisper;
+/* read_vision.c: the tower under vision_config, as a group "vision"; a warning where it is not known. */
+void gyre_read_vision(const gyre_scope *vision);
+
+/* config.json: finds the family, looks into text_config and vision_config, and reads them. */
+void gyre_read_config_json(const gyre_json_source *source, const json_t *root);
+/* read_gguf.c: the same for a GGUF file in memory. */
+void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size);
+
+#endif
