@@ -317,53 +317,95 @@ static void transposes(void **state) {
 
 /* -- rotation ------------------------------------------------------------------------------------------------------- */
 
-typedef void rotate_kernel(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
+enum { TYPES = 4 };
+static const gyre_dtype types[TYPES] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
 
-static rotate_kernel *rotation_of(const gyre_kernels *kernels, int from, int to) { /* 1: interleaved */
-    if (from) return to ? kernels->rotate_interleaved_f32 : kernels->rotate_interleaved_to_half_f32;
-    return to ? kernels->rotate_half_to_interleaved_f32 : kernels->rotate_half_f32;
+static void call_rotation(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_turns *turns) {
+    void (*const calls[TYPES])(const gyre_turns *) = {kernels->rotate_f32, kernels->rotate_f16, kernels->rotate_bf16,
+                                                      kernels->rotate_f64};
+    for (int i = 0; i < TYPES; i++)
+        if (types[i] == dtype) calls[i](turns);
 }
 
-/* Right to three roundings, and the very bits of the scalar tier, in place (within a layout) and out of it, for every
- * remainder of a vector; what lies between the heads stays. */
-static void check_rotation(const gyre_kernels *kernels, int from, int to, int64_t pairs, test_random *random) {
-    enum { HEADS = 3, MOST = 80, ROW = 2 * MOST + 7 };
-    static float x[HEADS * ROW], y[HEADS * ROW], z[HEADS * ROW], c[MOST], s[MOST];
-    const gyre_heads heads = {HEADS, pairs, ROW, ROW};
-    rotate_kernel *const rotate = rotation_of(kernels, from, to);
-    assert_true(pairs <= MOST);
-    test_fill(random, x, HEADS * ROW);
-    test_fill(random, c, MOST); /* no rotation: a cos and a sin that are unrelated tell more */
-    test_fill(random, s, MOST);
+/* Two products and a sum: |got - exact| <= gamma_2 (|a c| + |b s|), with unit roundoff u of what is computed in, and half an
+ * ulp of the type it is stored in. */
+static double share_of_bound(gyre_dtype dtype, double got, long double p, long double q) {
+    const double u = dtype == GYRE_F64 ? 0x1p-53 : 0x1p-24, gamma = 2 * u / (1 - 2 * u);
+    const long double exact = p + q, size = fabsl(p) + fabsl(q);
+    long double bound = (long double)gamma * size;
+    if (dtype == GYRE_F16 || dtype == GYRE_BF16) bound += (long double)test_half_ulp(dtype, (double)(fabsl(exact) + bound));
+    return (double)(fabsl((long double)got - exact) / bound);
+}
+
+/* Right to the bound, and the very bits of the scalar tier, in place (within a layout) and out of it, for every remainder of
+ * a vector; what lies before, between and after the heads stays. */
+typedef struct rotation_case {
+    gyre_dtype dtype;
+    int from_half, to_half, back;
+    int64_t pairs;
+} rotation_case;
+enum { HEADS = 3, MOST = 80, ROW = 2 * MOST + 7, BEFORE = 5, BUFFER = BEFORE + HEADS * ROW };
+
+static double check_rotation(const gyre_kernels *kernels, const rotation_case *k, test_random *random) {
+    static double x[BUFFER], y[BUFFER], z[BUFFER]; /* of any type */
+    double c[MOST], s[MOST], worst = 0;
+    float c32[MOST], s32[MOST];
+    const size_t size = gyre_dtype_size(k->dtype);
+    const int wide = k->dtype == GYRE_F64;
+    for (int i = 0; i < BUFFER; i++)
+        test_put(x, k->dtype, (size_t)i, test_uniform(random));
+    for (int i = 0; i < MOST; i++) { /* no rotation: a cos and a sin that are unrelated tell more */
+        c32[i] = (float)(c[i] = test_uniform(random));
+        s32[i] = (float)(s[i] = test_uniform(random));
+        if (!wide) c[i] = (double)c32[i], s[i] = (double)s32[i];
+    }
     memset(y, 0x5A, sizeof y);
     memset(z, 0x5A, sizeof z);
-    rotate(x, y, &heads, c, s);
-    rotation_of(gyre_kernels_tier("scalar"), from, to)(x, z, &heads, c, s);
+    gyre_turns t = {
+        (char *)x + BEFORE * size, (char *)y + BEFORE * size, HEADS, k->pairs, ROW, ROW, k->from_half, k->to_half, k->back,
+        wide ? (void *)c : c32,    wide ? (void *)s : s32};
+    call_rotation(kernels, k->dtype, &t);
+    t.out = (char *)z + BEFORE * size;
+    call_rotation(gyre_kernels_tier("scalar"), k->dtype, &t);
     assert_memory_equal(y, z, sizeof y);
-    for (int64_t h = 0; h < HEADS; h++)
-        for (int64_t i = 0; i < pairs; i++) {
-            const float *in = x + h * ROW + (from ? 2 * i : i), *out = y + h * ROW + (to ? 2 * i : i);
-            const double a = (double)in[0], b = (double)in[from ? 1 : pairs], cos = (double)c[i], sin = (double)s[i];
-            const long double low = (long double)out[0], high = (long double)out[to ? 1 : pairs];
-            test_close(low, a * cos - b * sin, 0x1.01p-23 * (fabs(a * cos) + fabs(b * sin)), "low");
-            test_close(high, a * sin + b * cos, 0x1.01p-23 * (fabs(a * sin) + fabs(b * cos)), "high");
-        }
     memset(z, 0x5A, sizeof z);
+    assert_memory_equal(y, z, BEFORE * size);
     for (int64_t h = 0; h < HEADS; h++) {
-        assert_memory_equal(y + h * ROW + 2 * pairs, z, (size_t)(ROW - 2 * pairs) * sizeof *y);
-        memcpy(y + h * ROW + 2 * pairs, x + h * ROW + 2 * pairs, (size_t)(ROW - 2 * pairs) * sizeof *y);
+        const size_t head = (size_t)(BEFORE + h * ROW), end = head + (size_t)(2 * k->pairs);
+        for (int64_t i = 0; i < k->pairs; i++) {
+            const size_t ina = head + (size_t)(k->from_half ? i : 2 * i), inb = ina + (size_t)(k->from_half ? k->pairs : 1);
+            const size_t outa = head + (size_t)(k->to_half ? i : 2 * i), outb = outa + (size_t)(k->to_half ? k->pairs : 1);
+            const long double a = (long double)test_get(x, k->dtype, ina), b = (long double)test_get(x, k->dtype, inb);
+            const long double cosine = (long double)c[i], sine = (long double)(k->back ? -s[i] : s[i]);
+            const double low = share_of_bound(k->dtype, test_get(y, k->dtype, outa), a * cosine, -(b * sine));
+            const double high = share_of_bound(k->dtype, test_get(y, k->dtype, outb), a * sine, b * cosine);
+            worst = fmax(worst, fmax(low, high));
+        }
+        assert_memory_equal((char *)y + end * size, z, (size_t)(ROW - 2 * k->pairs) * size);
+        memcpy((char *)y + end * size, (char *)x + end * size, (size_t)(ROW - 2 * k->pairs) * size);
     }
-    if (from != to) return;
-    rotate(x, x, &heads, c, s);
-    assert_memory_equal(x, y, sizeof x);
+    if (k->from_half != k->to_half) return worst;
+    memcpy(y, x, BEFORE * size);
+    t.out = (char *)x + BEFORE * size;
+    call_rotation(kernels, k->dtype, &t);
+    assert_memory_equal(x, y, BUFFER * size);
+    return worst;
 }
 
 static void rotates(void **state) {
     const gyre_kernels *kernels = tier_of(state);
+    static const char *const names[TYPES] = {"f32", "f16", "bf16", "f64"};
     test_random random = {35};
-    for (int64_t pairs = 1; pairs <= 80; pairs++)
-        for (int layouts = 0; layouts < 4; layouts++)
-            check_rotation(kernels, layouts / 2, layouts % 2, pairs, &random);
+    for (int type = 0; type < TYPES; type++) {
+        double worst = 0;
+        for (int64_t pairs = 1; pairs <= MOST; pairs++)
+            for (int way = 0; way < 8; way++) {
+                const rotation_case k = {types[type], way & 1, way >> 1 & 1, way >> 2, pairs};
+                worst = fmax(worst, check_rotation(kernels, &k, &random));
+            }
+        print_message("rotate_%s %s: %.2f of its bound\n", names[type], kernels->tier, worst);
+        assert_true(worst <= 1);
+    }
 }
 
 static void scales_rows(void **state) {

@@ -142,6 +142,7 @@ typedef enum gyre_kind {
     GYRE_SANDWICH        /* the product of two sinusoids, a decay nobody trains: Chi 2022, arXiv 2212.10356 */
 } gyre_kind;
 enum { GYRE_MAX_AXES = 4 };
+enum { GYRE_NO_TABLE = -1 }; /* of rope.table_positions: angles are computed in every call */
 enum { GYRE_AT_INPUT = 1, GYRE_AT_QUERY_KEY = 2, GYRE_AT_SCORE = 4, GYRE_AT_VALUE = 8 };
 
 /* theta_i = base^(-2 i / dim), s = factor, L = trained_length, n = the length in use, wavelength = 2 pi / theta. */
@@ -227,7 +228,9 @@ typedef struct gyre_config {
         int clockwise; /* 1 = pairs turn by minus the angle (nanochat) */
         gyre_scaling scaling;
         int64_t length;                /* context length in use where a call names none; 0 = trained_length */
-        int64_t table_positions;       /* angles of positions 0 .. this - 1 kept at creation; 0 = none */
+        int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once they are needed, its memory
+                                        * taken at creation; 0 = up to the lengths above, at most 32768 and 64 MiB, and none
+                                        * with an allocator of one's own; GYRE_NO_TABLE */
         double base;                   /* > 1; 0 = 10000 */
         double factor;                 /* s >= 1; 0 = 1 */
         double attention_factor;       /* of cos and sin, so its square of scores; 2^-64 .. 2^64, 0 = the scaling's */

@@ -1,6 +1,8 @@
 /* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
 #include "core/angles.h"
 
+#include "core/angle_table.h"
+
 #include <math.h>
 
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine) {
@@ -64,34 +66,25 @@ static const float *table_row(const gyre_angles *angles, const double *position)
     const gyre_encoding *e = angles->encoding;
     if (!e->angles || !angles->own || angles->far || angles->factor != e->attention_factor) return NULL;
     const double m = position[0];
-    if (!(m >= 0 && m < (double)e->config.rope.table_positions)) return NULL;
+    if (!(m >= 0 && m <= (double)GYRE_MAX_POSITION)) return NULL;
     for (int64_t a = 1; a < gyre_axes_of(e); a++)
         if (position[a] != m) return NULL;
-    return e->angles + (int64_t)m * e->config.rope.dim;
+    return gyre_angle_table_row(e, (int64_t)m);
 }
 
 gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                              const double *position, float *buffer) {
     const float *row = table_row(angles, position);
-    gyre_cos_sin out = {buffer, buffer + count};
-    if (!row) {
-        double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
-        gyre_angles_f64(angles, frequency, first, count, position, c, s);
-        for (int64_t j = 0; j < count; j++) {
-            buffer[j] = (float)c[j];
-            buffer[count + j] = (float)s[j];
-        }
-        return out;
+    if (row)
+        return (gyre_cos_sin){row + first, row + angles->encoding->config.rope.dim / 2 + first,
+                              angles->direction != GYRE_FORWARD};
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    gyre_angles_f64(angles, frequency, first, count, position, c, s);
+    for (int64_t j = 0; j < count; j++) {
+        buffer[j] = (float)c[j];
+        buffer[count + j] = (float)s[j];
     }
-    out.cosine = row + first;
-    const float *sine = row + angles->encoding->config.rope.dim / 2 + first;
-    if (angles->direction == GYRE_FORWARD) {
-        out.sine = sine;
-        return out;
-    }
-    for (int64_t j = 0; j < count; j++)
-        buffer[count + j] = -sine[j];
-    return out;
+    return (gyre_cos_sin){buffer, buffer + count, 0};
 }
 
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {

@@ -1,7 +1,7 @@
 /* rotate.c: queries and keys turned by their positions.
  *
  * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
- * Contiguous float channels go to the kernels as they lie; everything else is gathered into the half layout first. */
+ * Channels side by side go to the kernels as they lie; others are gathered into the half layout first. */
 #include "core/angles.h"
 #include "core/convert.h"
 #include "core/permute.h"
@@ -11,6 +11,7 @@
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
+static const double ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 /* Past 2^100 either way a magnitude is refused: its product with a channel would soon leave the range of float. */
 static const double MOST_LOG2 = 100;
@@ -68,33 +69,54 @@ static token token_of(const rotation *r, int64_t b, int64_t t, const double *pos
 
 /* -- channels that turn ---------------------------------------------------------------------------------------------- */
 
+/* A chunk that is the whole row, its channels side by side. */
 static int kernel_takes(const rotation *r, const chunk *c) {
-    return r->in->dtype == GYRE_F32 && r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
+    return r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
 
-typedef void rotate_kernel(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
-
-static rotate_kernel *kernel_of(const rotation *r) {
+static void turn_rows(const rotation *r, const gyre_turns *turns) {
     const gyre_kernels *kernels = r->angles.encoding->kernels;
-    if (r->read == GYRE_HALF)
-        return r->write == GYRE_HALF ? kernels->rotate_half_f32 : kernels->rotate_half_to_interleaved_f32;
-    return r->write == GYRE_HALF ? kernels->rotate_interleaved_to_half_f32 : kernels->rotate_interleaved_f32;
+    switch (r->in->dtype) {
+    case GYRE_F16:
+        kernels->rotate_f16(turns);
+        return;
+    case GYRE_BF16:
+        kernels->rotate_bf16(turns);
+        return;
+    case GYRE_F64:
+        kernels->rotate_f64(turns);
+        return;
+    default:
+        kernels->rotate_f32(turns);
+    }
 }
 
-/* From one layout to the other kernels do not work in place. */
-static void call_kernel(const rotation *r, const token *k, gyre_cos_sin turn) {
-    const gyre_heads heads = {r->in->shape[2], r->dim / 2, r->in->stride[2], r->out->stride[2]};
-    const gyre_heads one = {1, r->dim / 2, 0, 0};
-    const float *in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
-    float *out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
-    float buffer[2 * GYRE_PAIR_CHUNK];
+/* From one layout to the other kernels do not work in place: there a row is written beside and copied. */
+static void call_kernel(const rotation *r, const token *k, const void *cosine, const void *sine, int back) {
+    gyre_turns turns = {.in = gyre_cview_at(r->in, k->b, k->t, 0, r->first),
+                        .out = gyre_view_at(r->out, k->b, k->t, 0, r->first),
+                        .heads = r->in->shape[2],
+                        .pairs = r->dim / 2,
+                        .in_head = r->in->stride[2],
+                        .out_head = r->out->stride[2],
+                        .from_half = r->read == GYRE_HALF,
+                        .to_half = r->write == GYRE_HALF,
+                        .back = back,
+                        .cosine = cosine,
+                        .sine = sine};
     if (!r->in_place || r->read == r->write) {
-        kernel_of(r)(in, out, &heads, turn.cosine, turn.sine);
+        turn_rows(r, &turns);
         return;
     }
-    for (int64_t h = 0; h < heads.count; h++) {
-        kernel_of(r)(in + h * heads.in_stride, buffer, &one, turn.cosine, turn.sine);
-        memcpy(out + h * heads.out_stride, buffer, (size_t)r->dim * sizeof *out);
+    double buffer[2 * GYRE_PAIR_CHUNK];
+    const size_t size = gyre_dtype_size(r->in->dtype);
+    for (int64_t h = 0; h < r->in->shape[2]; h++) {
+        char *row = gyre_view_at(r->out, k->b, k->t, h, r->first);
+        turns.in = row;
+        turns.out = buffer;
+        turns.heads = 1;
+        turn_rows(r, &turns);
+        memcpy(row, buffer, (size_t)r->dim * size);
     }
 }
 
@@ -112,13 +134,14 @@ static int64_t step_out(const rotation *r) {
     return gyre_member_step(r->write) * r->out->stride[3];
 }
 
+/* Channels that lie apart, or more of them than a chunk: through rows on the stack. */
 static void turn_gathered(const rotation *r, const chunk *c, const token *k, gyre_cos_sin turn, int64_t h) {
     const int64_t n = c->count;
-    const gyre_heads one = {1, n, 2 * n, 2 * n};
     float x[2 * GYRE_PAIR_CHUNK];
+    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, turn.back, turn.cosine, turn.sine};
     for (int m = 0; m < 2; m++)
         gyre_load_row(member_in(r, k, h, c->first, m), r->in->dtype, step_in(r), n, x + m * n);
-    r->angles.encoding->kernels->rotate_half_f32(x, x, &one, turn.cosine, turn.sine);
+    r->angles.encoding->kernels->rotate_f32(&turns);
     for (int m = 0; m < 2; m++)
         gyre_store_row(x + m * n, n, member_out(r, k, h, c->first, m), r->out->dtype, step_out(r));
 }
@@ -136,7 +159,7 @@ static void cos_sin_f64(const chunk *c, const token *k, double *cosine, double *
 static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
     if (!k->angles.encoding->decay)
         return gyre_angles_f32(&k->angles, c->frequency, c->first, c->count, k->position, buffer);
-    const gyre_cos_sin out = {buffer, buffer + c->count};
+    const gyre_cos_sin out = {buffer, buffer + c->count, 0};
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
     for (int64_t i = 0; i < c->count; i++) {
@@ -150,7 +173,7 @@ static void turn_token_f32(const rotation *r, const chunk *c, const token *k) {
     float buffer[2 * GYRE_PAIR_CHUNK];
     const gyre_cos_sin turn = cos_sin_f32(c, k, buffer);
     if (kernel_takes(r, c)) {
-        call_kernel(r, k, turn);
+        call_kernel(r, k, turn.cosine, turn.sine, turn.back);
         return;
     }
     for (int64_t h = 0; h < r->in->shape[2]; h++)
@@ -161,6 +184,10 @@ static void turn_token_f64(const rotation *r, const chunk *c, const token *k) {
     const int64_t in_step = step_in(r), out_step = step_out(r);
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
+    if (kernel_takes(r, c)) {
+        call_kernel(r, k, cosine, sine, 0);
+        return;
+    }
     for (int64_t h = 0; h < r->in->shape[2]; h++) {
         const double *a = member_in(r, k, h, c->first, 0), *d = member_in(r, k, h, c->first, 1);
         double *low = member_out(r, k, h, c->first, 0), *high = member_out(r, k, h, c->first, 1);
@@ -277,11 +304,12 @@ static gyre_status check_magnitudes(const rotation *r) {
 }
 
 /* A chunk of pairs goes straight from one layout to the other.  In place it would run over channels that are still to be
- * read, but where the chunk is the whole row and read into a buffer first, as turn_token_f64 does not. */
+ * read, but where the chunk is the whole row and goes through a buffer, as that of turn_token_f64 does not where channels
+ * lie apart. */
 static void choose_layouts(rotation *r, gyre_layout layout) {
     r->read = r->write = layout == GYRE_HALF ? GYRE_HALF : GYRE_INTERLEAVED;
     if (layout != GYRE_INTERLEAVED_TO_HALF) return;
-    r->moves = r->in_place && (r->dim / 2 > GYRE_PAIR_CHUNK || r->in->dtype == GYRE_F64);
+    r->moves = r->in_place && (r->dim / 2 > GYRE_PAIR_CHUNK || (r->in->dtype == GYRE_F64 && r->in->stride[3] != 1));
     if (r->moves) return;
     if (r->angles.direction == GYRE_FORWARD)
         r->write = GYRE_HALF;
@@ -294,7 +322,8 @@ static gyre_status run(rotation *r, const gyre_exec *exec) {
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
     const gyre_status status = check_magnitudes(r);
-    if (status == GYRE_OK) gyre_parallel(exec, turn_block, r, r->blocks * r->in->shape[0]);
+    const double bytes = (double)gyre_view_elements(r->in->shape) * (double)gyre_dtype_size(r->in->dtype);
+    if (status == GYRE_OK) gyre_parallel(bytes < ALONE ? NULL : exec, turn_block, r, r->blocks * r->in->shape[0]);
     return status;
 }
 

@@ -3,11 +3,30 @@
 #define GYRE_KERNELS_H
 #include <stdint.h>
 
-/* How the heads of one token lie in memory. */
-typedef struct gyre_heads {
-    int64_t count, pairs;
-    int64_t in_stride, out_stride; /* elements from head to head */
-} gyre_heads;
+/* Rows of pairs: (x[i], x[i + pairs]), the half layout, or (x[2i], x[2i + 1]).  in == out with equal strides where the
+ * layout stays, else no overlap. */
+typedef struct gyre_turns {
+    const void *in;
+    void *out;
+    int64_t heads, pairs;
+    int64_t in_head, out_head; /* elements from head to head */
+    int from_half, to_half;    /* layouts read and written */
+    int back;                  /* 1: the other way, sin_i negated */
+    const void *cosine, *sine;
+} gyre_turns;
+
+/* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:
+ *     out[2 j row + i]       = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
+ *     out[2 j row + row + i] = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
+ * doubtful[j] = 1 where one of a row lies so near the middle between two floats that what is left out of doubles might have
+ * rounded it to the other; else as it was. */
+typedef struct gyre_angle_rows {
+    int64_t rows, pairs, row;
+    double factor, sine_factor;
+    const double *cosine, *sine, *step_cosine, *step_sine;
+    float *out;
+    unsigned char *doubtful;
+} gyre_angle_rows;
 
 /* c[i * c_row + j] (+)= sum over l < k of a[i * a_row + l * a_col] b[l * b_row + j], i < m, j < n; n a multiple of 16.
  * One order of summation over l, whatever the split over i and j. */

@@ -6,12 +6,4 @@
 /* NULL where this build has no such tier. */
 extern const gyre_kernels *const gyre_tier_scalar, *const gyre_tier_avx2, *const gyre_tier_avx512;
 
-void gyre_rotate_half_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
-void gyre_rotate_interleaved_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos,
-                                        const float *sin);
-void gyre_rotate_interleaved_to_half_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos,
-                                                const float *sin);
-void gyre_rotate_half_to_interleaved_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos,
-                                                const float *sin);
-
 #endif

@@ -1,0 +1,17 @@
+/* angle_table.h: rows of cos and sin that are made when they are first asked for and kept.
+ *
+ * A row holds what gyre_angles_f32 computes, to the last bit, so it makes no difference which of the two is used: a reader
+ * never waits for another that is filling in a block, it computes its own. */
+#ifndef GYRE_CORE_ANGLE_TABLE_H
+#define GYRE_CORE_ANGLE_TABLE_H
+#include "core/encoding.h"
+
+/* encoding->angles for `rows` positions from 0; memory is taken whole and not touched until it is needed. */
+gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_error *err);
+/* out = [2][rope.dim / 2]: cos, then sin of all pairs at position m, forward, attention factor included; NULL where m is
+ * outside the table, or somebody is at work on its block. */
+const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m);
+/* out = bytes of memory in use by now. */
+size_t gyre_angle_table_bytes(const gyre_encoding *encoding);
+
+#endif
