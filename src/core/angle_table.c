@@ -24,8 +24,9 @@ typedef _Atomic unsigned char block_state;
 struct gyre_angle_table {
     int64_t rows, pairs;
     double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
-    block_state *state; /* [1 + blocks]: of the steps, then of each block */
+    block_state *state; /* [1 + 2 blocks]: of the steps, of each block of rows, of each block of wide ones */
     float *row;         /* [rows][2][pairs] */
+    double *wide;       /* the same */
 };
 
 static size_t blocks_of(int64_t rows) {
@@ -48,18 +49,23 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_er
     const int64_t pairs = encoding->config.rope.dim / 2;
     const size_t head = (sizeof(gyre_angle_table) + ALIGN - 1) / ALIGN * ALIGN;
     const size_t steps = 2 * (size_t)BLOCK * (size_t)pairs * sizeof(double);
-    const size_t states = (1 + blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
-    const size_t row = 2 * (size_t)pairs * sizeof(float);
-    if ((uint64_t)rows > (SIZE_MAX - head - steps - states) / row)
+    const size_t states = (1 + 2 * blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t row = 2 * (size_t)pairs * sizeof(float), all = 3 * row; /* a wide row takes two */
+    if ((uint64_t)rows > (SIZE_MAX / 2 - head - steps - states) / all)
         return gyre_fail(err, GYRE_ENOMEM, "rope.table_positions: more than memory can hold (gyre_config)");
-    char *memory = gyre_encoding_allocate(encoding, (int64_t)(head + steps + states + (size_t)rows * row), 1, err);
+    char *memory = gyre_encoding_allocate(encoding, (int64_t)(head + steps + states + (size_t)rows * all), 1, err);
     if (!memory) return GYRE_ENOMEM;
     gyre_angle_table *table = (gyre_angle_table *)(void *)memory;
-    *table = (gyre_angle_table){rows, pairs, (double *)(void *)(memory + head), (block_state *)(memory + head + steps),
-                                (float *)(void *)(memory + head + steps + states)};
-    for (size_t i = 0; i <= blocks_of(rows); i++)
+    *table = (gyre_angle_table){rows,
+                                pairs,
+                                (double *)(void *)(memory + head),
+                                (block_state *)(memory + head + steps),
+                                NULL,
+                                (double *)(void *)(memory + head + steps + states)};
+    table->row = (float *)(table->wide + 2 * rows * pairs);
+    for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
         atomic_init(&table->state[i], EMPTY);
-    advise(table->row, (size_t)rows * row);
+    advise(table->wide, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
 }
@@ -81,15 +87,21 @@ static void fill_steps(const gyre_encoding *encoding) {
             gyre_angle(encoding->frequency[i], (double)j, &t->step[j * t->pairs + i], &t->step[(BLOCK + j) * t->pairs + i]);
 }
 
-static void fill_directly(const gyre_encoding *encoding, int64_t m, float *row) {
+/* pairs first .. first + count - 1 at position m. */
+static void compute(const gyre_encoding *encoding, int64_t m, int64_t first, int64_t count, double *c, double *s) {
     const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, 0);
-    const int64_t pairs = encoding->config.rope.dim / 2;
-    double position[GYRE_MAX_AXES], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    double position[GYRE_MAX_AXES];
     for (int a = 0; a < GYRE_MAX_AXES; a++)
         position[a] = (double)m;
+    gyre_angles_f64(&angles, encoding->frequency + first, first, count, position, c, s);
+}
+
+static void fill_directly(const gyre_encoding *encoding, int64_t m, float *row) {
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     for (int64_t first = 0, count; first < pairs; first += count) {
         count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
-        gyre_angles_f64(&angles, encoding->frequency + first, first, count, position, c, s);
+        compute(encoding, m, first, count, c, s);
         for (int64_t i = 0; i < count; i++) {
             row[first + i] = (float)c[i];
             row[pairs + first + i] = (float)s[i];
@@ -140,10 +152,26 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
     return t->row + 2 * t->pairs * m;
 }
 
+const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m) {
+    const gyre_angle_table *t = encoding->angles;
+    if (!t || m < 0 || m >= t->rows) return NULL;
+    const int64_t anchor = m / BLOCK * BLOCK, end = t->rows - anchor < BLOCK ? t->rows : anchor + BLOCK;
+    block_state *state = &t->state[1 + (int64_t)blocks_of(t->rows) + m / BLOCK];
+    if (!ready(state)) {
+        if (!claim(state)) return NULL;
+        for (int64_t n = anchor; n < end; n++)
+            compute(encoding, n, 0, t->pairs, t->wide + 2 * t->pairs * n, t->wide + 2 * t->pairs * n + t->pairs);
+        atomic_store_explicit(state, READY, memory_order_release);
+    }
+    return t->wide + 2 * t->pairs * m;
+}
+
 size_t gyre_angle_table_bytes(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
     size_t bytes = 0;
-    for (size_t i = 0; t && i <= blocks_of(t->rows); i++)
-        if (ready(&t->state[i])) bytes += 2 * (size_t)BLOCK * (size_t)t->pairs * (i ? sizeof(float) : sizeof(double));
+    for (size_t i = 0; t && i <= 2 * blocks_of(t->rows); i++)
+        if (ready(&t->state[i]))
+            bytes +=
+                2 * (size_t)BLOCK * (size_t)t->pairs * (i > 0 && i <= blocks_of(t->rows) ? sizeof(float) : sizeof(double));
     return bytes;
 }

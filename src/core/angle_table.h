@@ -11,6 +11,8 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_er
 /* out = [2][rope.dim / 2]: cos, then sin of all pairs at position m, forward, attention factor included; NULL where m is
  * outside the table, or somebody is at work on its block. */
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m);
+/* The same in double, as gyre_angles_f64 computes them, for rows of that type. */
+const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m);
 /* out = bytes of memory in use by now. */
 size_t gyre_angle_table_bytes(const gyre_encoding *encoding);
 

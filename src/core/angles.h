@@ -4,7 +4,7 @@
 #include "core/encoding.h"
 
 /* Pairs worked on at a time: bounds the stack, whatever the dimension. */
-enum { GYRE_PAIR_CHUNK = 256 };
+enum { GYRE_PAIR_CHUNK = GYRE_TURN_PAIRS };
 
 /* cos and sin of position * (high + low), within an ulp or so of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);

@@ -2,6 +2,7 @@
  *
  * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
  * Channels side by side go to the kernels as they lie; others are gathered into the half layout first. */
+#include "core/angle_table.h"
 #include "core/angles.h"
 #include "core/convert.h"
 #include "core/permute.h"
@@ -26,7 +27,9 @@ typedef struct rotation {
     gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
     int64_t blocks;          /* of tokens, per batch row */
     int in_place;
-    int moves; /* in place, and moved between the layouts before or after the turn, not by it */
+    int kept;         /* angles come from the encoding's table, where it has them, and go to the kernel with the row */
+    gyre_turns turns; /* what such rows have in common */
+    int moves;        /* in place, and moved between the layouts before or after the turn, not by it */
 } rotation;
 
 /* Pairs first .. first + count - 1, of frequencies `frequency`. */
@@ -91,33 +94,14 @@ static void turn_rows(const rotation *r, const gyre_turns *turns) {
     }
 }
 
-/* From one layout to the other kernels do not work in place: there a row is written beside and copied. */
 static void call_kernel(const rotation *r, const token *k, const void *cosine, const void *sine, int back) {
-    gyre_turns turns = {.in = gyre_cview_at(r->in, k->b, k->t, 0, r->first),
-                        .out = gyre_view_at(r->out, k->b, k->t, 0, r->first),
-                        .heads = r->in->shape[2],
-                        .pairs = r->dim / 2,
-                        .in_head = r->in->stride[2],
-                        .out_head = r->out->stride[2],
-                        .from_half = r->read == GYRE_HALF,
-                        .to_half = r->write == GYRE_HALF,
-                        .back = back,
-                        .cosine = cosine,
-                        .sine = sine};
-    if (!r->in_place || r->read == r->write) {
-        turn_rows(r, &turns);
-        return;
-    }
-    double buffer[2 * GYRE_PAIR_CHUNK];
-    const size_t size = gyre_dtype_size(r->in->dtype);
-    for (int64_t h = 0; h < r->in->shape[2]; h++) {
-        char *row = gyre_view_at(r->out, k->b, k->t, h, r->first);
-        turns.in = row;
-        turns.out = buffer;
-        turns.heads = 1;
-        turn_rows(r, &turns);
-        memcpy(row, buffer, (size_t)r->dim * size);
-    }
+    gyre_turns turns = r->turns;
+    turns.in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
+    turns.out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
+    turns.cosine = cosine;
+    turns.sine = sine;
+    turns.back = back;
+    turn_rows(r, &turns);
 }
 
 /* Member 0 or 1 of the chunk's first pair, and the elements from pair to pair. */
@@ -180,23 +164,27 @@ static void turn_token_f32(const rotation *r, const chunk *c, const token *k) {
         turn_gathered(r, c, k, turn, h);
 }
 
+static void turn_gathered_f64(const rotation *r, const chunk *c, const token *k, const double *cosine, const double *sine,
+                              int64_t h) {
+    const int64_t n = c->count;
+    double x[2 * GYRE_PAIR_CHUNK];
+    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, 0, cosine, sine};
+    for (int m = 0; m < 2; m++)
+        gyre_load_row_f64(member_in(r, k, h, c->first, m), GYRE_F64, step_in(r), n, x + m * n);
+    r->angles.encoding->kernels->rotate_f64(&turns);
+    for (int m = 0; m < 2; m++)
+        gyre_store_row_f64(x + m * n, n, member_out(r, k, h, c->first, m), GYRE_F64, step_out(r));
+}
+
 static void turn_token_f64(const rotation *r, const chunk *c, const token *k) {
-    const int64_t in_step = step_in(r), out_step = step_out(r);
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
     if (kernel_takes(r, c)) {
         call_kernel(r, k, cosine, sine, 0);
         return;
     }
-    for (int64_t h = 0; h < r->in->shape[2]; h++) {
-        const double *a = member_in(r, k, h, c->first, 0), *d = member_in(r, k, h, c->first, 1);
-        double *low = member_out(r, k, h, c->first, 0), *high = member_out(r, k, h, c->first, 1);
-        for (int64_t i = 0; i < c->count; i++) {
-            const double x = a[i * in_step], y = d[i * in_step];
-            low[i * out_step] = x * cosine[i] - y * sine[i];
-            high[i * out_step] = x * sine[i] + y * cosine[i];
-        }
-    }
+    for (int64_t h = 0; h < r->in->shape[2]; h++)
+        turn_gathered_f64(r, c, k, cosine, sine, h);
 }
 
 /* -- channels that do not -------------------------------------------------------------------------------------------- */
@@ -271,6 +259,37 @@ static void turn_pairs(const rotation *r, const token *tokens, int64_t count) {
     }
 }
 
+/* -- tokens whose angles are kept ------------------------------------------------------------------------------------ */
+/* One axis, nothing but the attention factor on it, channels side by side: the row of the table is all that is needed. */
+static int takes_kept(const rotation *r) {
+    const gyre_encoding *e = r->angles.encoding;
+    return r->dim > 0 && e->angles && !e->axis && !e->decay && r->angles.own && r->angles.factor == e->attention_factor &&
+           (r->role == GYRE_KEY || e->config.query.temperature == GYRE_TEMPERATURE_NONE) && r->in->stride[3] == 1 &&
+           r->out->stride[3] == 1 && !r->moves;
+}
+
+/* 1 = the token is done. */
+static int turn_kept(const rotation *r, int64_t b, int64_t t) {
+    const gyre_encoding *e = r->angles.encoding;
+    const int64_t m = gyre_position_at(r->positions, b, t, 0), size = (int64_t)gyre_dtype_size(r->in->dtype);
+    if (m == 0 && r->angles.factor == 1) return 0; /* stays bit for bit */
+    const int wide = r->in->dtype == GYRE_F64;
+    const void *row = wide ? (const void *)gyre_angle_table_wide_row(e, m) : gyre_angle_table_row(e, m);
+    if (!row) return 0;
+    gyre_turns turns = r->turns;
+    turns.in = (const char *)turns.in + (b * r->in->stride[0] + t * r->in->stride[1]) * size;
+    turns.out = (char *)turns.out + (b * r->out->stride[0] + t * r->out->stride[1]) * size;
+    turns.cosine = row;
+    turns.sine = (const char *)row + (size_t)turns.pairs * (wide ? sizeof(double) : sizeof(float));
+    if (!r->in_place && r->dim < r->in->shape[3]) {
+        const token k = {.b = b, .t = t, .scale = 1};
+        pass_channels(r, &k, 0, r->first);
+        pass_channels(r, &k, r->first + r->dim, r->in->shape[3] - r->first - r->dim);
+    }
+    turn_rows(r, &turns);
+    return 1;
+}
+
 static void turn_block(void *arg, int64_t block) {
     const rotation *r = arg;
     const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
@@ -278,14 +297,18 @@ static void turn_block(void *arg, int64_t block) {
     const int64_t axes = gyre_axes_of(r->angles.encoding);
     double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
     token tokens[TOKEN_BLOCK];
-    gyre_positions_read_axes(r->angles.encoding, r->positions, b, first, count, positions);
+    int64_t others = 0;
     for (int64_t t = 0; t < count; t++) {
-        tokens[t] = token_of(r, b, first + t, positions + t * axes);
-        pass_token(r, &tokens[t]);
-        if (r->moves && r->angles.direction != GYRE_FORWARD) move_token(r, &tokens[t]);
+        if (r->kept && turn_kept(r, b, first + t)) continue;
+        double *position = positions + others * axes;
+        gyre_positions_read_axes(r->angles.encoding, r->positions, b, first + t, 1, position);
+        token *k = &tokens[others++];
+        *k = token_of(r, b, first + t, position);
+        pass_token(r, k);
+        if (r->moves && r->angles.direction != GYRE_FORWARD) move_token(r, k);
     }
-    turn_pairs(r, tokens, count);
-    for (int64_t t = 0; r->moves && r->angles.direction == GYRE_FORWARD && t < count; t++)
+    if (others > 0) turn_pairs(r, tokens, others);
+    for (int64_t t = 0; r->moves && r->angles.direction == GYRE_FORWARD && t < others; t++)
         move_token(r, &tokens[t]);
 }
 
@@ -304,12 +327,11 @@ static gyre_status check_magnitudes(const rotation *r) {
 }
 
 /* A chunk of pairs goes straight from one layout to the other.  In place it would run over channels that are still to be
- * read, but where the chunk is the whole row and goes through a buffer, as that of turn_token_f64 does not where channels
- * lie apart. */
+ * read, but where the chunk is the whole row: that is read before it is written. */
 static void choose_layouts(rotation *r, gyre_layout layout) {
     r->read = r->write = layout == GYRE_HALF ? GYRE_HALF : GYRE_INTERLEAVED;
     if (layout != GYRE_INTERLEAVED_TO_HALF) return;
-    r->moves = r->in_place && (r->dim / 2 > GYRE_PAIR_CHUNK || (r->in->dtype == GYRE_F64 && r->in->stride[3] != 1));
+    r->moves = r->in_place && r->dim / 2 > GYRE_PAIR_CHUNK;
     if (r->moves) return;
     if (r->angles.direction == GYRE_FORWARD)
         r->write = GYRE_HALF;
@@ -321,6 +343,17 @@ static gyre_status run(rotation *r, const gyre_exec *exec) {
     r->in_place = gyre_same_memory(r->in, r->out);
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
+    r->kept = takes_kept(r);
+    if (r->dim > 0)
+        r->turns = (gyre_turns){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
+                                .out = gyre_view_at(r->out, 0, 0, 0, r->first),
+                                .heads = r->in->shape[2],
+                                .pairs = r->dim / 2,
+                                .in_head = r->in->stride[2],
+                                .out_head = r->out->stride[2],
+                                .from_half = r->read == GYRE_HALF,
+                                .to_half = r->write == GYRE_HALF,
+                                .back = r->angles.direction != GYRE_FORWARD};
     const gyre_status status = check_magnitudes(r);
     const double bytes = (double)gyre_view_elements(r->in->shape) * (double)gyre_dtype_size(r->in->dtype);
     if (status == GYRE_OK) gyre_parallel(bytes < ALONE ? NULL : exec, turn_block, r, r->blocks * r->in->shape[0]);

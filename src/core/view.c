@@ -65,18 +65,24 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
     return (char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }
 
+/* a b, or -1 where that is past int64; both at least 0.  On the way of every call: a division would cost as much as the rest
+ * of its checks. */
+static int64_t product(int64_t a, int64_t b) {
+#if defined(__GNUC__)
+    int64_t all;
+    return __builtin_mul_overflow(a, b, &all) ? -1 : all;
+#else
+    return b > 0 && a > INT64_MAX / b ? -1 : a * b;
+#endif
+}
+
 int64_t gyre_view_elements(const int64_t shape[4]) {
     int64_t elements = 1;
-    int empty = 0;
-    for (int i = 0; i < 4; i++) {
-        if (shape[i] < 0) return -1;
-        if (shape[i] == 0) empty = 1;
-    }
-    for (int i = 0; i < 4 && !empty; i++) {
-        if (elements > INT64_MAX / shape[i]) return -1;
-        elements *= shape[i];
-    }
-    return empty ? 0 : elements;
+    if ((shape[0] | shape[1] | shape[2] | shape[3]) < 0) return -1;
+    if (shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0) return 0;
+    for (int i = 0; i < 4 && elements > 0; i++)
+        elements = product(elements, shape[i]);
+    return elements;
 }
 
 int gyre_same_shape(const int64_t a[4], const int64_t b[4]) {

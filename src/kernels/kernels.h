@@ -3,8 +3,9 @@
 #define GYRE_KERNELS_H
 #include <stdint.h>
 
-/* Rows of pairs: (x[i], x[i + pairs]), the half layout, or (x[2i], x[2i + 1]).  in == out with equal strides where the
- * layout stays, else no overlap. */
+/* Rows of pairs: (x[i], x[i + pairs]), the half layout, or (x[2i], x[2i + 1]).  in == out with equal strides, or no overlap;
+ * in place and from one layout to the other, at most GYRE_TURN_PAIRS. */
+enum { GYRE_TURN_PAIRS = 256 };
 typedef struct gyre_turns {
     const void *in;
     void *out;

@@ -1,7 +1,7 @@
 /* rotate_tier.h: rotation, written once over the vocabulary of a tier (vec_*.h) for every type and layout of pairs.
  *
- * Two products and one sum, each rounded: a rotation has the same bits in every tier, layout and way through memory.  What
- * is left of a row past its last whole vector goes through a vector on the stack, so it is computed like all others. */
+ * What is left of a row past its last whole vector goes through a vector on the stack, so it is computed like all others,
+ * and a rotation has the same bits in every layout and by every way through memory. */
 #ifndef GYRE_KERNELS_ROTATE_TIER_H
 #define GYRE_KERNELS_ROTATE_TIER_H
 #include "kernels/tiers.h"
@@ -10,7 +10,11 @@
 
 #define TURN_INLINE static inline __attribute__((always_inline))
 
-enum { TURN_CHUNK = 256 }; /* pairs whose cos and sin are spread out at a time */
+#if defined(__clang__)
+#define TURN_UNROLL _Pragma("unroll")
+#else
+#define TURN_UNROLL _Pragma("GCC unroll 16")
+#endif
 
 /* -- types ------------------------------------------------------------------------------------------------------------- */
 typedef vec turn_load(const void *p);
@@ -64,107 +68,210 @@ TURN_INLINE void turn_store_up_to(turn_type type, char *p, vec a, int64_t n) {
 }
 
 /* -- the turn ---------------------------------------------------------------------------------------------------------- */
-TURN_INLINE void turn_pairs(vec *a, vec *b, vec c, vec s) {
+/* cos and sin of some pairs; minus = -sin.  Back, the two change places. */
+typedef struct turn_angles {
+    vec c, s, minus;
+} turn_angles;
+
+/* Two roundings and a fused product, the same in every layout: (x c - y s, y c + x s). */
+TURN_INLINE void turn_pairs(vec *a, vec *b, const turn_angles *k) {
     const vec x = *a, y = *b;
-    *a = vec_sub(vec_mul(x, c), vec_mul(y, s));
-    *b = vec_add(vec_mul(x, s), vec_mul(y, c));
+    *a = vec_fma(x, k->c, vec_mul(y, k->minus));
+    *b = vec_fma(y, k->c, vec_mul(x, k->s));
 }
 
-/* Pairs of one head from `from` to `to`, n <= LANES of them at a time.  rest: 1 where n may be below LANES. */
-TURN_INLINE void turn_some(turn_type type, const gyre_turns *t, const char *in, char *out, int64_t i, int64_t n, vec c,
-                           vec s) {
-    const int64_t half = t->pairs * type.size, at = i * type.size;
+/* Of pairs i .. i + n - 1, n <= LANES. */
+TURN_INLINE turn_angles angles_at(const gyre_turns *t, int64_t i, int64_t n) {
+    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
+    const vec s = turn_load_up_to(table, (const char *)((const float *)t->sine + i), n), minus = vec_mul(vec_set1(-1), s);
+    const vec c = turn_load_up_to(table, (const char *)((const float *)t->cosine + i), n);
+    return t->back ? (turn_angles){c, minus, s} : (turn_angles){c, s, minus};
+}
+
+TURN_INLINE const char *head_in(const gyre_turns *t, turn_type type, int64_t h) {
+    return (const char *)t->in + h * t->in_head * type.size;
+}
+TURN_INLINE char *head_out(const gyre_turns *t, turn_type type, int64_t h) {
+    return (char *)t->out + h * t->out_head * type.size;
+}
+
+/* Pairs i .. i + n - 1 of a head, n <= LANES, from any layout to any. */
+TURN_INLINE void turn_some(turn_type type, const gyre_turns *t, const char *in, char *out, int64_t i, int64_t n,
+                           const turn_angles *k) {
+    const int64_t half = t->pairs * type.size, at = i * type.size, second = LANES * type.size;
     vec a, b;
     if (t->from_half) {
         a = turn_load_up_to(type, in + at, n);
         b = turn_load_up_to(type, in + half + at, n);
     } else {
         a = turn_load_up_to(type, in + 2 * at, 2 * n);
-        b = 2 * n > LANES ? turn_load_up_to(type, in + 2 * at + LANES * type.size, 2 * n - LANES) : vec_set1(0);
+        b = 2 * n > LANES ? turn_load_up_to(type, in + 2 * at + second, 2 * n - LANES) : vec_set1(0);
         vec_part(&a, &b);
     }
-    turn_pairs(&a, &b, c, s);
+    turn_pairs(&a, &b, k);
     if (t->to_half) {
         turn_store_up_to(type, out + at, a, n);
         turn_store_up_to(type, out + half + at, b, n);
     } else {
         vec_join(&a, &b);
         turn_store_up_to(type, out + 2 * at, a, 2 * n);
-        turn_store_up_to(type, out + 2 * at + LANES * type.size, b, 2 * n - LANES);
+        turn_store_up_to(type, out + 2 * at + second, b, 2 * n - LANES);
     }
 }
 
-TURN_INLINE void turn_across(turn_type type, const gyre_turns *t) {
-    const vec sign = vec_set1(t->back ? -1.0f : 1.0f);
-    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
-    const float *cosine = t->cosine, *sine = t->sine;
-    const int64_t whole = t->pairs - t->pairs % LANES, rest = t->pairs - whole;
-    vec c_rest = vec_set1(0), s_rest = vec_set1(0);
-    if (rest) {
-        c_rest = turn_load_some(table, (const char *)(cosine + whole), rest);
-        s_rest = vec_mul(sign, turn_load_some(table, (const char *)(sine + whole), rest));
+/* Pairs from `first` on within a layout, a vector of all heads at a time. */
+TURN_INLINE void turn_rest(turn_type type, const gyre_turns *t, int64_t first) {
+    for (int64_t i = first, n; i < t->pairs; i += n) {
+        n = t->pairs - i < LANES ? t->pairs - i : LANES;
+        const turn_angles k = angles_at(t, i, n);
+        for (int64_t h = 0; h < t->heads; h++)
+            turn_some(type, t, head_in(t, type, h), head_out(t, type, h), i, n, &k);
     }
+}
+
+/* From one layout to the other, head by head; in place, through a copy on the stack. */
+TURN_INLINE void turn_across(turn_type type, const gyre_turns *t) {
+    char copy[2 * GYRE_TURN_PAIRS * 4];
     for (int64_t h = 0; h < t->heads; h++) {
-        const char *in = (const char *)t->in + h * t->in_head * type.size;
-        char *out = (char *)t->out + h * t->out_head * type.size;
-        for (int64_t i = 0; i < whole; i += LANES)
-            turn_some(type, t, in, out, i, LANES, vec_load(cosine + i), vec_mul(sign, vec_load(sine + i)));
-        if (rest) turn_some(type, t, in, out, whole, rest, c_rest, s_rest);
+        const char *in = head_in(t, type, h);
+        int64_t i = 0;
+        if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs * type.size));
+        for (; i + LANES <= t->pairs; i += LANES) {
+            const turn_angles k = angles_at(t, i, LANES);
+            turn_some(type, t, in, head_out(t, type, h), i, LANES, &k);
+        }
+        if (i == t->pairs) continue;
+        const turn_angles k = angles_at(t, i, t->pairs - i);
+        turn_some(type, t, in, head_out(t, type, h), i, t->pairs - i, &k);
     }
 }
 
 #if LANES > 1
-/* cos and sin of pairs first .. first + n - 1 spread over both members: (c0 c0 c1 c1 ...), (-s0 s0 -s1 s1 ...). */
-TURN_INLINE void turn_spread(const gyre_turns *t, int64_t first, int64_t n, float *c, float *s) {
-    const vec sign = vec_set1(t->back ? -1.0f : 1.0f), minus = vec_set1(-1.0f);
-    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
-    for (int64_t i = 0; i < n; i += LANES) {
-        vec a = turn_load_up_to(table, (const char *)((const float *)t->cosine + first + i), n - i), b = a;
-        vec_join(&a, &b);
-        vec_store(c + 2 * i, a);
-        vec_store(c + 2 * i + LANES, b);
-        b = vec_mul(sign, turn_load_up_to(table, (const char *)((const float *)t->sine + first + i), n - i));
-        a = vec_mul(minus, b);
-        vec_join(&a, &b);
-        vec_store(s + 2 * i, a);
-        vec_store(s + 2 * i + LANES, b);
-    }
-}
-
-/* Pairs that stay beside each other: each element times its cos, plus its neighbour times the sin with a sign of its own. */
-TURN_INLINE void turn_beside(turn_type type, const gyre_turns *t) {
-    float c[2 * TURN_CHUNK], s[2 * TURN_CHUNK];
-    for (int64_t first = 0, n; first < t->pairs; first += n) {
-        n = t->pairs - first < TURN_CHUNK ? t->pairs - first : TURN_CHUNK;
-        turn_spread(t, first, n, c, s);
+/* The same from half to half, TURN_BLOCK vectors of angles in registers while all heads go by; out = pairs done. */
+TURN_INLINE int64_t turn_halves(turn_type type, const gyre_turns *t) {
+    const int64_t block = TURN_BLOCK * LANES, half = t->pairs * type.size;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_BLOCK];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
         for (int64_t h = 0; h < t->heads; h++) {
-            const char *in = (const char *)t->in + (h * t->in_head + 2 * first) * type.size;
-            char *out = (char *)t->out + (h * t->out_head + 2 * first) * type.size;
-            int64_t i = 0;
-            for (; i + LANES <= 2 * n; i += LANES) {
-                const vec x = type.load(in + i * type.size);
-                type.store(out + i * type.size, vec_add(vec_mul(x, vec_load(c + i)), vec_mul(vec_swap(x), vec_load(s + i))));
+            const char *in = head_in(t, type, h) + i * type.size;
+            char *out = head_out(t, type, h) + i * type.size;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BLOCK; v++) {
+                vec a = type.load(in + v * LANES * type.size), b = type.load(in + half + v * LANES * type.size);
+                turn_pairs(&a, &b, &k[v]);
+                type.store(out + v * LANES * type.size, a);
+                type.store(out + half + v * LANES * type.size, b);
             }
-            if (i == 2 * n) continue;
-            const vec x = turn_load_some(type, in + i * type.size, 2 * n - i);
-            const vec y = vec_add(vec_mul(x, vec_load(c + i)), vec_mul(vec_swap(x), vec_load(s + i)));
-            turn_store_some(type, out + i * type.size, y, 2 * n - i);
         }
     }
+    return i;
+}
+
+/* Pairs that stay beside each other: each element times its cos, plus its neighbour times the sin with a sign of its own:
+ * (c0 c0 c1 c1 ...), (-s0 s0 -s1 s1 ...).  out = pairs done. */
+TURN_INLINE int64_t turn_beside(turn_type type, const gyre_turns *t) {
+    const int64_t block = TURN_BESIDE * LANES / 2;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        vec c[TURN_BESIDE], s[TURN_BESIDE];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BESIDE; v += 2) {
+            const turn_angles k = angles_at(t, i + v * LANES / 2, LANES);
+            c[v] = c[v + 1] = k.c;
+            s[v] = k.minus;
+            s[v + 1] = k.s;
+            vec_join(&c[v], &c[v + 1]);
+            vec_join(&s[v], &s[v + 1]);
+        }
+        for (int64_t h = 0; h < t->heads; h++) {
+            const char *in = head_in(t, type, h) + 2 * i * type.size;
+            char *out = head_out(t, type, h) + 2 * i * type.size;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BESIDE; v++) {
+                const vec x = type.load(in + v * LANES * type.size);
+                type.store(out + v * LANES * type.size, vec_fma(x, c[v], vec_mul(vec_swap(x), s[v])));
+            }
+        }
+    }
+    return i;
+}
+
+/* bf16 by two to a lane of 32 bits: in halves, angles are dealt out to even and odd places alike; beside each other, the
+ * members of a pair are what comes apart. */
+TURN_INLINE int64_t turn_brain_halves(const gyre_turns *t) {
+    const int64_t block = TURN_BLOCK * LANES;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_BLOCK];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v += 2) {
+            vec_part(&k[v].c, &k[v + 1].c);
+            vec_part(&k[v].s, &k[v + 1].s);
+            vec_part(&k[v].minus, &k[v + 1].minus);
+        }
+        for (int64_t h = 0; h < t->heads; h++) {
+            const uint16_t *in = (const uint16_t *)t->in + h * t->in_head + i;
+            uint16_t *out = (uint16_t *)t->out + h * t->out_head + i;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BLOCK; v += 2) {
+                vec a[2], b[2];
+                vec_load_two_bf16(in + v * LANES, &a[0], &a[1]);
+                vec_load_two_bf16(in + t->pairs + v * LANES, &b[0], &b[1]);
+                turn_pairs(&a[0], &b[0], &k[v]);
+                turn_pairs(&a[1], &b[1], &k[v + 1]);
+                vec_store_two_bf16(out + v * LANES, a[0], a[1]);
+                vec_store_two_bf16(out + t->pairs + v * LANES, b[0], b[1]);
+            }
+        }
+    }
+    return i;
+}
+
+TURN_INLINE int64_t turn_brain_beside(const gyre_turns *t) {
+    const int64_t block = TURN_BLOCK * LANES;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_BLOCK];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
+        for (int64_t h = 0; h < t->heads; h++) {
+            const uint16_t *in = (const uint16_t *)t->in + h * t->in_head + 2 * i;
+            uint16_t *out = (uint16_t *)t->out + h * t->out_head + 2 * i;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BLOCK; v++) {
+                vec a, b;
+                vec_load_two_bf16(in + 2 * v * LANES, &a, &b);
+                turn_pairs(&a, &b, &k[v]);
+                vec_store_two_bf16(out + 2 * v * LANES, a, b);
+            }
+        }
+    }
+    return i;
 }
 #else
-#define turn_beside turn_across
+#define turn_halves(type, t) 0
+#define turn_beside(type, t) 0
+#define turn_brain_halves(t) 0
+#define turn_brain_beside(t) 0
 #endif
 
 /* The layouts are constants in what is inlined. */
-TURN_INLINE void turn_rows(turn_type type, const gyre_turns *t) {
+TURN_INLINE void turn_rows(turn_type type, int brain, const gyre_turns *t) {
     gyre_turns known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
-        turn_across(type, &known);
+        turn_rest(type, &known, brain ? turn_brain_halves(&known) : turn_halves(type, &known));
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
-        turn_beside(type, &known);
+        turn_rest(type, &known, brain ? turn_brain_beside(&known) : turn_beside(type, &known));
     } else if (t->from_half) {
         known.from_half = 1, known.to_half = 0;
         turn_across(type, &known);
@@ -175,47 +282,78 @@ TURN_INLINE void turn_rows(turn_type type, const gyre_turns *t) {
 }
 
 static void rotate_f32(const gyre_turns *t) {
-    turn_rows((turn_type){turn_load_f32, turn_store_f32, 4}, t);
+    turn_rows((turn_type){turn_load_f32, turn_store_f32, 4}, 0, t);
 }
 static void rotate_f16(const gyre_turns *t) {
-    turn_rows((turn_type){turn_load_f16, turn_store_f16, 2}, t);
+    turn_rows((turn_type){turn_load_f16, turn_store_f16, 2}, 0, t);
 }
 static void rotate_bf16(const gyre_turns *t) {
-    turn_rows((turn_type){turn_load_bf16, turn_store_bf16, 2}, t);
+    turn_rows((turn_type){turn_load_bf16, turn_store_bf16, 2}, 1, t);
 }
 
 /* -- f64 --------------------------------------------------------------------------------------------------------------- */
-/* in == out or no overlap at all: iterations are independent either way, which `restrict` could not say. */
-#if defined(__clang__)
-#define INDEPENDENT_ITERATIONS _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT_ITERATIONS _Pragma("GCC ivdep")
-#endif
+/* The same by vectors of WIDE_LANES doubles.  (Written as plain C, GCC 12 fuses some of the products and not others,
+ * whatever -ffp-contract says.) */
+TURN_INLINE wide wide_load_up_to(const double *p, int64_t n) {
+    double some[WIDE_LANES] = {0};
+    if (n >= WIDE_LANES) return wide_load(p);
+    if (n > 0) memcpy(some, p, (size_t)n * sizeof *p);
+    return wide_load(some);
+}
+TURN_INLINE void wide_store_up_to(double *p, wide a, int64_t n) {
+    double some[WIDE_LANES];
+    wide_store(n >= WIDE_LANES ? p : some, a);
+    if (n > 0 && n < WIDE_LANES) memcpy(p, some, (size_t)n * sizeof *p);
+}
 
-TURN_INLINE void turn_doubles(const gyre_turns *t, int64_t from_step, int64_t from_other, int64_t to_step,
-                              int64_t to_other) {
-    const double *cosine = t->cosine, *sine = t->sine, sign = t->back ? -1.0 : 1.0;
+TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n) {
+    const wide c = wide_load_up_to((const double *)t->cosine + i, n), sign = wide_set1(t->back ? -1.0 : 1.0);
+    const wide s = wide_mul(sign, wide_load_up_to((const double *)t->sine + i, n));
+    wide a, b;
+    if (t->from_half) {
+        a = wide_load_up_to(in + i, n);
+        b = wide_load_up_to(in + t->pairs + i, n);
+    } else {
+        a = wide_load_up_to(in + 2 * i, 2 * n);
+        b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
+        wide_part(&a, &b);
+    }
+    const wide x = wide_fma(a, c, wide_mul(b, wide_mul(wide_set1(-1), s))), y = wide_fma(b, c, wide_mul(a, s));
+    if (t->to_half) {
+        wide_store_up_to(out + i, x, n);
+        wide_store_up_to(out + t->pairs + i, y, n);
+    } else {
+        a = x, b = y;
+        wide_join(&a, &b);
+        wide_store_up_to(out + 2 * i, a, 2 * n);
+        wide_store_up_to(out + 2 * i + WIDE_LANES, b, 2 * n - WIDE_LANES);
+    }
+}
+
+TURN_INLINE void turn_doubles(const gyre_turns *t) {
+    double copy[2 * GYRE_TURN_PAIRS];
     for (int64_t h = 0; h < t->heads; h++) {
         const double *in = (const double *)t->in + h * t->in_head;
         double *out = (double *)t->out + h * t->out_head;
-        INDEPENDENT_ITERATIONS
-        for (int64_t i = 0; i < t->pairs; i++) {
-            const double x = in[i * from_step], y = in[i * from_step + from_other], s = sign * sine[i];
-            out[i * to_step] = x * cosine[i] - y * s;
-            out[i * to_step + to_other] = x * s + y * cosine[i];
-        }
+        int64_t i = 0;
+        if (t->from_half != t->to_half && t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs) * sizeof *in);
+        for (; i + WIDE_LANES <= t->pairs; i += WIDE_LANES)
+            turn_wide(t, in, out, i, WIDE_LANES);
+        if (i < t->pairs) turn_wide(t, in, out, i, t->pairs - i);
     }
 }
 
 static void rotate_f64(const gyre_turns *t) {
-    if (t->from_half && t->to_half)
-        turn_doubles(t, 1, t->pairs, 1, t->pairs);
-    else if (t->from_half)
-        turn_doubles(t, 1, t->pairs, 2, 1);
-    else if (t->to_half)
-        turn_doubles(t, 2, 1, 1, t->pairs);
-    else
-        turn_doubles(t, 2, 1, 2, 1);
+    gyre_turns known = *t;
+    if (t->from_half && t->to_half) {
+        known.from_half = known.to_half = 1;
+        turn_doubles(&known);
+    } else if (!t->from_half && !t->to_half) {
+        known.from_half = known.to_half = 0;
+        turn_doubles(&known);
+    } else {
+        turn_doubles(t);
+    }
 }
 
 #endif

@@ -4,11 +4,13 @@
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
 
-#define TIER       avx2
-#define LANES      8
-#define BLOCK_ROWS 6
-#define BLOCK_VECS 2
-#define WIDE_VECS  8
+#define TIER        avx2
+#define LANES       8
+#define BLOCK_ROWS  6
+#define BLOCK_VECS  2
+#define WIDE_VECS   8
+#define TURN_BLOCK  2
+#define TURN_BESIDE 4
 
 typedef __m256 vec;
 typedef __m256 mask;
@@ -95,6 +97,31 @@ static inline void vec_store_bf16(uint16_t *p, vec a) {
     const __m128i narrow = _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
     _mm_storeu_si128((__m128i *)(void *)p, narrow);
 }
+/* 16 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000)));
+}
+/* Half a unit of the last place is added before the cut.  Right but for what is cut off being just that half, and for NaNs:
+ * both are rare, and then all lanes take the long way. */
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    const __m256i low = _mm256_castps_si256(even), high = _mm256_castps_si256(odd), half = _mm256_set1_epi32(0x8000);
+    const __m256i cut = _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xAA);
+    const __m256i ties = _mm256_cmpeq_epi16(cut, _mm256_set1_epi16((short)0x8000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(even, odd, _CMP_UNORD_Q));
+    const __m256i odds = _mm256_or_si256(ties, nan);
+    if (__builtin_expect(!_mm256_testz_si256(odds, odds), 0)) {
+        uint16_t some[2][LANES];
+        vec_store_bf16(some[0], even);
+        vec_store_bf16(some[1], odd);
+        for (int i = 0; i < 2 * LANES; i++)
+            p[i] = some[i % 2][i / 2];
+        return;
+    }
+    const __m256i e = _mm256_srli_epi32(_mm256_add_epi32(low, half), 16), o = _mm256_add_epi32(high, half);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_blend_epi16(o, e, 0x55));
+}
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
     return _mm256_permute_ps(a, 0xB1);
@@ -109,6 +136,35 @@ static inline void vec_join(vec *a, vec *b) {
     const __m256 low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
     *a = _mm256_permute2f128_ps(low, high, 0x20);
     *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 4
+typedef __m256d wide;
+static inline wide wide_load(const double *p) {
+    return _mm256_loadu_pd(p);
+}
+static inline void wide_store(double *p, wide a) {
+    _mm256_storeu_pd(p, a);
+}
+static inline wide wide_set1(double a) {
+    return _mm256_set1_pd(a);
+}
+static inline wide wide_mul(wide a, wide b) {
+    return _mm256_mul_pd(a, b);
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return _mm256_fmadd_pd(a, b, c);
+}
+static inline void wide_part(wide *low, wide *high) {
+    const __m256d a = _mm256_unpacklo_pd(*low, *high), b = _mm256_unpackhi_pd(*low, *high);
+    *low = _mm256_permute4x64_pd(a, 0xD8);
+    *high = _mm256_permute4x64_pd(b, 0xD8);
+}
+static inline void wide_join(wide *a, wide *b) {
+    const __m256d low = _mm256_unpacklo_pd(*a, *b), high = _mm256_unpackhi_pd(*a, *b);
+    *a = _mm256_permute2f128_pd(low, high, 0x20);
+    *b = _mm256_permute2f128_pd(low, high, 0x31);
 }
 
 #endif

@@ -4,11 +4,13 @@
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
 
-#define TIER       avx512
-#define LANES      16
-#define BLOCK_ROWS 8
-#define BLOCK_VECS 2
-#define WIDE_VECS  4
+#define TIER        avx512
+#define LANES       16
+#define BLOCK_ROWS  8
+#define BLOCK_VECS  2
+#define WIDE_VECS   4
+#define TURN_BLOCK  4
+#define TURN_BESIDE 8
 
 typedef __m512 vec;
 typedef __mmask16 mask;
@@ -84,6 +86,30 @@ static inline void vec_store_bf16(uint16_t *p, vec a) {
     const __m512i out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(out, 16)));
 }
+/* 32 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    const __m512i both = _mm512_loadu_si512(p);
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000)));
+}
+/* Half a unit of the last place is added before the cut.  Right but for what is cut off being just that half, and for NaNs:
+ * both are rare, and then all lanes take the long way. */
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    const __m512i low = _mm512_castps_si512(even), high = _mm512_castps_si512(odd), half = _mm512_set1_epi32(0x8000);
+    const __m512i cut = _mm512_mask_blend_epi16(0xAAAAAAAA, low, _mm512_slli_epi32(high, 16));
+    const __mmask32 ties = _mm512_cmpeq_epi16_mask(cut, _mm512_set1_epi16((short)0x8000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q);
+    if (__builtin_expect(ties | nan, 0)) {
+        uint16_t some[2][LANES];
+        vec_store_bf16(some[0], even);
+        vec_store_bf16(some[1], odd);
+        for (int i = 0; i < 2 * LANES; i++)
+            p[i] = some[i % 2][i / 2];
+        return;
+    }
+    const __m512i e = _mm512_srli_epi32(_mm512_add_epi32(low, half), 16), o = _mm512_add_epi32(high, half);
+    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0x55555555, o, e));
+}
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
     return _mm512_permute_ps(a, 0xB1);
@@ -99,6 +125,37 @@ static inline void vec_join(vec *a, vec *b) {
     const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512 low = _mm512_permutex2var_ps(*a, first, *b);
     *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), *b);
+    *a = low;
+}
+
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 8
+typedef __m512d wide;
+static inline wide wide_load(const double *p) {
+    return _mm512_loadu_pd(p);
+}
+static inline void wide_store(double *p, wide a) {
+    _mm512_storeu_pd(p, a);
+}
+static inline wide wide_set1(double a) {
+    return _mm512_set1_pd(a);
+}
+static inline wide wide_mul(wide a, wide b) {
+    return _mm512_mul_pd(a, b);
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return _mm512_fmadd_pd(a, b, c);
+}
+static inline void wide_part(wide *low, wide *high) {
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512d a = _mm512_permutex2var_pd(*low, even, *high);
+    *high = _mm512_permutex2var_pd(*low, _mm512_add_epi64(even, _mm512_set1_epi64(1)), *high);
+    *low = a;
+}
+static inline void wide_join(wide *a, wide *b) {
+    const __m512i first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+    const __m512d low = _mm512_permutex2var_pd(*a, first, *b);
+    *b = _mm512_permutex2var_pd(*a, _mm512_add_epi64(first, _mm512_set1_epi64(4)), *b);
     *a = low;
 }
 

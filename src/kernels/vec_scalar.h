@@ -92,6 +92,31 @@ static inline vec vec_load_bf16(const uint16_t *p) {
 static inline void vec_store_bf16(uint16_t *p, vec a) {
     *p = gyre_brain_round(a);
 }
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 1
+typedef double wide;
+static inline wide wide_load(const double *p) {
+    return *p;
+}
+static inline void wide_store(double *p, wide a) {
+    *p = a;
+}
+static inline wide wide_set1(double a) {
+    return a;
+}
+static inline wide wide_mul(wide a, wide b) {
+    return a * b;
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return a * b + c;
+}
+static inline void wide_part(wide *low, wide *high) {
+    (void)low, (void)high;
+}
+static inline void wide_join(wide *a, wide *b) {
+    (void)a, (void)b;
+}
+
 /* A pair takes two vectors of one lane, which are its members already. */
 static inline void vec_part(vec *low, vec *high) {
     (void)low, (void)high;
