@@ -13,7 +13,7 @@ target_include_directories(gyre_inside PUBLIC include src tools tests)
 target_compile_definitions(gyre_inside PUBLIC
     GYRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests" GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
 target_link_libraries(gyre_inside
-    PUBLIC PkgConfig::CMOCKA PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads m PRIVATE gyre_flags)
+    PUBLIC PkgConfig::CMOCKA PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m PRIVATE gyre_flags)
 
 file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
 foreach(test IN LISTS tests)

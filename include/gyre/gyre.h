@@ -185,6 +185,13 @@ typedef enum gyre_temperature {
     GYRE_TEMPERATURE_LLAMA4,   /* 1 + slope ln(1 + floor((m + 1) / length)) */
     GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / length)) */
 } gyre_temperature;
+/* How position x frequency and its cos and sin are computed. */
+typedef enum gyre_angle_path {
+    GYRE_ANGLES_EXACT, /* as the errors stated below have it: right at any position */
+    GYRE_ANGLES_TORCH  /* frequencies, their product with the position, cos and sin in float, operation by operation as
+                        * transformers has PyTorch do it on a CPU with FMA, to the last bit: what models were trained with.
+                        * Off by position x 2^-25 and more.  Needs a build with SLEEF */
+} gyre_angle_path;
 typedef enum gyre_sinusoid {
     GYRE_SIN_INTERLEAVED,   /* sin, cos, sin, cos; exponent 2i / dim */
     GYRE_SIN_CONCATENATED,  /* all sines, then all cosines; exponent 2i / dim */
@@ -252,6 +259,7 @@ typedef struct gyre_config {
         gyre_far far;
         int64_t window;    /* far: distances below it are as trained; needed */
         double far_factor; /* leaky: 2^-10 .. 2^32; grouped: a whole number, 1 .. 2^32; needed by both */
+        gyre_angle_path angles;
     } rope;
     struct gyre_query_config {
         gyre_temperature temperature;
@@ -281,7 +289,8 @@ typedef struct gyre_config {
     { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0,                                                 \
       {0, 0, GYRE_SIN_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
       {0, 0, GYRE_HALF, 0, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
-       NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0},          \
+       NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0,           \
+       GYRE_ANGLES_EXACT},                                                                     \
       {GYRE_TEMPERATURE_NONE, 0, 0},                                                           \
       {NULL, NULL, 0, 0, 0, 0, 0, 0, 0, GYRE_DECAY_LOG} }
 /* clang-format on */
@@ -296,7 +305,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 typedef struct gyre_encoding gyre_encoding;
 
 /* *out = the encoding that config describes, or a status and err (may be NULL) naming the field and its value.
- * Copies everything it needs.  Errors: EINVAL, ENOMEM. */
+ * Copies everything it needs.  Errors: EINVAL, ENOMEM, EUNSUPPORTED (GYRE_ANGLES_TORCH without SLEEF, or of a scaling that
+ * transformers has not). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */

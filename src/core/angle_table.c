@@ -109,6 +109,13 @@ static void fill_directly(const gyre_encoding *encoding, int64_t m, float *row) 
     }
 }
 
+/* PyTorch's path has no steps to go by. */
+static void fill_in_float(const gyre_encoding *encoding, int64_t block) {
+    const gyre_angle_table *t = encoding->angles;
+    for (int64_t m = block * BLOCK; m < t->rows && m < (block + 1) * BLOCK; m++)
+        fill_directly(encoding, m, t->row + 2 * t->pairs * m);
+}
+
 static void fill_block(const gyre_encoding *encoding, int64_t block) {
     const gyre_angle_table *t = encoding->angles;
     const int64_t anchor = block * BLOCK, left = t->rows - anchor, pairs = t->pairs;
@@ -146,7 +153,10 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
             atomic_store_explicit(&t->state[0], READY, memory_order_release);
         }
         if (!claim(state)) return NULL;
-        fill_block(encoding, m / BLOCK);
+        if (encoding->config.rope.angles == GYRE_ANGLES_TORCH)
+            fill_in_float(encoding, m / BLOCK);
+        else
+            fill_block(encoding, m / BLOCK);
         atomic_store_explicit(state, READY, memory_order_release);
     }
     return t->row + 2 * t->pairs * m;
