@@ -409,6 +409,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                                  const gyre_exec *exec);
 
+/* cosine[b, t, 0, i], sine[b, t, 0, i] = what pair i of the token turns by, attention factor included, forward and
+ * clockwise as the encoding has it: for who rotates by himself.  Without temperature, far turns and xPos's magnitudes. Views
+ * [batch, token, 1, rope.dim / 2], both of F32 or both of F64, at the context length in use.  Consecutive positions into F32
+ * whose last stride is 1 are the fast way.  No overlap.  Errors: EUNSUPPORTED (nothing rotates), EINVAL, ESHAPE, EDTYPE,
+ * ERANGE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_angle_rows(const gyre_encoding *encoding, const gyre_positions *positions,
+                                                     const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec);
+
 /* out = in with the rows of a projection to queries or keys reordered: a model whose rotation pairs channels as `from` (HALF
  * or INTERLEAVED) gives the same scores under `to`.  Views [1, heads, head_dim, inputs] (a bias has inputs 1; for keys of
  * grouped queries, heads is that of the keys), both the same type, any; no overlap.  Only the rotated channels of each head
