@@ -1,6 +1,6 @@
 /* bench_angles.c: gyre bench angles: cos and sin of many positions, exact and as PyTorch has them, against writing as many
  * bytes. */
-#include "bench.h"
+#include "bench_in_place.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,33 +62,26 @@ static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, 
                  bench_median(writing, o->rounds));
 }
 
-static int run_threads(const bench_options *o, angle_run *r, int64_t threads) {
-    cli_options common = o->common;
-    gyre_pool *pool = NULL;
-    gyre_exec exec;
-    common.threads = (int)threads;
-    int status = cli_pool_open(&common, &pool, &exec);
-    r->exec = &exec;
-    if (!status) status = run_path(o, r, GYRE_ANGLES_EXACT, threads);
-    if (!status) status = run_path(o, r, GYRE_ANGLES_TORCH, threads);
-    gyre_pool_free(pool);
-    return status;
+static angle_run memory; /* of the views; bench_for_threads hands no argument on */
+
+static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
+    angle_run r = memory;
+    r.exec = exec;
+    const int status = run_path(o, &r, GYRE_ANGLES_EXACT, threads);
+    return status ? status : run_path(o, &r, GYRE_ANGLES_TORCH, threads);
 }
 
 int bench_angles(const bench_options *o) {
     const size_t bytes = (size_t)POSITIONS * PAIRS * sizeof(float);
-    float *memory[2] = {malloc(bytes), malloc(bytes)};
-    angle_run r = {.cosine = gyre_dense(memory[0], GYRE_F32, 1, POSITIONS, 1, PAIRS),
-                   .sine = gyre_dense(memory[1], GYRE_F32, 1, POSITIONS, 1, PAIRS)};
-    int status = memory[0] && memory[1] ? 0 : cli_fail("angles: out of memory (gyre bench)");
+    float *cosine = malloc(bytes), *sine = malloc(bytes);
+    int status = cosine && sine ? 0 : cli_fail("memory: out of it (gyre bench)");
+    memory.cosine = gyre_dense(cosine, GYRE_F32, 1, POSITIONS, 1, PAIRS);
+    memory.sine = gyre_dense(sine, GYRE_F32, 1, POSITIONS, 1, PAIRS);
     if (!status && !o->common.json)
         printf("cos and sin of %d positions x %d frequencies, in float\n\n%-6s %7s %12s %16s %8s %12s\n", POSITIONS, PAIRS,
                "path", "threads", "ms", "M pairs a second", "GB/s", "memset GB/s");
-    for (int64_t threads = o->common.threads ? o->common.threads : 1; !status; threads = 2) {
-        status = run_threads(o, &r, threads);
-        if (o->common.threads || threads == 2) break;
-    }
-    free(memory[0]);
-    free(memory[1]);
+    if (!status) status = bench_for_threads(o, run);
+    free(cosine);
+    free(sine);
     return status;
 }
