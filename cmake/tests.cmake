@@ -8,7 +8,8 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 add_library(gyre_inside STATIC $<TARGET_OBJECTS:gyre_objects> tests/numbers.c tests/support.c)
 target_include_directories(gyre_inside PUBLIC include src tools tests)
 target_compile_definitions(gyre_inside PUBLIC GYRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
-target_link_libraries(gyre_inside PUBLIC PkgConfig::CMOCKA PkgConfig::JANSSON Threads::Threads m PRIVATE gyre_flags)
+target_link_libraries(gyre_inside
+    PUBLIC PkgConfig::CMOCKA PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m PRIVATE gyre_flags)
 if(GYRE_MODEL)
     target_sources(gyre_inside PRIVATE
         $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects> $<TARGET_OBJECTS:gyre_report_objects>

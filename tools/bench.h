@@ -25,6 +25,8 @@ typedef struct bench_options {
 int bench_train(const bench_options *options);
 int bench_encodings(const bench_options *options);
 int bench_rotate(const bench_options *options);
+int bench_angles(const bench_options *options);
+int bench_add(const bench_options *options);
 
 /* -- measuring --------------------------------------------------------------------------------------------------------- */
 double bench_seconds(void); /* of a clock that only rises */

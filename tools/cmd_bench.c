@@ -100,14 +100,20 @@ typedef struct benchmark {
     const char *name;
     int (*run)(const bench_options *options);
 } benchmark;
-static const benchmark benchmarks[] = {{"rotate", bench_rotate}, {"encodings", bench_encodings}, {"train", bench_train}};
+static const benchmark benchmarks[] = {{"rotate", bench_rotate},
+                                       {"angles", bench_angles},
+                                       {"add", bench_add},
+                                       {"encodings", bench_encodings},
+                                       {"train", bench_train}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
-#define BENCHMARK_NAMES "rotate, encodings, train"
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, train"
 
 static const char DOC[] =
     "Measure what positions cost attention, or the speed of training, on this machine."
     "\vrotate: queries turned in place, every type and layout of pairs, 1 to 4096 tokens, against a multiplication of the "
     "same bytes by a constant: medians, and the median of the rounds' ratios.\n\n"
+    "angles: cos and sin of 131072 positions x 64 frequencies, exact and as PyTorch computes them.\n\n"
+    "add: position embeddings added at the input in place, 4096 channels.\n\n"
     "encodings: attention with each scheme, at batch 1, in turn with attention without positions: milliseconds, medians, "
     "and "
     "the median of the rounds' ratios; the scratch memory it asks for, and by how much the resident memory of a process "
@@ -125,7 +131,7 @@ static const char DOC[] =
     "  gyre bench train --rounds 9\n";
 
 int cmd_bench(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "rotate|encodings|train", DOC, NULL, NULL, NULL};
+    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|train", DOC, NULL, NULL, NULL};
     bench_arguments a = {.options = {.rounds = 7,
                                      .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_ROPE}},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { CHANNEL_CHUNK = 256, TOKEN_CHUNK = 64, GRADIENT_CHANNELS = 64, SUMS = 64 };
+enum { CHANNEL_CHUNK = 256, TOKEN_CHUNK = 64, GRADIENT_CHANNELS = 64, SUMS = 64, TOKENS = 4 /* of a work item */ };
+static const double ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_input_config *input = &encoding->config.input;
@@ -40,6 +41,7 @@ typedef struct addition {
     const gyre_cview *in;
     const gyre_view *out;
     double factor; /* of the row as the scheme gives it */
+    int plain;     /* rows of the table go to the kernels as they lie */
 } addition;
 
 static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
@@ -76,23 +78,55 @@ static void make_row(const addition *a, int64_t position, int64_t first, int64_t
         p[c] *= a->factor;
 }
 
+/* A row of a float table as it is, to channels side by side: straight to the kernel.  1 = the token is done. */
+static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) {
+    if (!a->plain) return 0;
+    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
+    if (taps.count != 1 || taps.share[0] != 1) return 0;
+    const gyre_kernels *kernels = a->encoding->kernels;
+    const float *row = gyre_cview_at(a->table, 0, 0, taps.row[0], 0);
+    const void *in = gyre_cview_at(a->in, b, t, 0, 0);
+    void *out = gyre_view_at(a->out, b, t, 0, 0);
+    (a->in->dtype == GYRE_F32   ? kernels->add_f32
+     : a->in->dtype == GYRE_F16 ? kernels->add_f16
+                                : kernels->add_bf16)(in, out, row, a->in->shape[3]);
+    return 1;
+}
+
+static int is_plain(const addition *a) {
+    return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_F32 &&
+           a->table->stride[3] == 1 && a->in->dtype != GYRE_F64 && a->in->stride[3] == 1 && a->out->stride[3] == 1;
+}
+
 /* One token of every batch row: p is made once for neighbours that share a position. */
-static void add_token(void *arg, int64_t t) {
-    const addition *a = arg;
+static void add_slowly(const addition *a, int64_t t, int64_t batch, int64_t end) {
     const int64_t dim = a->in->shape[3];
     double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK];
     for (int64_t first = 0; first < dim; first += CHANNEL_CHUNK) {
         const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
         int64_t position = 0;
-        for (int64_t b = 0; b < a->in->shape[0]; b++) {
+        for (int64_t b = batch; b < end; b++) {
             const int64_t known = position;
             gyre_positions_read(a->positions, b, t, 1, &position);
-            if (b == 0 || position != known) make_row(a, position, first, count, p);
+            if (b == batch || position != known) make_row(a, position, first, count, p);
             gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 x[c] += p[c];
             gyre_store_row_f64(x, count, gyre_view_at(a->out, b, t, 0, first), a->out->dtype, a->out->stride[3]);
         }
+    }
+}
+
+static void add_tokens(void *arg, int64_t block) {
+    const addition *a = arg;
+    const int64_t end = smaller(a->in->shape[1], (block + 1) * TOKENS);
+    for (int64_t t = block * TOKENS; t < end; t++) {
+        int64_t position, b = 0;
+        for (; a->plain && b < a->in->shape[0]; b++) {
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (!add_plain(a, b, t, position)) add_slowly(a, t, b, b + 1);
+        }
+        if (!a->plain) add_slowly(a, t, 0, a->in->shape[0]);
     }
 }
 
@@ -107,8 +141,10 @@ gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables, c
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
-    addition a = {encoding, table, positions, in, out, factor_of(encoding, table)};
-    gyre_parallel(exec, add_token, &a, in->shape[1]);
+    addition a = {encoding, table, positions, in, out, factor_of(encoding, table), 0};
+    a.plain = is_plain(&a);
+    const double bytes = (double)gyre_view_elements(in->shape) * (double)gyre_dtype_size(in->dtype);
+    gyre_parallel(a.plain && bytes < ALONE ? NULL : exec, add_tokens, &a, (in->shape[1] + TOKENS - 1) / TOKENS);
     return GYRE_OK;
 }
 

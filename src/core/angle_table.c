@@ -96,43 +96,65 @@ static void compute(const gyre_encoding *encoding, int64_t m, int64_t first, int
     gyre_angles_f64(&angles, encoding->frequency + first, first, count, position, c, s);
 }
 
-static void fill_directly(const gyre_encoding *encoding, int64_t m, float *row) {
+/* Rows of positions anchor + from .. anchor + from + rows - 1, inside one block, wherever they go. */
+typedef struct block_target {
+    int64_t anchor, from, rows, out_row;
+    float *cosine, *sine;
+} block_target;
+
+static void fill_directly(const gyre_encoding *encoding, const block_target *to, int64_t j) {
     const int64_t pairs = encoding->config.rope.dim / 2;
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     for (int64_t first = 0, count; first < pairs; first += count) {
         count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
-        compute(encoding, m, first, count, c, s);
+        compute(encoding, to->anchor + to->from + j, first, count, c, s);
         for (int64_t i = 0; i < count; i++) {
-            row[first + i] = (float)c[i];
-            row[pairs + first + i] = (float)s[i];
+            to->cosine[j * to->out_row + first + i] = (float)c[i];
+            to->sine[j * to->out_row + first + i] = (float)s[i];
         }
     }
 }
 
-static void fill_block(const gyre_encoding *encoding, int64_t block) {
+static void fill_block(const gyre_encoding *encoding, const block_target *to) {
     const gyre_angle_table *t = encoding->angles;
-    const int64_t anchor = block * BLOCK, left = t->rows - anchor, pairs = t->pairs;
+    const double factor = encoding->attention_factor;
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     unsigned char doubtful[BLOCK] = {0};
-    gyre_angle_rows job = {.rows = left < BLOCK ? left : BLOCK,
-                           .row = pairs,
-                           .factor = encoding->attention_factor,
-                           .sine_factor =
-                               encoding->config.rope.clockwise ? -encoding->attention_factor : encoding->attention_factor,
-                           .cosine = c,
-                           .sine = s,
-                           .doubtful = doubtful};
-    for (int64_t first = 0; first < pairs; first += job.pairs) {
-        job.pairs = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+    gyre_angle_block job = {.rows = to->rows,
+                            .row = t->pairs,
+                            .out_row = to->out_row,
+                            .factor = factor,
+                            .sine_factor = encoding->config.rope.clockwise ? -factor : factor,
+                            .cosine = c,
+                            .sine = s,
+                            .doubtful = doubtful};
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) { /* PyTorch's path has no steps to go by */
+        for (int64_t j = 0; j < to->rows; j++)
+            fill_directly(encoding, to, j);
+        return;
+    }
+    for (int64_t first = 0; first < t->pairs; first += job.pairs) {
+        job.pairs = t->pairs - first < GYRE_PAIR_CHUNK ? t->pairs - first : GYRE_PAIR_CHUNK;
         for (int64_t i = 0; i < job.pairs; i++)
-            gyre_angle(encoding->frequency[first + i], (double)anchor, &c[i], &s[i]);
-        job.step_cosine = t->step + first;
-        job.step_sine = t->step + BLOCK * pairs + first;
-        job.out = t->row + 2 * pairs * anchor + first;
+            gyre_angle(encoding->frequency[first + i], (double)to->anchor, &c[i], &s[i]);
+        job.step_cosine = t->step + to->from * t->pairs + first;
+        job.step_sine = job.step_cosine + BLOCK * t->pairs;
+        job.cosine_out = to->cosine + first;
+        job.sine_out = to->sine + first;
         encoding->kernels->angle_rows(&job);
     }
-    for (int64_t j = 0; j < job.rows; j++)
-        if (doubtful[j]) fill_directly(encoding, anchor + j, t->row + 2 * pairs * (anchor + j));
+    for (int64_t j = 0; j < to->rows; j++)
+        if (doubtful[j]) fill_directly(encoding, to, j);
+}
+
+/* 1: the steps are there. */
+static int have_steps(const gyre_encoding *encoding) {
+    const gyre_angle_table *t = encoding->angles;
+    if (ready(&t->state[0])) return 1;
+    if (!claim(&t->state[0])) return 0;
+    fill_steps(encoding);
+    atomic_store_explicit(&t->state[0], READY, memory_order_release);
+    return 1;
 }
 
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
@@ -140,13 +162,11 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
     if (!t || m < 0 || m >= t->rows) return NULL;
     block_state *state = &t->state[1 + m / BLOCK];
     if (!ready(state)) {
-        if (!ready(&t->state[0])) {
-            if (!claim(&t->state[0])) return NULL;
-            fill_steps(encoding);
-            atomic_store_explicit(&t->state[0], READY, memory_order_release);
-        }
-        if (!claim(state)) return NULL;
-        fill_block(encoding, m / BLOCK);
+        const int64_t anchor = m / BLOCK * BLOCK, left = t->rows - anchor;
+        float *row = t->row + 2 * t->pairs * anchor;
+        const block_target all = {anchor, 0, left < BLOCK ? left : BLOCK, 2 * t->pairs, row, row + t->pairs};
+        if (!have_steps(encoding) || !claim(state)) return NULL;
+        fill_block(encoding, &all);
         atomic_store_explicit(state, READY, memory_order_release);
     }
     return t->row + 2 * t->pairs * m;
@@ -164,6 +184,18 @@ const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m
         atomic_store_explicit(state, READY, memory_order_release);
     }
     return t->wide + 2 * t->pairs * m;
+}
+
+int64_t gyre_angle_table_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+    if (!encoding->angles || encoding->axis || !have_steps(encoding)) return 0;
+    for (int64_t done = 0, rows; done < count; done += rows) {
+        const int64_t position = m + done, from = (position % BLOCK + BLOCK) % BLOCK;
+        rows = BLOCK - from < count - done ? BLOCK - from : count - done;
+        const block_target to = {
+            position - from, from, rows, out->row, out->cosine + done * out->row, out->sine + done * out->row};
+        fill_block(encoding, &to);
+    }
+    return count;
 }
 
 size_t gyre_angle_table_bytes(const gyre_encoding *encoding) {

@@ -13,6 +13,15 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_er
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m);
 /* The same in double, as gyre_angles_f64 computes them, for rows of that type. */
 const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m);
+/* Rows of floats in the caller's memory, `row` elements from each to the next. */
+typedef struct gyre_cos_sin_rows {
+    float *cosine, *sine;
+    int64_t row;
+} gyre_cos_sin_rows;
+/* The same for positions m .. m + count - 1, of any sign and inside the table or not, computed into out; what the table
+ * keeps is the steps from position to position.  out = count, or 0: nothing was done (no table, several axes, or somebody is
+ * making the steps). */
+int64_t gyre_angle_table_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out);
 /* out = bytes of memory in use by now. */
 size_t gyre_angle_table_bytes(const gyre_encoding *encoding);
 

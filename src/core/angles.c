@@ -2,6 +2,7 @@
 #include "core/angles.h"
 
 #include "core/angle_table.h"
+#include "core/torch_math.h"
 
 #include <math.h>
 
@@ -47,11 +48,37 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
     return buffer;
 }
 
+/* In float, and widened. */
+static void torch_angles(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                         const double *position, double *cosine, double *sine) {
+    const gyre_encoding *encoding = angles->encoding;
+    const float factor = (float)angles->factor;
+    float angle[GYRE_PAIR_CHUNK], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < GYRE_PAIR_CHUNK ? count - done : GYRE_PAIR_CHUNK;
+        for (int64_t j = 0; j < n; j++) {
+            const int axis = encoding->axis ? encoding->axis[first + done + j] : 0;
+            angle[j] = (float)position[axis] * (float)frequency[done + j].high;
+        }
+        gyre_torch_cos_sin(angle, n, c, s);
+        for (int64_t j = 0; j < n; j++) {
+            cosine[done + j] = (double)(c[j] * factor);
+            sine[done + j] = (double)(s[j] * factor);
+        }
+    }
+}
+
 void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                      const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
     const int back = (angles->direction != GYRE_FORWARD) != (encoding->config.rope.clockwise != 0);
     const double sign = back ? -angles->factor : angles->factor;
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) {
+        torch_angles(angles, frequency, first, count, position, cosine, sine);
+        for (int64_t j = 0; back && j < count; j++)
+            sine[j] = -sine[j];
+        return;
+    }
     for (int64_t j = 0; j < count; j++) {
         double c, s;
         gyre_angle(frequency[j], position[encoding->axis ? encoding->axis[first + j] : 0], &c, &s);

@@ -1,6 +1,8 @@
 /* rope.c: pairs of channels of queries and keys, turned by an angle that grows with the position. */
 #include "core/angle_table.h"
 #include "core/angles.h"
+#include "core/frequency_torch.h"
+#include "core/torch_math.h"
 #include "encodings/schemes.h"
 
 #include <inttypes.h>
@@ -278,6 +280,15 @@ static gyre_status make_table(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
+static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
+    if ((unsigned)config->rope.angles > GYRE_ANGLES_TORCH)
+        return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
+                         (int)config->rope.angles);
+    if (config->rope.angles == GYRE_ANGLES_EXACT || gyre_torch_has(config)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: not as PyTorch, %s (gyre_config)",
+                     gyre_torch_math() ? "which has no such scaling" : "in a build without SLEEF");
+}
+
 static gyre_status check(const gyre_config *config, gyre_error *err) {
     const rope_config *rope = &config->rope;
     gyre_status status = check_dims(config, err);
@@ -286,6 +297,7 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
     if (status == GYRE_OK) status = check_scaling(config, err);
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_far(rope, err);
+    if (status == GYRE_OK) status = check_angles(config, err);
     return status == GYRE_OK ? check_xpos(rope, err) : status;
 }
 

@@ -17,17 +17,17 @@ typedef struct gyre_turns {
 } gyre_turns;
 
 /* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:
- *     out[2 j row + i]       = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
- *     out[2 j row + row + i] = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
+ *     cosine_out[j * out_row + i] = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
+ *     sine_out[j * out_row + i]   = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
  * doubtful[j] = 1 where one of a row lies so near the middle between two floats that what is left out of doubles might have
  * rounded it to the other; else as it was. */
-typedef struct gyre_angle_rows {
-    int64_t rows, pairs, row;
+typedef struct gyre_angle_block {
+    int64_t rows, pairs, row, out_row;
     double factor, sine_factor;
     const double *cosine, *sine, *step_cosine, *step_sine;
-    float *out;
+    float *cosine_out, *sine_out;
     unsigned char *doubtful;
-} gyre_angle_rows;
+} gyre_angle_block;
 
 /* c[i * c_row + j] (+)= sum over l < k of a[i * a_row + l * a_col] b[l * b_row + j], i < m, j < n; n a multiple of 16.
  * One order of summation over l, whatever the split over i and j. */

@@ -1,4 +1,5 @@
-/* rotate_tier.h: rotation, written once over the vocabulary of a tier (vec_*.h) for every type and layout of pairs.
+/* rotate_tier.h: rotation and addition, written once over the vocabulary of a tier (vec_*.h) for every type and layout of
+ * pairs.
  *
  * What is left of a row past its last whole vector goes through a vector on the stack, so it is computed like all others,
  * and a rotation has the same bits in every layout and by every way through memory. */
@@ -289,6 +290,30 @@ static void rotate_f16(const gyre_turns *t) {
 }
 static void rotate_bf16(const gyre_turns *t) {
     turn_rows((turn_type){turn_load_bf16, turn_store_bf16, 2}, 1, t);
+}
+
+/* -- adding ------------------------------------------------------------------------------------------------------------ */
+TURN_INLINE void add_row(turn_type type, const void *in, void *out, const float *row, int64_t n) {
+    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
+    const char *from = in;
+    char *to = out;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        type.store(to + i * type.size, vec_add(type.load(from + i * type.size), vec_load(row + i)));
+    if (i >= n) return;
+    const vec sum =
+        vec_add(turn_load_some(type, from + i * type.size, n - i), turn_load_some(table, (const char *)(row + i), n - i));
+    turn_store_some(type, to + i * type.size, sum, n - i);
+}
+
+static void add_f32(const void *in, void *out, const float *row, int64_t n) {
+    add_row((turn_type){turn_load_f32, turn_store_f32, 4}, in, out, row, n);
+}
+static void add_f16(const void *in, void *out, const float *row, int64_t n) {
+    add_row((turn_type){turn_load_f16, turn_store_f16, 2}, in, out, row, n);
+}
+static void add_bf16(const void *in, void *out, const float *row, int64_t n) {
+    add_row((turn_type){turn_load_bf16, turn_store_bf16, 2}, in, out, row, n);
 }
 
 /* -- f64 --------------------------------------------------------------------------------------------------------------- */

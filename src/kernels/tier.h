@@ -195,11 +195,11 @@ INLINE int angle_pair(float *out, double first, double second, double factor) {
     return low != high;
 }
 
-static void angle_rows(const gyre_angle_rows *job) {
+static void angle_rows(const gyre_angle_block *job) {
     const double *restrict c = job->cosine, *restrict s = job->sine;
     for (int64_t j = 0; j < job->rows; j++) {
         const double *restrict sc = job->step_cosine + j * job->row, *restrict ss = job->step_sine + j * job->row;
-        float *restrict low = job->out + 2 * j * job->row, *restrict high = low + job->row;
+        float *restrict low = job->cosine_out + j * job->out_row, *restrict high = job->sine_out + j * job->out_row;
         int doubts = 0;
         for (int64_t i = 0; i < job->pairs; i++) {
             doubts |= angle_pair(&low[i], c[i] * sc[i], -(s[i] * ss[i]), job->factor);
@@ -222,6 +222,9 @@ static const gyre_kernels table = {
     .rotate_bf16 = rotate_bf16,
     .rotate_f64 = rotate_f64,
     .angle_rows = angle_rows,
+    .add_f32 = add_f32,
+    .add_f16 = add_f16,
+    .add_bf16 = add_bf16,
     .matmul_f32 = matmul_f32,
     .exp_row_f32 = exp_row_f32,
     .max_row_f32 = max_row_f32,
