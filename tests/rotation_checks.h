@@ -137,6 +137,10 @@ static inline int same_heads(const double *x, const double *y, const rotation_ca
     return 1;
 }
 
+static inline int same_angles(const rotation_operands *o, const rotation_operands *was) {
+    return memcmp(o->cosine, was->cosine, sizeof o->cosine) == 0 && memcmp(o->sine, was->sine, sizeof o->sine) == 0;
+}
+
 /* Right to the bound, in place as out of it to the last bit, and not a byte changed around any operand or in those that are
  * only read. */
 static inline rotation_verdict check_rotation(rotate_kernel *kernel, const rotation_case *k, test_random *random) {
@@ -146,14 +150,22 @@ static inline rotation_verdict check_rotation(rotate_kernel *kernel, const rotat
     was = o;
     call_rotation(kernel, k, &o, o.y);
     verdict.worst = worst_of_bound(&o, k);
-    if (verdict.worst > 1) verdict.wrong = "a result is past its bound";
-    if (!same_around(o.y, was.y, k)) verdict.wrong = "it writes outside the heads";
-    if (memcmp(o.x, was.x, sizeof o.x) != 0) verdict.wrong = "it writes to its input";
-    call_rotation(kernel, k, &o, o.x);
-    if (!verdict.wrong && !same_heads(o.x, o.y, k)) verdict.wrong = "in place it gives other bits";
-    if (!same_around(o.x, was.x, k)) verdict.wrong = "in place it writes outside the heads";
-    if (memcmp(o.cosine, was.cosine, sizeof o.cosine) != 0 || memcmp(o.sine, was.sine, sizeof o.sine) != 0)
+    if (!same_around(o.y, was.y, k))
+        verdict.wrong = "it writes outside the heads";
+    else if (memcmp(o.x, was.x, sizeof o.x) != 0)
+        verdict.wrong = "it writes to its input";
+    else if (!same_angles(&o, &was))
         verdict.wrong = "it writes to cos or sin";
+    else if (verdict.worst > 1)
+        verdict.wrong = "a result is past its bound";
+    if (verdict.wrong) return verdict;
+    call_rotation(kernel, k, &o, o.x);
+    if (!same_around(o.x, was.x, k))
+        verdict.wrong = "in place it writes outside the heads";
+    else if (!same_angles(&o, &was))
+        verdict.wrong = "in place it writes to cos or sin";
+    else if (!same_heads(o.x, o.y, k))
+        verdict.wrong = "in place it gives other bits";
     return verdict;
 }
 

@@ -360,6 +360,31 @@ static void rotation_reads_no_further(void **state) {
             }
 }
 
+/* A float sum is exact in double, so rounding that once is the right answer; of a 16-bit type, that rounded once more. */
+static void adds_rows(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    enum { MOST = 70 };
+    void (*const adds[])(const void *, void *, const float *, int64_t) = {kernels->add_f32, kernels->add_f16,
+                                                                          kernels->add_bf16};
+    static float in[MOST + 1], out[MOST + 1], want[MOST + 1], row[MOST]; /* of any type */
+    test_random random = {37};
+    for (int type = 0; type < 3; type++)
+        for (int64_t n = 0; n <= MOST; n++) {
+            const gyre_dtype dtype = rotation_types[type].dtype;
+            test_fill(&random, row, MOST);
+            memset(out, 0x5A, sizeof out);
+            memset(want, 0x5A, sizeof want);
+            for (size_t i = 0; i < (size_t)n; i++) {
+                test_put(in, dtype, i, test_uniform(&random));
+                test_put(want, dtype, i, (double)(float)(test_get(in, dtype, i) + (double)row[i]));
+            }
+            adds[type](in, out, row, n);
+            assert_memory_equal(out, want, sizeof out);
+            adds[type](in, in, row, n);
+            assert_memory_equal(in, want, (size_t)n * gyre_dtype_size(dtype));
+        }
+}
+
 static void scales_rows(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     static const float factors[] = {0.3f, -7, 0, 1, 0x1p-140f, INFINITY};
@@ -441,6 +466,7 @@ int main(void) {
         FOR_TIERS(rounds_to_nearest_even),
         FOR_TIERS(rotation_reads_no_further),
         FOR_TIERS(scales_rows),
+        FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(this_processor_has_its_tier),
     };
