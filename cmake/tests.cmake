@@ -1,4 +1,14 @@
 # tests.cmake: every tests/test_*.c is one cmocka program, run by ctest under its own name.
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32")
+    # No cmocka there: one plain program, under node.
+    add_executable(wasm_kernels tests/wasm_kernels.c tests/numbers.c $<TARGET_OBJECTS:gyre_objects>)
+    target_include_directories(wasm_kernels PRIVATE include src tests)
+    target_link_libraries(wasm_kernels PRIVATE gyre_flags m)
+    add_test(NAME wasm_kernels
+             COMMAND node --no-warnings ${PROJECT_SOURCE_DIR}/tests/run_wasi.mjs $<TARGET_FILE:wasm_kernels>)
+    return()
+endif()
+
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)

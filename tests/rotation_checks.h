@@ -253,6 +253,15 @@ static inline const char *check_roundings(rotate_kernel *kernel, gyre_dtype dtyp
     return NULL;
 }
 
+/* NaNs of many kinds, one with every bit set among them: rounding that by its bits would carry into the sign. */
+static inline float nan_of(uint32_t bits, uint32_t i) {
+    const uint32_t payload = i == 0 ? 0x7fffffu : ((bits * 2654435761u + i) & 0x7fffffu) | 1u;
+    const uint32_t all = (bits & 0x8000u) << 16 | 0x7f800000u | payload;
+    float nan;
+    memcpy(&nan, &all, sizeof nan);
+    return nan;
+}
+
 /* Every number of a 16-bit type, infinities and NaNs too; the middle to the next one; and the floats right beside either. */
 static inline const char *check_all_roundings(rotate_kernel *kernel, gyre_dtype dtype) {
     enum { BITS = 65536, NEAR = 6 };
@@ -266,7 +275,7 @@ static inline const char *check_all_roundings(rotate_kernel *kernel, gyre_dtype 
         const float all[NEAR] = {at,     nextafterf(at, 0),     nextafterf(at, 4 * at),
                                  middle, nextafterf(middle, 0), nextafterf(middle, 4 * middle)};
         for (int i = 0; i < NEAR; i++) {
-            x[n++] = all[i];
+            x[n++] = isnan(at) ? nan_of(bits, (uint32_t)i) : all[i];
             if (n < pairs && !(bits == BITS - 1 && i == NEAR - 1)) continue;
             const char *wrong = check_roundings(kernel, dtype, (int)(bits % 2), x, n);
             if (wrong) return wrong;

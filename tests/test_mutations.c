@@ -145,6 +145,19 @@ static void rounds_ties_up(const gyre_turns *t) {
     }
 }
 
+/* NaNs are rounded as numbers are. */
+static void rounds_nans(const gyre_turns *t) {
+    right(t);
+    uint16_t *out = t->out;
+    const float *cosine = t->cosine;
+    for (int64_t i = 0; i < t->pairs; i++) {
+        uint32_t bits;
+        memcpy(&bits, &cosine[i], sizeof bits);
+        const int cut = type == GYRE_F16 ? 13 : 16;
+        if (isnan(cosine[i])) out[t->to_half ? i : 2 * i] = (uint16_t)((bits + (1u << (cut - 1))) >> cut);
+    }
+}
+
 /* A float that was only read is written, with what it held but for one bit. */
 static void touches_cosine(const gyre_turns *t) {
     right(t);
@@ -160,7 +173,10 @@ static void catches_the_rest(void **state) {
         assert_non_null(check_odd_pairs(smeared, type));
         assert_non_null(check_odd_pairs(saturated, type));
         assert_non_null(check_rotations(touches_cosine, type).wrong);
-        if (gyre_dtype_size(type) == 2) assert_non_null(check_all_roundings(rounds_ties_up, type));
+        if (gyre_dtype_size(type) != 2) continue;
+        assert_null(check_all_roundings(right, type));
+        assert_non_null(check_all_roundings(rounds_ties_up, type));
+        assert_non_null(check_all_roundings(rounds_nans, type));
     }
 }
 
