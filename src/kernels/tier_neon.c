@@ -1,7 +1,7 @@
 /* tier_neon.c: the kernels for the Advanced SIMD of AArch64, which every such processor has. */
 #include "kernels/tiers.h"
 
-#if defined(__aarch64__) && defined(__ARM_NEON)
+#if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)
 #include "kernels/vec_neon.h"
 
 #include "kernels/rotate_tier.h"
