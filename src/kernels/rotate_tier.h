@@ -76,7 +76,7 @@ typedef struct turn_angles {
 
 /* Two roundings and a fused product, the same in every layout: (x c - y s, y c + x s). */
 TURN_INLINE void turn_pairs(vec *a, vec *b, const turn_angles *k) {
-    const vec x = *a, y = *b;
+    const vec x = vec_held(*a), y = vec_held(*b);
     *a = vec_fma(x, k->c, vec_mul(y, k->minus));
     *b = vec_fma(y, k->c, vec_mul(x, k->s));
 }
@@ -193,7 +193,7 @@ TURN_INLINE int64_t turn_beside(turn_type type, const gyre_turns *t) {
             char *out = head_out(t, type, h) + 2 * i * type.size;
             TURN_UNROLL
             for (int v = 0; v < TURN_BESIDE; v++) {
-                const vec x = type.load(in + v * LANES * type.size);
+                const vec x = vec_held(type.load(in + v * LANES * type.size));
                 type.store(out + v * LANES * type.size, vec_fma(x, c[v], vec_mul(vec_swap(x), s[v])));
             }
         }

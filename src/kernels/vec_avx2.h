@@ -18,6 +18,11 @@ typedef __m256 mask;
 static inline vec vec_load(const float *p) {
     return _mm256_loadu_ps(p);
 }
+/* The same value in a register: GCC would rather load it again for each use. */
+static inline vec vec_held(vec a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
 static inline void vec_store(float *p, vec a) {
     _mm256_storeu_ps(p, a);
 }

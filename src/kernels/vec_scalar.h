@@ -19,6 +19,9 @@ typedef int mask;
 static inline vec vec_load(const float *p) {
     return *p;
 }
+static inline vec vec_held(vec a) {
+    return a;
+}
 static inline void vec_store(float *p, vec a) {
     *p = a;
 }
