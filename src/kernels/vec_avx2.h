@@ -152,6 +152,10 @@ static inline wide wide_load(const double *p) {
 static inline void wide_store(double *p, wide a) {
     _mm256_storeu_pd(p, a);
 }
+static inline wide wide_held(wide a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
 static inline wide wide_set1(double a) {
     return _mm256_set1_pd(a);
 }

@@ -142,6 +142,10 @@ static inline wide wide_load(const double *p) {
 static inline void wide_store(double *p, wide a) {
     _mm512_storeu_pd(p, a);
 }
+static inline wide wide_held(wide a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
 static inline wide wide_set1(double a) {
     return _mm512_set1_pd(a);
 }

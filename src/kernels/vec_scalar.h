@@ -104,6 +104,9 @@ static inline wide wide_load(const double *p) {
 static inline void wide_store(double *p, wide a) {
     *p = a;
 }
+static inline wide wide_held(wide a) {
+    return a;
+}
 static inline wide wide_set1(double a) {
     return a;
 }
