@@ -33,7 +33,8 @@ static int distance(const char *a, const char *b) {
 static const char *nearest(const char *type) {
     const gyre_family *family;
     const char *best = NULL;
-    int least = 3;
+    /* Of a short name two letters are most of it. */
+    int least = strlen(type) < 6 ? 2 : 3;
     for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
         const int d = distance(type, family->model_type);
         if (d < least) {
