@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Another part of the library may not be there yet. */
-void gyre_read_vision(const gyre_scope *vision) __attribute__((weak));
-
 /* -- a name that is not known
  * ------------------------------------------------------------------------------------------------ */
 /* Letters to change, add or leave out; anything above 2 is 3. */
@@ -113,7 +110,7 @@ static void warn_of_outer_keys(const gyre_scope *root, const gyre_scope *text) {
  * ---------------------------------------------------------------------------------------------------------------- */
 static void read_tower(const gyre_scope *root) {
     static const char *const keys[] = {"vision_config", NULL};
-    if (!json_is_object(gyre_scope_value(root, keys[0])) || !gyre_read_vision) return;
+    if (!json_is_object(gyre_scope_value(root, keys[0]))) return;
     const gyre_scope vision = gyre_scope_into(root, keys[0]);
     gyre_read_vision(&vision);
 }
