@@ -127,7 +127,7 @@ static plan plan_of(const gyre_family *family, const gyre_scope *root, const gyr
     if (family->traits & GYRE_NO_ROPE_LAYERS) p.no_rope = list_at(root, "no_rope_layers", p.layers);
     if (p.layers == 0 && p.types) p.layers = (int64_t)json_array_size(p.types);
     if (p.layers > MOST_LAYERS)
-        gyre_scope_fail(root, GYRE_EUNSUPPORTED, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
+        gyre_scope_fail(root, GYRE_EFORMAT, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
                         MOST_LAYERS);
     find_window(&p);
     p.interval = interval_of(&p);
