@@ -75,7 +75,8 @@ static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) 
     group->config.head_dim = first + dim;
     group->config.rope.first = first;
     group->config.rope.dim = dim;
-    note_count(source, group, "head_dim", &derived, "qk_nope_head_dim and qk_rope_head_dim", first + dim);
+    note_count(source, group, "head_dim", &derived,
+               gyre_scope_value(root, still) ? "qk_nope_head_dim and qk_rope_head_dim" : NULL, first + dim);
     note_count(source, group, "rotary_dim", &found, first > 0 ? "the last channels of each head" : NULL, dim);
 }
 

@@ -225,6 +225,12 @@ static void read_yarn(const gyre_rope_source *source, gyre_layers *group) {
  * ---------------------------------------------------------------------------------------------------------------- */
 static void longrope_as_4(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_found found;
+    /* MiniCPM came with code of its own, which takes the ratio of the lengths too, and finds L in the object. */
+    if (strncmp(source->family->model_type, "minicpm", 7) == 0 && gyre_scope_value(&source->dict, original)) {
+        original_inside(source, group);
+        factor_of_lengths(source, group, NULL);
+        return;
+    }
     const int64_t length = beside(source, &found);
     if (length > 0) {
         gyre_rope_set_trained(source, group, length, &found, NULL);
