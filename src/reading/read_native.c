@@ -258,7 +258,7 @@ static void read_sizes(const gyre_scope *root, gyre_layers *group) {
     gyre_config *config = &group->config;
     config->heads = gyre_scope_size(root, "num_attention_heads", 1, 0);
     config->input.dim = gyre_scope_size(root, "hidden_size", 1, 0);
-    config->head_dim = gyre_scope_size(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
+    config->head_dim = gyre_rope_channels(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
     config->trained_length = gyre_scope_size(root, "max_position_embeddings", 1, 0);
     if (config->head_dim > 0) note_number(root, "head_dim", group, "head_dim", GYRE_DERIVED, (double)config->head_dim);
 }

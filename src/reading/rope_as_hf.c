@@ -100,6 +100,9 @@ static void original_inside(const gyre_rope_source *source, gyre_layers *group) 
     const int64_t length = gyre_rope_length_at(&source->dict, original, 0);
     if (length == 0) {
         trained_as_served(source, group, "no original length is given in rope_scaling");
+        gyre_scope_warn(&source->dict, source->type_key,
+                        "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model was "
+                        "trained with");
         return;
     }
     const gyre_rope_found found = gyre_rope_found_at(source, &source->dict, original);
