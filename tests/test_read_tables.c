@@ -629,7 +629,7 @@ static void test_faults(void **state) {
     assert_refused("{\"model_type\": \"opt\"}", GYRE_AS_LLAMA_CPP, GYRE_EUNSUPPORTED, "converter does not take opt");
 }
 
-/* A file of every family cut off anywhere, or with nothing but its type, is an error or a reading, never a fault. */
+/* With nothing but its type, every family is an error or a reading. */
 static void test_every_family_alone(void **state) {
     (void)state;
     for (size_t i = 0; gyre_family_at(i); i++)
@@ -645,6 +645,75 @@ static void test_every_family_alone(void **state) {
             if (status != GYRE_OK) assert_non_null(strstr(err.text, "("));
             gyre_reading_free(reading);
         }
+}
+
+/* What nobody would write, under every key that is looked at: an error or a reading, never a fault. */
+static void test_values_that_make_no_sense(void **state) {
+    (void)state;
+    static const char *const keys[] = {"hidden_size",
+                                       "d_model",
+                                       "n_embd",
+                                       "num_attention_heads",
+                                       "n_head",
+                                       "num_heads",
+                                       "encoder_attention_heads",
+                                       "decoder_attention_heads",
+                                       "max_position_embeddings",
+                                       "n_positions",
+                                       "max_source_positions",
+                                       "max_target_positions",
+                                       "max_seq_len",
+                                       "embedding_size",
+                                       "pad_token_id",
+                                       "position_embedding_type",
+                                       "attention_types",
+                                       "num_layers",
+                                       "window_size",
+                                       "decoder",
+                                       "text_config",
+                                       "vision_config",
+                                       "attn_config",
+                                       "alibi",
+                                       "relative_attention_num_buckets",
+                                       "relative_attention_max_distance",
+                                       "d_kv",
+                                       "d_head",
+                                       "clamp_len",
+                                       "mem_len",
+                                       "attn_type",
+                                       "max_relative_position",
+                                       "max_relative_positions",
+                                       "position_buckets",
+                                       "sinusoidal_pos_embds",
+                                       "use_learned_position_embeddings"};
+    static const char *const values[] = {
+        "0",   "-1",   "1",         "3",  "7",       "2147483647",         "1e300", "9223372036854775807",
+        "0.5", "\"\"", "\"alibi\"", "[]", "[[], 2]", "[[[\"local\"], 2]]", "{}",    "true",
+        "null"};
+    static const gyre_profile profiles[] = {GYRE_AS_HF_5, GYRE_AS_VLLM, GYRE_AS_LLAMA_CPP, GYRE_AS_REFERENCE};
+    int64_t taken = 0, refused = 0;
+    for (size_t f = 0; gyre_family_at(f); f++) {
+        if (gyre_family_at(f)->read == gyre_read_rope) continue;
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+                char text[400];
+                gyre_reading *reading = NULL;
+                gyre_error err = {0, ""};
+                const int length =
+                    snprintf(text, sizeof text,
+                             "{\"model_type\": \"%s\", \"relative_attention\": true, \"pos_att_type\": \"p2c\", \"%s\": %s}",
+                             gyre_family_at(f)->model_type, keys[k], values[v]);
+                const gyre_status status =
+                    gyre_reading_parse(&reading, text, (size_t)length, NULL, profiles[(k + v) % 4], 0, &err);
+                assert_int_equal(status == GYRE_OK, reading != NULL);
+                if (status != GYRE_OK && status != GYRE_EFORMAT && status != GYRE_EUNSUPPORTED)
+                    fail_msg("%s: %s", text, err.text);
+                if (status != GYRE_OK && !strstr(err.text, ": ")) fail_msg("%s: %s", text, err.text);
+                *(status == GYRE_OK ? &taken : &refused) += 1;
+                gyre_reading_free(reading);
+            }
+    }
+    assert_true(taken > 1000 && refused > 1000);
 }
 
 /* The first of two rows with one name would hide the other. */
@@ -682,6 +751,7 @@ int main(void) {
         cmocka_unit_test(test_no_clamp_follows_the_length),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_every_family_alone),
+        cmocka_unit_test(test_values_that_make_no_sense),
         cmocka_unit_test(test_families_are_named_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
