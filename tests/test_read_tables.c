@@ -85,6 +85,20 @@ static void test_says_where_sizes_stand(void **state) {
     gyre_reading_free(reading);
 }
 
+static void test_keys_that_nobody_reads(void **state) {
+    (void)state;
+    gyre_reading *reading = read_text("{\"model_type\": \"longformer\",\n\"position_embedding_type\": \"relative_key\",\n"
+                                      "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_LEARNED);
+    assert_warns(reading, "\"relative_key\" is not looked at", "position_embedding_type", 2);
+    assert_warns(reading, "this model does not rotate", "rope_scaling", 3);
+    assert_int_equal(reading->warnings_count, 2);
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"bart\",\n\"rope_parameters\": {}}"); /* once, not for each stack */
+    assert_int_equal(reading->warnings_count, 1);
+    gyre_reading_free(reading);
+}
+
 /* What llama.cpp's converter does with the rows of padding. */
 static void test_padding_under_llama_cpp(void **state) {
     (void)state;
@@ -728,6 +742,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learned_tables),
         cmocka_unit_test(test_says_where_sizes_stand),
+        cmocka_unit_test(test_keys_that_nobody_reads),
         cmocka_unit_test(test_padding_under_llama_cpp),
         cmocka_unit_test(test_gpt2_may_not_scale),
         cmocka_unit_test(test_gpt_neo_alternates),

@@ -54,7 +54,16 @@ gyre_table_reader gyre_tables_begin(const gyre_family *family, const gyre_scope 
     return r;
 }
 
+/* A rotation that somebody described for a model that has none. */
+static void warn_of_rotation(const gyre_table_reader *r) {
+    static const char *const keys[] = {"rope_scaling", "rope_parameters", "partial_rotary_factor", NULL};
+    for (int i = 0; keys[i]; i++)
+        if (gyre_scope_value(r->root, keys[i]))
+            gyre_scope_warn(r->root, keys[i], "%s: not read; this model does not rotate", keys[i]);
+}
+
 void gyre_tables_group(gyre_table_reader *r, const char *name, gyre_kind kind) {
+    if (kind != GYRE_ROPE) warn_of_rotation(r);
     const int given = gyre_scope_value(r->root, "model_type") != NULL;
     const gyre_place place = gyre_scope_place(r->root, "model_type");
     r->group = gyre_build_layers(r->build, name);

@@ -36,7 +36,15 @@ static void gpt2_scale(const gyre_table_reader *r) {
                         "layer i also divides its scores by i + 1, which one group cannot say");
 }
 
+/* Classes beside BERT's have a table whatever this says. */
+static void warn_of_type(const gyre_table_reader *r) {
+    const char *key = "position_embedding_type", *type = gyre_scope_text(r->root, key, "absolute");
+    if (strcmp(type, "absolute") != 0 && strcmp(type, "learned") != 0)
+        gyre_scope_warn(r->root, key, "\"%.40s\" is not looked at: %s has an absolute table", type, r->family->model_type);
+}
+
 static void learned_stack(gyre_table_reader *r, const stack *s) {
+    warn_of_type(r);
     gyre_tables_group(r, s->name, GYRE_LEARNED);
     gyre_tables_heads(r, s->heads);
     gyre_tables_learned(r, s->positions, r->sizes->rows);
