@@ -40,6 +40,7 @@ static void test_learned_tables(void **state) {
         {"{\"model_type\": \"esm\", \"max_position_embeddings\": 1026, \"pad_token_id\": 0}", "all", 1026, 1, 768, 1025},
         {"{\"model_type\": \"bert\"}", "all", 512, 0, 768, 512},
         {"{\"model_type\": \"electra\"}", "all", 512, 0, 128, 512},
+        {"{\"model_type\": \"rembert\"}", "all", 512, 0, 256, 512},
         {"{\"model_type\": \"albert\", \"hidden_size\": 768, \"num_attention_heads\": 12}", "all", 512, 0, 128, 512},
         {"{\"model_type\": \"distilbert\", \"dim\": 768, \"n_heads\": 12}", "all", 512, 0, 768, 512},
         {"{\"model_type\": \"xlm\", \"emb_dim\": 1024, \"n_heads\": 8}", "all", 512, 0, 1024, 512},
@@ -444,6 +445,28 @@ static void test_faults(void **state) {
     assert_refused("{\"model_type\": \"opt\"}", GYRE_AS_LLAMA_CPP, GYRE_EUNSUPPORTED, "converter does not take opt");
 }
 
+/* With nothing but its type, a family is its class's defaults, where that has them. */
+static void test_class_defaults_suffice(void **state) {
+    (void)state;
+    static const char *const need_more[] = {"led", "speech_to_text", "falcon", "RefinedWeb", "RefinedWebModel", "baichuan"};
+    for (size_t i = 0; gyre_family_at(i); i++) {
+        char text[100];
+        const char *type = gyre_family_at(i)->model_type;
+        int needs = gyre_family_at(i)->read == gyre_read_rope || strcmp(type, "gyre") == 0;
+        for (size_t k = 0; k < sizeof need_more / sizeof *need_more; k++)
+            needs |= strcmp(type, need_more[k]) == 0;
+        if (needs) continue;
+        snprintf(text, sizeof text, "{\"model_type\": \"%s\"}", type);
+        gyre_reading *reading = read_as(text, GYRE_AS_HF_4_56);
+        for (int64_t g = 0; g < reading->groups_count; g++) {
+            const gyre_config *config = &reading->groups[g].config;
+            if (config->kind != GYRE_NOPE) assert_true(config->heads > 0 && config->head_dim > 0);
+            assert_non_null(field_of(&reading->groups[g], "encoding"));
+        }
+        gyre_reading_free(reading);
+    }
+}
+
 /* With nothing but its type, every family is an error or a reading. */
 static void test_every_family_alone(void **state) {
     (void)state;
@@ -558,6 +581,7 @@ int main(void) {
         cmocka_unit_test(test_falcon),
         cmocka_unit_test(test_baichuan_and_jais),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_class_defaults_suffice),
         cmocka_unit_test(test_every_family_alone),
         cmocka_unit_test(test_values_that_make_no_sense),
         cmocka_unit_test(test_families_are_named_once),
