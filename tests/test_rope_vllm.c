@@ -234,6 +234,23 @@ static void deepseek_multiplies_scores(void **state) {
     }
 }
 
+/* Its class writes 0 over both keys. */
+static void deepseek_v4_has_no_factors(void **state) {
+    (void)state;
+    const engine_file file = {
+        "deepseek_v4",
+        GYRE_LATENT,
+        GYRE_INTERLEAVED,
+        "compress",
+        "{\"head_dim\": 64, \"rope_parameters\": {\"compress\": {\"rope_type\": \"yarn\", \"factor\": 16, "
+        "\"original_max_position_embeddings\": 65536, \"mscale\": 1, \"mscale_all_dim\": 1}}}",
+        0};
+    gyre_reading *reading = read_file(&file);
+    engine_is(engine_at(reading, 0).attention, 1, "attention factor");
+    engine_is(reading->groups[0].softmax_multiplier, 1, "softmax multiplier");
+    gyre_reading_free(reading);
+}
+
 static void deepseek_always_truncates(void **state) {
     (void)state;
     gyre_reading *reading = deepseek("yarn", ", \"truncate\": false, \"mscale_all_dim\": 1");
@@ -511,6 +528,7 @@ int main(void) {
                                        cmocka_unit_test(yarn_with_axes_counts_four_times),
                                        cmocka_unit_test(telechat_has_a_smaller_slope),
                                        cmocka_unit_test(deepseek_multiplies_scores),
+                                       cmocka_unit_test(deepseek_v4_has_no_factors),
                                        cmocka_unit_test(deepseek_always_truncates),
                                        cmocka_unit_test(longrope_chooses_once),
                                        cmocka_unit_test(longrope_has_magnitudes_of_its_own),

@@ -140,6 +140,7 @@ static void as_proportional(const gyre_rope_engine *e) {
     const char *why = gyre_engine_unread(e, unread, &place);
     gyre_engine_scaling(e, GYRE_PROPORTIONAL, NULL);
     gyre_rope_read_proportion(e->source, e->group);
+    e->group->config.rope.factor = 1.0;
     if (why) gyre_engine_note(e, "factor", "factor", why, 1.0);
 }
 
@@ -223,8 +224,10 @@ static void deepseek(const gyre_rope_engine *e, int multiplies_scores) {
     const double s = gyre_engine_factor(e);
     (void)gyre_engine_original(e);
     ramp(e, 0);
-    const double mscale = gyre_engine_number(e, "mscale", "mscale", 1.0);
-    const double all = gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
+    /* DeepSeek-V4's class sets both to 0. */
+    const int is_v4 = strcmp(e->source->family->model_type, "deepseek_v4") == 0;
+    const double mscale = is_v4 ? 0.0 : gyre_engine_number(e, "mscale", "mscale", 1.0);
+    const double all = is_v4 ? 0.0 : gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
     if (failed(e)) return;
     const double of_scores = gyre_rope_magnitude(s, all);
     yarn_attention(e, gyre_rope_magnitude(s, mscale) / of_scores, unread);

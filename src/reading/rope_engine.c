@@ -26,29 +26,29 @@ gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layers *
     return e;
 }
 
+/* Where a key of the dict stands; nowhere, by that origin, where the dict has no such key. */
+static gyre_rope_found found_in_dict(const gyre_rope_engine *e, const char *key, gyre_origin otherwise) {
+    const gyre_rope_source *s = e->source;
+    if (key && gyre_scope_value(&s->dict, key)) return gyre_rope_found_at(s, &s->dict, key);
+    return (gyre_rope_found){otherwise, nowhere};
+}
+
 /* -- notes ----------------------------------------------------------------------------------------------------------- */
 void gyre_engine_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why) {
-    const gyre_rope_source *s = e->source;
-    const int said = gyre_scope_value(&s->dict, s->type_key) != NULL;
-    const gyre_place place = said ? gyre_scope_place(&s->dict, s->type_key) : nowhere;
+    const gyre_rope_found found = found_in_dict(e, e->source->type_key, GYRE_FROM_READER);
     e->group->config.rope.scaling = scaling;
-    gyre_build_field(e->build, e->group, "scaling", said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL, why,
-                     "%s", gyre_config_text_of(gyre_rope_types, (int)scaling));
+    gyre_build_field(e->build, e->group, "scaling", found.origin, &found.place, why, "%s",
+                     gyre_config_text_of(gyre_rope_types, (int)scaling));
 }
 
 void gyre_engine_note(const gyre_rope_engine *e, const char *name, const char *key, const char *why, double value) {
-    const int said = key && gyre_scope_value(&e->source->dict, key) != NULL;
-    const gyre_place place = said ? gyre_scope_place(&e->source->dict, key) : nowhere;
-    gyre_build_number(e->build, e->group, name, GYRE_DERIVED, said ? &place : NULL, why, value);
+    const gyre_rope_found found = found_in_dict(e, key, GYRE_DERIVED);
+    gyre_build_number(e->build, e->group, name, GYRE_DERIVED, &found.place, why, value);
 }
 
 double gyre_engine_number(const gyre_rope_engine *e, const char *name, const char *key, double fallback) {
-    const gyre_scope *dict = &e->source->dict;
-    const double value = gyre_scope_number(dict, key, fallback);
-    if (failed(e)) return value;
-    const int said = gyre_scope_value(dict, key) != NULL;
-    const gyre_place place = said ? gyre_scope_place(dict, key) : nowhere;
-    gyre_build_number(e->build, e->group, name, said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL, NULL, value);
+    const double value = gyre_scope_number(&e->source->dict, key, fallback);
+    if (!failed(e)) gyre_rope_note(e->source, e->group, name, key, GYRE_FROM_READER, NULL, value);
     return value;
 }
 
@@ -80,7 +80,7 @@ int64_t gyre_engine_original(const gyre_rope_engine *e) {
     const char *why = NULL;
     int64_t length = is_phi ? 4096 : s->max_positions;
     if (scope) {
-        found = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(scope, key)};
+        found = gyre_rope_found_at(s, scope, key);
         length = gyre_rope_length_at(scope, key, 0);
         if (scope == &s->root && gyre_scope_value(&s->dict, key))
             why = "the key beside the rotation's own goes before the one within";
