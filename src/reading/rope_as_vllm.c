@@ -203,14 +203,15 @@ static void as_yarn(const gyre_rope_engine *e) {
 
 /* 0.07 ln s + 1, with s the ratio of the lengths. */
 static void as_telechat3(const gyre_rope_engine *e) {
-    static const char *const unread[] = {"factor", "attention_factor", "mscale", "mscale_all_dim", NULL};
+    static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
     struct gyre_rope_config *rope = &e->group->config.rope;
     gyre_engine_scaling(e, GYRE_YARN, "telechat3-yarn: YaRN with 0.07 ln s + 1 for 0.1 ln s + 1");
     const int64_t original = gyre_engine_original(e);
     ramp(e, 1);
     if (failed(e)) return;
     rope->factor = (double)e->source->max_positions / (double)original;
-    gyre_engine_note(e, "factor", NULL, "max_position_embeddings / original_max_position_embeddings", rope->factor);
+    gyre_engine_note(e, "factor", "factor",
+                     "max_position_embeddings / original_max_position_embeddings, whatever factor says", rope->factor);
     if (rope->factor < 1.0)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings", "above max_position_embeddings");
     if (failed(e)) return;
