@@ -157,7 +157,7 @@ static void yarn_has_keys_of_its_own(void **state) {
             GYRE_EUNSUPPORTED, "rope_scaling.beta_fast");
     refuses("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, \"extrapolation_factor\": -2.0, "
             "\"original_max_position_embeddings\": 4096}}",
-            GYRE_EUNSUPPORTED, "backwards");
+            GYRE_EUNSUPPORTED, "extrapolation_factor: pair");
 }
 
 /* gpt-oss: the ends as vLLM's own pull request and transformers have them. */

@@ -381,7 +381,6 @@ static double *as_divisors(const gyre_rope_engine *e) {
     double *out = gyre_build_numbers(e->build, rope->dim / 2);
     for (int64_t i = 0; i < rope->dim / 2 && out; i++)
         out[i] = rope->scaling == GYRE_LONGROPE ? rope->short_factor[i] : rope->scaling == GYRE_LINEAR ? rope->factor : 1.0;
-    if (rope->scaling != GYRE_LONGROPE) rope->attention_factor = 1.0;
     return out;
 }
 
@@ -399,9 +398,7 @@ static void hold_back(const gyre_rope_engine *e) {
     if (!divisors) return;
     for (int64_t i = 0; i < pairs; i++)
         if (i >= 3 * rope->section[i % 3]) divisors[i] = 1e30; /* until nothing is left of it */
-    rope->scaling = GYRE_LONGROPE;
-    rope->short_factor = rope->long_factor = divisors;
-    if (config->trained_length <= 0) config->trained_length = 1;
+    gyre_engine_set_list(config, divisors);
     const gyre_place place = gyre_scope_place(&e->source->dict, "mrope_section");
     const char *why =
         gyre_build_text(e->build,

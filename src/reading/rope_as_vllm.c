@@ -113,6 +113,7 @@ static void as_ntk(const gyre_rope_engine *e) {
     if (failed(e)) return;
     if (has(e, "mixed_b")) {
         const double exponent = gyre_scope_number(dict_of(e), "mixed_b", NAN);
+        if (exponent < 0.0) gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, "mixed_b", "%g is below 0", exponent);
         gyre_engine_scaling(
             e, exponent == 0.0 ? GYRE_LINEAR : GYRE_NTK_MIXED,
             gyre_build_text(e->build, "vLLM's ntk with mixed_b %g: pair i is divided by exp(a (i + 1)^b)", exponent));

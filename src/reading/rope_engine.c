@@ -121,7 +121,7 @@ static double derived_attention(const gyre_config *config) {
 
 void gyre_engine_attention(const gyre_rope_engine *e, double value, const gyre_place *place, const char *why) {
     gyre_config *config = &e->group->config;
-    if (!(value > 0.0 && isfinite(value)))
+    if (!(value >= 0x1p-64 && value <= 0x1p64))
         gyre_build_fail(e->build, GYRE_EUNSUPPORTED, place->key ? place : NULL,
                         "attention factor: %g, by which %s would multiply cos and sin", value, e->program);
     config->rope.attention_factor = fabs(value - derived_attention(config)) <= 1e-15 * fabs(value) ? 0.0 : value;
@@ -171,6 +171,15 @@ static double kept_at(int64_t pair, double low, double high) {
     return 1.0 - (x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x);
 }
 
+void gyre_engine_set_list(gyre_config *config, const double *divisors) {
+    struct gyre_rope_config *rope = &config->rope;
+    if (rope->attention_factor == 0.0) rope->attention_factor = derived_attention(config);
+    rope->scaling = GYRE_LONGROPE;
+    rope->short_factor = rope->long_factor = divisors;
+    /* Both lists are one, so that it does not matter; but LongRoPE has no use for fewer. */
+    if (config->trained_length < 2) config->trained_length = 2;
+}
+
 void gyre_engine_weaken(const gyre_rope_engine *e, double share) {
     gyre_config *config = &e->group->config;
     const int64_t channels = config->rope.dim;
@@ -188,13 +197,10 @@ void gyre_engine_weaken(const gyre_rope_engine *e, double share) {
     for (int64_t i = 0; i < channels / 2; i++) {
         const double kept = share * kept_at(i, low, high);
         const double turned = (1.0 - kept) / config->rope.factor + kept;
-        if (!(turned > 0.0))
+        if (!(turned > 0.0 && turned <= 0x1p10))
             gyre_scope_fail(&e->source->dict, GYRE_EUNSUPPORTED, "extrapolation_factor",
-                            "pair %" PRId64 " would turn backwards", i);
+                            "pair %" PRId64 " would turn %g times as fast as trained", i, turned);
         divisors[i] = turned > 0.0 ? 1.0 / turned : 1.0;
     }
-    if (config->rope.attention_factor == 0.0)
-        config->rope.attention_factor = gyre_rope_magnitude(config->rope.factor, 1.0); /* YaRN's, not LongRoPE's */
-    config->rope.scaling = GYRE_LONGROPE;
-    config->rope.short_factor = config->rope.long_factor = divisors;
+    gyre_engine_set_list(config, divisors);
 }
