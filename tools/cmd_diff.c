@@ -74,16 +74,12 @@ static const char *reader_of(const diff_side side[2], int s) {
     return gyre_profile_name(is_gguf ? GYRE_AS_LLAMA_CPP : GYRE_AS_HF_5);
 }
 
-/* What tells the sides apart in few words: who reads, else what is read, else which comes first. */
+/* What tells the sides apart in few words: who reads, else which comes first. */
 static void label_sides(diff_side side[2]) {
     const char *const names[] = {reader_of(side, 0), reader_of(side, 1)};
-    const int by_profile = strcmp(names[0], names[1]) != 0, by_path = strcmp(side[0].path, side[1].path) != 0;
+    const int by_reader = strcmp(names[0], names[1]) != 0;
     for (int s = 0; s < 2; s++)
-        snprintf(side[s].label, sizeof side[s].label, "%.90s",
-                 by_profile                             ? names[s]
-                 : by_path && strlen(side[s].path) < 24 ? side[s].path
-                 : s                                    ? "B"
-                                                        : "A");
+        snprintf(side[s].label, sizeof side[s].label, "%s", by_reader ? names[s] : s ? "B" : "A");
 }
 
 /* A refusal is a result where the other program reads the very same file; what nobody can read is a failure. */
@@ -128,8 +124,8 @@ int cmd_diff(int argc, char **argv) {
     diff_options o = {.profile = {GYRE_AS_USUAL, GYRE_AS_USUAL}};
     diff_result result = {.count = 0};
     cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
-    if (!o.path[0]) cli_usage("model: none named");
-    if (!o.path[1] && o.profile[1] == GYRE_AS_USUAL) cli_usage("--with: missing; one model needs a second reader");
+    if (!o.path[0]) cli_usage("A: missing");
+    if (!o.path[1] && o.profile[1] == GYRE_AS_USUAL) cli_usage("B: missing, and --with too");
     int status = open_sides(&o, result.side);
     if (!status) {
         explain_check_layer_type(o.layer_type, result.side[0].reading, result.side[1].reading);

@@ -135,7 +135,7 @@ int cmd_explain(int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_output output;
     cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
-    if (!o.model) cli_usage("model: none named");
+    if (!o.model) cli_usage("MODEL: missing");
     if (gyre_reading_open(&reading, o.model, o.profile, o.length, &err)) return cli_fail_error(&err);
     explain_check_layer_type(o.layer_type, reading, NULL);
     int status = cli_output_open(&output, o.common.output);

@@ -61,7 +61,7 @@ typedef struct diff_side {
     gyre_reading *reading; /* NULL where it was refused */
     gyre_status status;
     gyre_error err;
-    char label[96]; /* "vllm", or what else tells the sides apart */
+    char label[32]; /* "vllm", or "A" where both have one reader */
 } diff_side;
 
 typedef struct diff_result {

@@ -93,9 +93,12 @@ static void view_frequencies(const explain_page *page, const diff_layers *d) {
     }
     explain_amount(wavelength_at(&d->a, d->pair), a);
     explain_amount(wavelength_at(&d->b, d->pair), b);
-    if (isfinite(d->relative))
+    if (d->relative < 10)
         view_line(page, "frequencies", "up to %.3g%% apart: pair %" PRId64 ", wavelength %s against %s", 100 * d->relative,
                   d->pair, a, b);
+    else if (isfinite(d->relative))
+        view_line(page, "frequencies", "up to %.3g times as fast: pair %" PRId64 ", wavelength %s against %s",
+                  1 + d->relative, d->pair, a, b);
     else
         view_line(page, "frequencies", "pair %" PRId64 " stands still in the first alone; wavelength %s in the second",
                   d->pair, b);
@@ -114,6 +117,18 @@ static void view_ratio(const explain_page *page, const diff_result *r, const cha
     view_line(page, name, "x %s from %s to %s", explain_number(ratio, 7, text), r->side[0].label, r->side[1].label);
 }
 
+/* What the table of fields has told already is not told twice. */
+static void view_settings(const explain_page *page, const diff_layers *d) {
+    diff_field fields[DIFF_MOST_FIELDS];
+    const int count = diff_fields_of(d->a.group, d->b.group, fields, DIFF_MOST_FIELDS);
+    for (int i = 0; i < d->settings_count; i++) {
+        int told = 0;
+        for (int k = 0; k < count && !told; k++)
+            told = strcmp((fields[k].a ? fields[k].a : fields[k].b)->name, d->settings[i].name) == 0;
+        if (!told) view_line(page, d->settings[i].name, "%s against %s", d->settings[i].a, d->settings[i].b);
+    }
+}
+
 static void view_layers(const explain_page *page, const diff_result *r, const diff_layers *d) {
     const char *a = d->a.group->name, *b = d->b.group->name;
     fputc('\n', page->file);
@@ -128,12 +143,13 @@ static void view_layers(const explain_page *page, const diff_result *r, const di
         return;
     }
     if (d->rotates) view_frequencies(page, d);
-    view_ratio(page, r, "attention factor", d->factor_ratio);
-    view_ratio(page, r, "softmax multiplier", d->softmax_ratio);
-    view_ratio(page, r, "scale", d->scale_ratio);
-    view_ratio(page, r, "scores in all", d->score_ratio);
-    for (int i = 0; i < d->settings_count; i++)
-        view_line(page, d->settings[i].name, "%s against %s", d->settings[i].a, d->settings[i].b);
+    if (d->a.config->kind == d->b.config->kind) {
+        view_ratio(page, r, "attention factor", d->factor_ratio);
+        view_ratio(page, r, "softmax multiplier", d->softmax_ratio);
+        view_ratio(page, r, "scale", d->scale_ratio);
+        view_ratio(page, r, "scores in all", d->score_ratio);
+    }
+    view_settings(page, d);
 }
 
 void diff_view(const explain_page *page, const diff_result *r) {

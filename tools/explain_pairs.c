@@ -5,16 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    MOST_ROWS = 16,
-    MARGIN = 2,
-    PAIRS_COLUMN = 10,
-    WAVES_COLUMN = 16,
-    TURNS_COLUMN = 17,
-    MARK_COLUMN = 3,
-    LEAST_BAR = 12,
-    MOST_BAR = 32
-};
+enum { MOST_ROWS = 16, LEAST_BAR = 10, MOST_BAR = 32 };
+/* Columns; what is left of the page is the bar's. */
+enum { MARGIN = 2, PAIRS_COLUMN = 8, WAVES_COLUMN = 13, TURNS_COLUMN = 14, MARK_COLUMN = 2, STATE_COLUMN = 22 };
 /* What a row says of all its pairs. */
 enum { ALIKE_STATE = 3, IN_TRAINED = 4, IN_REACH = 8, MIXED = 16 };
 
@@ -94,7 +87,7 @@ static void state_text(const explain_page *page, const row *r, char *out, size_t
     if (state == EXPLAIN_KEPT || state == EXPLAIN_STILL)
         snprintf(out, size, "%s", names[state]);
     else
-        snprintf(out, size, "%s (%s %s)", r->kind & MIXED ? "mixed" : names[state], page->utf8 ? "\xc3\xb7" : "/",
+        snprintf(out, size, "%s (%s%s)", r->kind & MIXED ? "mixed" : names[state], page->utf8 ? "\xc3\xb7" : "/ ",
                  explain_amounts(r->least, r->most, by));
 }
 
@@ -170,7 +163,7 @@ static void view_legend(const explain_page *page, const explain_figures *f) {
 void explain_view_pairs(const explain_page *page, const explain_figures *f) {
     const rows all = deal_rows(f);
     char turns[48] = "", length[24];
-    int bar = page->width - MARGIN - PAIRS_COLUMN - WAVES_COLUMN - TURNS_COLUMN - MARK_COLUMN - 26;
+    int bar = page->width - MARGIN - PAIRS_COLUMN - WAVES_COLUMN - TURNS_COLUMN - MARK_COLUMN - STATE_COLUMN - 1;
     bar = bar < LEAST_BAR ? LEAST_BAR : bar > MOST_BAR ? MOST_BAR : bar;
     snprintf(length, sizeof length, "%" PRId64, f->trained);
     if (f->trained > 0) snprintf(turns, sizeof turns, "turns in %s", length);

@@ -129,8 +129,10 @@ const char *explain_amount(double value, char out[EXPLAIN_SHORT]) {
         snprintf(out, EXPLAIN_SHORT, "%s", cli_amount(value, amount));
     else if (fabs(value) >= 0.01)
         snprintf(out, EXPLAIN_SHORT, "%.3g", value);
-    else
+    else if (fabs(value) >= 0.001 || value == 0)
         snprintf(out, EXPLAIN_SHORT, "%.1g", value);
+    else
+        snprintf(out, EXPLAIN_SHORT, "<0.001");
     return out;
 }
 
@@ -141,7 +143,7 @@ const char *explain_amounts(double from, double to, char out[EXPLAIN_SHORT]) {
     if (strcmp(first, last) == 0)
         snprintf(out, EXPLAIN_SHORT, "%s", first);
     else
-        snprintf(out, EXPLAIN_SHORT, "%.20s - %.20s", first, last);
+        snprintf(out, EXPLAIN_SHORT, "%.20s-%.20s", first, last);
     return out;
 }
 

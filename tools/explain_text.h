@@ -52,7 +52,7 @@ int explain_columns(const char *text);
 /* -- words ----------------------------------------------------------------------------------------------------------------
  */
 enum { EXPLAIN_SHORT = 48 };
-/* out = "6.28", "950", "54.4k", "3.3M": tokens, turns. */
+/* out = "6.28", "950", "54.4k", "3.3M", "<0.001": tokens, turns. */
 const char *explain_amount(double value, char out[EXPLAIN_SHORT]);
 /* out = "6.28-14.2", or one amount where both read the same. */
 const char *explain_amounts(double from, double to, char out[EXPLAIN_SHORT]);

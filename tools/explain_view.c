@@ -134,6 +134,7 @@ void explain_view_group(const explain_page *page, const gyre_reading *reading, c
         sum_of_pairs(f, text, sizeof text);
         view_line(page, EXPLAIN_PLAIN, text);
     } else {
+        fputc('\n', page->file);
         explain_scheme(f, text, sizeof text);
         view_line(page, EXPLAIN_PLAIN, text);
     }

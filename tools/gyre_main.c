@@ -41,7 +41,7 @@ static int print_help(void) {
     for (int i = 0; i < SUBCOMMANDS; i++)
         printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
     printf("\n`gyre help SUBCOMMAND` tells its options; `gyre --version` the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong use.\n"
+           "Exit status: 0 done, 1 failed, 2 wrong use; of diff, 3 different.\n"
            "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
     return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
 }
