@@ -34,18 +34,35 @@ static void say_scores(diff_result *r, const diff_layers *d) {
     say(r, "scores are %s under %s", text, r->side[1].label);
 }
 
-static void say_settings(diff_result *r, const diff_layers *d) {
-    for (int i = 0; i < d->settings_count && i < 3; i++)
-        say(r, "%s%s is %s under %s, %s under %s", i ? "; " : "", d->settings[i].name, d->settings[i].a, r->side[0].label,
-            d->settings[i].b, r->side[1].label);
-    if (d->settings_count > 3) say(r, "; and %d more", d->settings_count - 3);
+/* Where the number of pairs differs that has been said. */
+static int is_told(const diff_layers *d, const diff_setting *setting) {
+    return d->rotates && d->a.pairs != d->b.pairs && strcmp(setting->name, "rotary_dim") == 0;
+}
+
+static void say_settings(diff_result *r, const diff_layers *d, const char *opening) {
+    enum { MOST_SAID = 3 };
+    int said = 0, more = 0;
+    for (int i = 0; i < d->settings_count; i++) {
+        const diff_setting *s = &d->settings[i];
+        if (is_told(d, s)) continue;
+        if (said == MOST_SAID) {
+            more++;
+            continue;
+        }
+        say(r, "%s%s is %s under %s, %s under %s", said ? "; " : opening, s->name, s->a, r->side[0].label, s->b,
+            r->side[1].label);
+        said++;
+    }
+    if (more) say(r, "; and %d more", more);
 }
 
 static void say_pair(diff_result *r, const diff_layers *d) {
     const double a = d->pair < d->a.pairs ? d->a.inv_freq[d->pair] : 0,
                  b = d->pair < d->b.pairs ? d->b.inv_freq[d->pair] : 0;
     const char *label = r->side[1].label;
-    if (a == 0 || b == 0)
+    if (d->a.pairs != d->b.pairs)
+        say(r, "%" PRId64 " pairs turn under %s, %" PRId64 " under %s", d->a.pairs, r->side[0].label, d->b.pairs, label);
+    else if (a == 0 || b == 0)
         say(r, "pair %" PRId64 " stands still under %s alone", d->pair, r->side[a == 0 ? 0 : 1].label);
     else if (a == b)
         say(r, "pair %" PRId64 " turns the other way under %s", d->pair, label);
@@ -73,21 +90,47 @@ static void say_layers(diff_result *r, const diff_layers *d, int opens) {
         say_pair(r, d);
         if (scores_differ(d)) say(r, ", and ");
         if (scores_differ(d)) say_scores(r, d);
-        if (d->settings_count) say(r, "; also ");
-        say_settings(r, d);
+        say_settings(r, d, "; also ");
     } else {
         if (d->rotates)
             say(r, opens ? "Same rotations, but " : "the same rotations, but ");
         else
             say(r, "%sifferent: ", first);
         if (scores_differ(d)) say_scores(r, d);
-        if (scores_differ(d) && d->settings_count) say(r, "; also ");
-        say_settings(r, d);
+        say_settings(r, d, scores_differ(d) ? "; also " : "");
     }
 }
 
 static const char *name_of(const diff_layers *d) {
     return strcmp(d->a.group->name, "all") != 0 ? d->a.group->name : d->b.group->name;
+}
+
+/* The sentence of one group, alone. */
+static void sentence(const diff_result *r, const diff_layers *d, int opens, char out[sizeof r->verdict]) {
+    diff_result part = {.count = 0};
+    part.side[0] = r->side[0];
+    part.side[1] = r->side[1];
+    say_layers(&part, d, opens);
+    memcpy(out, part.verdict, sizeof part.verdict);
+}
+
+/* Groups that part in the same way are named together: "in sliding_attention and full_attention: ...". */
+static void say_groups(diff_result *r) {
+    char told[sizeof r->verdict] = "", next[sizeof r->verdict];
+    int said = 0;
+    for (int i = 0; i < r->count; i++) {
+        if (r->layers[i].same) continue;
+        sentence(r, &r->layers[i], 0, next);
+        if (said && strcmp(told, next) == 0) {
+            say(r, " and %s", name_of(&r->layers[i]));
+            continue;
+        }
+        if (said) say(r, ": %s; ", told);
+        say(r, "%s %s", said ? "in" : "In", name_of(&r->layers[i]));
+        memcpy(told, next, sizeof told);
+        said++;
+    }
+    say(r, ": %s", told);
 }
 
 static void say_alone(diff_result *r) {
@@ -97,7 +140,7 @@ static void say_alone(diff_result *r) {
 }
 
 void diff_verdict(diff_result *r) {
-    int differing = 0, said = 0;
+    int differing = 0;
     r->verdict[0] = 0;
     for (int s = 0; s < 2; s++)
         if (!r->side[s].reading) {
@@ -106,15 +149,12 @@ void diff_verdict(diff_result *r) {
         }
     for (int i = 0; i < r->count; i++)
         differing += !r->layers[i].same;
-    const int one = r->count == 1 || (differing == 0 && r->count > 0);
-    for (int i = 0; i < r->count && !(one && i > 0); i++) {
-        if (!one && r->layers[i].same) continue;
-        if (said) say(r, "; ");
-        if (!one) say(r, "%s %s: ", said ? "in" : "In", name_of(&r->layers[i]));
-        say_layers(r, &r->layers[i], one);
-        said++;
+    if (r->count > 0 && (r->count == 1 || differing == 0)) {
+        say_layers(r, &r->layers[0], 1);
+    } else if (differing > 0) {
+        say_groups(r);
+        if (differing < r->count) say(r, "; the same elsewhere");
     }
-    if (!one && differing > 0 && differing < r->count) say(r, "; the same elsewhere");
     say_alone(r);
     if (*r->verdict) say(r, ".");
 }

@@ -18,7 +18,7 @@ static void view_side(const explain_page *page, const diff_side *side, const cha
  */
 static void view_source(const explain_page *page, const diff_result *r, int s, const gyre_reading_field *field, int indent) {
     char source[640];
-    if (!field || (!field->why && !field->key)) return;
+    if (!field || (!field->why && !field->key && field->origin == GYRE_DERIVED)) return;
     explain_source(r->side[s].reading, field, source, sizeof source);
     explain_space(page, indent);
     const int label = explain_put(page, EXPLAIN_DIM, "%s: ", r->side[s].label);
@@ -93,7 +93,9 @@ static void view_frequencies(const explain_page *page, const diff_layers *d) {
     }
     explain_amount(wavelength_at(&d->a, d->pair), a);
     explain_amount(wavelength_at(&d->b, d->pair), b);
-    if (d->relative < 10)
+    if (d->a.pairs != d->b.pairs)
+        view_line(page, "frequencies", "%" PRId64 " pairs against %" PRId64, d->a.pairs, d->b.pairs);
+    else if (d->relative < 10)
         view_line(page, "frequencies", "up to %.3g%% apart: pair %" PRId64 ", wavelength %s against %s", 100 * d->relative,
                   d->pair, a, b);
     else if (isfinite(d->relative))

@@ -146,16 +146,15 @@ static void view_row(const explain_page *page, const explain_figures *f, const r
 
 /* -- all of them -------------------------------------------------------------------------------------------------------- */
 static void view_legend(const explain_page *page, const explain_figures *f) {
+    const int some = f->unfinished_reach < f->unfinished; /* that do finish one within reach */
+    const char *all = page->utf8 ? "\xe2\x97\x8f" : "*";
     if (f->trained == 0 || f->unfinished == 0) return;
     explain_space(page, MARGIN + PAIRS_COLUMN + WAVES_COLUMN);
-    const int below = f->unfinished_reach < f->unfinished;
-    if (below) {
-        explain_put(page, EXPLAIN_RED, "%s", page->utf8 ? "\xe2\x97\x8b" : "o");
-        explain_put(page, EXPLAIN_DIM, " no whole turn in %" PRId64 "%s", f->trained, f->unfinished_reach ? "   " : "");
-    }
-    if (f->unfinished_reach > 0) {
-        explain_put(page, EXPLAIN_RED, "%s", page->utf8 ? "\xe2\x97\x8f" : "*");
-        explain_put(page, EXPLAIN_DIM, " no whole turn in %" PRId64, f->reach > f->trained ? f->reach : f->trained);
+    explain_put(page, EXPLAIN_RED, "%s", some ? page->utf8 ? "\xe2\x97\x8b" : "o" : all);
+    explain_put(page, EXPLAIN_DIM, " no whole turn in %" PRId64, f->trained);
+    if (some && f->unfinished_reach > 0) {
+        explain_put(page, EXPLAIN_RED, "   %s", all);
+        explain_put(page, EXPLAIN_DIM, " nor in %" PRId64, f->reach);
     }
     fputc('\n', page->file);
 }

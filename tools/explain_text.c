@@ -99,22 +99,37 @@ void explain_cell(const explain_page *page, explain_style style, int width, cons
     explain_space(page, taken < width ? width - taken : 1);
 }
 
+/* out = bytes of the next piece that stays together: a word, or as much of it up to a dot as fits in `room` columns. */
+static size_t next_piece(const char *text, int room) {
+    const size_t word = strcspn(text, " ");
+    size_t piece = word, fits = 0;
+    int columns = 0;
+    for (size_t i = 0; i < word; i++) {
+        columns += ((unsigned char)text[i] & 0xC0) != 0x80;
+        if (columns <= room && text[i] == '.') fits = i + 1;
+    }
+    if (columns > room && fits > 0) piece = fits;
+    return piece < 500 ? piece : 500;
+}
+
 void explain_wrap(const explain_page *page, explain_style style, int column, int indent, const char *text) {
     char word[512];
-    for (int begins = 1; *text;) {
-        const size_t length = strcspn(text, " "), kept = length < sizeof word ? length : sizeof word - 1;
-        memcpy(word, text, kept);
-        word[kept] = 0;
-        text += length;
-        text += strspn(text, " ");
+    int begins = 1, spaces = 0; /* of a line; before the word */
+    while (*text) {
+        const size_t length = next_piece(text, page->width - indent);
+        memcpy(word, text, length);
+        word[length] = 0;
         const int columns = explain_columns(word);
-        if (!begins && column + 1 + columns > page->width) {
+        if (!begins && column + spaces + columns > page->width) {
             fputc('\n', page->file);
             explain_space(page, column = indent);
-            begins = 1;
+            spaces = 0;
         }
-        if (!begins) fputc(' ', page->file);
-        column += !begins + explain_put(page, style, "%s", word);
+        if (spaces) fputc(' ', page->file);
+        column += spaces + explain_put(page, style, "%s", word);
+        text += length;
+        spaces = *text == ' ';
+        text += strspn(text, " ");
         begins = 0;
     }
     fputc('\n', page->file);

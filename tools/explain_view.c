@@ -71,14 +71,18 @@ static void sum_of_pairs(const explain_figures *f, char *text, size_t size) {
             add_count(text, size, comma, f->count[s], names[s]);
             comma = ", ";
         }
-    if (f->trained > 0) {
-        add_count(text, size, "; ", f->unfinished, " never finish a turn within ");
-        add_count(text, size, "", f->trained, " tokens");
-        if (f->reach != f->trained) {
-            add_count(text, size, ", ", f->unfinished_reach, " within ");
-            add_count(text, size, "", f->reach, "");
-        }
-    }
+}
+
+static void sum_of_turns(const explain_figures *f, char *text, size_t size) {
+    if (f->trained == 0) return;
+    if (f->unfinished == 0)
+        add_count(text, size, "every pair finishes a turn within ", f->trained, " tokens");
+    else
+        add_count(text, size, "", f->unfinished, f->unfinished == 1 ? " never finishes a turn" : " never finish a turn");
+    if (f->unfinished > 0) add_count(text, size, " within ", f->trained, " tokens");
+    if (f->reach == f->trained) return;
+    add_count(text, size, ", ", f->unfinished_reach, " within ");
+    add_count(text, size, "", f->reach, "");
 }
 
 static void sum_of_scores(const explain_figures *f, char *text, size_t size) {
@@ -132,6 +136,9 @@ void explain_view_group(const explain_page *page, const gyre_reading *reading, c
         fputc('\n', page->file);
         text[0] = 0;
         sum_of_pairs(f, text, sizeof text);
+        view_line(page, EXPLAIN_PLAIN, text);
+        text[0] = 0;
+        sum_of_turns(f, text, sizeof text);
         view_line(page, EXPLAIN_PLAIN, text);
     } else {
         fputc('\n', page->file);
