@@ -25,12 +25,13 @@ static double frequency_of(const explain_figures *f, int64_t pair) {
 
 static void compare_frequencies(diff_layers *d) {
     const int64_t pairs = d->a.pairs > d->b.pairs ? d->a.pairs : d->b.pairs;
+    double least = INFINITY;
     d->pair = d->gap_pair = -1;
     for (int64_t i = 0; i < pairs; i++) {
         const double a = frequency_of(&d->a, i), b = frequency_of(&d->b, i), gap = fabs(b - a);
-        if (gap == 0) continue;
-        const double relative = a != 0 ? gap / fabs(a) : INFINITY;
-        if (relative > d->relative) {
+        const double relative = gap == 0 ? 0 : a != 0 ? gap / fabs(a) : INFINITY;
+        if (relative < least) least = relative;
+        if (relative > d->relative * (1 + DIFF_ROUNDING)) { /* of equals the first */
             d->relative = relative;
             d->pair = i;
         }
@@ -40,6 +41,7 @@ static void compare_frequencies(diff_layers *d) {
         }
     }
     d->same_frequencies = d->relative <= DIFF_ROUNDING;
+    d->alike = d->relative - least <= DIFF_ROUNDING * (1 + d->relative);
     d->length = d->a.length > d->b.length ? d->a.length : d->b.length;
     d->apart = (double)d->length * d->gap;
     d->first_position = d->same_frequencies ? -1 : diff_first_position(d->gap);

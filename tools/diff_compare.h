@@ -19,6 +19,7 @@ typedef struct diff_layers {
     int rotates;            /* both turn pairs: what follows up to the ratios holds */
     double relative;        /* the largest |b - a| / a of any pair's frequency; infinite where a pair stands still in a */
     int64_t pair;           /* which; -1 where all are the same */
+    int alike;              /* every pair differs by as much */
     double gap;             /* the largest |b - a|, radians per position; a pair that one side lacks stands still there */
     int64_t gap_pair;       /* which; -1 where all are the same */
     int64_t first_position; /* where some pair is more than 0.01 rad off; -1 = nowhere up to 2^31 */

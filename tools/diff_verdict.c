@@ -59,19 +59,19 @@ static void say_settings(diff_result *r, const diff_layers *d, const char *openi
 static void say_pair(diff_result *r, const diff_layers *d) {
     const double a = d->pair < d->a.pairs ? d->a.inv_freq[d->pair] : 0,
                  b = d->pair < d->b.pairs ? d->b.inv_freq[d->pair] : 0;
-    const char *label = r->side[1].label;
+    const char *label = r->side[1].label, *way = a > b ? "slower" : "faster";
+    char which[EXPLAIN_SHORT] = "every pair";
+    if (!d->alike) snprintf(which, sizeof which, "pair %" PRId64, d->pair);
     if (d->a.pairs != d->b.pairs)
         say(r, "%" PRId64 " pairs turn under %s, %" PRId64 " under %s", d->a.pairs, r->side[0].label, d->b.pairs, label);
     else if (a == 0 || b == 0)
-        say(r, "pair %" PRId64 " stands still under %s alone", d->pair, r->side[a == 0 ? 0 : 1].label);
+        say(r, "%s stands still under %s alone", which, r->side[a == 0 ? 0 : 1].label);
     else if (a == b)
-        say(r, "pair %" PRId64 " turns the other way under %s", d->pair, label);
+        say(r, "%s turns the other way under %s", which, label);
     else if (a / b - 1 > 0.01 || b / a - 1 > 0.01)
-        say(r, "pair %" PRId64 " turns %.2f times %s under %s", d->pair, a > b ? a / b : b / a, a > b ? "slower" : "faster",
-            label);
+        say(r, "%s turns %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
     else
-        say(r, "pair %" PRId64 " turns %.2g%% %s under %s", d->pair, 100 * fabs(b - a) / a, a > b ? "slower" : "faster",
-            label);
+        say(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
 
 /* Frequencies first, as they are what length makes worse; then what multiplies scores; then the rest. */
