@@ -48,9 +48,9 @@ static int write_configs(void **state) {
     write_file("kinds.json", text, (size_t)snprintf(text, sizeof text, kinds, 512, "1000000.0"));
     write_file("window.json", text, (size_t)snprintf(text, sizeof text, kinds, 1024, "1000000.0"));
     write_file("kinds-base.json", text, (size_t)snprintf(text, sizeof text, kinds, 512, "500000.0"));
-    static const char bloom[] = "{\"model_type\": \"bloom\", \"hidden_size\": 1024, \"n_head\": %d, \"n_layer\": 2}\n";
-    write_file("bloom.json", text, (size_t)snprintf(text, sizeof text, bloom, 16));
-    write_file("bloom-8.json", text, (size_t)snprintf(text, sizeof text, bloom, 8));
+    static const char bloom[] = "{\"model_type\": \"bloom\", \"hidden_size\": %d, \"n_head\": %d, \"n_layer\": 2}\n";
+    write_file("bloom.json", text, (size_t)snprintf(text, sizeof text, bloom, 1024, 16));
+    write_file("bloom-8.json", text, (size_t)snprintf(text, sizeof text, bloom, 512, 8));
     static const char gpt2[] =
         "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_positions\": %d}\n";
     write_file("gpt2.json", text, (size_t)snprintf(text, sizeof text, gpt2, 1024));
