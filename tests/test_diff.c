@@ -34,6 +34,10 @@ static int write_configs(void **state) {
     write_llama("mismatch.json", " \"max_position_embeddings\": 262144, \"rope_theta\": 1000000.0,\n"
                                  " \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0,\n"
                                  "  \"original_max_position_embeddings\": 32768}");
+    write_llama("dynamic.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
+                                " \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}");
+    write_llama("untyped.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
+                                " \"rope_scaling\": {\"factor\": 4.0}");
     write_llama("new.json", " \"max_position_embeddings\": 4096,\n"
                             " \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0}");
     write_llama("proportional.json", " \"max_position_embeddings\": 4096, \"rope_parameters\": {\"rope_type\":\n"
@@ -196,6 +200,34 @@ static void test_figures(void **state) {
     json_decref(root);
 }
 
+/* What vLLM makes of a config otherwise than transformers. */
+static void test_vllm(void **state) {
+    (void)state;
+    long double a[64], b[64];
+    /* It does not read attention_factor: its own is 0.1 ln 4 + 1 where the file says 1. */
+    const long double factor = 0.1L * logl(4) + 1;
+    json_t *root = compare("diff @factor.json --with vllm --json", DIFFERENT);
+    const json_t *group = group_at(root, 0);
+    assert_string_equal(test_string(root, "verdict"), "Same rotations, but scores are 1.30 times larger under vllm.");
+    test_close(test_number(group, "max_relative_difference"), 0, 1e-12L, "frequencies");
+    assert_true(json_is_null(json_object_get(group, "first_position")));
+    test_close(test_number(group, "attention_factor_ratio"), factor, 1e-12L, "factor");
+    test_close(test_number(group, "score_ratio"), factor * factor, 1e-12L, "scores");
+    test_close(test_number(group, "scale_ratio"), 1, 0, "scale");
+    json_decref(root);
+    assert_verdict("diff @factor.json --as vllm --with hf-5 --json", DIFFERENT,
+                   "Same rotations, but scores are 1.30 times smaller under hf-5.");
+    /* Its dynamic base is that of 2 x 4096 tokens at every length: 10000 x 3^(128/126). */
+    for (int i = 0; i < 64; i++) {
+        a[i] = theta(10000, i);
+        b[i] = theta(10000 * powl(3, 128.0L / 126), i);
+    }
+    check_figures("diff @dynamic.json --with vllm --json --length 4096", a, b, 4096);
+    /* There the other one gets at 8192: 2 x 8192 / 4096 - 1 is 3 too. */
+    assert_verdict("diff @dynamic.json --with vllm --json --length 8192", SAME,
+                   "Same at length 8192, where rope+dynamic and rope+ntk meet.");
+}
+
 /* A pair that stands still in one reading has no relative difference, and its whole turn is the gap. */
 static void test_still_pairs(void **state) {
     (void)state;
@@ -303,9 +335,21 @@ static void test_fields(void **state) {
 /* -- refusals and failures ---------------------------------------------------------------------------------------------- */
 static void test_refusals(void **state) {
     (void)state;
+    write_llama("named.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
+                              " \"rope_scaling\": {\"rope_type\": \"proportional\", \"partial_rotary_factor\": 0.5}");
     /* transformers 4 never knew "proportional". */
-    json_t *root = compare("diff @proportional.json --as hf-5 --with hf-4.43 --json", DIFFERENT);
+    json_t *root = compare("diff @named.json --as hf-5 --with hf-4.43 --json", DIFFERENT);
+    assert_non_null(strstr(test_string(root, "verdict"), "hf-4.43 refuses this config: "));
     json_decref(root);
+    /* A scaling without a type is none to transformers; vLLM raises an error. */
+    root = compare("diff @untyped.json --with vllm --json", DIFFERENT);
+    assert_non_null(strstr(test_string(root, "verdict"), "vllm refuses this config: "));
+    assert_true(json_is_null(json_object_get(json_object_get(root, "a"), "refused")));
+    assert_non_null(strstr(test_string(json_object_get(root, "b"), "refused"), "type"));
+    json_decref(root);
+    const outcome *o = run("diff @untyped.json --as vllm --with hf-5");
+    assert_int_equal(o->exit, DIFFERENT);
+    assert_non_null(strstr(o->out, "vllm refuses this config: "));
     write_llama("unknown.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
                                 " \"rope_scaling\": {\"rope_type\": \"ntk-by-tea-leaves\", \"factor\": 2.0}");
     assert_fails("diff @unknown.json --as hf-5 --with hf-4.56", FAILED, "ntk-by-tea-leaves"); /* nobody reads it */
@@ -329,9 +373,10 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures),  cmocka_unit_test(test_still_pairs),
-        cmocka_unit_test(test_same),           cmocka_unit_test(test_verdicts), cmocka_unit_test(test_groups),
-        cmocka_unit_test(test_fields),         cmocka_unit_test(test_refusals), cmocka_unit_test(test_failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures),
+                                       cmocka_unit_test(test_vllm),           cmocka_unit_test(test_still_pairs),
+                                       cmocka_unit_test(test_same),           cmocka_unit_test(test_verdicts),
+                                       cmocka_unit_test(test_groups),         cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_refusals),       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

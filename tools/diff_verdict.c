@@ -74,11 +74,23 @@ static void say_pair(diff_result *r, const diff_layers *d) {
         say(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
 
+static int grows(const explain_figures *f) {
+    return f->config->kind == GYRE_ROPE &&
+           (f->config->rope.scaling == GYRE_DYNAMIC_NTK || f->config->rope.scaling == GYRE_LONGROPE);
+}
+
+/* Two scalings of which one follows the length may meet at one length and part at the next. */
+static void say_same(diff_result *r, const diff_layers *d, const char *same) {
+    say(r, "%s", same);
+    if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling && (grows(&d->a) || grows(&d->b)))
+        say(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
+}
+
 /* Frequencies first, as they are what length makes worse; then what multiplies scores; then the rest. */
 static void say_layers(diff_result *r, const diff_layers *d, int opens) {
     const char *first = opens ? "D" : "d";
     if (d->same) {
-        say(r, "%s", opens ? "Same" : "the same");
+        say_same(r, d, opens ? "Same" : "the same");
     } else if (d->a.config->kind != d->b.config->kind) {
         say(r, "%sifferent schemes: %s under %s, %s under %s", first, d->a.label, r->side[0].label, d->b.label,
             r->side[1].label);
