@@ -332,6 +332,57 @@ static void test_fields(void **state) {
     assert_null(strchr(o->out, 0x1b));
 }
 
+/* -- two formats -------------------------------------------------------------------------------------------------------- */
+enum { GGUF_U32 = 4, GGUF_F32 = 6, GGUF_STRING = 8 };
+
+static void put_text(FILE *file, const char *text) {
+    const uint64_t length = strlen(text);
+    assert_int_equal(fwrite(&length, sizeof length, 1, file), 1);
+    assert_int_equal(fwrite(text, 1, length, file), length);
+}
+
+static void put_key(FILE *file, const char *key, uint32_t type, const void *value) {
+    put_text(file, key);
+    assert_int_equal(fwrite(&type, sizeof type, 1, file), 1);
+    if (type == GGUF_STRING)
+        put_text(file, value);
+    else
+        assert_int_equal(fwrite(value, 4, 1, file), 1);
+}
+
+/* llama.cpp's converter reorders the rows of a llama, so that a GGUF pairs neighbours where the config pairs halves: the
+ * rotations are the same. */
+static void test_formats(void **state) {
+    (void)state;
+    const uint32_t version = 3, context = 131072, width = 4096, layers = 2, heads = 32, dim = 128, original = 32768;
+    const uint64_t counts[2] = {0, 10};
+    const float base = 1e6f, factor = 4;
+    FILE *file = fopen(in_folder("model.gguf"), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite("GGUF", 4, 1, file), 1);
+    assert_int_equal(fwrite(&version, sizeof version, 1, file), 1);
+    assert_int_equal(fwrite(counts, sizeof counts, 1, file), 1);
+    put_key(file, "general.architecture", GGUF_STRING, "llama");
+    put_key(file, "llama.context_length", GGUF_U32, &context);
+    put_key(file, "llama.embedding_length", GGUF_U32, &width);
+    put_key(file, "llama.block_count", GGUF_U32, &layers);
+    put_key(file, "llama.attention.head_count", GGUF_U32, &heads);
+    put_key(file, "llama.rope.dimension_count", GGUF_U32, &dim);
+    put_key(file, "llama.rope.freq_base", GGUF_F32, &base);
+    put_key(file, "llama.rope.scaling.type", GGUF_STRING, "yarn");
+    put_key(file, "llama.rope.scaling.factor", GGUF_F32, &factor);
+    put_key(file, "llama.rope.scaling.original_context_length", GGUF_U32, &original);
+    assert_int_equal(fclose(file), 0);
+    assert_verdict(
+        "diff @yarn.json @model.gguf --json", SAME,
+        "Same but for the order of channels, which follows that of the weights (half under hf-5, interleaved under "
+        "llama.cpp).");
+    json_t *root = compare("diff @factor.json @model.gguf --json", DIFFERENT);
+    assert_string_equal(test_string(root, "verdict"), "Same rotations, but scores are 1.30 times larger under llama.cpp.");
+    assert_true(json_is_true(json_object_get(group_at(root, 0), "reordered")));
+    json_decref(root);
+}
+
 /* -- refusals and failures ---------------------------------------------------------------------------------------------- */
 static void test_refusals(void **state) {
     (void)state;
@@ -373,10 +424,10 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures),
-                                       cmocka_unit_test(test_vllm),           cmocka_unit_test(test_still_pairs),
-                                       cmocka_unit_test(test_same),           cmocka_unit_test(test_verdicts),
-                                       cmocka_unit_test(test_groups),         cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_refusals),       cmocka_unit_test(test_failures)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures), cmocka_unit_test(test_vllm),
+        cmocka_unit_test(test_still_pairs),    cmocka_unit_test(test_same),    cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_groups),         cmocka_unit_test(test_fields),  cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

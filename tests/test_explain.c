@@ -274,6 +274,21 @@ static void test_rows(void **state) {
     assert_true(rows <= 16 && rows > 8);
 }
 
+/* Pairs that stand still are not spread over rows: Gemma 4's rule, a quarter of 128 pairs turns. */
+static void test_still_pairs(void **state) {
+    (void)state;
+    write_config("still.json", "{\"model_type\": \"llama\", \"head_dim\": 256, \"max_position_embeddings\": 4096,\n"
+                               " \"rope_parameters\": {\"rope_type\": \"proportional\", \"rope_theta\": 1000000.0,\n"
+                               "  \"partial_rotary_factor\": 0.25}}");
+    const outcome *o = run("explain @still.json");
+    assert_string_equal(line_of(o->out, "32-127"), "32-127 still");
+    assert_string_equal(line_of(o->out, "128 pairs"), "128 pairs: 32 kept, 96 still");
+    assert_string_equal(line_of(o->out, "96 never"), "96 never finish a turn within 4096 tokens");
+    json_t *root = run_json("explain @still.json --json");
+    assert_true(json_is_null(json_array_get(json_object_get(root, "wavelength"), 32)));
+    json_decref(root);
+}
+
 static int longest_line(const char *out) {
     int longest = 0, here = 0;
     for (; *out; out++) {
@@ -392,18 +407,11 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_references),
-                                       cmocka_unit_test(test_parts),
-                                       cmocka_unit_test(test_keys),
-                                       cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_layer_types),
-                                       cmocka_unit_test(test_view),
-                                       cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_width_and_locale),
-                                       cmocka_unit_test(test_schemes),
-                                       cmocka_unit_test(test_warnings),
-                                       cmocka_unit_test(test_control_characters),
-                                       cmocka_unit_test(test_output_file),
-                                       cmocka_unit_test(test_failures)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_references),  cmocka_unit_test(test_parts),       cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_fields),      cmocka_unit_test(test_layer_types), cmocka_unit_test(test_view),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_still_pairs), cmocka_unit_test(test_width_and_locale),
+        cmocka_unit_test(test_schemes),     cmocka_unit_test(test_warnings),    cmocka_unit_test(test_control_characters),
+        cmocka_unit_test(test_output_file), cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

@@ -67,6 +67,8 @@ gyre_status diff_layers_of(diff_layers *out, const gyre_reading *a, const gyre_l
     }
     out->rotates = out->a.config->kind == GYRE_ROPE && out->b.config->kind == GYRE_ROPE;
     if (out->rotates) compare_frequencies(out);
+    out->reordered =
+        out->rotates && strcmp(a->format, b->format) != 0 && out->a.config->rope.layout != out->b.config->rope.layout;
     out->factor_ratio = ratio(out->b.attention_factor, out->a.attention_factor);
     out->scale_ratio = ratio(out->b.scale, out->a.scale);
     out->softmax_ratio = ratio(group_b->softmax_multiplier, group_a->softmax_multiplier);

@@ -16,6 +16,7 @@ typedef struct diff_layers {
     explain_figures a, b;
     diff_setting settings[DIFF_MOST_SETTINGS]; /* other than frequencies and factors */
     int settings_count;
+    int reordered;          /* the layouts differ, and so do the formats: who writes a GGUF reorders the weights to match */
     int rotates;            /* both turn pairs: what follows up to the ratios holds */
     double relative;        /* the largest |b - a| / a of any pair's frequency; infinite where a pair stands still in a */
     int64_t pair;           /* which; -1 where all are the same */

@@ -96,6 +96,7 @@ static json_t *layers_json(const diff_layers *d) {
     bad |= set(object, "length", explain_json_known(d->length));
     bad |= set(object, "angle_at_length", d->rotates ? cli_json_number(d->apart) : json_null());
     bad |= set(object, "layout", layout_json(d));
+    bad |= set(object, "reordered", json_boolean(d->reordered));
     bad |= set(object, "attention_factor_ratio", cli_json_number(d->factor_ratio));
     bad |= set(object, "softmax_multiplier_ratio", cli_json_number(d->softmax_ratio));
     bad |= set(object, "scale_ratio", cli_json_number(d->scale_ratio));

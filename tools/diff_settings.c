@@ -170,6 +170,7 @@ void diff_settings_of(diff_layers *layers) {
         const int applies = s->kinds == ANY || (a->kind == b->kind && (s->kinds >> a->kind & 1));
         const int one_axis = s->words == AXES && a->rope.axes <= 1 && b->rope.axes <= 1;
         if (!applies || one_axis || fabs(first - second) <= DIFF_ROUNDING * fabs(first)) continue;
+        if (s->words == LAYOUTS && layers->reordered) continue;
         diff_setting *out = next_of(layers, s->name);
         word_of(s, first, out->a);
         word_of(s, second, out->b);

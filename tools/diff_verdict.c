@@ -31,7 +31,7 @@ static int scores_differ(const diff_layers *d) {
 static void say_scores(diff_result *r, const diff_layers *d) {
     char text[EXPLAIN_SHORT];
     ratio_text(d->score_ratio, text);
-    say(r, "scores are %s under %s", text, r->side[1].label);
+    say(r, "scores are %s", text);
 }
 
 /* Where the number of pairs differs that has been said. */
@@ -82,6 +82,10 @@ static int grows(const explain_figures *f) {
 /* Two scalings of which one follows the length may meet at one length and part at the next. */
 static void say_same(diff_result *r, const diff_layers *d, const char *same) {
     say(r, "%s", same);
+    if (d->reordered)
+        say(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
+            explain_layout_name(d->a.config->rope.layout), r->side[0].label, explain_layout_name(d->b.config->rope.layout),
+            r->side[1].label);
     if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling && (grows(&d->a) || grows(&d->b)))
         say(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
 }
@@ -109,6 +113,7 @@ static void say_layers(diff_result *r, const diff_layers *d, int opens) {
         else
             say(r, "%sifferent: ", first);
         if (scores_differ(d)) say_scores(r, d);
+        if (scores_differ(d)) say(r, " under %s", r->side[1].label);
         say_settings(r, d, scores_differ(d) ? "; also " : "");
     }
 }

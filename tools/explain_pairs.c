@@ -31,32 +31,45 @@ static int64_t run_end(const explain_figures *f, int64_t pair) {
     return pair;
 }
 
-/* Every run of pairs alike has a row; the rows left go where a row has most pairs.  Where there are too many runs
- * (LongRoPE's lists may be anything) all rows are of one length. */
-static rows deal_rows(const explain_figures *f) {
-    rows out = {{0}, 0};
-    int64_t length[MOST_ROWS], share[MOST_ROWS];
-    int runs = 0, used = 0;
-    for (int64_t pair = 0; pair < f->pairs && runs <= MOST_ROWS; runs++) {
+/* Neighbours that are treated alike. */
+typedef struct run {
+    int64_t length, rows;
+    int still; /* one row is enough */
+} run;
+
+/* out = how many; where there are too many (LongRoPE's lists may be anything) all pairs are one run. */
+static int find_runs(const explain_figures *f, run out[MOST_ROWS]) {
+    int count = 0;
+    for (int64_t pair = 0; pair < f->pairs; count++) {
         const int64_t end = run_end(f, pair);
-        if (runs < MOST_ROWS) length[runs] = end - pair;
+        if (count == MOST_ROWS) {
+            out[0] = (run){f->pairs, 1, 0};
+            return 1;
+        }
+        out[count] = (run){end - pair, 1, f->state[pair] == EXPLAIN_STILL};
         pair = end;
     }
-    if (runs > MOST_ROWS) {
-        length[0] = f->pairs;
-        runs = 1;
+    return count;
+}
+
+/* Every run has a row; the rows left go where a row has most pairs. */
+static rows deal_rows(const explain_figures *f) {
+    run runs[MOST_ROWS];
+    rows out = {{0}, 0};
+    const int count = find_runs(f, runs);
+    for (int used = count; used < MOST_ROWS; used++) {
+        int widest = -1;
+        for (int r = 0; r < count; r++) {
+            if (runs[r].still || runs[r].rows == runs[r].length) continue;
+            if (widest < 0 || runs[r].length * runs[widest].rows > runs[widest].length * runs[r].rows) widest = r;
+        }
+        if (widest < 0) break;
+        runs[widest].rows++;
     }
-    for (; used < runs; used++)
-        share[used] = 1;
-    for (; used < MOST_ROWS && used < f->pairs; used++) {
-        int widest = 0;
-        for (int r = 1; r < runs; r++)
-            if (length[r] * share[widest] > length[widest] * share[r]) widest = r;
-        share[widest]++;
-    }
-    for (int64_t r = 0, begin = 0; r < runs; begin += length[r++])
-        for (int64_t k = 0; k < share[r]; k++)
-            out.first[out.count++] = begin + k * length[r] / share[r];
+    int64_t begin = 0;
+    for (int r = 0; r < count; begin += runs[r++].length)
+        for (int64_t k = 0; k < runs[r].rows; k++)
+            out.first[out.count++] = begin + k * runs[r].length / runs[r].rows;
     out.first[out.count] = f->pairs;
     return out;
 }
@@ -121,26 +134,32 @@ static const char *mark_of(const explain_page *page, const row *r) {
     return page->utf8 ? "\xe2\x97\x8f" : "*";
 }
 
+static void view_turns(const explain_page *page, const explain_figures *f, const row *r, int bar) {
+    char text[96];
+    const double fast = f->inv_freq[r->first], slow = f->inv_freq[r->last];
+    const double length = (double)f->trained / explain_wavelength(1);
+    explain_cell(page, EXPLAIN_PLAIN, WAVES_COLUMN,
+                 explain_amounts(explain_wavelength(fast), explain_wavelength(slow), text));
+    if (f->trained == 0) return;
+    explain_cell(page, EXPLAIN_PLAIN, TURNS_COLUMN, explain_amounts(length * fast, length * slow, text));
+    explain_cell(page, EXPLAIN_RED, MARK_COLUMN, mark_of(page, r));
+    draw_bar(page, r, bar_cells(length * sqrt(fast * slow), length * f->inv_freq[0], bar), bar + 1);
+}
+
 static void view_row(const explain_page *page, const explain_figures *f, const row *r, int bar) {
-    char text[96], state[96];
-    const double fast = f->inv_freq[r->first], slow = f->inv_freq[r->last], length = (double)f->trained;
-    const double whole = explain_wavelength(1);
+    char text[96];
     if (r->first == r->last)
         snprintf(text, sizeof text, "%" PRId64, r->first);
     else
         snprintf(text, sizeof text, "%" PRId64 "-%" PRId64, r->first, r->last);
     explain_space(page, MARGIN);
     explain_cell(page, EXPLAIN_PLAIN, PAIRS_COLUMN, text);
-    explain_cell(page, EXPLAIN_PLAIN, WAVES_COLUMN,
-                 explain_amounts(explain_wavelength(fast), explain_wavelength(slow), text));
-    if (f->trained > 0) {
-        explain_cell(page, EXPLAIN_PLAIN, TURNS_COLUMN, explain_amounts(length * fast / whole, length * slow / whole, text));
-        explain_cell(page, EXPLAIN_RED, MARK_COLUMN, mark_of(page, r));
-        const double most = length * f->inv_freq[0] / whole;
-        draw_bar(page, r, bar_cells(length * sqrt(fast * slow) / whole, most, bar), bar + 1);
-    }
-    state_text(page, r, state, sizeof state);
-    explain_put(page, style_of(r), "%s", state);
+    if (isinf(r->least)) /* all of them stand still */
+        explain_space(page, WAVES_COLUMN + (f->trained > 0 ? TURNS_COLUMN + MARK_COLUMN + bar + 1 : 0));
+    else
+        view_turns(page, f, r, bar);
+    state_text(page, r, text, sizeof text);
+    explain_put(page, style_of(r), "%s", text);
     fputc('\n', page->file);
 }
 
@@ -148,7 +167,7 @@ static void view_row(const explain_page *page, const explain_figures *f, const r
 static void view_legend(const explain_page *page, const explain_figures *f) {
     const int some = f->unfinished_reach < f->unfinished; /* that do finish one within reach */
     const char *all = page->utf8 ? "\xe2\x97\x8f" : "*";
-    if (f->trained == 0 || f->unfinished == 0) return;
+    if (f->trained == 0 || f->unfinished == f->count[EXPLAIN_STILL]) return;
     explain_space(page, MARGIN + PAIRS_COLUMN + WAVES_COLUMN);
     explain_put(page, EXPLAIN_RED, "%s", some ? page->utf8 ? "\xe2\x97\x8b" : "o" : all);
     explain_put(page, EXPLAIN_DIM, " no whole turn in %" PRId64, f->trained);
