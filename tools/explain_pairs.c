@@ -114,11 +114,12 @@ static void draw_bar(const explain_page *page, const row *r, int cells, int widt
     static const char *const blocks[] = {"\xe2\x96\x88", "\xe2\x96\x93", "\xe2\x96\x92", "\xe2\x96\x91"};
     static const char *const plain[] = {"#", "+", "-", "."};
     const int state = r->kind & MIXED ? EXPLAIN_BLENDED : r->kind & ALIKE_STATE;
+    const char *cell = (page->utf8 ? blocks : plain)[state], *thin = page->utf8 ? "\xe2\x96\x8f" : "|";
     char bar[MOST_BAR * 3 + 1] = "";
-    for (int i = 0; i < cells; i++)
-        strcat(bar, (page->utf8 ? blocks : plain)[state]);
-    if (cells == 0) strcat(bar, page->utf8 ? "\xe2\x96\x8f" : "|");
-    explain_cell(page, style_of(r), width, bar);
+    size_t used = 0;
+    for (int i = 0; i < cells && used < sizeof bar; i++)
+        used += (size_t)snprintf(bar + used, sizeof bar - used, "%s", cell);
+    explain_cell(page, style_of(r), width, cells > 0 ? bar : thin);
 }
 
 /* Turns from 1 on fill the bar, by their logarithm. */
