@@ -394,6 +394,8 @@ static void test_refuses(void **state) {
          "rope_parameters.upper: an object, where \"upper\" is no type of layers"},
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
+        {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
+         "rope_scaling.type: \"dynamic\" for a single pair, whose exponent divides by 0 (config.json, line 2)"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -435,6 +437,8 @@ static void test_warns(void **state) {
                "'high_freq_factor':4.0,\n'original_max_position_embeddings':1024}"),
          GYRE_AS_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
          "rope_scaling.original_max_position_embeddings", 2},
+        {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_AS_HF_5, "transformers 5 knows no dual chunk",
+         "dual_chunk_attention_config", 2},
         {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_AS_HF_5, "partial_rotary_factor: missing",
          "rope_scaling.rope_type", 2},
     };
