@@ -13,6 +13,7 @@ static const subcommand subcommands[] = {
     {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
     {"train", "gyre train", "train a small model on a text", cmd_train},
     {"eval", "gyre eval", "perplexity of a model against context, under context extension methods", cmd_eval},
+    {"extend", "gyre extend", "what each way to stretch a model's context needs and does, and writing one", cmd_extend},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
