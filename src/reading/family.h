@@ -13,7 +13,14 @@ enum {
     GYRE_INTERLEAVED_AXES = 32, /* ... in turn: qwen3_vl */
     GYRE_YARN_IS_LONGROPE = 64, /* types su and yarn both mean longrope: phi3 */
     GYRE_WHOLE_HEAD = 128,      /* partial_rotary_factor is not looked at: most classes written like Llama's */
-    GYRE_TEXT_INSIDE = 256      /* the decoder is described in text_config */
+    GYRE_TEXT_INSIDE = 256,     /* the decoder is described in text_config */
+    GYRE_FULL_SCALED = 512,     /* rope_scaling speaks of full_attention layers alone: olmo3 */
+    GYRE_QUERY_SCALAR = 1024,   /* scores are multiplied by query_pre_attn_scalar^-0.5: gemma2, gemma3 */
+    GYRE_UNIT_SCALE = 2048,     /* ... by 1: gemma3n, gemma4 */
+    GYRE_ERNIE_AXES = 4096,     /* mrope_section deals out pairs as only ernie4_5_vl_moe does */
+    GYRE_QUERY_BETA = 8192,     /* llama_4_scaling_beta in the rotation's object: ministral3, mistral4 */
+    GYRE_QUERY_TUNING = 16384,  /* attn_temperature_tuning where nothing turns: llama4 */
+    GYRE_TWISTED_AXES = 32768   /* two channels of a pair may turn along different axes: hunyuan_vl */
 };
 
 typedef struct gyre_family gyre_family;
@@ -27,7 +34,7 @@ struct gyre_family {
     double base;       /* rope_theta where none is given; 0 = 10000 */
     double partial;    /* share of the head that turns where none is given; 0 = 1 */
     int64_t positions; /* max_position_embeddings where none is given; 0 = it must be */
-    int64_t head_dim;  /* where neither head_dim nor sizes are given; 0 = they must be */
+    int64_t head_dim;  /* where no head_dim is given; 0 = the width over the heads */
     unsigned traits;
 };
 
