@@ -16,8 +16,7 @@ typedef struct extend_options {
     method_betas betas; /* 0 = the model's own, or 32 and 1 */
 } extend_options;
 
-/* -- options
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- options ----------------------------------------------------------------------------------------------------- */
 enum {
     KEY_TO = CLI_FIRST_KEY,
     KEY_AS,
@@ -122,14 +121,12 @@ static void read_options(int argc, char **argv, extend_options *o) {
     if (o->method && o->methods) cli_usage("--methods: picks rows of the table, which --write does not print");
 }
 
-/* -- the model
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- the model --------------------------------------------------------------------------------------------------- */
 static int is_rotating(const gyre_layer_reading *group) {
     return group->config.kind == GYRE_ROPE && strcmp(group->name, "vision") != 0;
 }
 
-/* The layers to stretch: those asked for; else the first that rotate and see all tokens; else that rotate; else the first.
- */
+/* The layers asked for; else the first that rotate and see all tokens; else the first that rotate; else the first. */
 static const gyre_layer_reading *find_layers(const gyre_reading *reading, const char *name) {
     const gyre_layer_reading *rotating = NULL, *groups = reading->groups;
     for (int64_t i = 0; i < reading->groups_count; i++) {
@@ -164,7 +161,7 @@ static int open_model(const extend_options *o, extension *e) {
     if (!e->group) unknown_layers(e->reading, o->layer_type);
     const gyre_config *c = &e->group->config;
     const int ramps = c->rope.scaling == GYRE_YARN || c->rope.scaling == GYRE_BY_PARTS;
-    e->trained = o->trained ? o->trained : c->trained_length;
+    e->trained = o->trained ? o->trained : trained_length_of(c);
     e->betas.fast = or_else(o->betas.fast, ramps ? c->rope.beta_fast : 0, 32);
     e->betas.slow = or_else(o->betas.slow, ramps ? c->rope.beta_slow : 0, 1);
     if (e->betas.fast < e->betas.slow)
@@ -172,8 +169,7 @@ static int open_model(const extend_options *o, extension *e) {
     return 0;
 }
 
-/* -- the work
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- the work ---------------------------------------------------------------------------------------------------- */
 static int print_figures(const extend_options *o, const extension *e, FILE *file) {
     gyre_error err = {0, ""};
     recipe *recipes = NULL;

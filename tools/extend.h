@@ -32,6 +32,8 @@ gyre_status recipe_parse(const char *text, recipe *out, gyre_error *err);
 gyre_status recipes_parse(const char *list, recipe **out, int64_t *count, gyre_error *err);
 /* out = the comma list of all that make sense for this model. */
 const char *recipes_for(const extension *e);
+/* out = tokens that the model was trained on before its scaling, as far as its config tells. */
+int64_t trained_length_of(const gyre_config *config);
 /* *out = the positions of the layers under the recipe; borrows the reading's lists.  Errors: EINVAL, EUNSUPPORTED. */
 gyre_status recipe_config(const recipe *r, const extension *e, gyre_config *out, gyre_error *err);
 

@@ -48,74 +48,63 @@ int extend_print_other(const extension *e, int json, FILE *file) {
     return 0;
 }
 
-/* -- the table
- * -------------------------------------------------------------------------------------------------------------- */
-enum {
-    METHOD,
-    CONFIG,
-    KEPT,
-    BLENDED,
-    DIVIDED,
-    LOST,
-    MOST,
-    UNSEEN,
-    REACH,
-    FROM,
-    SCORES,
-    FIRST_READER,
-    COLUMNS = FIRST_READER + READERS
-};
-
+/* -- the tables -------------------------------------------------------------------------------------------------- */
+/* What a method does, and what it needs: two tables, so that each fits a terminal. */
+enum { METHOD, KEPT, BLENDED, DIVIDED, LOST, MOST, UNSEEN, TURN, FROM, SCORES, COLUMNS };
 static const gyre_column columns[COLUMNS] = {{.head = "method"},
-                                             {.head = "config", .align = GYRE_ALIGN_LEFT},
                                              {.head = "kept", .group = "pairs"},
                                              {.head = "blended", .group = "pairs"},
                                              {.head = "divided", .group = "pairs"},
                                              {.head = "all", .group = "turns lost", .decimals = 1},
                                              {.head = "most", .group = "turns lost", .decimals = 1},
-                                             {.head = "unseen", .group = "angles"},
-                                             {.head = "turn of", .group = "slowest"},
+                                             {.head = "unseen"},
+                                             {.head = "slowest"},
                                              {.head = "from", .group = "short contexts"},
-                                             {.head = "scores", .group = "short contexts"},
-                                             {.head = "hf"},
-                                             {.head = "vllm"},
-                                             {.head = "llama.cpp"}};
-
+                                             {.head = "scores", .group = "short contexts"}};
 static const char legend[] =
-    "pairs      of channels, how the method treats them at the new length\n"
-    "turns lost over the trained length: of all pairs together, and of the one that loses most\n"
-    "unseen     pairs that meet angles at the new length that they never met in training\n"
-    "slowest    tokens that the slowest pair takes for a turn\n"
-    "short      contexts within the trained length: the first position that turns elsewhere than in training (by more than\n"
-    "           0.01 rad), and what scores between rotated channels are multiplied by\n"
-    "hf ...     what transformers 5, vLLM and llama.cpp make of that config: same, differs, or no (refused, or it cannot be "
-    "said)";
+    "pairs: how the method treats them at the new length.  turns lost: over the trained length, of all pairs and of one.\n"
+    "unseen: pairs that meet angles they never met in training.  slowest: tokens that the slowest pair takes for a turn.\n"
+    "short contexts, up to the trained length: the first position that stands elsewhere than in training (by over 0.01 "
+    "rad),\n"
+    "and what the scores of channels that turn are multiplied by.";
+
+enum { NEED_METHOD, FIRST_READER, NEED_CONFIG = FIRST_READER + READERS, NEED_COLUMNS };
+static const gyre_column need_columns[NEED_COLUMNS] = {{.head = "method"},
+                                                       {.head = "hf"},
+                                                       {.head = "vllm"},
+                                                       {.head = "llama.cpp"},
+                                                       {.head = "config", .align = GYRE_ALIGN_LEFT}};
+static const char need_legend[] =
+    "config: what the model's own would say of the scaling.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
+    "make\n"
+    "of it at the new length: the same rotation, one that differs, or no (refused, or it cannot be said).";
 
 typedef struct texts {
-    char reach[24], from[24], scores[24];
+    char turn[24], from[24], scores[24];
 } texts;
 
 static void fill_row(const recipe *r, const figures *f, texts *t, gyre_cell cells[COLUMNS]) {
     char amount[16];
-    snprintf(t->reach, sizeof t->reach, "%s", cli_amount(f->reach, amount));
-    if (f->changed_from < 0)
-        snprintf(t->from, sizeof t->from, "never");
-    else
-        snprintf(t->from, sizeof t->from, "%lld", (long long)f->changed_from);
+    snprintf(t->turn, sizeof t->turn, "%s", f->reach > 0 ? cli_amount(f->reach, amount) : "still");
+    snprintf(t->from, sizeof t->from, "%lld", (long long)f->changed_from);
     snprintf(t->scores, sizeof t->scores, "x %.3g", f->attention_factor * f->attention_factor);
     cells[METHOD] = gyre_cell_text(r->label);
-    cells[CONFIG] = gyre_cell_text(f->config);
     cells[KEPT] = gyre_cell_number((double)f->parts.kept);
     cells[BLENDED] = gyre_cell_number((double)f->parts.blended);
     cells[DIVIDED] = gyre_cell_number((double)f->parts.divided);
     cells[LOST] = gyre_cell_number(f->turns_lost);
     cells[MOST] = gyre_cell_number(f->most_lost);
     cells[UNSEEN] = gyre_cell_number((double)f->unseen);
-    cells[REACH] = gyre_cell_text(t->reach);
-    cells[FROM] = gyre_cell_text(t->from);
-    cells[SCORES] = f->attention_factor == 1 ? gyre_cell_text("as they are") : gyre_cell_text(t->scores);
+    cells[TURN] = gyre_cell_text(t->turn);
+    cells[FROM] = gyre_cell_text(f->changed_from < 0 ? "never" : t->from);
+    cells[SCORES] = gyre_cell_text(t->scores);
+}
+
+static void fill_need(const recipe *r, const figures *f, gyre_cell cells[NEED_COLUMNS]) {
+    cells[NEED_METHOD] = gyre_cell_text(r->label);
     for (int i = 0; i < READERS; i++)
         cells[FIRST_READER + i] = gyre_cell_text(says_words[f->says[i]]);
+    cells[NEED_CONFIG] = gyre_cell_text(f->config);
 }
 
 static void print_header(const extension *e, FILE *file) {
@@ -127,6 +116,8 @@ static void print_header(const extension *e, FILE *file) {
     fprintf(file, "rotation  %lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s\n", (long long)dim,
             (long long)c->head_dim, c->rope.base, (long long)e->trained, held ? "; its scaling, " : "", held ? held : "",
             held ? ", gives way to the new one" : "");
+    if (c->rope.scaling == GYRE_LINEAR && e->trained != c->trained_length)
+        fprintf(file, "          (that it divided by its factor; --trained says otherwise)\n");
     fprintf(file, "length    %lld tokens, %.4g times the trained length\n", (long long)e->to,
             (double)e->to / (double)e->trained);
     if (e->group->window > 0)
@@ -135,30 +126,38 @@ static void print_header(const extension *e, FILE *file) {
     fprintf(file, "\n");
 }
 
-int extend_print_table(const extension *e, const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
+static int print_one(const gyre_column *head, int64_t width, const gyre_cell *cells, int64_t rows, const char *note,
+                     FILE *file) {
     gyre_error err = {0, ""};
-    gyre_cell *cells = calloc((size_t)count, COLUMNS * sizeof *cells);
+    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
+    table.columns = head;
+    table.columns_count = width;
+    table.cells = cells;
+    table.rows = rows;
+    if (gyre_report_table_print(&table, file, cli_styled(file), &err)) return cli_fail_error(&err);
+    fprintf(file, "\n%s\n\n", note);
+    return 0;
+}
+
+int extend_print_table(const extension *e, const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
+    gyre_cell *cells = calloc((size_t)count, COLUMNS * sizeof *cells),
+              *needs = calloc((size_t)count, NEED_COLUMNS * sizeof *needs);
     texts *t = calloc((size_t)count, sizeof *t);
-    int status = cells && t ? 0 : cli_fail("table: out of memory (extend)");
-    if (!status) {
-        for (int64_t i = 0; i < count; i++)
-            fill_row(&recipes[i], &rows[i], &t[i], &cells[i * COLUMNS]);
-        print_header(e, file);
-        gyre_report_table table = GYRE_REPORT_TABLE_INIT;
-        table.columns = columns;
-        table.columns_count = COLUMNS;
-        table.cells = cells;
-        table.rows = count;
-        if (gyre_report_table_print(&table, file, cli_styled(file), &err)) status = cli_fail_error(&err);
-        if (!status) fprintf(file, "\n%s\n", legend);
+    int status = cells && needs && t ? 0 : cli_fail("table: out of memory (extend)");
+    for (int64_t i = 0; i < count && !status; i++) {
+        fill_row(&recipes[i], &rows[i], &t[i], &cells[i * COLUMNS]);
+        fill_need(&recipes[i], &rows[i], &needs[i * NEED_COLUMNS]);
     }
+    if (!status) print_header(e, file);
+    if (!status) status = print_one(columns, COLUMNS, cells, count, legend, file);
+    if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
     free(cells);
+    free(needs);
     free(t);
     return status;
 }
 
-/* -- JSON
- * ------------------------------------------------------------------------------------------------------------------- */
+/* -- JSON -------------------------------------------------------------------------------------------------------- */
 static json_t *says_json(const figures *f) {
     json_t *out = json_object();
     for (int i = 0; i < READERS; i++) {
@@ -201,8 +200,7 @@ int extend_print_json(const extension *e, const recipe *recipes, const figures *
     return cli_json_write(file, root);
 }
 
-/* -- what was written
- * --------------------------------------------------------------------------------------------------------- */
+/* -- what was written -------------------------------------------------------------------------------------------- */
 int extend_print_written(const extension *e, const recipe *r, const char *path, const key_change *changes, int count,
                          FILE *file) {
     size_t widest = 0;
@@ -212,6 +210,9 @@ int extend_print_written(const extension *e, const recipe *r, const char *path, 
     for (int i = 0; i < count; i++)
         fprintf(file, "  %-*s  %s -> %s\n", (int)widest, changes[i].key, changes[i].before[0] ? changes[i].before : "(none)",
                 changes[i].after[0] ? changes[i].after : "(none)");
+    if (!r->method.own && !r->llama3 && !r->longrope && r->method.scaling == GYRE_DYNAMIC_NTK)
+        fprintf(file, "dynamic counts from max_position_embeddings, which so says the trained length, not %lld\n",
+                (long long)e->to);
     return 0;
 }
 

@@ -9,8 +9,7 @@
 static const double two_pi = 6.283185307179586476925286766559;
 static const double same_angle = 0.01; /* radians: below it a rotation counts as the same */
 
-/* -- names ----------------------------------------------------------------------------------------------------------------
- */
+/* -- names ------------------------------------------------------------------------------------------------------- */
 static int is_called(const char *text, const char *name) {
     const size_t length = strcspn(text, ":+");
     return length == strlen(name) && strncmp(text, name, length) == 0;
@@ -58,18 +57,37 @@ gyre_status recipes_parse(const char *list, recipe **out, int64_t *count, gyre_e
 }
 
 const char *recipes_for(const extension *e) {
-    return e->group->config.rope.scaling == GYRE_LONGROPE ? "none,linear,ntk,ntk-mixed,dynamic,llama3,by-parts,yarn,longrope"
-                                                          : "none,linear,ntk,ntk-mixed,dynamic,llama3,by-parts,yarn";
+    switch (e->group->config.rope.scaling) {
+    case GYRE_PROPORTIONAL:
+        return "none,linear";
+    case GYRE_LONGROPE:
+        return "none,linear,ntk,ntk-mixed,dynamic,llama3,by-parts,yarn,longrope";
+    default:
+        return "none,linear,ntk,ntk-mixed,dynamic,llama3,by-parts,yarn";
+    }
 }
 
-/* -- positions
- * -------------------------------------------------------------------------------------------------------------- */
+/* A linear scaling keeps no such length: what the config says is what it reaches. */
+int64_t trained_length_of(const gyre_config *c) {
+    if (c->rope.scaling != GYRE_LINEAR || c->rope.factor <= 1) return c->trained_length;
+    return (int64_t)llround((double)c->trained_length / c->rope.factor);
+}
+
+/* -- positions --------------------------------------------------------------------------------------------------- */
 gyre_status recipe_config(const recipe *r, const extension *e, gyre_config *out, gyre_error *err) {
     const gyre_config *base = &e->group->config;
     gyre_status status = method_config(&r->method, base, e->trained, e->to, &e->betas, out, err);
     if (status != GYRE_OK) return status;
     if (r->longrope && !base->rope.short_factor)
         return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
+    if (base->rope.scaling == GYRE_PROPORTIONAL && !r->method.own) {
+        /* The pairs that stand still must go on standing. */
+        if (r->longrope || r->llama3 || r->method.scaling != GYRE_LINEAR)
+            return cli_error(err, GYRE_EUNSUPPORTED,
+                             "method %s: some pairs of this model stand still, and it turns all (%s)", r->label, e->path);
+        out->rope.scaling = GYRE_PROPORTIONAL;
+        out->rope.proportion = base->rope.proportion;
+    }
     if (r->longrope) {
         out->rope.scaling = GYRE_LONGROPE;
         out->rope.short_factor = base->rope.short_factor;
@@ -88,8 +106,7 @@ gyre_status recipe_config(const recipe *r, const extension *e, gyre_config *out,
     return GYRE_OK;
 }
 
-/* -- figures
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- figures ----------------------------------------------------------------------------------------------------- */
 /* Radians per position: theta before any scaling, near and far under the recipe, at the trained and at the new length. */
 typedef struct spectra {
     int64_t pairs;
@@ -110,7 +127,8 @@ static gyre_status read_spectra(const gyre_encoding *encoding, const extension *
     s->near = calloc((size_t)s->pairs, sizeof(double));
     s->far = calloc((size_t)s->pairs, sizeof(double));
     if (!s->theta || !s->near || !s->far) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
-    plain.rope.scaling = GYRE_UNSCALED;
+    if (plain.rope.scaling != GYRE_PROPORTIONAL) plain.rope.scaling = GYRE_UNSCALED;
+    plain.rope.factor = 1;
     plain.rope.resonance = 0;
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);

@@ -11,8 +11,7 @@
 
 const gyre_profile extend_readers[READERS] = {GYRE_AS_HF_5, GYRE_AS_VLLM, GYRE_AS_LLAMA_CPP};
 
-/* -- two configs, key by key
- * -------------------------------------------------------------------------------------------------- */
+/* -- two configs, key by key ------------------------------------------------------------------------------------- */
 typedef struct comparison {
     key_change *changes;
     int count;
@@ -74,8 +73,7 @@ int extend_changes(const char *before, const char *after, key_change changes[KEY
     return c.count;
 }
 
-/* -- a config in short
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- a config in short ------------------------------------------------------------------------------------------- */
 static void append(char text[CONFIG_TEXT], const char *more) {
     const size_t used = strlen(text);
     snprintf(text + used, CONFIG_TEXT - used, "%s%s", used ? ", " : "", more);
@@ -150,8 +148,7 @@ static void describe_config(const extension *e, const char *after, char text[CON
     json_decref(root);
 }
 
-/* -- as every program reads it
- * -------------------------------------------------------------------------------------------------------- */
+/* -- as every program reads it ----------------------------------------------------------------------------------- */
 static const gyre_layer_reading *same_layers(const gyre_reading *reading, const char *name) {
     for (int64_t i = 0; i < reading->groups_count; i++)
         if (strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
@@ -225,8 +222,7 @@ static gyre_status ask_readers(const recipe *r, const extension *e, const char *
     return status;
 }
 
-/* -- the folder it is tried in
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- the folder it is tried in ----------------------------------------------------------------------------------- */
 static void nobody_says(figures *out, const char *why) {
     snprintf(out->config, sizeof out->config, "no config says it");
     for (int i = 0; i < READERS; i++) {

@@ -9,7 +9,7 @@
 
 static const char space[] = " \t\r\n";
 
-/* -- text that grows --------------------------------------------------------------------------------------------------- */
+/* -- text that grows --------------------------------------------------------------------------------------------- */
 /* Once memory runs out it stays failed. */
 typedef struct pen {
     char *text;
@@ -36,7 +36,7 @@ static void put(pen *p, const char *text) {
     put_bytes(p, text, strlen(text));
 }
 
-/* -- the state ---------------------------------------------------------------------------------------------------------- */
+/* -- the state --------------------------------------------------------------------------------------------------- */
 static void out_of_memory(gyre_config_edit *edit) {
     if (edit->status == GYRE_OK) edit->status = gyre_fail(edit->err, GYRE_ENOMEM, "config.json: no memory to change it");
 }
@@ -76,8 +76,7 @@ static void splice(gyre_config_edit *edit, size_t from, size_t to, pen *p) {
     *p = (pen){NULL, 0, 0, 0};
 }
 
-/* -- places --------------------------------------------------------------------------------------------------------------
- */
+/* -- places ------------------------------------------------------------------------------------------------------ */
 /* *out = the member, its offsets those of the whole text. */
 static int find(const gyre_config_edit *edit, const gyre_json_member *object, const char *key, gyre_json_member *out) {
     if (!gyre_json_find(edit->text + object->value, object->end - object->value, key, out)) return 0;
@@ -110,10 +109,9 @@ static size_t before_space(const gyre_config_edit *edit, size_t at) {
     return at;
 }
 
-/* -- the style of a file -------------------------------------------------------------------------------------------------
- */
-/* White space, each a piece of the text or a literal: what stands before a key that is not the first, before the brace that
- * closes, and around a colon. */
+/* -- the style of a file ----------------------------------------------------------------------------------------- */
+/* White space, each a piece of the text or a literal: what stands before a key that is not the first, before the brace
+ * that closes, and around a colon. */
 typedef struct style {
     pen before_key, before_end;
     char colon[16];
@@ -190,8 +188,7 @@ static void style_of_new(const gyre_config_edit *edit, size_t key, style *s) {
     style_free(&whole);
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------------------
- */
+/* -- values ------------------------------------------------------------------------------------------------------ */
 /* The fewest digits that read back as the same number, whatever the locale: 0.1, not 0.10000000000000001. */
 static void put_value(pen *p, const json_t *value) {
     char *text = NULL;
@@ -259,8 +256,7 @@ static void put_any(const gyre_config_edit *edit, size_t key, const char *colon,
     style_free(&s);
 }
 
-/* -- changes --------------------------------------------------------------------------------------------------------------
- */
+/* -- changes ----------------------------------------------------------------------------------------------------- */
 /* 1 where the file says it already: 4 and 4.0 are one number. */
 static int says_already(const gyre_config_edit *edit, const gyre_json_member *member, const json_t *value) {
     json_t *old = json_loadb(edit->text + member->value, member->end - member->value, JSON_DECODE_ANY, NULL);

@@ -16,8 +16,7 @@ static gyre_status failed(gyre_error *err, const char *path, int code) {
     return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
 }
 
-/* -- where ----------------------------------------------------------------------------------------------------------------
- */
+/* -- where ------------------------------------------------------------------------------------------------------- */
 static gyre_status follow_link(gyre_replacement *out, gyre_error *err) {
     char *real = realpath(out->final, NULL);
     const int fits = real && snprintf(out->final, sizeof out->final, "%s", real) < (int)sizeof out->final;
@@ -45,8 +44,7 @@ gyre_status gyre_replacement_of(gyre_replacement *out, const char *source, const
     return follow_link(out, err);
 }
 
-/* -- what -----------------------------------------------------------------------------------------------------------------
- */
+/* -- what -------------------------------------------------------------------------------------------------------- */
 /* out = 0 or errno. */
 static int write_all(int fd, const char *bytes, size_t count) {
     while (count) {

@@ -18,8 +18,7 @@ int gyre_rope_key_stays(const char *key) {
     return 0;
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------------------
- */
+/* -- values ------------------------------------------------------------------------------------------------------ */
 /* json_object_set_new refuses a NULL, so that one look at `failed` is enough. */
 typedef struct pad {
     json_t *values;
@@ -54,8 +53,7 @@ static void say_parts(pad *p, const rope_config *rope) {
     if (rope->mscale_all_dim != 0.0) say_number(p, "mscale_all_dim", rope->mscale_all_dim);
 }
 
-/* -- lists ----------------------------------------------------------------------------------------------------------------
- */
+/* -- lists ------------------------------------------------------------------------------------------------------- */
 /* out[i] = theta_i / omega_i at a length; a pair that stands still has no such number. */
 static gyre_status divisors(const gyre_encoding *encoding, int64_t length, double *out, gyre_error *err) {
     const gyre_config *c = gyre_encoding_config(encoding);
@@ -97,8 +95,7 @@ static gyre_status say_divisors(pad *p, const gyre_encoding *encoding, int64_t l
     return status;
 }
 
-/* -- which words
- * ------------------------------------------------------------------------------------------------------------ */
+/* -- which words ------------------------------------------------------------------------------------------------- */
 static int is_one_of_parts(gyre_scaling scaling) {
     return scaling == GYRE_BY_PARTS || scaling == GYRE_YARN;
 }

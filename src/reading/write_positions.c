@@ -29,8 +29,7 @@ typedef struct writing {
     gyre_error *err;
 } writing;
 
-/* -- which layers ---------------------------------------------------------------------------------------------------------
- */
+/* -- which layers ------------------------------------------------------------------------------------------------ */
 static int rotates(const gyre_layer_reading *group) {
     return group->config.kind == GYRE_ROPE && strcmp(group->name, "vision") != 0;
 }
@@ -57,8 +56,7 @@ static const char *key_of(const gyre_layer_reading *group, const char *name) {
     return NULL;
 }
 
-/* -- objects
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- objects ----------------------------------------------------------------------------------------------------- */
 static void join(writing *w, const char *object, const char *key, char out[KEY_PATH]) {
     const int length = snprintf(out, KEY_PATH, "%s%s%s", object, *object ? "." : "", key);
     if (length >= KEY_PATH && w->edit.status == GYRE_OK)
@@ -109,8 +107,15 @@ static int is_nested(const json_t *dict) {
     return objects > 0;
 }
 
-/* -- one dict
- * ----------------------------------------------------------------------------------------------------------------- */
+/* -- one dict ---------------------------------------------------------------------------------------------------- */
+/* A key that says what YaRN does without it too stays: other programs may have other defaults. */
+static int is_default_of(const char *type, const char *key, const json_t *value) {
+    if (strcmp(type, "yarn") != 0) return 0;
+    if (strcmp(key, "truncate") == 0) return json_is_true(value);
+    const double number = json_number_value(value);
+    return (strcmp(key, "beta_fast") == 0 && number == 32.0) || (strcmp(key, "beta_slow") == 0 && number == 1.0);
+}
+
 /* A key that the scaling before had, and the one after has not. */
 static void drop_old_keys(writing *w, const char *path, const json_t *dict) {
     const char *key;
@@ -120,7 +125,8 @@ static void drop_old_keys(writing *w, const char *path, const json_t *dict) {
     json_object_foreach((json_t *)dict, key, value) {
         if (gyre_rope_key_stays(key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
         if (temperature && strcmp(key, "original_max_position_embeddings") == 0) continue;
-        if (!json_object_get(w->words.values, key)) gyre_edit_remove(&w->edit, path, key);
+        if (!json_object_get(w->words.values, key) && !is_default_of(w->words.type, key, value))
+            gyre_edit_remove(&w->edit, path, key);
     }
 }
 
@@ -180,8 +186,7 @@ static void add_dict(writing *w, const char *name) {
     }
 }
 
-/* -- the whole config
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- the whole config -------------------------------------------------------------------------------------------- */
 /* The dict for one kind of layers: of those that the scaling is for. */
 static void change_nested(writing *w, const char *path, const json_t *dict) {
     const char *kind;
@@ -299,8 +304,7 @@ static gyre_status change_all(writing *w) {
     return status != GYRE_OK ? status : w->edit.status;
 }
 
-/* -- reading it back
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- reading it back --------------------------------------------------------------------------------------------- */
 static int is_near(double a, double b) {
     return fabs(a - b) <= 1e-12 * fabs(b);
 }
@@ -342,8 +346,7 @@ static gyre_status verify(const writing *w, const char *path) {
     return status;
 }
 
-/* -- the call
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* -- the call ---------------------------------------------------------------------------------------------------- */
 static gyre_status write_config(writing *w, const char *target) {
     gyre_replacement r;
     gyre_status status = gyre_replacement_of(&r, w->before->path, target, "config.json", w->err);
