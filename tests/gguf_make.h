@@ -21,7 +21,7 @@ enum {
     MADE_I64,
     MADE_F64
 };
-enum { MADE_ROOM = 1 << 16, MADE_TENSORS = 16, MADE_ALIGNMENT = 32 };
+enum { MADE_ROOM = 1 << 22, MADE_ALIGNMENT = 32 }; /* room: of address space, touched where it is used */
 
 /* Keys are put first, then tensors are declared, then made_finish lays it all out. */
 typedef struct made_gguf {
@@ -125,7 +125,6 @@ static inline void made_tensor(made_gguf *made, const char *name, const float *x
 
 static inline void made_finish(made_gguf *made) {
     size_t at = 0;
-    memset(made->file, 0, sizeof made->file);
     memcpy(made->file, "GGUF", 4);
     at = 4;
     made_number(made->file, &at, made->version, 4);
