@@ -46,17 +46,25 @@ const gyre_family *gyre_family_at(size_t i);
 /* Who reads: each in a file of its own. */
 gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, under every profile */
 gyre_family_read gyre_read_native;  /* read_native.c: model_type gyre */
-gyre_family_read gyre_read_learned; /* read_tables.c from here: gpt2, opt, bart, roberta, whisper's decoder */
-gyre_family_read gyre_read_bert;
-gyre_family_read gyre_read_t5;
-gyre_family_read gyre_read_alibi; /* bloom, mpt; falcon with alibi */
-gyre_family_read gyre_read_falcon;
+gyre_family_read gyre_read_learned; /* read_input_tables.c: gpt2, opt, bart, clip */
+gyre_family_read gyre_read_gpt_neo;
+gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */
+gyre_family_read gyre_read_either_table;
+gyre_family_read gyre_read_whisper;
+gyre_family_read gyre_read_musicgen;
+gyre_family_read gyre_read_bert;     /* read_bert.c: roberta, electra, esm too */
+gyre_family_read gyre_read_alibi;    /* read_alibi.c: bloom */
+gyre_family_read gyre_read_mpt;      /* with slopes, a table or a rotation */
+gyre_family_read gyre_read_falcon;   /* with slopes, or on to gyre_read_rope */
+gyre_family_read gyre_read_baichuan; /* the same */
+gyre_family_read gyre_read_jais;
+gyre_family_read gyre_read_t5; /* read_relative.c from here */
+gyre_family_read gyre_read_mpnet;
 gyre_family_read gyre_read_deberta;
 gyre_family_read gyre_read_nezha;
 gyre_family_read gyre_read_transformer_xl;
-gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */
-gyre_family_read gyre_read_whisper;
-/* read_vision.c: the tower under vision_config, as a group "vision"; a warning where it is not known. */
+gyre_family_read gyre_read_xlnet;
+/* read_vision.c: the tower under vision_config, as a group "vision"; a warning where it is not known.  Never fails. */
 void gyre_read_vision(const gyre_scope *vision);
 
 /* config.json: finds the family, looks into text_config and vision_config, and reads them. */
