@@ -4,6 +4,7 @@
 #include "model/random.h"
 #include "model/safetensors.h"
 #include "naive_positions.h"
+#include "reading/file_read.h"
 #include "support.h"
 
 #include <dirent.h>

@@ -4,6 +4,7 @@
 #include "model/folder.h"
 
 #include "core/encoding.h"
+#include "reading/file_read.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -224,7 +225,7 @@ gyre_status gyre_folder_path(const gyre_folder *folder, const char *name, char o
     return join(folder->temporary, name, out, err);
 }
 
-/* -- writing and reading files ----------------------------------------------------------------------------------------- */
+/* -- writing files ----------------------------------------------------------------------------------------- */
 static gyre_status write_file(const char *path, const char *bytes, size_t size, gyre_error *err) {
     FILE *stream = fopen(path, "wb");
     if (!stream) return fail_io(err, path);
@@ -238,44 +239,6 @@ gyre_status gyre_folder_write(const gyre_folder *folder, const char *name, const
     char path[PATH_MAX];
     const gyre_status status = gyre_folder_path(folder, name, path, err);
     return status == GYRE_OK ? write_file(path, text, strlen(text), err) : status;
-}
-
-/* Grows as it reads: a pipe does not say its size, and a file's may change. */
-static gyre_status read_stream(FILE *stream, const char *path, size_t expected, char **out, size_t *bytes, gyre_error *err) {
-    size_t room = expected + 2, size = 0;
-    char *memory = malloc(room);
-    while (memory) {
-        size += fread(memory + size, 1, room - 1 - size, stream);
-        if (size < room - 1) break;
-        char *grown = room <= SIZE_MAX / 2 ? realloc(memory, 2 * room) : NULL;
-        if (!grown) free(memory);
-        memory = grown;
-        room *= 2;
-    }
-    if (!memory) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory to read it", path);
-    if (ferror(stream)) {
-        free(memory);
-        return fail_io(err, path);
-    }
-    memory[size] = '\0';
-    *out = memory;
-    *bytes = size;
-    return GYRE_OK;
-}
-
-gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err) {
-    struct stat info;
-    if (stat(path, &info) != 0) return fail_io(err, path);
-    if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(EISDIR));
-    if (!S_ISREG(info.st_mode) && !S_ISFIFO(info.st_mode))
-        return gyre_fail(err, GYRE_EIO, "%s: neither a regular file nor a pipe", path);
-    if (info.st_size < 0 || (uint64_t)info.st_size > SIZE_MAX / 4)
-        return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", path);
-    FILE *stream = fopen(path, "rb");
-    if (!stream) return fail_io(err, path);
-    const gyre_status status = read_stream(stream, path, (size_t)info.st_size, out, bytes, err);
-    fclose(stream);
-    return status;
 }
 
 /* -- putting it in place ----------------------------------------------------------------------------------------------- */

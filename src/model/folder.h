@@ -29,7 +29,4 @@ gyre_status gyre_folder_commit(gyre_folder *folder, gyre_error *err);
 /* Removes the temporary folder and what is in it. */
 void gyre_folder_abandon(gyre_folder *folder);
 
-/* *out = the whole file, with a NUL after it; the caller frees it.  *bytes = its size. */
-gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_error *err);
-
 #endif

@@ -6,6 +6,7 @@
 #include "model/hash.h"
 #include "model/random.h"
 #include "model/safetensors.h"
+#include "reading/file_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "core/encoding.h"
 #include "model/folder.h"
 #include "model/hash.h"
+#include "reading/file_read.h"
 
 #include "gyre/gyre_model.h"
 

@@ -2,6 +2,7 @@
  * step). */
 #include "model/folder.h"
 #include "model/safetensors.h"
+#include "reading/file_read.h"
 #include "train/trainer.h"
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,0 +1,132 @@
+/* json_scope.c: values of a JSON file by key. */
+#include "reading/json_scope.h"
+
+#include "reading/json_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static gyre_build *build_of(const gyre_scope *s) {
+    return s->source->build;
+}
+
+const json_t *gyre_scope_value(const gyre_scope *s, const char *key) {
+    const json_t *value = gyre_build_status(build_of(s)) == GYRE_OK ? json_object_get(s->object, key) : NULL;
+    return json_is_null(value) ? NULL : value;
+}
+
+int gyre_scope_has(const gyre_scope *s, const char *key) {
+    return json_object_get(s->object, key) != NULL;
+}
+
+const char *gyre_scope_first(const gyre_scope *s, const char *const *names) {
+    for (; *names; names++)
+        if (gyre_scope_value(s, *names)) return *names;
+    return NULL;
+}
+
+gyre_scope gyre_scope_into(const gyre_scope *s, const char *key) {
+    const json_t *value = gyre_scope_value(s, key);
+    gyre_scope inner = {s->source, json_is_object(value) ? value : NULL, ""};
+    const int length = snprintf(inner.prefix, sizeof inner.prefix, "%s%s.", s->prefix, key);
+    if (value && !inner.object) gyre_scope_fail(s, GYRE_EFORMAT, key, "not an object");
+    if (length < 0 || (size_t)length >= sizeof inner.prefix)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, key, "nested under a name that is too long");
+    return inner;
+}
+
+/* -- places ------------------------------------------------------------------------------------------------------------ */
+gyre_place gyre_scope_place(const gyre_scope *s, const char *key) {
+    gyre_json_member member = {0, 0, 0, 0};
+    gyre_place place = {gyre_build_text(build_of(s), "%s%s", s->prefix, key), 0, 0};
+    char parent[sizeof s->prefix];
+    snprintf(parent, sizeof parent, "%s", s->prefix);
+    if (!gyre_json_find(s->source->text, s->source->bytes, place.key, &member) && *parent) {
+        parent[strlen(parent) - 1] = '\0';
+        (void)gyre_json_find(s->source->text, s->source->bytes, parent, &member);
+    }
+    place.line = member.line;
+    place.offset = member.key;
+    return place;
+}
+
+void gyre_scope_fail(const gyre_scope *s, gyre_status status, const char *key, const char *format, ...) {
+    char why[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    if (gyre_build_status(build_of(s)) != GYRE_OK) return;
+    const gyre_place place = gyre_scope_place(s, key);
+    gyre_build_fail(build_of(s), status, &place, "%s: %s", place.key, why);
+}
+
+void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, ...) {
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (gyre_build_status(build_of(s)) != GYRE_OK) return;
+    const gyre_place place = gyre_scope_place(s, key);
+    gyre_build_warn(build_of(s), &place, "%s", text);
+}
+
+/* -- values ------------------------------------------------------------------------------------------------------------ */
+int64_t gyre_scope_size(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
+    const json_t *value = gyre_scope_value(s, key);
+    const double most = 9007199254740992.0; /* 2^53: the last up to which a double counts */
+    if (!value) return fallback;
+    const double number = json_number_value(value);
+    if (json_is_number(value) && number >= (double)least && number <= most && number == floor(number))
+        return json_is_integer(value) ? (int64_t)json_integer_value(value) : (int64_t)number;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "not a whole number of at least %" PRId64, least);
+    return fallback;
+}
+
+double gyre_scope_number(const gyre_scope *s, const char *key, double fallback) {
+    const json_t *value = gyre_scope_value(s, key);
+    if (json_is_number(value)) return json_number_value(value);
+    if (value)
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "not a number");
+    else if (isnan(fallback))
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "missing");
+    return isnan(fallback) ? 0.0 : fallback;
+}
+
+int gyre_scope_flag(const gyre_scope *s, const char *key, int fallback) {
+    const json_t *value = gyre_scope_value(s, key);
+    if (!value) return fallback;
+    if (json_is_boolean(value)) return json_is_true(value);
+    const json_int_t number = json_integer_value(value);
+    if (json_is_integer(value) && (number == 0 || number == 1)) return (int)number;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "neither true nor false");
+    return fallback;
+}
+
+const char *gyre_scope_text(const gyre_scope *s, const char *key, const char *fallback) {
+    const json_t *value = gyre_scope_value(s, key);
+    if (json_is_string(value)) return json_string_value(value);
+    if (value)
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "not a string");
+    else if (!fallback)
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "missing");
+    return fallback ? fallback : "";
+}
+
+double *gyre_scope_numbers(const gyre_scope *s, const char *key, int64_t count) {
+    const json_t *list = gyre_scope_value(s, key);
+    if (!list) gyre_scope_fail(s, GYRE_EFORMAT, key, "missing");
+    if (list && (!json_is_array(list) || (int64_t)json_array_size(list) != count))
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "not a list of %" PRId64 " numbers", count);
+    double *out = gyre_build_status(build_of(s)) == GYRE_OK ? gyre_build_numbers(build_of(s), count) : NULL;
+    for (int64_t i = 0; i < count && out; i++) {
+        const json_t *number = json_array_get(list, (size_t)i);
+        if (!json_is_number(number)) gyre_scope_fail(s, GYRE_EFORMAT, key, "entry %" PRId64 " is not a number", i);
+        out[i] = json_number_value(number);
+    }
+    return gyre_build_status(build_of(s)) == GYRE_OK ? out : NULL;
+}

@@ -1,0 +1,108 @@
+/* reading.c: finding out what a path or some bytes are, and who reads them. */
+#include "core/encoding.h"
+#include "reading/family.h"
+#include "reading/file_read.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char magic[] = {'G', 'G', 'U', 'F'};
+enum { LONGEST_CONFIG = 64 << 20 }; /* bytes; real ones have a few thousand */
+
+static const char *const profiles[] = {
+    [GYRE_AS_HF_5] = "hf-5",          [GYRE_AS_HF_4_56] = "hf-4.56", [GYRE_AS_HF_4_51] = "hf-4.51",
+    [GYRE_AS_HF_4_43] = "hf-4.43",    [GYRE_AS_VLLM] = "vllm",       [GYRE_AS_LLAMA_CPP] = "llama.cpp",
+    [GYRE_AS_REFERENCE] = "reference"};
+enum { PROFILES = sizeof profiles / sizeof *profiles };
+
+const char *gyre_profile_name(gyre_profile profile) {
+    return (unsigned)profile < PROFILES ? profiles[profile] : NULL;
+}
+
+/* -- config.json ---------------------------------------------------------------------------------------------------------
+ */
+static void read_json(gyre_build *build, const char *text, size_t bytes) {
+    json_error_t error;
+    if (bytes > LONGEST_CONFIG) {
+        gyre_build_fail(build, GYRE_EFORMAT, NULL, "config.json: longer than %d MiB", LONGEST_CONFIG >> 20);
+        return;
+    }
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    const gyre_json_source source = {build, text, bytes};
+    if (!root) {
+        const gyre_place place = {NULL, error.line > 0 ? error.line : 1, error.position > 0 ? (uint64_t)error.position : 0};
+        /* Without memory too: jansson does not tell. */
+        gyre_build_fail(build, GYRE_EFORMAT, &place, "config.json: %.200s", error.text);
+    } else if (!json_is_object(root)) {
+        gyre_build_fail(build, GYRE_EFORMAT, NULL, "config.json: not an object");
+    } else {
+        gyre_read_config_json(&source, root);
+    }
+    json_decref(root);
+}
+
+/* -- either --------------------------------------------------------------------------------------------------------------
+ */
+static gyre_status read_bytes(gyre_reading **out, const void *bytes, size_t size, const char *path, gyre_profile profile,
+                              int64_t length, gyre_error *err) {
+    const int is_gguf = size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
+    if (profile == GYRE_AS_USUAL) profile = is_gguf ? GYRE_AS_LLAMA_CPP : GYRE_AS_HF_5;
+    gyre_build *build = gyre_build_begin(path, is_gguf ? "GGUF" : "config.json", profile, length, err);
+    if (!build) return GYRE_ENOMEM;
+    if (is_gguf)
+        gyre_read_gguf(build, bytes, size);
+    else
+        read_json(build, bytes, size);
+    return gyre_build_finish(build, out);
+}
+
+static gyre_status check(gyre_profile profile, int64_t length, gyre_error *err) {
+    if ((unsigned)profile >= PROFILES) return gyre_fail(err, GYRE_EINVAL, "profile: %d is none", (int)profile);
+    if (length < 0) return gyre_fail(err, GYRE_EINVAL, "length: below 0");
+    return GYRE_OK;
+}
+
+gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size, const char *name, gyre_profile profile,
+                               int64_t length, gyre_error *err) {
+    const gyre_status status = check(profile, length, err);
+    if (status != GYRE_OK) return status;
+    if (!out || (!bytes && size > 0)) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_parse: an argument is missing");
+    return read_bytes(out, bytes, size, name ? name : "memory", profile, length, err);
+}
+
+static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+    if (gyre_file_begins(path, magic, sizeof magic)) {
+        gyre_mapping map = {NULL, 0};
+        gyre_status status = gyre_mapping_open(&map, path, err);
+        if (status == GYRE_OK) status = read_bytes(out, map.bytes, map.size, path, profile, length, err);
+        gyre_mapping_close(&map);
+        return status;
+    }
+    /* Somebody's weights are not read into memory to find that they are no JSON. */
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > LONGEST_CONFIG)
+        return gyre_fail(err, GYRE_EFORMAT, "%s: neither a GGUF file nor a config.json (longer than %d MiB)", path,
+                         LONGEST_CONFIG >> 20);
+    char *text = NULL;
+    size_t bytes = 0;
+    gyre_status status = gyre_file_read(path, &text, &bytes, err);
+    if (status == GYRE_OK) status = read_bytes(out, text, bytes, path, profile, length, err);
+    free(text);
+    return status;
+}
+
+gyre_status gyre_reading_open(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+    struct stat info;
+    const gyre_status status = check(profile, length, err);
+    if (status != GYRE_OK) return status;
+    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_open: an argument is missing");
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return open_file(out, path, profile, length, err);
+    char inside[4096];
+    const size_t end = strlen(path);
+    const char *slash = end > 0 && path[end - 1] == '/' ? "" : "/";
+    if (snprintf(inside, sizeof inside, "%s%sconfig.json", path, slash) >= (int)sizeof inside)
+        return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", path);
+    return open_file(out, inside, profile, length, err);
+}

@@ -1,0 +1,27 @@
+/* rope_source.h: what every program agrees on about the rotation of some layers, before each goes its own way. */
+#ifndef GYRE_READING_ROPE_SOURCE_H
+#define GYRE_READING_ROPE_SOURCE_H
+#include "reading/family.h"
+
+/* read_rope.c fills it in for each kind of layers, and of the group: config.kind, head_dim, trained_length (L' until a
+ * scaling says otherwise), rope.dim, layout, base, axes and sections, clockwise, length, query temperature, and the fields
+ * for them. */
+typedef struct gyre_rope_source {
+    const gyre_family *family;
+    gyre_scope root; /* the object that describes the decoder: the file's own, or text_config */
+    gyre_scope dict; /* rope_scaling, rope_parameters, or one layer type's object in it; without keys where there is none */
+    const char *layer_type; /* NULL = all layers have one dict */
+    const char *type;       /* rope_type or type, the family's aliases resolved (su is longrope); "default" where none is */
+    const char *type_key;   /* the key that said so: "rope_type" or "type" */
+    int64_t max_positions;  /* L': max_position_embeddings, or the family's default */
+} gyre_rope_source;
+
+/* Sets the group's scaling, factor, trained_length, attention factor, lists, scale and softmax_multiplier, and notes the
+ * fields.  Unknown types fail. */
+typedef void gyre_rope_as(const gyre_rope_source *source, gyre_layers *group);
+gyre_rope_as gyre_rope_as_hf;        /* rope_as_hf.c: all four versions */
+gyre_rope_as gyre_rope_as_reference; /* rope_as_reference.c */
+gyre_rope_as gyre_rope_as_vllm;      /* rope_as_vllm.c */
+gyre_rope_as gyre_rope_as_llama_cpp; /* rope_as_llama_cpp.c */
+
+#endif
