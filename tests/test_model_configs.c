@@ -278,7 +278,8 @@ static void check_frequencies(const rotation *row, const gyre_encoding *encoding
     if (!plain && row->scaling != GYRE_LINEAR) return;
     if (gyre_encoding_config(encoding)->rope.dim != row->dim) return;
     const long double divisor = row->scaling == GYRE_LINEAR ? (long double)row->factor : 1.0L;
-    for (int64_t i = 0; i < row->dim / 2; i++) {
+    const int before = faults;
+    for (int64_t i = 0; i < row->dim / 2 && faults == before; i++) {
         const long double theta = powl((long double)row->base, -2.0L * (long double)i / (long double)row->dim) / divisor;
         same_number(row->file, row->group, "a frequency", inv_freq[i], (double)theta, 1e-12);
     }
