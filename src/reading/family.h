@@ -45,6 +45,7 @@ const gyre_family *gyre_family_at(size_t i);
 
 /* Who reads: each in a file of its own. */
 gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, under every profile */
+gyre_family_read gyre_read_still;   /* there too: no positions, whatever the file says */
 gyre_family_read gyre_read_native;  /* read_native.c: model_type gyre */
 gyre_family_read gyre_read_learned; /* read_input_tables.c: gpt2, opt, bart, clip */
 gyre_family_read gyre_read_gpt_neo;

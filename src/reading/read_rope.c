@@ -65,7 +65,9 @@ static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) 
     const char *turned = "qk_rope_head_dim", *still = "qk_nope_head_dim";
     const gyre_scope *root = &source->root;
     const int64_t usual = source->family->head_dim > 0 ? source->family->head_dim : 64;
-    const int64_t dim = gyre_scope_size(root, turned, 1, usual), first = gyre_scope_size(root, still, 0, 2 * usual);
+    const int64_t dim = gyre_scope_size(root, turned, 1, usual);
+    const int64_t whole = gyre_scope_value(root, still) ? 0 : gyre_scope_size(root, "head_dim", 1, 0);
+    const int64_t first = gyre_scope_size(root, still, 0, whole > dim ? whole - dim : 2 * usual);
     const gyre_rope_found derived = {GYRE_DERIVED, nowhere};
     const gyre_rope_found found =
         gyre_scope_value(root, turned) ? found_at(root, turned) : (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
@@ -82,6 +84,15 @@ static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) 
 static double share_in_use(const gyre_rope_source *source, gyre_rope_found *found, const char **why) {
     const gyre_profile profile = gyre_build_profile(gyre_rope_build(source));
     const double share = gyre_rope_share(source, found);
+    const char *family = source->family->model_type;
+    if (profile == GYRE_AS_HF_5 && share != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
+        *why = "transformers 5 turns the whole head, which its own version 4 did not, nor do the weights expect it";
+        gyre_build_warn(gyre_rope_build(source), &found->place, "partial_rotary_factor: %s", *why);
+        return 1.0;
+    }
+    if (profile == GYRE_AS_HF_5 && share != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
+        gyre_build_fail(gyre_rope_build(source), GYRE_EUNSUPPORTED, &found->place,
+                        "%s: %g, with which this class stops in transformers 5", found->place.key, share);
     const int ignores = (gyre_profile_is_hf(profile) || profile == GYRE_AS_LLAMA_CPP) &&
                         (source->family->traits & GYRE_WHOLE_HEAD) && share != 1.0;
     if (!ignores) return share;
@@ -98,6 +109,15 @@ static double share_in_use(const gyre_rope_source *source, gyre_rope_found *foun
     return 1.0;
 }
 
+/* GPT-J's classes say how many channels turn, not which share. */
+static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
+    static const char *const families[] = {"gptj", "codegen", "minimax", "minimax_m2", NULL};
+    if (gyre_scope_has(&source->root, "rotary_dim") || gyre_scope_value(&source->root, "partial_rotary_factor")) return 0;
+    for (int i = 0; families[i]; i++)
+        if (strcmp(families[i], source->family->model_type) == 0) return head < 64 ? head : 64;
+    return 0;
+}
+
 static void set_share(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_found found;
     const char *why = NULL, *dim_key = "rotary_dim";
@@ -107,6 +127,9 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         found = found_at(&source->root, dim_key);
         dim = gyre_scope_size(&source->root, dim_key, 1, head);
         if (dim > head) gyre_scope_fail(&source->root, GYRE_EFORMAT, dim_key, "more than a head has, %" PRId64, head);
+    } else if (class_rotary_dim(source, head) > 0) {
+        found = (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+        dim = class_rotary_dim(source, head);
     } else {
         const double share = share_in_use(source, &found, &why);
         dim = (int64_t)((double)head * share); /* truncated, as Python's int does */
@@ -194,19 +217,25 @@ static gyre_scope dict_of(const gyre_family *family, const gyre_scope *root, con
         (family->traits & GYRE_DUAL_BASE) || ((family->traits & GYRE_FULL_SCALED) && profile != GYRE_AS_HF_5);
     if (!dict->key) return none;
     if (!dict->nested) return kind->sliding && only_full ? none : dict->scope;
-    if (!kind->type || !gyre_scope_has(&dict->scope, kind->type)) {
-        gyre_scope_fail(root, GYRE_EFORMAT, dict->key, "has nothing for \"%.60s\" layers",
-                        kind->type ? kind->type : "full_attention");
+    const char *entry = gyre_rope_entry_of(dict, kind->type);
+    if (!gyre_scope_has(&dict->scope, entry)) {
+        gyre_scope_fail(root, GYRE_EFORMAT, dict->key, "has nothing for \"%.60s\" layers", entry);
         return none;
     }
-    return gyre_scope_into(&dict->scope, kind->type);
+    return gyre_scope_into(&dict->scope, entry);
 }
 
 static void read_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                       const gyre_rope_kind *kind) {
-    gyre_rope_source source = {
-        family, *root,       dict_of(family, root, dict, kind), dict->nested ? kind->type : NULL, "default", "rope_type",
-        0,      dict->nested};
+    gyre_rope_source source = {family,
+                               *root,
+                               dict_of(family, root, dict, kind),
+                               dict->nested ? kind->type : NULL,
+                               "default",
+                               "rope_type",
+                               0,
+                               dict->nested,
+                               dict->own != NULL};
     gyre_layers *group = kind->group;
     gyre_rope_as *as = reader_of(gyre_build_profile(root->source->build));
     gyre_rope_find_type(&source);
@@ -229,7 +258,7 @@ static void read_kind(const gyre_family *family, const gyre_scope *root, const g
 }
 
 static void read_still_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_kind *kind) {
-    gyre_rope_source source = {family, *root, {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0};
+    gyre_rope_source source = {family, *root, {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0, 0};
     kind->group->config.kind = GYRE_NOPE;
     gyre_build_field(root->source->build, kind->group, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s",
                      gyre_kind_name(GYRE_NOPE));
@@ -239,7 +268,7 @@ static void read_still_kind(const gyre_family *family, const gyre_scope *root, c
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_rope_division division;
     gyre_build *build = root->source->build;
-    const gyre_rope_dict dict = gyre_rope_find_dict(family, root);
+    gyre_rope_dict dict = gyre_rope_find_dict(family, root);
     gyre_rope_divide(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
         const gyre_rope_kind *kind = &division.kind[i];
@@ -251,5 +280,16 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
         if (kind->window > 0)
             gyre_build_number(build, kind->group, "window", GYRE_FROM_FILE, NULL, NULL, (double)kind->window);
     }
+    gyre_rope_free_dict(&dict);
     gyre_build_sort(build);
+}
+
+/* Attention without positions, though some of their files have the keys of a rotation. */
+void gyre_read_still(const gyre_family *family, const gyre_scope *root) {
+    static const char *const keys[] = {"rope_theta", "rope_scaling", "rope_parameters", NULL};
+    gyre_build *build = root->source->build;
+    gyre_layers *all = gyre_build_layers(build, "all");
+    const char *key = gyre_scope_first(root, keys);
+    if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and nobody reads it", key, family->model_type);
+    gyre_build_field(build, all, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s", gyre_kind_name(GYRE_NOPE));
 }

@@ -133,7 +133,7 @@ static void read_tuning(const gyre_rope_source *source, gyre_layers *group) {
 
 static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, const char *key, gyre_layers *group) {
     const int64_t length = gyre_scope_size(scope, "original_max_position_embeddings", 1, source->max_positions);
-    const gyre_place place = gyre_scope_place(scope, key);
+    const gyre_place place = gyre_rope_found_at(source, scope, key).place;
     if (length <= 0)
         gyre_scope_fail(scope, GYRE_EFORMAT, "original_max_position_embeddings", "missing; %s counts from it", key);
     group->config.query.slope = gyre_scope_number(scope, key, 0.0);

@@ -12,14 +12,11 @@ static gyre_profile version(const gyre_rope_source *source) {
     return gyre_build_profile(gyre_rope_build(source));
 }
 
-static gyre_rope_found at(const gyre_scope *s, const char *key) {
-    return (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(s, key)};
-}
-
 /* L = L'. */
 static void trained_as_served(const gyre_rope_source *source, gyre_layers *group, const char *why) {
     const char *key = gyre_rope_length_key(&source->root);
-    const gyre_rope_found found = key ? at(&source->root, key) : (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
+    const gyre_rope_found found =
+        key ? gyre_rope_found_at(source, &source->root, key) : (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
     gyre_rope_set_trained(source, group, source->max_positions, &found, why);
 }
 
@@ -35,6 +32,7 @@ static double served_ratio(const gyre_rope_source *source, int64_t length) {
 /* -- those that every version computes alike
  * --------------------------------------------------------------------------------- */
 static void read_default(const gyre_rope_source *source, gyre_layers *group) {
+    gyre_rope_read_steps(source, group);
     trained_if_told(source, group);
 }
 
@@ -45,6 +43,16 @@ static void read_linear(const gyre_rope_source *source, gyre_layers *group) {
 
 static void read_dynamic(const gyre_rope_source *source, gyre_layers *group) {
     const char *why = NULL;
+    /* HunYuan begins with a base for good, and forgets it past the length it serves. */
+    const int is_long = gyre_build_length(gyre_rope_build(source)) > source->max_positions;
+    if (!is_long && gyre_rope_read_alpha(source, group)) {
+        trained_if_told(source, group);
+        return;
+    }
+    if (gyre_scope_value(&source->dict, "alpha"))
+        gyre_scope_warn(&source->dict, "alpha",
+                        is_long ? "alpha: transformers forgets it past max_position_embeddings"
+                                : "alpha: only HunYuan's classes read it");
     gyre_rope_read_factor(source, group, NAN);
     if (gyre_scope_value(&source->dict, original)) {
         why = "transformers counts dynamic NTK from max_position_embeddings, whatever the original length";
@@ -60,7 +68,7 @@ static void read_dynamic(const gyre_rope_source *source, gyre_layers *group) {
 static int64_t beside(const gyre_rope_source *source, gyre_rope_found *found) {
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
     if (gyre_scope_value(&source->root, original)) {
-        *found = at(&source->root, original);
+        *found = gyre_rope_found_at(source, &source->root, original);
         return gyre_rope_length_at(&source->root, original, 0);
     }
     *found = (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
@@ -76,7 +84,7 @@ static void original_of_5(const gyre_rope_source *source, gyre_layers *group) {
     if (length > 0 && inside > 0 && inside != length)
         gyre_scope_warn(&source->dict, original, "%s: transformers 5 takes the one beside the object, another", original);
     if (length == 0 && inside > 0) {
-        found = at(&source->dict, original);
+        found = gyre_rope_found_at(source, &source->dict, original);
         length = inside;
     }
     if (length == 0) {
@@ -94,9 +102,9 @@ static void original_inside(const gyre_rope_source *source, gyre_layers *group) 
         trained_as_served(source, group, "no original length is given in rope_scaling");
         return;
     }
-    const gyre_rope_found found = at(&source->dict, original);
+    const gyre_rope_found found = gyre_rope_found_at(source, &source->dict, original);
     gyre_rope_set_trained(source, group, length, &found, NULL);
-    gyre_build_number(gyre_rope_build(source), group, "original_length", GYRE_FROM_FILE, &found.place, NULL, (double)length);
+    gyre_build_number(gyre_rope_build(source), group, "original_length", found.origin, &found.place, NULL, (double)length);
 }
 
 /* -- YaRN
@@ -254,6 +262,7 @@ static void read_longrope(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_read_lists(source, group);
     if (group->config.trained_length == 1)
         gyre_scope_fail(&source->dict, GYRE_EFORMAT, original, "1 has logarithm 0, which longrope divides by");
+    if (gyre_rope_read_magnitudes(source, group)) return;
     if (!gyre_rope_read_attention_factor(source, group))
         gyre_rope_derive_attention_factor(
             source, group, gyre_rope_longrope_magnitude(group->config.rope.factor, group->config.trained_length), 0);
@@ -301,10 +310,12 @@ static void read_own(const gyre_rope_source *source, gyre_layers *group) {
 #define LENGTHS "factor", "original_max_position_embeddings"
 static const char *const default_keys[] = {NULL};
 static const char *const linear_keys[] = {"factor", NULL};
-static const char *const dynamic_keys[] = {LENGTHS, NULL};
+static const char *const dynamic_keys[] = {LENGTHS, "alpha", NULL};
 static const char *const yarn_keys[] = {LENGTHS,  "attention_factor", "beta_fast", "beta_slow",
                                         "mscale", "mscale_all_dim",   "truncate",  NULL};
 static const char *const old_yarn_keys[] = {LENGTHS, "attention_factor", "beta_fast", "beta_slow", "truncate", NULL};
+static const char *const phimoe_keys[] = {
+    LENGTHS, "attention_factor", "short_factor", "long_factor", "short_mscale", "long_mscale", NULL};
 static const char *const longrope_keys[] = {LENGTHS, "attention_factor", "short_factor", "long_factor", NULL};
 static const char *const llama3_keys[] = {LENGTHS, "low_freq_factor", "high_freq_factor", NULL};
 
@@ -358,5 +369,6 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
     types[i].read(source, group);
     note_ignored_attention(source, group);
     const int is_old_yarn = types[i].scaling == GYRE_YARN && profile == GYRE_AS_HF_4_43;
-    gyre_rope_check_keys(source, is_old_yarn ? old_yarn_keys : types[i].keys);
+    const int is_phimoe = types[i].scaling == GYRE_LONGROPE && strcmp(source->family->model_type, "phimoe") == 0;
+    gyre_rope_check_keys(source, is_old_yarn ? old_yarn_keys : is_phimoe ? phimoe_keys : types[i].keys);
 }

@@ -13,8 +13,8 @@ static void read_original(const gyre_rope_source *source, gyre_layers *group) {
     int64_t length = gyre_rope_length_at(scope, original, 0);
     const char *served = gyre_rope_length_key(&source->root);
     if (length > 0) {
-        found = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(scope, original)};
-        gyre_build_number(gyre_rope_build(source), group, "original_length", GYRE_FROM_FILE, &found.place, NULL,
+        found = gyre_rope_found_at(source, scope, original);
+        gyre_build_number(gyre_rope_build(source), group, "original_length", found.origin, &found.place, NULL,
                           (double)length);
     } else {
         length = source->max_positions;
@@ -76,28 +76,21 @@ static void read_yarn(const gyre_rope_source *source, gyre_layers *group) {
 /* The paper's factor is the ratio of the lengths; a key that says another is taken at its word.  Microsoft's code takes the
  * magnitudes from short_mscale and long_mscale where they are. */
 static void read_longrope(const gyre_rope_source *source, gyre_layers *group) {
-    static const char *const keys[] = {"short_mscale", "long_mscale"};
     read_original(source, group);
     read_factor(source, group);
     gyre_rope_read_lists(source, group);
     if (group->config.trained_length == 1)
         gyre_scope_fail(&source->dict, GYRE_EFORMAT, original, "1 has logarithm 0, which longrope divides by");
     if (gyre_rope_read_attention_factor(source, group)) return;
-    const int is_long = gyre_build_length(gyre_rope_build(source)) > group->config.trained_length;
-    const char *key = keys[is_long];
-    if (gyre_scope_value(&source->dict, key)) {
-        const double magnitude = gyre_scope_number(&source->dict, key, 1.0);
-        if (!(magnitude > 0.0)) gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%g is not above 0", magnitude);
-        group->config.rope.attention_factor = magnitude;
-        gyre_rope_note(source, group, "attention_factor", key, GYRE_FROM_READER, NULL, magnitude);
-        return;
-    }
+    if (gyre_rope_read_magnitudes(source, group)) return;
     gyre_rope_derive_attention_factor(
         source, group, gyre_rope_longrope_magnitude(group->config.rope.factor, group->config.trained_length), 0);
 }
 
 static void read_other(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_scaling scaling = group->config.rope.scaling;
+    if (scaling == GYRE_UNSCALED) gyre_rope_read_steps(source, group);
+    if (scaling == GYRE_DYNAMIC_NTK && gyre_rope_read_alpha(source, group)) return;
     if (scaling != GYRE_UNSCALED) gyre_rope_read_factor(source, group, scaling == GYRE_PROPORTIONAL ? 1.0 : NAN);
     if (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_LLAMA3 || scaling == GYRE_BY_PARTS || scaling == GYRE_BY_PARTS_PAPER)
         read_original(source, group);
@@ -110,7 +103,7 @@ static void read_other(const gyre_rope_source *source, gyre_layers *group) {
 #define LENGTHS "factor", "original_max_position_embeddings", "attention_factor"
 static const char *const plain_keys[] = {"attention_factor", NULL};
 static const char *const factor_keys[] = {"factor", "attention_factor", NULL};
-static const char *const dynamic_keys[] = {LENGTHS, NULL};
+static const char *const dynamic_keys[] = {LENGTHS, "alpha", NULL};
 static const char *const yarn_keys[] = {LENGTHS, "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", NULL};
 static const char *const parts_keys[] = {LENGTHS, "beta_fast", "beta_slow", "truncate", NULL};
 static const char *const longrope_keys[] = {LENGTHS, "short_factor", "long_factor", "short_mscale", "long_mscale", NULL};

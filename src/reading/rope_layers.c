@@ -45,7 +45,7 @@ static const arrangement arrangements[] = {{"mistral", ALL_SLIDE, NULL, 0, 4096}
                                            {"gemma4*", EVERY_NTH, "sliding_window_pattern", 6, 512},
                                            {"t5gemma*", EVERY_NTH, NULL, 2, 4096},
                                            {"cohere2*", EVERY_NTH, "sliding_window_pattern", 4, 4096},
-                                           {"exaone4*", EVERY_NTH, "sliding_window_pattern", 4, 0},
+                                           {"exaone4*", EVERY_NTH, "sliding_window_pattern", 4, 4096},
                                            {"olmo3", EVERY_NTH, NULL, 4, 4096},
                                            {"gpt_oss", EVERY_NTH, NULL, 2, 128},
                                            {"modernbert*", FIRST_OF_N, "global_attn_every_n_layers", 3, 128},
@@ -164,6 +164,8 @@ static int turns_by_rule(const plan *p, int64_t layer) {
 
 static const char *type_of(const plan *p, int64_t layer) {
     const json_t *listed = json_array_get(p->types, (size_t)layer);
+    /* Gemma 4's last layer sees everything, whatever is listed. */
+    if (p->layers > 0 && layer == p->layers - 1 && strncmp(p->family->model_type, "gemma4", 6) == 0) return full;
     if (p->types && json_is_string(listed)) return json_string_value(listed);
     if (p->types) {
         gyre_scope_fail(p->root, GYRE_EFORMAT, "layer_types", "entry %" PRId64 " is not a string", layer);
@@ -189,8 +191,12 @@ static gyre_rope_kind kind_of(const plan *p, int64_t layer) {
     if (kind.sliding) kind.window = p->window;
     if (!is_attention(type)) kind.turns = 0;
     if (!turns_by_rule(p, layer)) kind.turns = 0;
+    if (strcmp(p->family->model_type, "granitemoehybrid") == 0 &&
+        strcmp(gyre_scope_text(p->root, "position_embedding_type", ""), "rope") != 0)
+        kind.turns = 0;
     if ((p->family->traits & GYRE_SLIDING_ROPE) && !kind.sliding && p->window > 0) kind.turns = 0;
-    if (p->dict->nested && gyre_scope_has(&p->dict->scope, type) && !gyre_scope_value(&p->dict->scope, type)) kind.turns = 0;
+    const char *entry = p->dict->nested ? gyre_rope_entry_of(p->dict, type) : NULL;
+    if (entry && gyre_scope_has(&p->dict->scope, entry) && !gyre_scope_value(&p->dict->scope, entry)) kind.turns = 0;
     return kind;
 }
 

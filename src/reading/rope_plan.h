@@ -16,6 +16,7 @@ typedef struct gyre_rope_dict {
     gyre_scope scope;
     const char *key; /* NULL = the file has neither, or this profile looks at neither */
     int nested;      /* it holds an object, or null, for each type of layers */
+    json_t *own;     /* of the class, where the file has none; NULL = not so.  gyre_rope_free_dict */
 } gyre_rope_dict;
 
 /* 1 for the four versions of transformers. */
@@ -33,6 +34,11 @@ const char *gyre_rope_width_key(const gyre_scope *root);
 const char *gyre_rope_length_key(const gyre_scope *root);
 
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root);
+void gyre_rope_free_dict(gyre_rope_dict *dict);
+/* out = the entry for one type of layers, of a dict that is nested. */
+const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type);
+/* out = where a key of source->root or source->dict stands; by the family's authority, nowhere, in a dict of its class. */
+gyre_rope_found gyre_rope_found_at(const gyre_rope_source *source, const gyre_scope *scope, const char *key);
 /* out = 1 where transformers has a type of layers by that name. */
 int gyre_rope_is_layer_type(const char *name);
 /* Sets source->type and type_key from source->dict. */
@@ -88,6 +94,12 @@ void gyre_rope_read_ramp(const gyre_rope_source *source, gyre_layers *group, int
 void gyre_rope_read_bands(const gyre_rope_source *source, gyre_layers *group);
 void gyre_rope_read_lists(const gyre_rope_source *source, gyre_layers *group);
 void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layers *group);
+/* Phi-3.5-MoE's short_mscale or long_mscale, by the length in use, as the attention factor: 1 where they are read. */
+int gyre_rope_read_magnitudes(const gyre_rope_source *source, gyre_layers *group);
+/* HunYuan's alpha, a fixed NTK-aware base: 1 where the family and the dict have it. */
+int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layers *group);
+/* Qwen's first class (use_dynamic_ntk): past what it was trained with, a base that doubles in steps. */
+void gyre_rope_read_steps(const gyre_rope_source *source, gyre_layers *group);
 /* attention_factor where the dict has one: 1, and it is set and noted. */
 int gyre_rope_read_attention_factor(const gyre_rope_source *source, gyre_layers *group);
 /* Notes the attention factor that follows from the rest; fixed: 1 = it is not what gyre_config derives, so it is set. */

@@ -122,11 +122,78 @@ static const char *dict_key(const gyre_scope *root, gyre_profile profile) {
     return has_old ? "rope_scaling" : has_new ? "rope_parameters" : NULL;
 }
 
+/* What the classes of some families have where the file has neither object. */
+typedef struct class_dict {
+    const char *family;
+    gyre_profile oldest; /* of transformers */
+    const char *json;
+} class_dict;
+static const class_dict class_dicts[] = {
+    {"gpt_oss", GYRE_AS_HF_4_51,
+     "{\"rope_type\": \"yarn\", \"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false, "
+     "\"original_max_position_embeddings\": 4096}"},
+    {"cwm", GYRE_AS_HF_4_56,
+     "{\"rope_type\": \"llama3\", \"factor\": 16.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+     "\"original_max_position_embeddings\": 8192}"},
+    {"apertus", GYRE_AS_HF_4_56,
+     "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+     "\"original_max_position_embeddings\": 8192}"},
+    {"ministral3", GYRE_AS_HF_5,
+     "{\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
+     "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 16384, "
+     "\"llama_4_scaling_beta\": 0.1}"},
+    {"mistral4", GYRE_AS_HF_5,
+     "{\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 128.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
+     "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 8192, "
+     "\"llama_4_scaling_beta\": 0.1}"},
+    {"gemma4", GYRE_AS_HF_5,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"}};
+
+/* transformers 4 takes a null for what it says.  llama.cpp's converter knows of no classes. */
+static const class_dict *class_dict_of(const gyre_family *family, const gyre_scope *root, gyre_profile profile) {
+    const int is_4 = gyre_profile_is_hf_4(profile);
+    if (profile == GYRE_AS_LLAMA_CPP || (is_4 && gyre_scope_has(root, "rope_scaling"))) return NULL;
+    for (size_t i = 0; i < sizeof class_dicts / sizeof *class_dicts; i++) {
+        const size_t length = strlen(class_dicts[i].family);
+        const char *rest = family->model_type + length;
+        if (strncmp(class_dicts[i].family, family->model_type, length) != 0) continue;
+        if (*rest && strcmp(rest, "_text") != 0) continue;
+        return is_4 && profile > class_dicts[i].oldest ? NULL : &class_dicts[i];
+    }
+    return NULL;
+}
+
+static void take_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
+    gyre_build *build = root->source->build;
+    const class_dict *own = class_dict_of(family, root, gyre_build_profile(build));
+    if (!own || gyre_build_status(build) != GYRE_OK) return;
+    out->own = json_loads(own->json, 0, NULL);
+    if (!out->own) {
+        gyre_build_fail(build, GYRE_ENOMEM, NULL, "rope_parameters: no memory");
+        return;
+    }
+    out->key = "rope_parameters";
+    out->scope = (gyre_scope){root->source, out->own, "rope_parameters."};
+    out->nested = json_object_get(out->own, "full_attention") != NULL;
+}
+
+void gyre_rope_free_dict(gyre_rope_dict *dict) {
+    json_decref(dict->own);
+    dict->own = NULL;
+}
+
+/* DeepSeek-V4 has two names for more types of layers. */
+const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type) {
+    if (!gyre_scope_has(&dict->scope, "main") && !gyre_scope_has(&dict->scope, "compress")) return type;
+    return strcmp(type, "sliding_attention") == 0 || strcmp(type, "main") == 0 ? "main" : "compress";
+}
+
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root) {
     const gyre_profile profile = gyre_build_profile(root->source->build);
-    gyre_rope_dict out = {{root->source, NULL, ""}, dict_key(root, profile), 0};
-    (void)family;
-    if (!out.key) return out;
+    gyre_rope_dict out = {{root->source, NULL, ""}, dict_key(root, profile), 0, NULL};
+    if (!out.key) take_class_dict(family, root, &out);
+    if (!out.key || out.own) return out;
     out.scope = gyre_scope_into(root, out.key);
     out.nested = is_nested(root, &out.scope);
     if (out.nested && gyre_profile_is_hf_4(profile))
@@ -199,8 +266,9 @@ static const two_bases *dual_of(const gyre_family *family) {
     return &dual[0];
 }
 
-static gyre_rope_found found_at(const gyre_scope *s, const char *key) {
-    return (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(s, key)};
+gyre_rope_found gyre_rope_found_at(const gyre_rope_source *source, const gyre_scope *scope, const char *key) {
+    if (source->from_class && scope->object == source->dict.object) return (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
+    return (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(scope, key)};
 }
 
 /* Beside the object, or the class's own. */
@@ -210,8 +278,14 @@ static double base_of_file(const gyre_rope_source *source, int sliding, gyre_rop
     const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
     if (two && !gyre_scope_value(&source->root, key)) key = NULL;
     if (key) {
-        *found = found_at(&source->root, key);
+        *found = gyre_rope_found_at(source, &source->root, key);
         return gyre_scope_number(&source->root, key, 0.0);
+    }
+    /* dbrx keeps it with what else its attention needs. */
+    if (!two && json_is_object(gyre_scope_value(&source->root, "attn_config"))) {
+        const gyre_scope attention = gyre_scope_into(&source->root, "attn_config");
+        *found = gyre_rope_found_at(source, &attention, names[0]);
+        if (gyre_scope_value(&attention, names[0])) return gyre_scope_number(&attention, names[0], 0.0);
     }
     const double own = two ? (sliding ? two->sliding : two->full) : source->family->base;
     *found = (gyre_rope_found){own > 0.0 ? GYRE_FROM_FAMILY : GYRE_FROM_READER, {NULL, 0, 0}};
@@ -222,8 +296,10 @@ double gyre_rope_base(const gyre_rope_source *source, int sliding, gyre_rope_fou
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *key = "rope_theta";
     double base;
-    if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile)) {
-        *found = found_at(&source->dict, key);
+    /* A class's base is no more than a default. */
+    const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
+    if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
+        *found = gyre_rope_found_at(source, &source->dict, key);
         base = gyre_scope_number(&source->dict, key, 0.0);
         if (!source->nested && gyre_scope_value(&source->root, key) && gyre_scope_number(&source->root, key, 0.0) != base)
             gyre_scope_warn(&source->root, key, "rope_theta: %s takes the one in %.40s, another",
@@ -233,7 +309,7 @@ double gyre_rope_base(const gyre_rope_source *source, int sliding, gyre_rope_fou
     }
     /* ChatGLM's way to say the base. */
     if (strcmp(source->family->model_type, "chatglm") == 0 && gyre_scope_value(&source->root, "rope_ratio")) {
-        *found = found_at(&source->root, "rope_ratio");
+        *found = gyre_rope_found_at(source, &source->root, "rope_ratio");
         base *= gyre_scope_number(&source->root, "rope_ratio", 1.0);
     }
     if (!(base > 1.0))
@@ -256,11 +332,11 @@ double gyre_rope_share(const gyre_rope_source *source, gyre_rope_found *found) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *beside = gyre_scope_first(&source->root, names);
     if (beside && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
-        *found = found_at(&source->root, beside);
+        *found = gyre_rope_found_at(source, &source->root, beside);
         return checked_share(&source->root, beside);
     }
     if (gyre_scope_value(&source->dict, names[0])) {
-        *found = found_at(&source->dict, names[0]);
+        *found = gyre_rope_found_at(source, &source->dict, names[0]);
         if (!gyre_profile_is_hf_4(profile)) return checked_share(&source->dict, names[0]);
         gyre_scope_warn(&source->dict, names[0],
                         "partial_rotary_factor: transformers 4 reads the one beside rope_scaling alone");

@@ -12,22 +12,22 @@ gyre_build *gyre_rope_build(const gyre_rope_source *source) {
 
 void gyre_rope_note(const gyre_rope_source *source, gyre_layers *group, const char *name, const char *key,
                     gyre_origin fallback, const char *why, double value) {
-    const int there = key && gyre_scope_value(&source->dict, key);
-    const gyre_place place = there ? gyre_scope_place(&source->dict, key) : (gyre_place){NULL, 0, 0};
-    gyre_build_number(gyre_rope_build(source), group, name, there ? GYRE_FROM_FILE : fallback, &place, why, value);
+    gyre_rope_found found = {fallback, {NULL, 0, 0}};
+    if (key && gyre_scope_value(&source->dict, key)) found = gyre_rope_found_at(source, &source->dict, key);
+    gyre_build_number(gyre_rope_build(source), group, name, found.origin, &found.place, why, value);
 }
 
 void gyre_rope_note_scaling(const gyre_rope_source *source, gyre_layers *group, gyre_scaling scaling) {
     const char *name = gyre_config_text_of(gyre_rope_types, (int)scaling);
     const char *key = gyre_scope_value(&source->dict, source->type_key) ? source->type_key : NULL;
-    const gyre_place place = key ? gyre_scope_place(&source->dict, key) : (gyre_place){NULL, 0, 0};
+    gyre_rope_found found = {GYRE_FROM_READER, {NULL, 0, 0}};
+    if (key) found = gyre_rope_found_at(source, &source->dict, key);
     const char *written = key ? gyre_scope_text(&source->dict, key, name) : name;
     const char *why = strcmp(written, name) == 0
                           ? NULL
                           : gyre_build_text(gyre_rope_build(source), "\"%.40s\" means %s here", written, name);
     group->config.rope.scaling = scaling;
-    gyre_build_field(gyre_rope_build(source), group, "scaling", key ? GYRE_FROM_FILE : GYRE_FROM_READER, &place, why, "%s",
-                     name);
+    gyre_build_field(gyre_rope_build(source), group, "scaling", found.origin, &found.place, why, "%s", name);
 }
 
 /* -- factor and lengths ----------------------------------------------------------------------------------------------------
@@ -76,8 +76,9 @@ static void read_truncate(const gyre_rope_source *source, gyre_layers *group, in
     const char *key = "truncate";
     const int given = gyre_scope_value(&source->dict, key) != NULL;
     const int wanted = gyre_scope_flag(&source->dict, key, 1), used = wanted || whole;
-    const gyre_place place = given ? gyre_scope_place(&source->dict, key) : (gyre_place){NULL, 0, 0};
+    gyre_rope_found found = {GYRE_FROM_READER, {NULL, 0, 0}};
     const char *why = NULL;
+    if (given) found = gyre_rope_found_at(source, &source->dict, key);
     if (used != wanted) {
         const char *program = gyre_profile_program(gyre_build_profile(gyre_rope_build(source)));
         why = gyre_build_text(gyre_rope_build(source), "%s rounds the ramp's ends whatever the file says", program);
@@ -85,8 +86,8 @@ static void read_truncate(const gyre_rope_source *source, gyre_layers *group, in
                         source->nested ? " in an object for one type of layers" : "");
     }
     group->config.rope.fractional_bounds = !used;
-    gyre_build_field(gyre_rope_build(source), group, "truncate", given ? GYRE_FROM_FILE : GYRE_FROM_READER, &place, why,
-                     "%s", used ? "true" : "false");
+    gyre_build_field(gyre_rope_build(source), group, "truncate", found.origin, &found.place, why, "%s",
+                     used ? "true" : "false");
 }
 
 void gyre_rope_read_ramp(const gyre_rope_source *source, gyre_layers *group, int whole) {
@@ -145,7 +146,7 @@ void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layers *grou
     gyre_rope_found found;
     const double share = gyre_rope_share(source, &found);
     struct gyre_rope_config *rope = &group->config.rope;
-    if (found.origin != GYRE_FROM_FILE)
+    if (found.origin != GYRE_FROM_FILE && !source->from_class)
         gyre_scope_warn(&source->dict, source->type_key,
                         "partial_rotary_factor: missing; a proportional rotation takes %g for it", share);
     rope->proportion = share;
@@ -189,4 +190,45 @@ void gyre_rope_set_softmax(const gyre_rope_source *source, gyre_layers *group, d
     const gyre_place place = there ? gyre_scope_place(&source->dict, key) : (gyre_place){NULL, 0, 0};
     gyre_build_number(gyre_rope_build(source), group, "softmax_multiplier", GYRE_DERIVED, &place, NULL, multiplier);
     gyre_build_number(gyre_rope_build(source), group, "score_scale", GYRE_DERIVED, NULL, NULL, group->scale);
+}
+
+/* -- families with a way of their own
+ * ------------------------------------------------------------------------------------------ */
+int gyre_rope_read_magnitudes(const gyre_rope_source *source, gyre_layers *group) {
+    static const char *const keys[] = {"short_mscale", "long_mscale"};
+    const gyre_profile profile = gyre_build_profile(gyre_rope_build(source));
+    const char *key = keys[gyre_build_length(gyre_rope_build(source)) > group->config.trained_length];
+    if (strcmp(source->family->model_type, "phimoe") != 0 && profile != GYRE_AS_REFERENCE) return 0;
+    if (!gyre_scope_value(&source->dict, key)) return 0;
+    const double magnitude = gyre_scope_number(&source->dict, key, 1.0);
+    if (!(magnitude > 0.0)) gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%g is not above 0", magnitude);
+    group->config.rope.attention_factor = magnitude;
+    gyre_rope_note(source, group, "attention_factor", key, GYRE_FROM_READER, NULL, magnitude);
+    return 1;
+}
+
+static void set_ntk(const gyre_rope_source *source, gyre_layers *group, double factor, const gyre_rope_found *found,
+                    const char *why) {
+    group->config.rope.scaling = GYRE_NTK;
+    group->config.rope.factor = factor;
+    gyre_build_field(gyre_rope_build(source), group, "scaling", found->origin, &found->place, why, "ntk");
+    gyre_build_number(gyre_rope_build(source), group, "factor", found->origin, &found->place, NULL, factor);
+}
+
+int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layers *group) {
+    const double alpha = gyre_scope_number(&source->dict, "alpha", 0.0);
+    if (strncmp(source->family->model_type, "hunyuan", 7) != 0 || alpha == 0.0) return 0;
+    if (alpha < 1.0) gyre_scope_fail(&source->dict, GYRE_EFORMAT, "alpha", "%g is below 1", alpha);
+    const gyre_rope_found found = gyre_rope_found_at(source, &source->dict, "alpha");
+    set_ntk(source, group, alpha, &found, "alpha makes a base for good, whatever the length");
+    return 1;
+}
+
+void gyre_rope_read_steps(const gyre_rope_source *source, gyre_layers *group) {
+    const double length = (double)gyre_build_length(gyre_rope_build(source)), trained = (double)source->max_positions;
+    if (strcmp(source->family->model_type, "qwen") != 0 || !(trained > 0.0) || length <= trained) return;
+    if (!gyre_scope_flag(&source->root, "use_dynamic_ntk", 1)) return;
+    const gyre_rope_found found = {GYRE_DERIVED, {NULL, 0, 0}};
+    set_ntk(source, group, exp2(ceil(log2(length / trained) + 1.0)) - 1.0, &found,
+            "use_dynamic_ntk: the base grows in steps past what the model was trained with");
 }
