@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 /* -- T5 --------------------------------------------------------------------------------------------------------------------
  */
@@ -70,31 +71,32 @@ void gyre_read_mpnet(const gyre_family *family, const gyre_scope *root) {
 
 /* -- DeBERTa ---------------------------------------------------------------------------------------------------------------
  */
-static unsigned term_of(const gyre_table_reader *r, const char *name, size_t length) {
+static unsigned term_of(const gyre_table_reader *r, const char *name, size_t length, int any_case) {
+    int (*const differ)(const char *, const char *, size_t) = any_case ? strncasecmp : strncmp;
     while (length > 0 && name[0] == ' ')
         name++, length--;
     while (length > 0 && name[length - 1] == ' ')
         length--;
-    if (length == 3 && strncmp(name, "c2p", 3) == 0) return GYRE_ON_QUERY;
-    if (length == 3 && strncmp(name, "p2c", 3) == 0) return GYRE_ON_KEY;
+    if (length == 3 && differ(name, "c2p", 3) == 0) return GYRE_ON_QUERY;
+    if (length == 3 && differ(name, "p2c", 3) == 0) return GYRE_ON_KEY;
     if (length > 0)
         gyre_scope_warn(r->root, "pos_att_type", "\"%.*s\" is not looked at: c2p and p2c alone are known",
                         length > 40 ? 40 : (int)length, name);
     return 0;
 }
 
-/* "c2p|p2c", or a list of them. */
+/* "c2p|p2c", in letters of any case, or a list of them. */
 static unsigned terms_of(const gyre_table_reader *r) {
     const json_t *value = gyre_scope_value(r->root, "pos_att_type");
     unsigned terms = 0;
     for (const char *name = json_string_value(value); name;) {
         const size_t length = strcspn(name, "|");
-        terms |= term_of(r, name, length);
+        terms |= term_of(r, name, length, 1);
         name = name[length] ? name + length + 1 : NULL;
     }
     for (size_t i = 0; i < json_array_size(value); i++) {
         const char *name = json_string_value(json_array_get(value, i));
-        terms |= name ? term_of(r, name, strlen(name)) : 0;
+        terms |= name ? term_of(r, name, strlen(name), 0) : 0;
         if (!name) gyre_scope_fail(r->root, GYRE_EFORMAT, "pos_att_type", "entry %zu is not a text", i);
     }
     if (value && !json_is_string(value) && !json_is_array(value))
