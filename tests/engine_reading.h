@@ -1,5 +1,5 @@
-/* engine_reading.h: one rotation of a config.json as an engine reads it, without what finds it in the file; and the formulas
- * of the papers, written out once more. */
+/* engine_reading.h: one rotation of a config.json as an engine reads it, of any model class and without what finds it in the
+ * file; and the formulas of the papers, written out once more. */
 #ifndef GYRE_TESTS_ENGINE_READING_H
 #define GYRE_TESTS_ENGINE_READING_H
 #include "reading/rope_source.h"
@@ -28,20 +28,21 @@ static inline gyre_status engine_try(gyre_rope_as *as, gyre_profile profile, con
     const gyre_scope top = {&source, root, ""};
     gyre_scope dict = gyre_scope_into(&top, gyre_scope_value(&top, "rope_parameters") ? "rope_parameters" : "rope_scaling");
     if (file->layer_type) dict = gyre_scope_into(&dict, file->layer_type);
-    gyre_rope_source rope = {&family, top, dict, file->layer_type, "default", NULL, 0};
+    gyre_rope_source rope = {&family, top, dict, file->layer_type, "default", "rope_type", 0, file->layer_type != NULL};
     static const char *const type_keys[] = {"rope_type", "type", NULL};
-    rope.type_key = gyre_scope_first(&dict, type_keys);
-    if (rope.type_key) rope.type = gyre_scope_text(&dict, rope.type_key, NULL);
-    if (strcmp(rope.type, "su") == 0) rope.type = "longrope";
+    if (gyre_scope_first(&dict, type_keys)) rope.type_key = gyre_scope_first(&dict, type_keys);
+    rope.type = gyre_scope_text(&dict, rope.type_key, "default");
     rope.max_positions = gyre_scope_size(&top, "max_position_embeddings", 1, 2048);
     gyre_layers *group = gyre_build_layers(build, "all");
-    group->config.kind = GYRE_ROPE;
-    group->config.head_dim = gyre_scope_size(&top, "head_dim", 1, 128);
-    group->config.trained_length = rope.max_positions;
-    group->config.rope.layout = file->layout;
-    group->config.rope.length = file->length;
-    group->config.rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
-    if (gyre_scope_value(&dict, "llama_4_scaling_beta")) group->config.query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    gyre_config *config = &group->config;
+    config->kind = GYRE_ROPE;
+    config->head_dim = gyre_scope_size(&top, "head_dim", 1, 128);
+    config->rope.first = gyre_scope_size(&top, "qk_nope_head_dim", 0, 0);
+    config->rope.dim = config->head_dim - config->rope.first;
+    config->trained_length = rope.max_positions;
+    config->rope.layout = file->layout;
+    config->rope.length = file->length;
+    config->rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
     as(&rope, group);
     const gyre_status status = gyre_build_finish(build, out);
     json_decref(root);

@@ -52,7 +52,7 @@ static void yarn_always_truncates(void **state) {
         test_close((long double)got.omega[i] / theirs, faster[i - 13], 0.006L, "ratio");
     }
     test_close(got.attention, 1.3465735903L, 5e-11L, "attention factor");
-    engine_says(reading, "truncate", "true", "whatever truncate says");
+    engine_says(reading, "truncate", "true", "whatever the file says");
     gyre_reading_free(reading);
 }
 
@@ -101,7 +101,7 @@ static gyre_reading *latent(const char *model_type, const char *more) {
     char text[600];
     snprintf(
         text, sizeof text,
-        "{\"head_dim\": 64, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rope_scaling\": {\"type\": \"yarn\", "
+        "{\"head_dim\": 192, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rope_scaling\": {\"type\": \"yarn\", "
         "\"factor\": 40, \"original_max_position_embeddings\": 4096%s}}",
         more);
     const engine_file file = {model_type, GYRE_LATENT, GYRE_INTERLEAVED, NULL, text, 0};

@@ -115,7 +115,7 @@ static void yarn_takes_no_given_factor(void **state) {
     test_close(got.attention, 1.4158883083L, 5e-11L, "attention factor");
     check_ramp(&got, 10000.0L, 64.0L, 20.0L, 46.0L, 1.0L); /* 20.944482 .. 45.026881, rounded outwards */
     const gyre_reading_field *field = engine_field(reading, "attention_factor");
-    assert_string_equal(field->why, "vllm does not read rope_parameters.attention_factor (line 3: 1.0)");
+    assert_string_equal(field->why, "vLLM does not read rope_parameters.attention_factor (line 3: 1.0)");
     assert_int_equal(field->line, 3);
     assert_int_equal(field->origin, GYRE_DERIVED);
     assert_int_equal(engine_field(reading, "beta_fast")->origin, GYRE_FROM_READER);
@@ -154,7 +154,7 @@ static void yarn_has_keys_of_its_own(void **state) {
             GYRE_EUNSUPPORTED, "attention factor");
     refuses("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, \"beta_fast\": 0, "
             "\"original_max_position_embeddings\": 4096}}",
-            GYRE_EFORMAT, "rope_scaling.beta_fast");
+            GYRE_EUNSUPPORTED, "rope_scaling.beta_fast");
     refuses("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, \"extrapolation_factor\": -2.0, "
             "\"original_max_position_embeddings\": 4096}}",
             GYRE_EUNSUPPORTED, "backwards");
@@ -197,7 +197,7 @@ static void telechat_has_a_smaller_slope(void **state) {
 static gyre_reading *deepseek(const char *type, const char *more) {
     char text[700];
     snprintf(text, sizeof text,
-             "{\"head_dim\": 64, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rope_scaling\": {\"type\": \"%s\", "
+             "{\"head_dim\": 192, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rope_scaling\": {\"type\": \"%s\", "
              "\"factor\": 40, \"beta_fast\": 32, \"beta_slow\": 1, \"original_max_position_embeddings\": 4096%s}}",
              type, more);
     const engine_file file = {"deepseek_v3", GYRE_LATENT, GYRE_INTERLEAVED, NULL, text, 0};
@@ -239,7 +239,7 @@ static void deepseek_always_truncates(void **state) {
     gyre_reading *reading = deepseek("yarn", ", \"truncate\": false, \"mscale_all_dim\": 1");
     const engine_figures got = engine_at(reading, 0);
     check_ramp(&got, 10000.0L, 40.0L, 10.0L, 23.0L, 1.0L);
-    engine_says(reading, "truncate", "true", "whatever truncate says");
+    engine_says(reading, "truncate", "true", "whatever the file says");
     gyre_reading_free(reading);
 }
 
@@ -330,21 +330,32 @@ static void proportional_has_no_factor(void **state) {
     gyre_reading_free(reading);
 }
 
+static gyre_reading *parse(const char *text, gyre_profile profile) {
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_reading_parse(&reading, text, strlen(text), NULL, profile, 0, &err) != GYRE_OK) fail_msg("%s", err.text);
+    return reading;
+}
+
 /* The class is written like Llama's: transformers turns the whole head. */
 static void partial_in_every_class(void **state) {
     (void)state;
-    gyre_reading *reading = read_text("{\"partial_rotary_factor\": 0.5}");
+    const char *text = "{\"model_type\": \"llama\", \"head_dim\": 128, \"partial_rotary_factor\": 0.5}";
+    gyre_reading *reading = parse(text, GYRE_AS_HF_5);
+    assert_int_equal(engine_at(reading, 0).pairs, 64);
+    gyre_reading_free(reading);
+    reading = parse(text, GYRE_AS_VLLM);
     assert_int_equal(engine_at(reading, 0).pairs, 32);
-    engine_says(reading, "rotary_dim", "64", "every model class");
+    engine_says(reading, "rotary_dim", "64", "transformers turns whole");
     gyre_reading_free(reading);
-    assert_int_equal(figures("{\"partial_rotary_factor\": 1.0}").pairs, 64);
-    reading =
-        read_text("{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.5, \"rope_dim\": 48}}");
+    reading = read_text("{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_dim\": 48}}");
     assert_int_equal(engine_at(reading, 0).pairs, 24);
-    engine_says(reading, "rotary_dim", "48", "vllm's own");
+    engine_says(reading, "rotary_dim", "48", "vLLM's own");
     gyre_reading_free(reading);
-    refuses("{\"partial_rotary_factor\": 1.5}", GYRE_EFORMAT, "partial_rotary_factor: 1.5");
-    refuses("{\"partial_rotary_factor\": 0.0}", GYRE_EFORMAT, "partial_rotary_factor: 0");
+    refuses("{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_dim\": 130}}", GYRE_EFORMAT,
+            "rope_parameters.rope_dim: 130");
+    refuses("{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_dim\": 3}}", GYRE_EFORMAT,
+            "rope_parameters.rope_dim: 3");
 }
 
 static void types(void **state) {
@@ -353,10 +364,11 @@ static void types(void **state) {
             "rope_scaling.type: \"linear\" contradicts rope_type \"yarn\"");
     refuses("{\"rope_scaling\": {\"factor\": 2.0}}", GYRE_EFORMAT, "rope_scaling.rope_type: missing");
     refuses("{\"rope_scaling\": {\"type\": \"by-parts\", \"factor\": 2.0}}", GYRE_EUNSUPPORTED,
-            "knows no type \"by-parts\"");
+            "\"by-parts\" is no type that vLLM knows");
     refuses("{\"rope_scaling\": {\"type\": \"openpangu\"}}", GYRE_EUNSUPPORTED, "openpangu");
     refuses("{\"rope_parameters\": {\"rope_type\": \"default\", \"use_fope\": true}}", GYRE_EUNSUPPORTED, "use_fope");
-    engine_figures got = figures("{\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}}");
+    engine_figures got =
+        figures("{\"rope_scaling\": {\"rope_type\": \"default\", \"type\": \"mrope\", \"mrope_section\": [16, 24, 24]}}");
     check_base(&got, 10000.0L);
     got = figures("{\"rope_parameters\": {\"rope_theta\": 500000.0}}");
     check_base(&got, 500000.0L);
@@ -375,14 +387,67 @@ static void chunks_go_before_scaling(void **state) {
 
 static void temperature_beside_the_rotation(void **state) {
     (void)state;
-    gyre_reading *reading = read_text("{\"rope_parameters\": {\"rope_type\": \"default\", \"llama_4_scaling_beta\": 0.1}}");
+    const engine_file file = {"ministral3",
+                              GYRE_QUERY_BETA,
+                              GYRE_HALF,
+                              NULL,
+                              "{\"rope_parameters\": {\"rope_type\": \"default\", \"llama_4_scaling_beta\": 0.1}}",
+                              0};
+    gyre_reading *reading = read_file(&file);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
     engine_says(reading, "query_temperature", "none", "beside the rotation");
     gyre_reading_free(reading);
-    reading = read_text("{\"llama_4_scaling\": {\"original_max_position_embeddings\": 8192, \"beta\": 0.2}}");
+    reading =
+        parse("{\"model_type\": \"llama\", \"head_dim\": 128, \"llama_4_scaling\": {\"original_max_position_embeddings\": "
+              "8192, \"beta\": 0.2}}",
+              GYRE_AS_VLLM);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
     assert_int_equal(reading->groups[0].config.query.length, 8192);
     assert_true(reading->groups[0].config.query.slope == 0.2);
+    gyre_reading_free(reading);
+}
+
+/* What transformers makes of the same file, beside it. */
+static void differs_from_transformers(void **state) {
+    (void)state;
+    static const struct {
+        const char *scaling;
+        long double theirs, ours;
+    } files[] = {{"\"rope_type\": \"yarn\", \"factor\": 64.0, \"original_max_position_embeddings\": 2048, "
+                  "\"attention_factor\": 1.0",
+                  1.0L, 1.4158883083L},
+                 {"\"rope_type\": \"yarn\", \"factor\": 16.0, \"original_max_position_embeddings\": 2048, \"mscale\": 1.0, "
+                  "\"mscale_all_dim\": 1.0",
+                  1.0L, 1.2772588722L}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char text[400];
+        snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"head_dim\": 128, \"rope_scaling\": {%s}}",
+                 files[i].scaling);
+        gyre_reading *theirs = parse(text, GYRE_AS_HF_5), *ours = parse(text, GYRE_AS_VLLM);
+        test_close(engine_at(theirs, 0).attention, files[i].theirs, 5e-11L, "transformers");
+        test_close(engine_at(ours, 0).attention, files[i].ours, 5e-11L, "vLLM");
+        gyre_reading_free(theirs);
+        gyre_reading_free(ours);
+    }
+    const char *text =
+        "{\"model_type\": \"llama\", \"head_dim\": 128, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4.0}}";
+    gyre_reading *theirs = parse(text, GYRE_AS_HF_5), *ours = parse(text, GYRE_AS_VLLM);
+    const engine_figures short_theirs = engine_at(theirs, 2048), short_ours = engine_at(ours, 2048);
+    const engine_figures long_theirs = engine_at(theirs, 8192), long_ours = engine_at(ours, 8192);
+    check_base(&short_theirs, 10000.0L);
+    check_base(&short_ours, 10000.0L * powl(13.0L, 128.0L / 126.0L));
+    for (int64_t i = 0; i < 64; i++)
+        engine_is(long_theirs.omega[i], long_ours.omega[i], "where they meet, at factor x length");
+    gyre_reading_free(theirs);
+    gyre_reading_free(ours);
+}
+
+static void unread_keys(void **state) {
+    (void)state;
+    gyre_reading *reading = read_text("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0,\n\"beta_fast\": 32}}");
+    assert_int_equal(reading->warnings_count, 1);
+    assert_string_equal(reading->warnings[0].key, "rope_scaling.beta_fast");
+    assert_int_equal(reading->warnings[0].line, 2);
     gyre_reading_free(reading);
 }
 
@@ -455,6 +520,8 @@ int main(void) {
                                        cmocka_unit_test(types),
                                        cmocka_unit_test(chunks_go_before_scaling),
                                        cmocka_unit_test(temperature_beside_the_rotation),
+                                       cmocka_unit_test(differs_from_transformers),
+                                       cmocka_unit_test(unread_keys),
                                        cmocka_unit_test(original_length),
                                        cmocka_unit_test(served_length)};
     return cmocka_run_group_tests(tests, NULL, NULL);

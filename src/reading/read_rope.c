@@ -205,6 +205,8 @@ static void set_longest(gyre_rope_source *source, gyre_layers *group) {
 /* Programs of other files: each adds its line. */
 static gyre_rope_as *reader_of(gyre_profile profile) {
     if (profile == GYRE_AS_REFERENCE) return gyre_rope_as_reference;
+    if (profile == GYRE_AS_VLLM) return gyre_rope_as_vllm;
+    if (profile == GYRE_AS_LLAMA_CPP) return gyre_rope_as_llama_cpp;
     return gyre_profile_is_hf(profile) ? gyre_rope_as_hf : NULL;
 }
 

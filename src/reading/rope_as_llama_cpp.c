@@ -91,10 +91,6 @@ static int has(const gyre_rope_engine *e, const char *key) {
     return gyre_scope_value(&e->source->dict, key) != NULL;
 }
 
-static const char *key_of_type(const gyre_rope_engine *e) {
-    return e->source->type_key ? e->source->type_key : "rope_type";
-}
-
 static int is_latent(const gyre_rope_engine *e) {
     return (e->source->family->traits & GYRE_LATENT) && !names(e->source->family->model_type, "minicpm3");
 }
@@ -103,8 +99,8 @@ static int is_latent(const gyre_rope_engine *e) {
 /* Pairs turn as trained: a scaling that does not arrive. */
 static void dropped(const gyre_rope_engine *e, const char *why) {
     gyre_engine_scaling(e, GYRE_UNSCALED, why);
-    gyre_scope_warn(&e->source->dict, key_of_type(e), "\"%.40s\" does not reach llama.cpp, which turns as without it: %s",
-                    e->source->type, why);
+    gyre_scope_warn(&e->source->dict, e->source->type_key,
+                    "\"%.40s\" does not reach llama.cpp, which turns as without it: %s", e->source->type, why);
 }
 
 static void lost_base(const gyre_rope_engine *e, unsigned does) {
@@ -187,7 +183,6 @@ static void dynamic(const gyre_rope_engine *e, unsigned does) {
 
 static void proportional(const gyre_rope_engine *e, unsigned does) {
     static const char *const unread[] = {"factor", NULL};
-    gyre_config *config = &e->group->config;
     gyre_place place;
     const char *why = gyre_engine_unread(e, unread, &place);
     if (!(does & PROPORTIONAL)) {
@@ -195,9 +190,7 @@ static void proportional(const gyre_rope_engine *e, unsigned does) {
         return;
     }
     gyre_engine_scaling(e, GYRE_PROPORTIONAL, NULL);
-    config->rope.proportion = gyre_engine_positive(e, "partial", "partial_rotary_factor", NAN);
-    config->rope.dim = config->head_dim;
-    config->rope.factor = 1.0;
+    gyre_rope_read_proportion(e->source, e->group);
     if (why) gyre_engine_note(e, "factor", "factor", why, 1.0);
 }
 
@@ -213,6 +206,10 @@ static void longrope(const gyre_rope_engine *e, unsigned does) {
     }
     gyre_engine_scaling(e, GYRE_LONGROPE, NULL);
     const int64_t original = gyre_engine_original(e);
+    if (most <= 0) gyre_scope_fail(&e->source->root, GYRE_EFORMAT, "max_position_embeddings", "missing");
+    if (original == 1)
+        gyre_scope_fail(&e->source->dict, GYRE_EFORMAT, "original_max_position_embeddings",
+                        "1 has logarithm 0, which longrope divides by");
     if (failed(e)) return;
     /* Where no original length is written the engine takes that of the model, and no attention factor. */
     const int64_t switched = does & LISTS ? original : most;
@@ -229,34 +226,23 @@ static void longrope(const gyre_rope_engine *e, unsigned does) {
                      config->rope.factor);
     gyre_engine_longrope(e, asked ? asked : most, switched);
     const char *why = gyre_engine_unread(e, unread, &place);
-    if (!failed(e))
-        gyre_engine_attention(e, ratio > 1.0 ? sqrt(1.0 + log(ratio) / log((double)original)) : 1.0, &place, why);
+    if (!failed(e)) gyre_engine_attention(e, gyre_rope_longrope_magnitude(ratio, original), &place, why);
 }
 
 /* -- YaRN -------------------------------------------------------------------------------------------------------------- */
-static void always_truncates(const gyre_rope_engine *e) {
-    const int truncate = gyre_scope_flag(&e->source->dict, "truncate", 1), said = has(e, "truncate");
-    if (failed(e)) return;
-    const gyre_place place = gyre_scope_place(&e->source->dict, "truncate");
-    gyre_build_field(e->build, e->group, "truncate", said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL,
-                     truncate ? NULL : "llama.cpp rounds the ramp's ends whatever truncate says", "true");
-}
-
 /* Written into the GGUF for every architecture, and read from it for few. */
-static void turns_of_ramp(const gyre_rope_engine *e, unsigned does) {
-    static const char *const fast[] = {"beta_fast", NULL}, *const slow[] = {"beta_slow", NULL};
+static void ramp(const gyre_rope_engine *e, unsigned does) {
+    static const char *const keys[] = {"beta_fast", "beta_slow"};
     struct gyre_rope_config *rope = &e->group->config.rope;
-    gyre_place place;
-    if (does & OWN_BETAS) {
-        gyre_engine_betas(e);
-        return;
+    double *const turns[] = {&rope->beta_fast, &rope->beta_slow};
+    static const double usual[] = {32.0, 1.0};
+    gyre_rope_read_ramp(e->source, e->group, 1);
+    for (int i = 0; i < 2 && !(does & OWN_BETAS); i++) {
+        const char *const unread[] = {keys[i], NULL};
+        gyre_place place;
+        if (*turns[i] != usual[i]) gyre_engine_note(e, keys[i], keys[i], gyre_engine_unread(e, unread, &place), usual[i]);
+        *turns[i] = usual[i];
     }
-    rope->beta_fast = 32.0;
-    rope->beta_slow = 1.0;
-    const double said_fast = gyre_scope_number(&e->source->dict, "beta_fast", 32.0);
-    const double said_slow = gyre_scope_number(&e->source->dict, "beta_slow", 1.0);
-    gyre_engine_note(e, "beta_fast", "beta_fast", said_fast == 32.0 ? NULL : gyre_engine_unread(e, fast, &place), 32.0);
-    gyre_engine_note(e, "beta_slow", "beta_slow", said_slow == 1.0 ? NULL : gyre_engine_unread(e, slow, &place), 1.0);
 }
 
 /* g(s, 1), or over g(s, m) where the converter writes m = mscale_all_dim; with latent attention (that times g(s, m))^2 on
@@ -267,11 +253,11 @@ static void yarn_attention(const gyre_rope_engine *e, unsigned does, double s) {
     const int written = is_latent(e) || does & OWN_BETAS;
     gyre_place place;
     const char *why = gyre_engine_unread(e, written ? arrives : plain, &place);
-    double value = gyre_engine_magnitude(s, 1.0), all = 0.0;
+    double value = gyre_rope_magnitude(s, 1.0), all = 0.0;
     if (written) {
         all = gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", does & OWN_BETAS ? NAN : 0.0);
         const double mscale = does & MSCALE_ASSUMED && all != 1.0 ? all : 1.0;
-        if (all != 0.0) value = gyre_engine_magnitude(s, mscale) / gyre_engine_magnitude(s, all);
+        if (all != 0.0) value = gyre_rope_magnitude(s, mscale) / gyre_rope_magnitude(s, all);
         e->group->config.rope.mscale = e->group->config.rope.mscale_all_dim = 0.0;
     }
     if (failed(e)) return;
@@ -290,18 +276,19 @@ static void yarn(const gyre_rope_engine *e, unsigned does) {
         dropped(e, "the converter takes yarn for unknown where factor is missing or null");
         return;
     }
-    gyre_engine_scaling(e, GYRE_YARN, NULL);
+    static const char *const unread[] = {"extrapolation_factor", NULL};
+    gyre_place place;
+    gyre_engine_scaling(e, GYRE_YARN, does & OWN_BETAS ? NULL : gyre_engine_unread(e, unread, &place));
     const double s = gyre_engine_factor(e);
     (void)gyre_engine_original(e);
-    turns_of_ramp(e, does);
-    always_truncates(e);
+    ramp(e, does);
     yarn_attention(e, does, s);
     if (does & OWN_BETAS && !failed(e)) {
         const double share = gyre_scope_number(&e->source->dict, "extrapolation_factor", 1.0);
         const double attention = e->group->config.rope.attention_factor;
         if (share == 1.0 || failed(e)) return;
         gyre_engine_weaken(e, share);
-        e->group->config.rope.attention_factor = attention > 0.0 ? attention : gyre_engine_magnitude(s, 1.0);
+        e->group->config.rope.attention_factor = attention > 0.0 ? attention : gyre_rope_magnitude(s, 1.0);
     }
 }
 
@@ -309,7 +296,7 @@ static void yarn(const gyre_rope_engine *e, unsigned does) {
 /* Of the layers of a window the converter takes the base alone. */
 static int base_alone(const gyre_rope_engine *e) {
     const char *layers = e->source->layer_type;
-    if (!layers || strcmp(layers, "sliding_attention") != 0 || !has(e, key_of_type(e))) return 0;
+    if (!layers || strcmp(layers, "sliding_attention") != 0 || !has(e, e->source->type_key)) return 0;
     if (strcmp(e->source->type, "default") == 0) return 0;
     dropped(e, "of layers with a window the converter takes the base alone");
     return 1;
@@ -321,7 +308,7 @@ static void by_type(const gyre_rope_engine *e, unsigned does) {
         gyre_engine_scaling(e, GYRE_UNSCALED, NULL);
     else if (strcmp(type, "llama3") == 0)
         llama3(e, does);
-    else if (strcmp(type, "longrope") == 0)
+    else if (strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0)
         longrope(e, does);
     else if (strcmp(type, "proportional") == 0)
         proportional(e, does);
@@ -337,16 +324,44 @@ static void by_type(const gyre_rope_engine *e, unsigned does) {
         dropped(e, "the converter does not know the type");
 }
 
+#define LENGTHS "factor", "original_max_position_embeddings"
+/* What is read, or told of beside the field that it would have set. */
+static const char *const *keys_of(const gyre_rope_engine *e) {
+    static const char *const none[] = {NULL}, *const factor[] = {"factor", NULL}, *const alpha[] = {"factor", "alpha", NULL};
+    static const char *const ramp_keys[] = {
+        LENGTHS,          "attention_factor", "attn_factor",          "beta_fast", "beta_slow", "mscale",
+        "mscale_all_dim", "truncate",         "extrapolation_factor", NULL};
+    static const char *const bands[] = {LENGTHS, "low_freq_factor", "high_freq_factor", NULL};
+    static const char *const lists[] = {
+        LENGTHS, "attention_factor", "short_factor", "long_factor", "long_mscale", "short_mscale", NULL};
+    if (strcmp(e->source->type, "yarn") == 0) return ramp_keys; /* the config may say it by divisors */
+    switch (e->group->config.rope.scaling) {
+    case GYRE_LINEAR:
+    case GYRE_PROPORTIONAL:
+        return factor;
+    case GYRE_NTK:
+        return alpha;
+    case GYRE_LLAMA3:
+        return bands;
+    case GYRE_LONGROPE:
+        return lists;
+    default:
+        return none;
+    }
+}
+
 void gyre_rope_as_llama_cpp(const gyre_rope_source *source, gyre_layers *group) {
-    const gyre_rope_engine engine = {"llama.cpp", source, group, source->root.source->build}, *e = &engine;
+    const gyre_rope_engine engine = gyre_engine_begin(source, group), *e = &engine;
     const unsigned does = what_is_done(source->family);
     if (does & PERMUTED) permuted_layout(e);
     lost_base(e, does);
     if (does & LISTS_ALONE && strcmp(source->type, "default") != 0 && !has(e, "short_factor")) {
-        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, key_of_type(e),
+        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, e->source->type_key,
                         "\"%.40s\": llama.cpp's converter wants short_factor and long_factor with any scaling of this model",
                         source->type);
         return;
     }
     if (!base_alone(e)) by_type(e, does);
+    if (group->config.rope.scaling != GYRE_UNSCALED || strcmp(source->type, "default") == 0)
+        gyre_rope_check_keys(source, keys_of(e));
 }

@@ -47,15 +47,15 @@ static const char *type_of(const gyre_rope_engine *e) {
     const char *modern = gyre_scope_text(dict, "rope_type", ""), *legacy = gyre_scope_text(dict, "type", "");
     if (failed(e)) return NULL;
     if (*modern && *legacy && !same_type(modern, legacy))
-        gyre_scope_fail(dict, GYRE_EUNSUPPORTED, "type", "\"%.40s\" contradicts rope_type \"%.40s\", and vllm stops at that",
+        gyre_scope_fail(dict, GYRE_EUNSUPPORTED, "type", "\"%.40s\" contradicts rope_type \"%.40s\", and vLLM stops at that",
                         legacy, modern);
     if (!*modern && !*legacy && speaks_of_scaling(e))
-        gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing, and vllm does not guess it");
+        gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing, and vLLM does not guess it");
     if (failed(e)) return NULL;
     const char *raw = *modern ? modern : legacy;
     if (strcmp(raw, "xdrope") == 0) return raw;
     if (strcmp(raw, "mrope") == 0) return "default";
-    return e->source->type;
+    return strcmp(raw, "su") == 0 ? "longrope" : e->source->type;
 }
 
 /* -- one by one -------------------------------------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ static void as_default(const gyre_rope_engine *e) {
     gyre_engine_scaling(e, GYRE_UNSCALED, NULL);
     if (gyre_scope_flag(dict_of(e), "use_fope", 0))
         gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, "use_fope",
-                        "vllm mixes sines of several frequencies by trained weights here, which is no rotation");
+                        "vLLM mixes sines of several frequencies by trained weights here, which is no rotation");
 }
 
 static void as_linear(const gyre_rope_engine *e) {
@@ -72,7 +72,7 @@ static void as_linear(const gyre_rope_engine *e) {
     if (json_is_integer(gyre_scope_value(dict_of(e), "factor")))
         gyre_scope_warn(
             dict_of(e), "factor",
-            "a whole number: vllm takes it for a list of factors and stops with a TypeError; it wants one with a "
+            "a whole number: vLLM takes it for a list of factors and stops with a TypeError; it wants one with a "
             "point (8.0)");
 }
 
@@ -88,7 +88,7 @@ static void fixed_base(const gyre_rope_engine *e, const char *key, double growth
 static void as_alpha(const gyre_rope_engine *e) {
     const double alpha = gyre_scope_number(dict_of(e), "alpha", NAN);
     if (failed(e)) return;
-    fixed_base(e, "alpha", alpha, "vllm grows the base once, by alpha, and keeps it at every length",
+    fixed_base(e, "alpha", alpha, "vLLM grows the base once, by alpha, and keeps it at every length",
                "alpha: the base grows by alpha^(d / (d - 2))");
 }
 
@@ -102,54 +102,49 @@ static void as_dynamic(const gyre_rope_engine *e) {
     if (failed(e)) return;
     fixed_base(
         e, "factor", s * s - s + 1.0,
-        "vllm computes the dynamic base once, for factor x max_position_embeddings tokens, and keeps it at every length",
+        "vLLM computes the dynamic base once, for factor x max_position_embeddings tokens, and keeps it at every length",
         gyre_build_text(e->build, "s^2 - s + 1 for the file's s = %g: transformers has 1 up to the trained length", s));
 }
 
 /* omega_i = (base s)^(-2 i / d) / s^(2 / d); or divisors exp(a (i + 1)^b). */
 static void as_ntk(const gyre_rope_engine *e) {
     struct gyre_rope_config *rope = &e->group->config.rope;
-    const double s = gyre_engine_factor(e), channels = (double)gyre_engine_channels(e);
+    const double s = gyre_engine_factor(e), channels = (double)rope->dim;
     if (failed(e)) return;
     if (has(e, "mixed_b")) {
         const double exponent = gyre_scope_number(dict_of(e), "mixed_b", NAN);
         gyre_engine_scaling(
             e, exponent == 0.0 ? GYRE_LINEAR : GYRE_NTK_MIXED,
-            gyre_build_text(e->build, "vllm's ntk with mixed_b %g: pair i is divided by exp(a (i + 1)^b)", exponent));
+            gyre_build_text(e->build, "vLLM's ntk with mixed_b %g: pair i is divided by exp(a (i + 1)^b)", exponent));
         rope->mixed_exponent = exponent;
         return;
     }
-    gyre_engine_scaling(e, GYRE_LINEAR, "vllm's ntk: the base times the factor, and all pairs divided by factor^(2 / d)");
-    rope->base = (rope->base > 0.0 ? rope->base : 10000.0) * s;
+    gyre_engine_scaling(e, GYRE_LINEAR, "vLLM's ntk: the base times the factor, and all pairs divided by factor^(2 / d)");
+    rope->base = rope->base * s;
     rope->factor = pow(s, 2.0 / channels);
     gyre_engine_note(e, "base", "factor", "the file's base times its factor", rope->base);
     gyre_engine_note(e, "factor", "factor", gyre_build_text(e->build, "the file's %g^(2 / d)", s), rope->factor);
 }
 
 static void as_llama3(const gyre_rope_engine *e) {
-    struct gyre_rope_config *rope = &e->group->config.rope;
     gyre_engine_scaling(e, GYRE_LLAMA3, NULL);
     (void)gyre_engine_factor(e);
-    rope->low_freq = gyre_engine_positive(e, "low_freq_factor", "low_freq_factor", NAN);
-    rope->high_freq = gyre_engine_positive(e, "high_freq_factor", "high_freq_factor", NAN);
     (void)gyre_engine_original(e);
+    gyre_rope_read_bands(e->source, e->group);
 }
 
-/* Over the whole head, and the factor is not looked at. */
+/* The factor is not looked at. */
 static void as_proportional(const gyre_rope_engine *e) {
     static const char *const unread[] = {"factor", NULL};
-    gyre_config *config = &e->group->config;
     gyre_place place;
     const char *why = gyre_engine_unread(e, unread, &place);
     gyre_engine_scaling(e, GYRE_PROPORTIONAL, NULL);
-    config->rope.proportion = gyre_engine_positive(e, "partial", "partial_rotary_factor", 1.0);
-    config->rope.dim = config->head_dim;
-    config->rope.factor = 1.0;
+    gyre_rope_read_proportion(e->source, e->group);
     if (why) gyre_engine_note(e, "factor", "factor", why, 1.0);
 }
 
 /* -- YaRN -------------------------------------------------------------------------------------------------------------- */
-/* The factor that multiplies cos and sin: g from the factor alone, times a key of vllm's own. */
+/* The factor that multiplies cos and sin: g from the factor alone, times a key of vLLM's own. */
 static void yarn_attention(const gyre_rope_engine *e, double magnitude, const char *const *unread) {
     gyre_place place;
     const char *why = gyre_engine_unread(e, unread, &place);
@@ -157,7 +152,7 @@ static void yarn_attention(const gyre_rope_engine *e, double magnitude, const ch
     if (has(e, "attn_factor")) {
         const gyre_place own = gyre_scope_place(dict_of(e), "attn_factor");
         why = why ? gyre_build_text(e->build, "times %s; %s", own.key, why)
-                  : "0.1 ln s + 1 times attn_factor, a key of vllm's own";
+                  : "0.1 ln s + 1 times attn_factor, a key of vLLM's own";
         if (!place.key) place = own;
     }
     gyre_engine_attention(e, value, &place, why);
@@ -168,7 +163,7 @@ static void weaken(const gyre_rope_engine *e) {
     const double share = gyre_scope_number(dict_of(e), "extrapolation_factor", 1.0);
     if (share == 1.0 || failed(e)) return;
     const double attention = e->group->config.rope.attention_factor;
-    const double derived = gyre_engine_magnitude(e->group->config.rope.factor, 1.0);
+    const double derived = gyre_rope_magnitude(e->group->config.rope.factor, 1.0);
     gyre_engine_weaken(e, share);
     e->group->config.rope.attention_factor = attention > 0.0 ? attention : derived;
     const gyre_place place = gyre_scope_place(dict_of(e), "extrapolation_factor");
@@ -177,28 +172,20 @@ static void weaken(const gyre_rope_engine *e) {
         "yarn whose ramp keeps only extrapolation_factor of what it would keep: written as divisors of each pair", "yarn");
 }
 
-static void truncation(const gyre_rope_engine *e, int honoured) {
-    const int truncate = gyre_scope_flag(dict_of(e), "truncate", 1), said = has(e, "truncate");
-    if (failed(e)) return;
-    const gyre_place place = gyre_scope_place(dict_of(e), "truncate");
-    const char *why =
-        truncate || honoured ? NULL : "vllm rounds the ramp's ends for this model class whatever truncate says";
-    const int rounds = truncate || !honoured;
-    e->group->config.rope.fractional_bounds = !rounds;
-    gyre_build_field(e->build, e->group, "truncate", said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL, why,
-                     "%s", rounds ? "true" : "false");
-}
-
+/* transformers takes 0 turns for the default; here they would be divided by. */
 static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
-    gyre_engine_betas(e);
-    truncation(e, truncate_honoured);
+    static const char *const keys[] = {"beta_fast", "beta_slow"};
+    for (int i = 0; i < 2; i++)
+        if (gyre_scope_number(dict_of(e), keys[i], 1.0) == 0.0)
+            gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, keys[i], "0, by which vLLM would divide");
+    gyre_rope_read_ramp(e->source, e->group, !truncate_honoured);
 }
 
 /* With several axes the table is made for 4 L tokens, and the turns are counted over those too. */
 static void count_over_table(const gyre_rope_engine *e, int64_t original) {
     e->group->config.trained_length = 4 * original;
     gyre_engine_note(e, "trained_length", "original_max_position_embeddings",
-                     "with several axes vllm makes its table four times as long, and counts turns over that",
+                     "with several axes vLLM makes its table four times as long, and counts turns over that",
                      4.0 * (double)original);
 }
 
@@ -212,7 +199,7 @@ static void as_yarn(const gyre_rope_engine *e) {
     if (axes && original < INT64_MAX / 4) count_over_table(e, original);
     const int applied = axes || gyre_scope_flag(dict_of(e), "apply_yarn_scaling", 1);
     if (failed(e)) return;
-    yarn_attention(e, applied ? gyre_engine_magnitude(s, 1.0) : 1.0, unread);
+    yarn_attention(e, applied ? gyre_rope_magnitude(s, 1.0) : 1.0, unread);
     weaken(e);
 }
 
@@ -229,7 +216,7 @@ static void as_telechat3(const gyre_rope_engine *e) {
     if (rope->factor < 1.0)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings", "above max_position_embeddings");
     if (failed(e)) return;
-    yarn_attention(e, rope->factor > 1.0 ? 0.07 * log(rope->factor) + 1.0 : 1.0, unread);
+    yarn_attention(e, 0.07 * log(rope->factor) + 1.0, unread);
     weaken(e);
 }
 
@@ -242,12 +229,12 @@ static void deepseek(const gyre_rope_engine *e, int multiplies_scores) {
     const double mscale = gyre_engine_number(e, "mscale", "mscale", 1.0);
     const double all = gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
     if (failed(e)) return;
-    const double of_scores = gyre_engine_magnitude(s, all);
-    yarn_attention(e, gyre_engine_magnitude(s, mscale) / of_scores, unread);
+    const double of_scores = gyre_rope_magnitude(s, all);
+    yarn_attention(e, gyre_rope_magnitude(s, mscale) / of_scores, unread);
     if (multiplies_scores)
         gyre_engine_softmax(e, of_scores * of_scores, "mscale_all_dim", NULL);
     else
-        gyre_engine_softmax(e, 1.0, "apply_yarn_scaling", "apply_yarn_scaling is false: vllm leaves the scores alone");
+        gyre_engine_softmax(e, 1.0, "apply_yarn_scaling", "apply_yarn_scaling is false: vLLM leaves the scores alone");
     weaken(e);
 }
 
@@ -255,8 +242,8 @@ static void deepseek(const gyre_rope_engine *e, int multiplies_scores) {
 static void as_deepseek(const gyre_rope_engine *e) {
     const char *type = e->source->type;
     if (strcmp(type, "yarn") != 0 && strcmp(type, "deepseek_yarn") != 0 && strcmp(type, "deepseek_llama_scaling") != 0)
-        gyre_scope_warn(dict_of(e), e->source->type_key ? e->source->type_key : "rope_type",
-                        "vllm reads \"%.40s\" as deepseek_yarn for models with latent attention", type);
+        gyre_scope_warn(dict_of(e), e->source->type_key,
+                        "vLLM reads \"%.40s\" as deepseek_yarn for models with latent attention", type);
     deepseek(e, strcmp(type, "deepseek_llama_scaling") != 0 && gyre_scope_flag(dict_of(e), "apply_yarn_scaling", 1));
 }
 
@@ -267,16 +254,19 @@ static void as_longrope(const gyre_rope_engine *e) {
     gyre_place place;
     gyre_engine_scaling(e, GYRE_LONGROPE, NULL);
     const int64_t original = gyre_engine_original(e), asked = gyre_build_length(e->build), served = asked ? asked : original;
+    if (original == 1)
+        gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings",
+                        "1 has logarithm 0, which longrope divides by");
     if (rope->layout != GYRE_HALF)
-        gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, e->source->type_key ? e->source->type_key : "short_factor",
-                        "vllm has longrope for pairs (i, i + d/2) alone");
+        gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, e->source->type_key,
+                        "vLLM has longrope for pairs (i, i + d/2) alone");
     if (failed(e)) return;
     const double ratio = (double)e->source->max_positions / (double)original;
     rope->factor = ratio > 1.0 ? ratio : 1.0;
     gyre_engine_note(e, "factor", NULL, "max_position_embeddings / original_max_position_embeddings", rope->factor);
     gyre_engine_longrope(e, served, original);
     const char *why = gyre_engine_unread(e, unread, &place), *own = served > original ? "long_mscale" : "short_mscale";
-    double value = ratio > 1.0 ? sqrt(1.0 + log(ratio) / log((double)original)) : 1.0;
+    double value = gyre_rope_longrope_magnitude(ratio, original);
     if (has(e, own)) {
         value = gyre_scope_number(dict_of(e), own, value);
         place = gyre_scope_place(dict_of(e), own);
@@ -286,49 +276,36 @@ static void as_longrope(const gyre_rope_engine *e) {
 }
 
 /* -- beside the scaling ------------------------------------------------------------------------------------------------ */
-/* rope_dim, else the share in whatever class: transformers' classes written like Llama's do not look at it. */
-static void rotated_channels(const gyre_rope_engine *e, const char *type) {
-    static const char share_key[] = "partial_rotary_factor";
-    struct gyre_rope_config *rope = &e->group->config.rope;
-    const gyre_scope *dict = dict_of(e), *root = &e->source->root;
-    const int64_t before = gyre_engine_channels(e), dim = gyre_scope_size(dict, "rope_dim", 1, 0);
-    if (failed(e) || strcmp(type, "proportional") == 0 || is_deepseek(e)) return;
-    const gyre_scope *scope = has(e, share_key) || e->source->layer_type ? dict : root;
-    const json_t *share = gyre_scope_value(scope, share_key);
-    int64_t now = dim;
-    if (!dim && json_is_number(share)) {
-        const double p = json_number_value(share);
-        if (!(p > 0.0 && p <= 1.0)) gyre_scope_fail(scope, GYRE_EFORMAT, share_key, "%g is not within 0 to 1", p);
-        now = p > 0.0 && p <= 1.0 ? (int64_t)((double)e->group->config.head_dim * p) : 0;
+/* rope_dim goes before the share, and the share counts in every class: those of transformers that are written like Llama's
+ * do not look at it. */
+static void rotated_channels(const gyre_rope_engine *e) {
+    static const char key[] = "rope_dim";
+    gyre_config *config = &e->group->config;
+    const int64_t dim = gyre_scope_size(dict_of(e), key, 2, 0);
+    if (failed(e)) return;
+    const gyre_place place = gyre_scope_place(dict_of(e), key);
+    if (dim % 2 != 0 || dim > config->head_dim)
+        gyre_build_fail(e->build, GYRE_EFORMAT, &place, "%s: %" PRId64 " channels of %" PRId64 " cannot turn in pairs",
+                        place.key, dim, config->head_dim);
+    if (dim > 0) {
+        config->rope.dim = dim;
+        gyre_build_number(e->build, e->group, "rotary_dim", GYRE_FROM_FILE, &place, "rope_dim, a key of vLLM's own",
+                          (double)dim);
+    } else if ((e->source->family->traits & GYRE_WHOLE_HEAD) && config->rope.dim < config->head_dim) {
+        gyre_build_number(e->build, e->group, "rotary_dim", GYRE_DERIVED, NULL,
+                          "vLLM turns a share of the head in this class too, which transformers turns whole",
+                          (double)config->rope.dim);
     }
-    if (failed(e) || now == 0 || now == before) return;
-    rope->dim = now;
-    const gyre_place place = gyre_scope_place(dim ? dict : scope, dim ? "rope_dim" : share_key);
-    gyre_build_number(e->build, e->group, "rotary_dim", GYRE_DERIVED, &place,
-                      dim ? "rope_dim, a key of vllm's own" : "vllm reads partial_rotary_factor for every model class",
-                      (double)now);
 }
 
-/* Only a key of its own beside the rotation's, as Mistral's files have it, makes queries hotter. */
+/* A warning tells of the key already; the field says so to who lays two readings side by side. */
 static void temperature(const gyre_rope_engine *e) {
-    struct gyre_query_config *query = &e->group->config.query;
-    const gyre_scope scaling = gyre_scope_into(&e->source->root, "llama_4_scaling");
-    if (scaling.object) {
-        query->temperature = GYRE_TEMPERATURE_MINISTRAL;
-        query->length = gyre_scope_size(&scaling, "original_max_position_embeddings", 1, 0);
-        query->slope = gyre_scope_number(&scaling, "beta", NAN);
-        const gyre_place place = gyre_scope_place(&e->source->root, "llama_4_scaling");
-        gyre_build_field(e->build, e->group, "query_temperature", GYRE_FROM_FILE, &place, NULL, "ministral");
-        gyre_build_number(e->build, e->group, "temperature_length", GYRE_FROM_FILE, &place, NULL, (double)query->length);
-        gyre_build_number(e->build, e->group, "temperature_slope", GYRE_FROM_FILE, &place, NULL, query->slope);
-    } else if (has(e, "llama_4_scaling_beta")) {
-        static const char *const names[] = {"query_temperature", "temperature_length", "temperature_slope"};
-        const gyre_place place = gyre_scope_place(dict_of(e), "llama_4_scaling_beta");
-        const char *why = "vllm reads llama_4_scaling beside the rotation's keys, not llama_4_scaling_beta among them";
-        *query = (struct gyre_query_config){GYRE_TEMPERATURE_NONE, 0, 0.0};
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            gyre_build_field(e->build, e->group, names[i], GYRE_DERIVED, &place, why, "none");
-    }
+    static const char key[] = "llama_4_scaling_beta";
+    const int is_hot = e->group->config.query.temperature != GYRE_TEMPERATURE_NONE;
+    if (is_hot || !(e->source->family->traits & GYRE_QUERY_BETA) || !has(e, key)) return;
+    const gyre_place place = gyre_scope_place(dict_of(e), key);
+    gyre_build_field(e->build, e->group, "query_temperature", GYRE_DERIVED, &place,
+                     "vLLM looks for it under llama_4_scaling, beside the rotation's keys, alone", "none");
 }
 
 /* max_model_len where the user gives none.  Gemma 3's max_position_embeddings has the factor in it already. */
@@ -336,7 +313,7 @@ static void served_length(const gyre_rope_engine *e, const char *type) {
     const int yarn = strstr(type, "yarn") != NULL, longrope = strcmp(type, "longrope") == 0;
     double factor = has(e, "factor") ? gyre_scope_number(dict_of(e), "factor", 1.0) : 1.0;
     if (strcmp(type, "llama3") == 0 || longrope || strncmp(e->source->family->model_type, "gemma3", 6) == 0) factor = 1.0;
-    if (failed(e)) return;
+    if (failed(e) || e->source->max_positions <= 0) return;
     const int64_t counted = e->group->config.trained_length;
     const double trained = (double)(strcmp(type, "yarn") == 0 && has(e, "mrope_section") ? counted / 4 : counted);
     const double length = factor * (yarn || longrope ? trained : (double)e->source->max_positions);
@@ -354,47 +331,71 @@ static int in_chunks(const gyre_rope_engine *e) {
     static const char key[] = "dual_chunk_attention_config";
     if (!gyre_scope_value(&e->source->root, key)) return 0;
     gyre_scope_warn(&e->source->root, key,
-                    "vllm counts positions within chunks and leaves the scaling unread; what is told here is the rotation "
+                    "vLLM counts positions within chunks and leaves the scaling unread; what is told here is the rotation "
                     "within a chunk, not how chunks see each other");
     gyre_engine_scaling(e, GYRE_UNSCALED, "dual_chunk_attention_config goes before any scaling");
     return 1;
 }
 
-static handler *handler_of(const gyre_rope_engine *e, const char *type) {
-    static const struct {
-        const char *type;
-        handler *read;
-    } types[] = {{"default", as_default},
-                 {"linear", as_linear},
-                 {"dynamic", as_dynamic},
-                 {"xdrope", as_alpha},
-                 {"ntk", as_ntk},
-                 {"yarn", as_yarn},
-                 {"llama3", as_llama3},
-                 {"longrope", as_longrope},
-                 {"proportional", as_proportional},
-                 {"telechat3-yarn", as_telechat3},
-                 {"deepseek_yarn", as_deepseek},
-                 {"deepseek_llama_scaling", as_deepseek}};
-    if (is_deepseek(e) && strcmp(type, "default") != 0) return as_deepseek;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].type, type) == 0) return types[i].read;
+#define RAMP                                                                                                                \
+    "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", \
+        "attn_factor", "extrapolation_factor", "apply_yarn_scaling", "truncate"
+#define AXES "mrope_section", "mrope_interleaved", "rope_dim"
+/* What is read, or told of beside the field that it would have set. */
+static const char *const plain_keys[] = {AXES, "use_fope", NULL};
+static const char *const factor_keys[] = {AXES, "factor", NULL};
+static const char *const ntk_keys[] = {AXES, "factor", "mixed_b", NULL};
+static const char *const dynamic_keys[] = {AXES, "factor", "alpha", "xdrope_section", NULL};
+static const char *const ramp_keys[] = {AXES, RAMP, NULL};
+static const char *const llama3_keys[] = {
+    AXES, "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor", NULL};
+static const char *const longrope_keys[] = {AXES,
+                                            "factor",
+                                            "original_max_position_embeddings",
+                                            "attention_factor",
+                                            "short_factor",
+                                            "long_factor",
+                                            "long_mscale",
+                                            "short_mscale",
+                                            NULL};
+
+static const struct reader {
+    const char *type;
+    handler *read;
+    const char *const *keys;
+} readers[] = {{"deepseek_yarn", as_deepseek, ramp_keys},
+               {"deepseek_llama_scaling", as_deepseek, ramp_keys},
+               {"default", as_default, plain_keys},
+               {"linear", as_linear, factor_keys},
+               {"dynamic", as_dynamic, dynamic_keys},
+               {"xdrope", as_alpha, dynamic_keys},
+               {"ntk", as_ntk, ntk_keys},
+               {"yarn", as_yarn, ramp_keys},
+               {"llama3", as_llama3, llama3_keys},
+               {"longrope", as_longrope, longrope_keys},
+               {"proportional", as_proportional, factor_keys},
+               {"telechat3-yarn", as_telechat3, ramp_keys}};
+
+static const struct reader *reader_of(const gyre_rope_engine *e, const char *type) {
+    if (is_deepseek(e) && strcmp(type, "default") != 0) return &readers[0];
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
+        if (strcmp(readers[i].type, type) == 0) return &readers[i];
     return NULL;
 }
 
 void gyre_rope_as_vllm(const gyre_rope_source *source, gyre_layers *group) {
-    const gyre_rope_engine engine = {"vllm", source, group, source->root.source->build}, *e = &engine;
+    const gyre_rope_engine engine = gyre_engine_begin(source, group), *e = &engine;
     const char *type = type_of(e);
     if (!type) return;
-    handler *read = handler_of(e, type);
-    if (!read) {
-        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key ? source->type_key : "rope_type",
-                        "vllm knows no type \"%.40s\"", type);
+    const struct reader *reader = reader_of(e, type);
+    if (!reader) {
+        gyre_rope_unknown_type(source, "default, linear, dynamic, ntk, yarn, llama3, longrope, proportional");
         return;
     }
-    rotated_channels(e, type);
+    rotated_channels(e);
     temperature(e);
     if (in_chunks(e)) return;
-    read(e);
-    served_length(e, read == as_deepseek ? "deepseek_yarn" : type);
+    reader->read(e);
+    served_length(e, reader == &readers[0] ? "deepseek_yarn" : type);
+    gyre_rope_check_keys(source, reader->keys);
 }

@@ -15,19 +15,21 @@ static int failed(const gyre_rope_engine *e) {
     return gyre_build_status(e->build) != GYRE_OK;
 }
 
-int64_t gyre_engine_channels(const gyre_rope_engine *e) {
-    const gyre_config *config = &e->group->config;
-    return config->rope.dim > 0 ? config->rope.dim : config->head_dim - config->rope.first;
-}
-
-double gyre_engine_magnitude(double s, double k) {
-    return s <= 1.0 ? 1.0 : 0.1 * k * log(s) + 1.0;
+gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layers *group) {
+    gyre_build *build = gyre_rope_build(source);
+    const gyre_rope_engine e = {gyre_profile_program(gyre_build_profile(build)), source, group, build};
+    const char *key = gyre_rope_length_key(&source->root);
+    const gyre_place place = key ? gyre_scope_place(&source->root, key) : nowhere;
+    if (source->max_positions > 0)
+        gyre_build_number(build, group, "trained_length", key ? GYRE_FROM_FILE : GYRE_FROM_FAMILY, &place, NULL,
+                          (double)source->max_positions);
+    return e;
 }
 
 /* -- notes ----------------------------------------------------------------------------------------------------------- */
 void gyre_engine_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why) {
     const gyre_rope_source *s = e->source;
-    const int said = s->type_key && gyre_scope_value(&s->dict, s->type_key) != NULL;
+    const int said = gyre_scope_value(&s->dict, s->type_key) != NULL;
     const gyre_place place = said ? gyre_scope_place(&s->dict, s->type_key) : nowhere;
     e->group->config.rope.scaling = scaling;
     gyre_build_field(e->build, e->group, "scaling", said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL, why,
@@ -59,36 +61,37 @@ double gyre_engine_positive(const gyre_rope_engine *e, const char *name, const c
 }
 
 double gyre_engine_factor(const gyre_rope_engine *e) {
-    const double s = gyre_engine_positive(e, "factor", "factor", NAN);
-    if (s < 1.0) gyre_scope_fail(&e->source->dict, GYRE_EFORMAT, "factor", "%g is below 1", s);
-    return e->group->config.rope.factor = s < 1.0 ? 1.0 : s;
+    gyre_rope_read_factor(e->source, e->group, NAN);
+    return e->group->config.rope.factor;
+}
+
+/* Where the original length stands; NULL = nowhere. */
+static const gyre_scope *original_at(const gyre_rope_source *s, const char *key) {
+    if (!s->nested && gyre_scope_value(&s->root, key)) return &s->root;
+    return gyre_scope_value(&s->dict, key) ? &s->dict : NULL;
 }
 
 int64_t gyre_engine_original(const gyre_rope_engine *e) {
     static const char key[] = "original_max_position_embeddings";
     const gyre_rope_source *s = e->source;
-    const int beside = !s->layer_type && gyre_scope_value(&s->root, key);
-    const gyre_scope *scope = beside ? &s->root : &s->dict;
-    const int said = gyre_scope_value(scope, key) != NULL;
-    const int64_t length = gyre_scope_size(scope, key, 1, s->max_positions);
-    if (failed(e)) return 1;
-    const gyre_place place = said ? gyre_scope_place(scope, key) : nowhere;
+    const gyre_scope *scope = original_at(s, key);
+    const int is_phi = (s->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
+    gyre_rope_found found = {is_phi ? GYRE_FROM_FAMILY : GYRE_FROM_READER, nowhere};
     const char *why = NULL;
-    if (!said)
+    int64_t length = is_phi ? 4096 : s->max_positions;
+    if (scope) {
+        found = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(scope, key)};
+        length = gyre_rope_length_at(scope, key, 0);
+        if (scope == &s->root && gyre_scope_value(&s->dict, key))
+            why = "the key beside the rotation's own goes before the one within";
+    } else if (!is_phi) {
         why = gyre_build_text(
             e->build, "missing: transformers 5, which reads the file for %s, takes max_position_embeddings", e->program);
-    else if (beside && gyre_scope_value(&s->dict, key))
-        why = "the key beside the rotation's own goes before the one within";
-    const gyre_origin origin = said ? GYRE_FROM_FILE : GYRE_FROM_READER;
-    gyre_build_number(e->build, e->group, "original_length", origin, said ? &place : NULL, why, (double)length);
-    gyre_build_number(e->build, e->group, "trained_length", GYRE_DERIVED, said ? &place : NULL, NULL, (double)length);
-    return e->group->config.trained_length = length > 0 ? length : 1;
-}
-
-void gyre_engine_betas(const gyre_rope_engine *e) {
-    struct gyre_rope_config *rope = &e->group->config.rope;
-    rope->beta_fast = gyre_engine_positive(e, "beta_fast", "beta_fast", 32.0);
-    rope->beta_slow = gyre_engine_positive(e, "beta_slow", "beta_slow", 1.0);
+    }
+    gyre_rope_set_trained(s, e->group, length, &found, NULL);
+    if (failed(e)) return 1;
+    gyre_build_number(e->build, e->group, "original_length", found.origin, &found.place, why, (double)length);
+    return length;
 }
 
 /* -- keys that go unread ----------------------------------------------------------------------------------------------- */
@@ -111,10 +114,9 @@ const char *gyre_engine_unread(const gyre_rope_engine *e, const char *const *key
 
 /* -- what multiplies scores -------------------------------------------------------------------------------------------- */
 static double derived_attention(const gyre_config *config) {
-    const double s = config->rope.factor;
-    if (config->rope.scaling == GYRE_YARN) return gyre_engine_magnitude(s, 1.0);
-    if (config->rope.scaling == GYRE_LONGROPE && s > 1.0) return sqrt(1.0 + log(s) / log((double)config->trained_length));
-    return 1.0;
+    if (config->rope.scaling == GYRE_YARN) return gyre_rope_magnitude(config->rope.factor, 1.0);
+    if (config->rope.scaling != GYRE_LONGROPE) return 1.0;
+    return gyre_rope_longrope_magnitude(config->rope.factor, config->trained_length);
 }
 
 void gyre_engine_attention(const gyre_rope_engine *e, double value, const gyre_place *place, const char *why) {
@@ -127,53 +129,41 @@ void gyre_engine_attention(const gyre_rope_engine *e, double value, const gyre_p
 }
 
 void gyre_engine_softmax(const gyre_rope_engine *e, double multiplier, const char *key, const char *why) {
-    const gyre_scope *root = &e->source->root;
-    gyre_layers *group = e->group;
+    if (multiplier != 1.0) gyre_rope_set_softmax(e->source, e->group, multiplier, key);
     gyre_engine_note(e, "softmax_multiplier", key, why, multiplier);
-    group->softmax_multiplier = multiplier;
-    if (multiplier == 1.0) return;
-    if (group->scale == 0.0) {
-        const int64_t still = gyre_scope_size(root, "qk_nope_head_dim", 0, 0);
-        const int64_t turned = gyre_scope_size(root, "qk_rope_head_dim", 0, 0);
-        group->scale = 1.0 / sqrt((double)(turned > 0 ? still + turned : group->config.head_dim));
-    }
-    group->scale *= multiplier;
-    gyre_build_number(e->build, group, "score_scale", GYRE_DERIVED, NULL, NULL, group->scale);
 }
 
 /* -- lists ------------------------------------------------------------------------------------------------------------- */
-static void note_list(const gyre_rope_engine *e, const char *key, const double *list, int64_t count, const char *why) {
+/* Notes the list again, with what becomes of it. */
+static void tell_of_list(const gyre_rope_engine *e, const char *key, const char *why) {
     const gyre_place place = gyre_scope_place(&e->source->dict, key);
-    double least = list[0], most = list[0];
-    for (int64_t i = 1; i < count; i++) {
-        least = fmin(least, list[i]);
-        most = fmax(most, list[i]);
-    }
-    gyre_build_field(e->build, e->group, key, GYRE_FROM_FILE, &place, why, "%" PRId64 " numbers, %.6g to %.6g", count, least,
-                     most);
+    const gyre_layers *group = e->group;
+    for (int64_t i = 0; i < group->fields_count; i++)
+        if (strcmp(group->fields[i].name, key) == 0) {
+            gyre_build_field(e->build, e->group, key, GYRE_FROM_FILE, &place, why, "%s", group->fields[i].value);
+            return;
+        }
 }
 
 void gyre_engine_longrope(const gyre_rope_engine *e, int64_t served, int64_t switched) {
     struct gyre_rope_config *rope = &e->group->config.rope;
-    const int64_t pairs = gyre_engine_channels(e) / 2;
-    const double *near = gyre_scope_numbers(&e->source->dict, "short_factor", pairs);
-    const double *far = gyre_scope_numbers(&e->source->dict, "long_factor", pairs);
-    if (!near || !far || pairs < 1) return;
     const int is_long = served > switched;
-    rope->short_factor = rope->long_factor = is_long ? far : near;
+    gyre_rope_read_lists(e->source, e->group);
+    if (failed(e)) return;
+    rope->short_factor = rope->long_factor = is_long ? rope->long_factor : rope->short_factor;
     const char *rest =
         gyre_build_text(e->build, "not used: %s chooses once, for the %" PRId64 " tokens that it serves, %s %" PRId64,
                         e->program, served, is_long ? "above" : "not above", switched);
     const char *chosen = gyre_build_text(
         e->build, "used at every length: %s chooses once, for the %" PRId64 " tokens that it serves", e->program, served);
-    note_list(e, "short_factor", near, pairs, is_long ? rest : chosen);
-    note_list(e, "long_factor", far, pairs, is_long ? chosen : rest);
+    tell_of_list(e, "short_factor", is_long ? rest : chosen);
+    tell_of_list(e, "long_factor", is_long ? chosen : rest);
 }
 
 /* The end of the ramp where a pair makes `turns` turns, as the released code has it: clamped by all channels, not pairs. */
 static double ramp_end(const gyre_config *config, double channels, double turns) {
-    const double two_pi = 6.283185307179586, base = config->rope.base > 0.0 ? config->rope.base : 10000.0;
-    return channels * log((double)config->trained_length / (two_pi * turns)) / (2.0 * log(base));
+    const double two_pi = 6.283185307179586;
+    return channels * log((double)config->trained_length / (two_pi * turns)) / (2.0 * log(config->rope.base));
 }
 
 static double kept_at(int64_t pair, double low, double high) {
@@ -183,7 +173,7 @@ static double kept_at(int64_t pair, double low, double high) {
 
 void gyre_engine_weaken(const gyre_rope_engine *e, double share) {
     gyre_config *config = &e->group->config;
-    const int64_t channels = gyre_engine_channels(e);
+    const int64_t channels = config->rope.dim;
     double *divisors = gyre_build_numbers(e->build, channels / 2);
     if (!divisors || failed(e)) return;
     double low = ramp_end(config, (double)channels, config->rope.beta_fast);

@@ -2,7 +2,7 @@
  * have from transformers, through whose configuration classes both read the file. */
 #ifndef GYRE_READING_ROPE_ENGINE_H
 #define GYRE_READING_ROPE_ENGINE_H
-#include "reading/rope_source.h"
+#include "reading/rope_plan.h"
 
 typedef struct gyre_rope_engine {
     const char *program; /* in messages */
@@ -11,10 +11,8 @@ typedef struct gyre_rope_engine {
     gyre_build *build;
 } gyre_rope_engine;
 
-/* out = rotated channels. */
-int64_t gyre_engine_channels(const gyre_rope_engine *e);
-/* 0.1 k ln s + 1, or 1 for s <= 1: YaRN's attention factor. */
-double gyre_engine_magnitude(double s, double k);
+/* Begins by noting that turns are counted over L', until a scaling says otherwise. */
+gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layers *group);
 
 /* Sets the scaling and notes it under the key that names the type.  why: NULL = nothing to tell. */
 void gyre_engine_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why);
@@ -24,13 +22,12 @@ void gyre_engine_note(const gyre_rope_engine *e, const char *name, const char *k
 double gyre_engine_number(const gyre_rope_engine *e, const char *name, const char *key, double fallback);
 /* The same; fails unless it is above 0. */
 double gyre_engine_positive(const gyre_rope_engine *e, const char *name, const char *key, double fallback);
-/* out = "factor", put into the config too; fails below 1. */
+/* out = "factor", which must be there and at least 1; put into the config too. */
 double gyre_engine_factor(const gyre_rope_engine *e);
 /* out = L as transformers 5 hands it on: a key beside the dict goes before the one in it, where all layers have one dict;
- * without either, L'.  Becomes the trained length. */
+ * without either, 4096 of Phi-3's classes, else L'.  Becomes
+ * the trained length. */
 int64_t gyre_engine_original(const gyre_rope_engine *e);
-/* beta_fast and beta_slow, 32 and 1 without. */
-void gyre_engine_betas(const gyre_rope_engine *e);
 
 /* out = "PROGRAM does not read KEY (line N: VALUE), ..." for those of the keys, NULL at their end, that the dict has; NULL
  * where it has none.  *first = where the first of them stands (key NULL = nowhere). */
