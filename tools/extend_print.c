@@ -14,7 +14,9 @@ static const char *const says_words[] = {
 static const char *held_scaling(const extension *e) {
     for (int64_t i = 0; i < e->group->fields_count; i++)
         if (strcmp(e->group->fields[i].name, "scaling") == 0)
-            return strcmp(e->group->fields[i].value, "default") == 0 ? NULL : e->group->fields[i].value;
+            return e->group->config.rope.scaling == GYRE_UNSCALED || e->group->config.rope.scaling == GYRE_PROPORTIONAL
+                       ? NULL
+                       : e->group->fields[i].value;
     return NULL;
 }
 

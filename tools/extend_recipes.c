@@ -98,6 +98,9 @@ gyre_status recipe_config(const recipe *r, const extension *e, gyre_config *out,
         out->rope.low_freq = 1;
         out->rope.high_freq = 4;
     }
+    /* A ramp that the model was trained with keeps its ends as they were, rounded or not. */
+    if (out->rope.scaling == GYRE_YARN || out->rope.scaling == GYRE_BY_PARTS)
+        out->rope.fractional_bounds = base->rope.fractional_bounds;
     /* Where the attention is latent, YaRN's share of the softmax hangs on these two. */
     if (out->rope.scaling == GYRE_YARN && !r->method.own) {
         out->rope.mscale = base->rope.mscale;

@@ -80,18 +80,26 @@ static json_t *decoder_of(const writing *w) {
     return object;
 }
 
-/* Where the reader found what it read, but for the keys of a rotation's dict. */
+/* "text_config" of "text_config.rope_scaling.factor" and of "text_config.head_dim". */
+static void decoder_of_key(const char *key, char out[KEY_PATH]) {
+    const char *dict = strstr(key, "rope_scaling.");
+    if (!dict) dict = strstr(key, "rope_parameters.");
+    if (dict)
+        snprintf(out, KEY_PATH, "%.*s", dict > key ? (int)(dict - key) - 1 : 0, key);
+    else
+        split_path(key, out);
+}
+
+/* Where the reader found what it read: first what stands beside the rotation's dict, for sure. */
 static void find_decoder(writing *w) {
-    static const char *const names[] = {"max_length", "head_dim", "base", "encoding"};
+    static const char *const names[] = {"max_length", "head_dim", "base"};
     const gyre_layer_reading *group = first_concerned(w->before);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *key = key_of(group, names[i]);
-        if (!key) continue;
-        const char *dict = strstr(key, "rope_");
-        split_path(key, w->decoder);
-        if (dict && strchr(dict, '.')) snprintf(w->decoder, KEY_PATH, "%.*s", dict > key ? (int)(dict - key) - 1 : 0, key);
-        break;
-    }
+    const char *key = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !key; i++)
+        key = key_of(group, names[i]);
+    for (int64_t i = 0; i < group->fields_count && !key; i++)
+        if (group->fields[i].origin == GYRE_FROM_FILE) key = group->fields[i].key;
+    if (key) decoder_of_key(key, w->decoder);
     if (!json_is_object(decoder_of(w))) *w->decoder = '\0';
 }
 
@@ -187,19 +195,48 @@ static void add_dict(writing *w, const char *name) {
 }
 
 /* -- the whole config -------------------------------------------------------------------------------------------- */
-/* The dict for one kind of layers: of those that the scaling is for. */
+/* 1 where the group was read from that dict, or bears its name. */
+static int is_read_from(const gyre_layer_reading *group, const char *kind, const char *path) {
+    const size_t length = strlen(path);
+    if (strcmp(group->name, kind) == 0) return 1;
+    for (int64_t i = 0; i < group->fields_count; i++) {
+        const char *key = group->fields[i].origin == GYRE_FROM_FILE ? group->fields[i].key : NULL;
+        if (key && strncmp(key, path, length) == 0 && key[length] == '.') return 1;
+    }
+    return 0;
+}
+
+/* The dicts for each kind of layers: those that the scaling is for. */
 static void change_nested(writing *w, const char *path, const json_t *dict) {
     const char *kind;
     json_t *inner;
     json_object_foreach((json_t *)dict, kind, inner) {
         char inner_path[KEY_PATH];
+        int concerned = 0;
         join(w, path, kind, inner_path);
-        for (int64_t i = 0; i < w->before->groups_count; i++) {
-            const gyre_layer_reading *group = &w->before->groups[i];
-            const int named = strcmp(group->name, kind) == 0 || strcmp(group->name, "all") == 0;
-            if (named && is_concerned(w->before, group) && json_is_object(inner)) change_dict(w, inner_path, inner);
-        }
+        for (int64_t i = 0; i < w->before->groups_count; i++)
+            concerned |=
+                is_concerned(w->before, &w->before->groups[i]) && is_read_from(&w->before->groups[i], kind, inner_path);
+        if (concerned && json_is_object(inner)) change_dict(w, inner_path, inner);
     }
+}
+
+/* 1 where the layers have no scaling now: to some classes, gpt-oss's for one, no dict means one of their own. */
+static int is_unscaled(const writing *w) {
+    gyre_reading *now = NULL;
+    if (w->edit.status != GYRE_OK ||
+        gyre_reading_parse(&now, w->edit.text, w->edit.bytes, NULL, GYRE_AS_USUAL, w->length, NULL) != GYRE_OK)
+        return 1; /* what is wrong is told when the whole is read back */
+    const gyre_layer_reading *group = first_concerned(now);
+    const int unscaled = !group || group->config.rope.scaling == GYRE_UNSCALED;
+    gyre_reading_free(now);
+    return unscaled;
+}
+
+/* A dict that says no more than that there is no scaling: null, as good as none, where that will do. */
+static void clear_scaling(writing *w, const char *name, const json_t *old) {
+    if (json_object_size(old) > 0) gyre_edit_set(&w->edit, w->decoder, name, json_null(), NULL);
+    if (!is_unscaled(w)) add_dict(w, name);
 }
 
 /* The dict that is read: a rope_scaling that says something goes before rope_parameters. */
@@ -212,15 +249,15 @@ static void change_scaling(writing *w) {
     }
     char path[KEY_PATH];
     join(w, w->decoder, name, path);
-    if (json_object_size(old) == 0) {
-        if (!becomes_empty(w, old)) add_dict(w, name);
-    } else if (is_nested(old)) {
+    const int nothing = becomes_empty(w, old);
+    if (is_nested(old))
         change_nested(w, path, old);
-    } else if (becomes_empty(w, old) && strcmp(name, "rope_scaling") == 0) {
-        gyre_edit_set(&w->edit, w->decoder, name, json_null(), NULL);
-    } else {
+    else if (nothing && (json_object_size(old) == 0 || strcmp(name, "rope_scaling") == 0))
+        clear_scaling(w, name, old);
+    else if (json_object_size(old) == 0)
+        add_dict(w, name);
+    else
         change_dict(w, path, old);
-    }
 }
 
 /* One base: under the key that it was read from, else under its usual name. */
