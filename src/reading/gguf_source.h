@@ -55,6 +55,9 @@ typedef struct gyre_gguf_architecture {
     unsigned traits;
 } gyre_gguf_architecture;
 
+/* read_gguf.c.  out = NULL where it is not known. */
+const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name);
+
 typedef struct gyre_gguf_source {
     gyre_build *build;
     const gyre_gguf *file;

@@ -23,7 +23,7 @@ static const gyre_gguf_architecture architectures[] = {
 };
 #undef ARCHITECTURE
 
-static const gyre_gguf_architecture *architecture_named(const char *name) {
+const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name) {
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
         if (strcmp(architectures[i].name, name) == 0) return &architectures[i];
     return NULL;
@@ -67,7 +67,7 @@ static void take_architecture(gyre_gguf_source *s) {
             return;
         }
     gyre_build_model_type(s->build, s->name);
-    const gyre_gguf_architecture *known = architecture_named(s->name);
+    const gyre_gguf_architecture *known = gyre_gguf_architecture_named(s->name);
     if (known)
         s->architecture = *known;
     else
