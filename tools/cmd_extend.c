@@ -199,8 +199,10 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     if (recipe_config(&r, e, &config, &err)) return cli_fail_error(&err);
     if (gyre_reading_write(o->path, &config, o->to, o->write, &err)) return cli_fail_error(&err);
     const int is_folder = stat(o->write, &info) == 0 && S_ISDIR(info.st_mode);
-    snprintf(path, sizeof path, "%s%s", o->write, is_folder ? "/config.json" : "");
-    const int count = extend_changes(e->reading->path, path, changes);
+    const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
+    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : "config.json";
+    snprintf(path, sizeof path, "%s%s%s", o->write, is_folder ? "/" : "", is_folder ? name : "");
+    const int count = extend_changes(e, path, changes);
     return o->common.json ? extend_print_written_json(e, &r, path, changes, count, file)
                           : extend_print_written(e, &r, path, changes, count, file);
 }

@@ -68,7 +68,7 @@ typedef struct key_change {
     char before[80], after[80]; /* "" = not there */
 } key_change;
 enum { KEY_CHANGES = 64 };
-/* out = how many of changes[] were filled in, in the order of the new file. */
-int extend_changes(const char *before, const char *after, key_change changes[KEY_CHANGES]);
+/* out = how many of changes[] were filled in: what the file at `after` says otherwise than the model. */
+int extend_changes(const extension *e, const char *after, key_change changes[KEY_CHANGES]);
 
 #endif

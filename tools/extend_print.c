@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const says_words[] = {
-    [SAYS_NO] = "no", [SAYS_OTHERWISE] = "differs", [SAYS_SO] = "same", [SAYS_UNKNOWN] = "?"};
+    [SAYS_NO] = "no", [SAYS_OTHERWISE] = "differs", [SAYS_SO] = "same", [SAYS_UNKNOWN] = "untried"};
 
 /* out = the scaling that the layers hold, in a word; NULL = none. */
 static const char *held_scaling(const extension *e) {
@@ -137,8 +137,28 @@ static int print_one(const gyre_column *head, int64_t width, const gyre_cell *ce
     table.cells = cells;
     table.rows = rows;
     if (gyre_report_table_print(&table, file, cli_styled(file), &err)) return cli_fail_error(&err);
-    fprintf(file, "\n%s\n\n", note);
+    fprintf(file, "\n%s\n", note);
     return 0;
+}
+
+/* Why programs do not turn as the method does: once for each reason. */
+static void print_remarks(const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
+    int some = 0;
+    for (int64_t i = 0; i < count; i++)
+        for (int k = 0; k < READERS; k++) {
+            const char *why = rows[i].why[k], *separator = "";
+            int told = !*why;
+            for (int j = 0; j < k; j++)
+                told |= strcmp(rows[i].why[j], why) == 0;
+            if (told) continue;
+            fprintf(file, "%s%s, ", some++ ? "" : "\n", recipes[i].label);
+            for (int j = k; j < READERS; j++)
+                if (strcmp(rows[i].why[j], why) == 0) {
+                    fprintf(file, "%s%s", separator, gyre_profile_name(extend_readers[j]));
+                    separator = " and ";
+                }
+            fprintf(file, ": %s\n", why);
+        }
 }
 
 int extend_print_table(const extension *e, const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
@@ -152,7 +172,9 @@ int extend_print_table(const extension *e, const recipe *recipes, const figures 
     }
     if (!status) print_header(e, file);
     if (!status) status = print_one(columns, COLUMNS, cells, count, legend, file);
+    if (!status) fprintf(file, "\n");
     if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
+    if (!status) print_remarks(recipes, rows, count, file);
     free(cells);
     free(needs);
     free(t);

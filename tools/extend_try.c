@@ -9,7 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { LARGEST_TRIED = 64 << 20 }; /* bytes of a GGUF */
+
 const gyre_profile extend_readers[READERS] = {GYRE_AS_HF_5, GYRE_AS_VLLM, GYRE_AS_LLAMA_CPP};
+
+static int is_gguf(const extension *e) {
+    return strcmp(e->reading->format, "GGUF") == 0;
+}
 
 /* -- two configs, key by key ------------------------------------------------------------------------------------- */
 typedef struct comparison {
@@ -64,8 +70,48 @@ static void compare_values(comparison *c, const char *key, json_t *before, json_
         note(c, key, before, after);
 }
 
-int extend_changes(const char *before, const char *after, key_change changes[KEY_CHANGES]) {
+/* -- two GGUF files, as far as their readings speak of keys ------------------------------------------------------ */
+static const char *value_under(const gyre_reading *reading, const char *key) {
+    for (int64_t i = 0; i < reading->groups_count; i++)
+        for (int64_t f = 0; f < reading->groups[i].fields_count; f++) {
+            const gyre_reading_field *field = &reading->groups[i].fields[f];
+            if (field->origin == GYRE_FROM_FILE && field->key && strcmp(field->key, key) == 0) return field->value;
+        }
+    return "";
+}
+
+/* Notes what other says under the keys of reading, where that is something else. */
+static void compare_keys(comparison *c, const gyre_reading *reading, const gyre_reading *before, const gyre_reading *after) {
+    for (int64_t i = 0; i < reading->groups_count; i++)
+        for (int64_t f = 0; f < reading->groups[i].fields_count; f++) {
+            const gyre_reading_field *field = &reading->groups[i].fields[f];
+            if (field->origin != GYRE_FROM_FILE || !field->key) continue;
+            const char *was = value_under(before, field->key), *is = value_under(after, field->key);
+            int known = strcmp(was, is) == 0 || c->count == KEY_CHANGES;
+            for (int k = 0; k < c->count; k++)
+                known |= strcmp(c->changes[k].key, field->key) == 0;
+            if (known) continue;
+            key_change *change = &c->changes[c->count++];
+            snprintf(change->key, sizeof change->key, "%s", field->key);
+            snprintf(change->before, sizeof change->before, "%s", was);
+            snprintf(change->after, sizeof change->after, "%s", is);
+        }
+}
+
+static int compare_readings(const gyre_reading *before, const char *path, key_change changes[KEY_CHANGES]) {
     comparison c = {changes, 0};
+    gyre_reading *after = NULL;
+    if (gyre_reading_open(&after, path, GYRE_AS_USUAL, before->length, NULL) != GYRE_OK) return 0;
+    compare_keys(&c, after, before, after);
+    compare_keys(&c, before, before, after);
+    gyre_reading_free(after);
+    return c.count;
+}
+
+int extend_changes(const extension *e, const char *after, key_change changes[KEY_CHANGES]) {
+    comparison c = {changes, 0};
+    const char *before = e->reading->path;
+    if (is_gguf(e)) return compare_readings(e->reading, after, changes);
     json_t *a = json_load_file(before, 0, NULL), *b = json_load_file(after, 0, NULL);
     compare_values(&c, "", a, b);
     json_decref(a);
@@ -132,9 +178,23 @@ static void describe_dict(const json_t *dict, char text[CONFIG_TEXT]) {
     }
 }
 
+/* Of a GGUF, from what is asked of it. */
+static void describe_gguf(const gyre_config *c, char text[CONFIG_TEXT]) {
+    const struct gyre_rope_config *rope = &c->rope;
+    const double dim = (double)(rope->dim ? rope->dim : c->head_dim);
+    const int parts = rope->scaling == GYRE_YARN || rope->scaling == GYRE_BY_PARTS;
+    if (rope->scaling == GYRE_NTK)
+        snprintf(text, CONFIG_TEXT, "none, freq_base %.9g", rope->base * pow(rope->factor, dim / (dim - 2)));
+    else if (parts)
+        snprintf(text, CONFIG_TEXT, "yarn, factor %.10g, original %lld%s", rope->factor, (long long)c->trained_length,
+                 rope->scaling == GYRE_BY_PARTS ? ", attn_factor" : "");
+    else
+        snprintf(text, CONFIG_TEXT, "%s, factor %.10g", rope->scaling == GYRE_LINEAR ? "linear" : "none", rope->factor);
+}
+
 static void describe_config(const extension *e, const char *after, char text[CONFIG_TEXT]) {
     key_change changes[KEY_CHANGES];
-    const int count = extend_changes(e->reading->path, after, changes);
+    const int count = extend_changes(e, after, changes);
     json_t *root = json_load_file(after, 0, NULL);
     *text = '\0';
     describe_dict(dict_in(root, e->group->name), text);
@@ -155,13 +215,18 @@ static const gyre_layer_reading *same_layers(const gyre_reading *reading, const 
     return &reading->groups[0];
 }
 
-static int differ(double a, double b) {
-    return !(fabs(a - b) <= 1e-9 * fabs(b));
+/* Relative differences that count as rounding: the keys of a GGUF are floats. */
+static double rounding(const extension *e) {
+    return is_gguf(e) ? 1e-6 : 1e-9;
 }
 
-/* Largest relative difference of frequencies that counts as rounding: the figures of the libraries are good to 1e-15. */
-static gyre_status compare_encodings(const gyre_encoding *want, const gyre_encoding *got, int64_t length, char why[200],
+static int differ(const extension *e, double a, double b) {
+    return !(fabs(a - b) <= rounding(e) * fabs(b));
+}
+
+static gyre_status compare_encodings(const extension *e, const gyre_encoding *want, const gyre_encoding *got, char why[200],
                                      gyre_error *err) {
+    const int64_t length = e->to;
     const int64_t pairs = gyre_encoding_config(want)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, most = 0;
     if (!a) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
@@ -174,9 +239,9 @@ static gyre_status compare_encodings(const gyre_encoding *want, const gyre_encod
     if (status == GYRE_OK) status = gyre_encoding_frequencies(got, length, a + pairs, &factor_b);
     for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
         if (a[i] != a[pairs + i]) most = fmax(most, fabs(a[i] - a[pairs + i]) / fmax(fabs(a[i]), fabs(a[pairs + i])));
-    if (most > 1e-9)
+    if (most > rounding(e))
         snprintf(why, 200, "frequencies differ by up to %.3g %%", 100 * most);
-    else if (differ(factor_b, factor_a))
+    else if (differ(e, factor_b, factor_a))
         snprintf(why, 200, "attention factor %.6g, not %.6g", factor_b, factor_a);
     free(a);
     return status;
@@ -197,8 +262,8 @@ static gyre_status ask_reader(const extension *e, const char *path, const gyre_e
     }
     const gyre_layer_reading *group = same_layers(reading, e->group->name);
     status = gyre_encoding_create(&got, &group->config, NULL, err);
-    if (status == GYRE_OK) status = compare_encodings(want, got, e->to, why, err);
-    if (status == GYRE_OK && !*why && differ(group->softmax_multiplier, softmax))
+    if (status == GYRE_OK) status = compare_encodings(e, want, got, why, err);
+    if (status == GYRE_OK && !*why && differ(e, group->softmax_multiplier, softmax))
         snprintf(why, sizeof out->why[reader], "softmax multiplied by %.6g, not %.6g", group->softmax_multiplier, softmax);
     out->says[reader] = *why ? SAYS_OTHERWISE : SAYS_SO;
     gyre_encoding_free(got);
@@ -235,19 +300,43 @@ static gyre_status try_in(const char *folder, const recipe *r, const extension *
     char path[4200];
     gyre_config config;
     gyre_error refusal = {0, ""};
-    snprintf(path, sizeof path, "%s/config.json", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : "config.json");
     gyre_status status = recipe_config(r, e, &config, err);
     if (status != GYRE_OK) return status;
-    status = gyre_reading_write(e->path, &config, e->to, folder, &refusal);
+    status = gyre_reading_write(e->path, &config, e->to, path, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         nobody_says(out, refusal.text);
         return GYRE_OK;
     }
-    describe_config(e, path, out->config);
+    if (is_gguf(e))
+        describe_gguf(&config, out->config);
+    else
+        describe_config(e, path, out->config);
     status = ask_readers(r, e, path, out, err);
     unlink(path);
     return status;
+}
+
+/* A GGUF of many gigabytes is not copied for a row of a table. */
+static int is_too_large(const extension *e) {
+    struct stat info;
+    return is_gguf(e) && stat(e->reading->path, &info) == 0 && info.st_size > LARGEST_TRIED;
+}
+
+static gyre_status do_not_try(const recipe *r, const extension *e, figures *out, gyre_error *err) {
+    gyre_config config;
+    const gyre_status status = recipe_config(r, e, &config, err);
+    if (status != GYRE_OK) return status;
+    const gyre_scaling s = config.rope.scaling;
+    const int has_keys = s == GYRE_UNSCALED || s == GYRE_LINEAR || s == GYRE_NTK || s == GYRE_YARN || s == GYRE_BY_PARTS;
+    nobody_says(out, "a GGUF is read by llama.cpp, which has no keys for this");
+    if (!has_keys || config.rope.resonance || config.rope.far != GYRE_FAR_AS_NEAR) return GYRE_OK;
+    describe_gguf(&config, out->config);
+    out->says[READERS - 1] = SAYS_UNKNOWN;
+    snprintf(out->why[READERS - 1], sizeof out->why[0],
+             "not tried on a file of this size; --write reads back what it wrote");
+    return GYRE_OK;
 }
 
 gyre_status extend_try(const recipe *r, const extension *e, figures *out, gyre_error *err) {
@@ -257,6 +346,7 @@ gyre_status extend_try(const recipe *r, const extension *e, figures *out, gyre_e
         snprintf(out->config, sizeof out->config, "as it is");
         return ask_readers(r, e, e->reading->path, out, err);
     }
+    if (is_too_large(e)) return do_not_try(r, e, out, err);
     if (snprintf(folder, sizeof folder, "%s/gyre-extend-XXXXXX", where && *where ? where : "/tmp") >= (int)sizeof folder)
         return cli_error(err, GYRE_EIO, "TMPDIR: the path is too long (extend)");
     if (!mkdtemp(folder)) return cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there (extend)", folder);

@@ -7,6 +7,7 @@
 #include "reading/config_edit.h"
 #include "reading/family.h"
 #include "reading/file_read.h"
+#include "reading/gguf_write.h"
 #include "reading/replace_file.h"
 #include "reading/rope_words.h"
 
@@ -296,10 +297,14 @@ static void change_lengths(writing *w) {
     snprintf(object, sizeof object, "%s", w->decoder);
     if (path) key = split_path(path, object);
     gyre_edit_set(&w->edit, object, key, json_integer(w->words.length), NULL);
-    /* transformers lets it overrule the one in the dict, and 4.x asks LongRoPE's nowhere else. */
-    const int old_longrope = strcmp(w->words.type, "longrope") == 0 && !json_object_get(decoder, "rope_parameters");
     const json_t *inside = json_object_get(w->words.values, original);
-    if (inside && (json_object_get(decoder, original) || (old_longrope && strcmp(w->before->model_type, "gyre") != 0)))
+    /* transformers lets it overrule the one in the dict; 4.x looks for LongRoPE's nowhere else, nor does llama.cpp's
+     * converter for Llama 3's, and takes 8192. */
+    const int longrope = strcmp(w->words.type, "longrope") == 0, llama3 = strcmp(w->words.type, "llama3") == 0;
+    const int asked_for =
+        (longrope && !json_object_get(decoder, "rope_parameters")) || (llama3 && json_integer_value(inside) != 8192);
+    const int native = strcmp(w->before->model_type, "gyre") == 0;
+    if (inside && (json_object_get(decoder, original) || (asked_for && !native)))
         gyre_edit_set(&w->edit, w->decoder, original, json_integer(json_integer_value(inside)), key);
 }
 
@@ -418,6 +423,15 @@ static gyre_status change_config(writing *w, const char *target) {
     return status;
 }
 
+/* In a folder it keeps its own name. */
+static gyre_status change_gguf(const char *path, const gyre_config *position, int64_t length, const char *target,
+                               gyre_error *err) {
+    gyre_replacement r;
+    const char *slash = strrchr(path, '/');
+    const gyre_status status = gyre_replacement_of(&r, path, target, slash ? slash + 1 : path, err);
+    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, r.final, err) : status;
+}
+
 static gyre_status check(const char *path, const gyre_config *position, int64_t length, const char *target,
                          gyre_error *err) {
     if (!path || !position || !target) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_write: an argument is missing");
@@ -437,7 +451,9 @@ gyre_status gyre_reading_write(const char *path, const gyre_config *position, in
     if (status != GYRE_OK) return status;
     writing w = {.encoding = encoding, .length = length, .err = err};
     status = gyre_reading_open(&w.before, path, GYRE_AS_USUAL, length, err);
-    if (status == GYRE_OK) status = change_config(&w, target);
+    if (status == GYRE_OK)
+        status = strcmp(w.before->format, "GGUF") == 0 ? change_gguf(path, position, length, target, err)
+                                                       : change_config(&w, target);
     gyre_reading_free(w.before);
     gyre_encoding_free(encoding);
     return status;
