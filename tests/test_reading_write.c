@@ -381,6 +381,103 @@ static void of_nested_scalings_the_far_reaching_change(void **state) {
     gyre_reading_free(reading);
 }
 
+/* -- real models ------------------------------------------------------------------------------------------------------ */
+/* Keys that a change of the rotation may touch. */
+static int is_of_rotation(const char *key) {
+    static const char *const words[] = {"rope", "rotary", "position", "seq_length", "n_ctx", "max_sequence"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(key, words[i])) return 1;
+    return 0;
+}
+
+static void remove_rotation(json_t *object) {
+    const char *key;
+    void *next;
+    json_t *value;
+    json_object_foreach_safe(object, next, key, value) {
+        if (is_of_rotation(key))
+            json_object_del(object, key);
+        else
+            remove_rotation(value);
+    }
+}
+
+/* Lines of the one that are in the other, in order: all but those of the rotation must be. */
+static void assert_lines_stay(const char *name, const char *before, const char *after) {
+    int inside = 0; /* of the rotation's object: how deep */
+    while (*before) {
+        const size_t length = strcspn(before, "\n");
+        char line[400];
+        snprintf(line, sizeof line, "%.*s", (int)length, before);
+        const int opens = strchr(line, '{') && !strchr(line, '}'), closes = strchr(line, '}') && !strchr(line, '{');
+        const int ours = inside > 0 || is_of_rotation(line);
+        if (inside > 0 || (ours && opens)) inside += opens - closes;
+        if (!ours) {
+            const size_t kept = strcspn(line, "\r");
+            const size_t shown = kept > 0 && line[kept - 1] == ',' ? kept - 1 : kept; /* the last key may be it no more */
+            line[shown] = '\0';
+            const char *found = strstr(after, line);
+            if (!found) fail_msg("%s: the line \"%s\" is not there any more, or stands elsewhere", name, line);
+            after = found + shown;
+        }
+        before += length + (before[length] == '\n');
+    }
+}
+
+static int is_stretchable(const gyre_reading *reading) {
+    const gyre_config *c = &reading->groups[0].config;
+    return c->kind == GYRE_ROPE && reading->groups[0].window == 0 && c->rope.scaling != GYRE_PROPORTIONAL &&
+           c->trained_length > 0;
+}
+
+static int stretch_real(const char *name, gyre_scaling scaling) {
+    static char before[1 << 16], after[1 << 16];
+    char path[512];
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    snprintf(path, sizeof path, "%s/configs/%s", GYRE_TEST_DATA, name);
+    int written = 0;
+    if (gyre_reading_open(&reading, path, GYRE_AS_USUAL, 0, NULL) == GYRE_OK && is_stretchable(reading)) {
+        gyre_config c = reading->groups[0].config;
+        c.rope.scaling = scaling;
+        c.rope.factor = 4;
+        c.rope.attention_factor = c.rope.mscale = c.rope.mscale_all_dim = 0;
+        c.rope.short_factor = c.rope.long_factor = NULL;
+        const gyre_status status = gyre_reading_write(path, &c, 4 * c.trained_length, in_folder("out"), &err);
+        if (status != GYRE_OK && status != GYRE_EUNSUPPORTED) fail_msg("%s: %s", name, err.text);
+        written = status == GYRE_OK;
+    }
+    gyre_reading_free(reading);
+    if (!written) return 0;
+    read_whole(path, before, sizeof before);
+    read_whole(in_folder("out"), after, sizeof after);
+    assert_lines_stay(name, before, after);
+    json_t *a = json_loads(before, 0, NULL), *b = json_loads(after, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(b);
+    remove_rotation(a);
+    remove_rotation(b);
+    if (!json_equal(a, b)) fail_msg("%s: more than its rotation changed", name);
+    json_decref(a);
+    json_decref(b);
+    return 1;
+}
+
+static void real_configs_keep_the_rest(void **state) {
+    (void)state;
+    static const gyre_scaling scalings[] = {GYRE_LINEAR, GYRE_NTK, GYRE_YARN, GYRE_NTK_MIXED};
+    char path[400];
+    int written[4] = {0, 0, 0, 0};
+    snprintf(path, sizeof path, "%s/configs", GYRE_TEST_DATA);
+    DIR *dir = opendir(path);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        for (size_t i = 0; i < 4 && strstr(entry->d_name, ".json"); i++)
+            written[i] += stretch_real(entry->d_name, scalings[i]);
+    closedir(dir);
+    for (size_t i = 0; i < 4; i++)
+        if (written[i] < 70) fail_msg("only %d configs were written (scaling %d)", written[i], scalings[i]);
+}
+
 /* -- targets and failures
  * --------------------------------------------------------------------------------------------------- */
 static void a_folder_gets_a_config(void **state) {
@@ -495,6 +592,7 @@ int main(void) {
                                        cmocka_unit_test(a_scaling_goes),
                                        cmocka_unit_test(each_shape_keeps_its_own),
                                        cmocka_unit_test(of_nested_scalings_the_far_reaching_change),
+                                       cmocka_unit_test(real_configs_keep_the_rest),
                                        cmocka_unit_test(a_folder_gets_a_config),
                                        cmocka_unit_test(a_file_is_replaced_as_it_lay),
                                        cmocka_unit_test(a_failure_leaves_everything),

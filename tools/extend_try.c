@@ -257,6 +257,8 @@ static gyre_status ask_reader(const extension *e, const char *path, const gyre_e
     gyre_status status = gyre_reading_open(&reading, path, extend_readers[reader], e->to, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
+        char *place = strstr(refusal.text, path); /* " (PATH, line 1)": a file that soon is gone */
+        if (place && place - refusal.text >= 2) place[-2] = '\0';
         snprintf(why, sizeof out->why[reader], "%.190s", refusal.text);
         return GYRE_OK;
     }
