@@ -571,8 +571,10 @@ static void what_cannot_be_changed_is_found_out(void **state) {
                                "\"max\\u005fposition_embeddings\": 4096}";
     write_file("in", text, strlen(text));
     write_file("old", "old", 3);
+    const int before = entries(folder);
     assert_int_not_equal(gyre_reading_write(in_folder("in"), &c, 16384, in_folder("old"), &err), GYRE_OK);
     assert_true(err.text[0] != 0);
+    assert_int_equal(entries(folder), before); /* what was written to be read back is gone */
     assert_text("old", "old");
 }
 
