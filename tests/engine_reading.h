@@ -43,6 +43,14 @@ static inline gyre_status engine_try(gyre_rope_as *as, gyre_profile profile, con
     config->rope.layout = file->layout;
     config->rope.length = file->length;
     config->rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
+    if (profile != GYRE_AS_VLLM && (file->traits & GYRE_QUERY_BETA)) config->query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    const json_t *sections = gyre_scope_value(&dict, "mrope_section");
+    if (sections && (file->traits & GYRE_INTERLEAVED_AXES)) {
+        config->rope.axes = 3;
+        config->rope.axes_layout = GYRE_AXES_INTERLEAVED;
+        for (size_t a = 0; a < 3; a++)
+            config->rope.section[a] = (int64_t)json_integer_value(json_array_get(sections, a));
+    }
     as(&rope, group);
     const gyre_status status = gyre_build_finish(build, out);
     json_decref(root);

@@ -170,6 +170,32 @@ static void test_wrong_values_do_not_fail(void **state) {
     gyre_reading_free(reading);
 }
 
+/* -- beside a text model
+ * -------------------------------------------------------------------------------------------------------------- */
+static void test_follows_the_text_model(void **state) {
+    (void)state;
+    gyre_reading *reading =
+        read_text("{\"model_type\": \"qwen2_vl\", \"hidden_size\": 3584, \"num_attention_heads\": 28, "
+                  "\"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0, "
+                  "\"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]},\n"
+                  "\"vision_config\": {\"embed_dim\": 1280, \"num_heads\": 16, \"spatial_merge_size\": 2}}");
+    assert_int_equal(reading->groups_count, 2);
+    assert_int_equal(reading->groups[0].config.rope.axes, 3);
+    assert_string_equal(reading->groups[1].name, "vision");
+    assert_int_equal(reading->groups[1].config.rope.axes, 2);
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"clip\", \"text_config\": {\"model_type\": \"clip_text_model\"}, "
+                        "\"vision_config\": {\"model_type\": \"clip_vision_model\"}}");
+    assert_int_equal(reading->groups[0].config.input.positions, 77);
+    assert_int_equal(group_of(reading, "vision")->config.input.positions, 50);
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 2,\n"
+                        "\"vision_config\": {\"model_type\": \"pixtral\"}}");
+    assert_int_equal(reading->groups_count, 1);
+    assert_warns(reading, "(pixtral) is not described", "vision_config.model_type", 2);
+    gyre_reading_free(reading);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rotations_over_rows_and_columns),
@@ -177,6 +203,7 @@ int main(void) {
         cmocka_unit_test(test_tables_of_patches),
         cmocka_unit_test(test_others_are_warned_of),
         cmocka_unit_test(test_wrong_values_do_not_fail),
+        cmocka_unit_test(test_follows_the_text_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

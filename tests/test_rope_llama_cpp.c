@@ -68,6 +68,7 @@ static void yarn_loses_factors(void **state) {
     engine_says(reading, "attention_factor", engine_field(reading, "attention_factor")->value,
                 "llama.cpp does not read rope_scaling.attention_factor (line 2: 1.5), rope_scaling.mscale (line 2: 1.0), "
                 "rope_scaling.mscale_all_dim (line 2: 0.5)");
+    assert_true(engine_warns(reading, "context shift"));
     engine_says(reading, "beta_fast", "32", "rope_scaling.beta_fast (line 3: 16)");
     engine_says(reading, "beta_slow", "1", "rope_scaling.beta_slow (line 3: 2)");
     gyre_reading_free(reading);
@@ -302,6 +303,72 @@ static void windows_take_the_base_alone(void **state) {
     gyre_reading_free(reading);
 }
 
+/* Qwen3-VL: of pairs 60 .. 63 only 60 and 63 are the first axis's. */
+static void fourth_axis_stands_still(void **state) {
+    (void)state;
+    const engine_file plain = {
+        "qwen3_vl",
+        GYRE_INTERLEAVED_AXES,
+        GYRE_HALF,
+        NULL,
+        "{\"rope_theta\": 5e6, \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [24, 20, "
+        "20]}}",
+        0};
+    const engine_file yarn = {"qwen3_vl",
+                              GYRE_INTERLEAVED_AXES,
+                              GYRE_HALF,
+                              NULL,
+                              "{\"rope_theta\": 1e4, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
+                              "\"original_max_position_embeddings\": 4096, \"mrope_section\": [24, 20, 20]}}",
+                              0};
+    gyre_reading *reading = read_file(&plain);
+    engine_figures got = engine_at(reading, 0);
+    for (int64_t i = 0; i < 64; i++)
+        test_close(got.omega[i], i == 61 || i == 62 ? 0.0L : paper_theta(5e6L, 128, i), 1e-15L, "plain");
+    engine_is(got.attention, 1, "attention factor");
+    engine_says(reading, "sections", "24 20 20", "2 of 64 pairs stand still");
+    engine_says(reading, "scaling", "default", NULL);
+    assert_true(engine_warns(reading, "stand still"));
+    gyre_reading_free(reading);
+    reading = read_file(&yarn);
+    got = engine_at(reading, 0);
+    for (int64_t i = 0; i < 64; i++)
+        test_close(got.omega[i],
+                   i == 61 || i == 62 ? 0.0L : paper_ramp(paper_theta(1e4L, 128, i), i, 4.0L, 20.0L, 46.0L, 1.0L), 1e-15L,
+                   "yarn");
+    engine_is(got.attention, paper_magnitude(4, 1), "attention factor");
+    gyre_reading_free(reading);
+    const engine_file fits = {
+        "qwen3_5",
+        GYRE_INTERLEAVED_AXES,
+        GYRE_HALF,
+        NULL,
+        "{\"head_dim\": 64, \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [11, 11, 10]}}",
+        0};
+    reading = read_file(&fits);
+    got = engine_at(reading, 0);
+    check_base(&got, 10000.0L);
+    assert_int_equal(reading->groups[0].config.rope.scaling, GYRE_UNSCALED);
+    gyre_reading_free(reading);
+}
+
+static void temperature_is_lost(void **state) {
+    (void)state;
+    const char *text = "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 16.0, \"mscale_all_dim\": 1.0, "
+                       "\"llama_4_scaling_beta\": 0.1, \"original_max_position_embeddings\": 1024}}";
+    const engine_file small = {"mistral4", GYRE_QUERY_BETA | GYRE_LATENT, GYRE_INTERLEAVED, NULL, text, 0};
+    const engine_file mini = {"ministral3", GYRE_QUERY_BETA, GYRE_HALF, NULL, text, 0};
+    gyre_reading *reading = read_file(&small);
+    assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
+    engine_says(reading, "query_temperature", "none", "does not write it");
+    assert_true(engine_warns(reading, "llama_4_scaling_beta"));
+    gyre_reading_free(reading);
+    reading = read_file(&mini);
+    assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
+    assert_int_equal(reading->warnings_count, 0);
+    gyre_reading_free(reading);
+}
+
 static void permuted_rows_keep_scores(void **state) {
     (void)state;
     gyre_reading *reading = read_as("mistral", "{}");
@@ -327,6 +394,8 @@ int main(void) {
                                        cmocka_unit_test(bases_that_are_not_written),
                                        cmocka_unit_test(proportional_has_no_factor),
                                        cmocka_unit_test(windows_take_the_base_alone),
+                                       cmocka_unit_test(fourth_axis_stands_still),
+                                       cmocka_unit_test(temperature_is_lost),
                                        cmocka_unit_test(permuted_rows_keep_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -55,10 +55,11 @@ gyre_table_reader gyre_tables_begin(const gyre_family *family, const gyre_scope 
 }
 
 void gyre_tables_group(gyre_table_reader *r, const char *name, gyre_kind kind) {
+    const int given = gyre_scope_value(r->root, "model_type") != NULL;
     const gyre_place place = gyre_scope_place(r->root, "model_type");
     r->group = gyre_build_layers(r->build, name);
     r->group->config.kind = kind;
-    gyre_build_field(r->build, r->group, "encoding", GYRE_FROM_FAMILY, place.line > 0 ? &place : NULL, NULL, "%s",
+    gyre_build_field(r->build, r->group, "encoding", GYRE_FROM_FAMILY, given ? &place : NULL, NULL, "%s",
                      gyre_kind_name(kind));
 }
 

@@ -4,9 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Another part of the library may not be there yet. */
-void gyre_read_vision(const gyre_scope *vision) __attribute__((weak));
-
 /* -- a name that is not known
  * ------------------------------------------------------------------------------------------------ */
 /* Letters to change, add or leave out; anything above 2 is 3. */
@@ -33,7 +30,8 @@ static int distance(const char *a, const char *b) {
 static const char *nearest(const char *type) {
     const gyre_family *family;
     const char *best = NULL;
-    int least = 3;
+    /* Of a short name two letters are most of it. */
+    int least = strlen(type) < 6 ? 2 : 3;
     for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
         const int d = distance(type, family->model_type);
         if (d < least) {
@@ -112,7 +110,7 @@ static void warn_of_outer_keys(const gyre_scope *root, const gyre_scope *text) {
  * ---------------------------------------------------------------------------------------------------------------- */
 static void read_tower(const gyre_scope *root) {
     static const char *const keys[] = {"vision_config", NULL};
-    if (!json_is_object(gyre_scope_value(root, keys[0])) || !gyre_read_vision) return;
+    if (!json_is_object(gyre_scope_value(root, keys[0]))) return;
     const gyre_scope vision = gyre_scope_into(root, keys[0]);
     gyre_read_vision(&vision);
 }

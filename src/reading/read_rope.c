@@ -280,7 +280,8 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
             read_still_kind(family, root, kind);
         kind->group->window = kind->window;
         if (kind->window > 0)
-            gyre_build_number(build, kind->group, "window", GYRE_FROM_FILE, NULL, NULL, (double)kind->window);
+            gyre_build_number(build, kind->group, "window", kind->window_from.origin, &kind->window_from.place, NULL,
+                              (double)kind->window);
     }
     gyre_rope_free_dict(&dict);
     gyre_build_sort(build);

@@ -141,6 +141,10 @@ gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
     return status;
 }
 
+void gyre_build_discard(gyre_build *build) {
+    gyre_reading_free(&build->reading);
+}
+
 gyre_status gyre_build_status(const gyre_build *build) {
     return build->status;
 }

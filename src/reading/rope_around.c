@@ -107,13 +107,21 @@ void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layers *group) {
 
 /* -- temperature
  * ------------------------------------------------------------------------------------------------------------- */
-static void note_temperature(const gyre_rope_source *source, gyre_layers *group, const char *name, const gyre_place *where) {
+/* Each field from a place of its own: key NULL = the class's default. */
+static void note_temperature(const gyre_rope_source *source, gyre_layers *group, const char *name,
+                             const gyre_rope_found *where, const gyre_rope_found *length, const gyre_rope_found *slope) {
     gyre_build *build = gyre_rope_build(source);
-    const gyre_origin origin = where->key ? GYRE_FROM_FILE : GYRE_FROM_FAMILY;
-    gyre_build_field(build, group, "query_temperature", origin, where, NULL, "%s", name);
-    gyre_build_number(build, group, "temperature_length", origin, NULL, NULL, (double)group->config.query.length);
-    if (group->config.query.temperature != GYRE_TEMPERATURE_LOG)
-        gyre_build_number(build, group, "temperature_slope", origin, where, NULL, group->config.query.slope);
+    gyre_build_field(build, group, "query_temperature", where->origin, &where->place, NULL, "%s", name);
+    gyre_build_number(build, group, "temperature_length", length->origin, &length->place, NULL,
+                      (double)group->config.query.length);
+    if (slope)
+        gyre_build_number(build, group, "temperature_slope", slope->origin, &slope->place, NULL, group->config.query.slope);
+}
+
+/* Where a key stands, or the class's default. */
+static gyre_rope_found found_or_class(const gyre_rope_source *source, const gyre_scope *scope, const char *key) {
+    if (key && gyre_scope_value(scope, key)) return gyre_rope_found_at(source, scope, key);
+    return (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
 }
 
 /* Llama 4, where nothing turns: on by default, and 4 in some files. */
@@ -121,35 +129,41 @@ static void read_tuning(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_scope *root = &source->root;
     const char *key = "attn_temperature_tuning";
     const json_t *on = gyre_scope_value(root, key);
-    const gyre_place place = on ? gyre_scope_place(root, key) : (gyre_place){NULL, 0, 0};
+    const gyre_rope_found where = found_or_class(source, root, key), length = found_or_class(source, root, "floor_scale"),
+                          slope = found_or_class(source, root, "attn_scale");
     if (json_is_false(on) || (json_is_number(on) && json_number_value(on) == 0.0)) return;
     if (on && !json_is_boolean(on) && !json_is_number(on))
         gyre_scope_fail(root, GYRE_EFORMAT, key, "neither true nor false");
     group->config.query.temperature = GYRE_TEMPERATURE_LLAMA4;
     group->config.query.length = gyre_scope_size(root, "floor_scale", 1, 8192);
     group->config.query.slope = gyre_scope_number(root, "attn_scale", 0.1);
-    note_temperature(source, group, "llama4", &place);
+    note_temperature(source, group, "llama4", &where, &length, &slope);
 }
 
 static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, const char *key, gyre_layers *group) {
     const int64_t length = gyre_scope_size(scope, "original_max_position_embeddings", 1, source->max_positions);
-    const gyre_place place = gyre_rope_found_at(source, scope, key).place;
+    const gyre_rope_found where = gyre_rope_found_at(source, scope, key);
+    const char *counted =
+        gyre_scope_value(scope, "original_max_position_embeddings") ? "original_max_position_embeddings" : NULL;
+    const gyre_rope_found from = counted ? gyre_rope_found_at(source, scope, counted)
+                                         : found_or_class(source, &source->root, gyre_rope_length_key(&source->root));
     if (length <= 0)
         gyre_scope_fail(scope, GYRE_EFORMAT, "original_max_position_embeddings", "missing; %s counts from it", key);
     group->config.query.slope = gyre_scope_number(scope, key, 0.0);
     if (group->config.query.slope == 0.0) return;
     group->config.query.temperature = GYRE_TEMPERATURE_MINISTRAL;
     group->config.query.length = length;
-    note_temperature(source, group, "ministral", &place);
+    note_temperature(source, group, "ministral", &where, &from, &where);
 }
 
 /* Qwen's first class, on what is longer than it was trained with. */
 static void read_logn(const gyre_rope_source *source, gyre_layers *group) {
-    const gyre_place place = gyre_scope_place(&source->root, "use_logn_attn");
     if (!gyre_scope_flag(&source->root, "use_logn_attn", 0) || source->max_positions < 2) return;
     group->config.query.temperature = GYRE_TEMPERATURE_LOG;
     group->config.query.length = source->max_positions;
-    note_temperature(source, group, "log", &place);
+    const gyre_rope_found where = found_or_class(source, &source->root, "use_logn_attn");
+    const gyre_rope_found length = found_or_class(source, &source->root, gyre_rope_length_key(&source->root));
+    note_temperature(source, group, "log", &where, &length, NULL);
 }
 
 void gyre_rope_read_temperature(const gyre_rope_source *source, int turns, gyre_layers *group) {

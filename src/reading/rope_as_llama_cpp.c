@@ -121,6 +121,27 @@ static void permuted_layout(const gyre_rope_engine *e) {
         "half");
 }
 
+/* The class of DeepSeek 2, by which Mistral 4 is converted, does not write it. */
+static void lost_temperature(const gyre_rope_engine *e, unsigned does) {
+    static const char key[] = "llama_4_scaling_beta";
+    if (e->group->config.query.temperature != GYRE_TEMPERATURE_MINISTRAL || does & OWN_BETAS || !has(e, key)) return;
+    const gyre_place place = gyre_scope_place(&e->source->dict, key);
+    e->group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_NONE, 0, 0.0};
+    gyre_build_field(e->build, e->group, "query_temperature", GYRE_DERIVED, &place,
+                     "llama.cpp's converter does not write it for this architecture", "none");
+    gyre_build_warn(e->build, &place, "%s: llama.cpp's converter does not write it for this architecture", place.key);
+}
+
+/* The engine's code for a context shift hands the kernel the factor that the keys have been multiplied by before. */
+static void warn_of_shift(const gyre_rope_engine *e, double attention) {
+    if (!failed(e) && attention != 1.0)
+        gyre_scope_warn(
+            &e->source->dict, e->source->type_key,
+            "every context shift of llama.cpp multiplies the cached keys by the attention factor, %.6g, once more: do "
+            "not shift",
+            attention);
+}
+
 /* -- one by one -------------------------------------------------------------------------------------------------------- */
 static void linear(const gyre_rope_engine *e) {
     if (!has(e, "factor")) {
@@ -226,7 +247,10 @@ static void longrope(const gyre_rope_engine *e, unsigned does) {
                      config->rope.factor);
     gyre_engine_longrope(e, asked ? asked : most, switched);
     const char *why = gyre_engine_unread(e, unread, &place);
-    if (!failed(e)) gyre_engine_attention(e, gyre_rope_longrope_magnitude(ratio, original), &place, why);
+    if (failed(e)) return;
+    const double attention = gyre_rope_longrope_magnitude(ratio, original);
+    gyre_engine_attention(e, attention, &place, why);
+    warn_of_shift(e, attention);
 }
 
 /* -- YaRN -------------------------------------------------------------------------------------------------------------- */
@@ -262,6 +286,7 @@ static void yarn_attention(const gyre_rope_engine *e, unsigned does, double s) {
     }
     if (failed(e)) return;
     gyre_engine_attention(e, value, &place, why);
+    warn_of_shift(e, value);
     if (!is_latent(e)) return;
     const double of_scores = value * (s > 1.0 ? 1.0 + 0.1 * all * log(s) : 1.0);
     gyre_engine_softmax(e, of_scores * of_scores, "mscale_all_dim",
@@ -285,11 +310,49 @@ static void yarn(const gyre_rope_engine *e, unsigned does) {
     yarn_attention(e, does, s);
     if (does & OWN_BETAS && !failed(e)) {
         const double share = gyre_scope_number(&e->source->dict, "extrapolation_factor", 1.0);
-        const double attention = e->group->config.rope.attention_factor;
-        if (share == 1.0 || failed(e)) return;
-        gyre_engine_weaken(e, share);
-        e->group->config.rope.attention_factor = attention > 0.0 ? attention : gyre_rope_magnitude(s, 1.0);
+        if (share != 1.0 && !failed(e)) gyre_engine_weaken(e, share);
     }
+}
+
+/* -- axes that take turns --------------------------------------------------------------------------------------------------
+ */
+/* As divisors of each pair, whatever scaling they come from. */
+static double *as_divisors(const gyre_rope_engine *e) {
+    struct gyre_rope_config *rope = &e->group->config.rope;
+    if (rope->scaling == GYRE_YARN) gyre_engine_weaken(e, 1.0);
+    double *out = gyre_build_numbers(e->build, rope->dim / 2);
+    for (int64_t i = 0; i < rope->dim / 2 && out; i++)
+        out[i] = rope->scaling == GYRE_LONGROPE ? rope->short_factor[i] : rope->scaling == GYRE_LINEAR ? rope->factor : 1.0;
+    if (rope->scaling != GYRE_LONGROPE) rope->attention_factor = 1.0;
+    return out;
+}
+
+/* Where an axis has had its share, llama.cpp counts its further pairs to a fourth axis, whose position in text is 0, and
+ * transformers to the first. */
+static void hold_back(const gyre_rope_engine *e) {
+    gyre_config *config = &e->group->config;
+    struct gyre_rope_config *rope = &config->rope;
+    const int64_t pairs = rope->dim / 2;
+    int64_t held = 0;
+    if (rope->axes != 3 || rope->axes_layout != GYRE_AXES_INTERLEAVED) return;
+    for (int64_t i = 0; i < pairs; i++)
+        held += i >= 3 * rope->section[i % 3];
+    double *divisors = held > 0 && !failed(e) ? as_divisors(e) : NULL;
+    if (!divisors) return;
+    for (int64_t i = 0; i < pairs; i++)
+        if (i >= 3 * rope->section[i % 3]) divisors[i] = 1e30; /* until nothing is left of it */
+    rope->scaling = GYRE_LONGROPE;
+    rope->short_factor = rope->long_factor = divisors;
+    if (config->trained_length <= 0) config->trained_length = 1;
+    const gyre_place place = gyre_scope_place(&e->source->dict, "mrope_section");
+    const char *why =
+        gyre_build_text(e->build,
+                        "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose "
+                        "position is 0, where transformers has them on the first",
+                        held, pairs);
+    gyre_build_field(e->build, e->group, "sections", GYRE_FROM_FILE, &place, why, "%" PRId64 " %" PRId64 " %" PRId64,
+                     rope->section[0], rope->section[1], rope->section[2]);
+    gyre_build_warn(e->build, &place, "%s", why);
 }
 
 /* -- all together ------------------------------------------------------------------------------------------------------ */
@@ -361,7 +424,9 @@ void gyre_rope_as_llama_cpp(const gyre_rope_source *source, gyre_layers *group) 
                         source->type);
         return;
     }
+    lost_temperature(e, does);
     if (!base_alone(e)) by_type(e, does);
     if (group->config.rope.scaling != GYRE_UNSCALED || strcmp(source->type, "default") == 0)
         gyre_rope_check_keys(source, keys_of(e));
+    hold_back(e);
 }

@@ -162,10 +162,7 @@ static void weaken(const gyre_rope_engine *e) {
     if (!has(e, "extrapolation_factor")) return;
     const double share = gyre_scope_number(dict_of(e), "extrapolation_factor", 1.0);
     if (share == 1.0 || failed(e)) return;
-    const double attention = e->group->config.rope.attention_factor;
-    const double derived = gyre_rope_magnitude(e->group->config.rope.factor, 1.0);
     gyre_engine_weaken(e, share);
-    e->group->config.rope.attention_factor = attention > 0.0 ? attention : derived;
     const gyre_place place = gyre_scope_place(dict_of(e), "extrapolation_factor");
     gyre_build_field(
         e->build, e->group, "scaling", GYRE_FROM_FILE, &place,

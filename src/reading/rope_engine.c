@@ -193,6 +193,8 @@ void gyre_engine_weaken(const gyre_rope_engine *e, double share) {
                             "pair %" PRId64 " would turn backwards", i);
         divisors[i] = turned > 0.0 ? 1.0 / turned : 1.0;
     }
+    if (config->rope.attention_factor == 0.0)
+        config->rope.attention_factor = gyre_rope_magnitude(config->rope.factor, 1.0); /* YaRN's, not LongRoPE's */
     config->rope.scaling = GYRE_LONGROPE;
     config->rope.short_factor = config->rope.long_factor = divisors;
 }

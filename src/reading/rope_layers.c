@@ -30,7 +30,7 @@ static const arrangement arrangements[] = {{"mistral", ALL_SLIDE, NULL, 0, 4096}
                                            {"ministral3", ALL_SLIDE, NULL, 0, 0},
                                            {"ministral", ALL_SLIDE, NULL, 0, 0},
                                            {"mistral4*", ALL_SLIDE, NULL, 0, 0},
-                                           {"phi3", ALL_SLIDE, NULL, 0, 0},
+                                           {"phi3*", ALL_SLIDE, NULL, 0, 0},
                                            {"phi4*", ALL_SLIDE, NULL, 0, 0},
                                            {"phimoe", ALL_SLIDE, NULL, 0, 0},
                                            {"starcoder2", ALL_SLIDE, NULL, 0, 0},
@@ -76,6 +76,7 @@ typedef struct plan {
     const json_t *pattern; /* hybrid_layer_pattern: 1 = slides */
     const json_t *no_rope; /* 1 = the layer turns: the name says the opposite */
     int64_t layers, every, interval, window, first_sliding;
+    gyre_rope_found window_from;
 } plan;
 
 /* -- what the file says --------------------------------------------------------------------------------------------------
@@ -97,14 +98,20 @@ static const json_t *list_at(const gyre_scope *root, const char *key, int64_t co
 }
 
 /* The window; 0 = none.  Of the families whose window is off unless it is asked for, only then. */
-static int64_t window_of(const plan *p) {
-    static const char *const keys[] = {"sliding_window", "local_attention", "sliding_window_size", NULL};
-    const char *key = gyre_scope_first(p->root, keys);
-    if (p->arrangement->rule == FROM_LAYER && !gyre_scope_flag(p->root, "use_sliding_window", 0)) return 0;
-    if (p->arrangement->rule == NO_TURN) return gyre_scope_size(p->root, "attention_chunk_size", 1, p->arrangement->window);
-    if (!key) return gyre_scope_has(p->root, keys[0]) ? 0 : p->arrangement->window;
-    const int64_t window = gyre_scope_size(p->root, key, 0, 0);
-    return strcmp(key, "local_attention") == 0 ? window / 2 + 1 : window; /* so many to either side */
+static void find_window(plan *p) {
+    static const char *const keys[] = {"sliding_window", "local_attention", "sliding_window_size", "attention_window_size",
+                                       NULL};
+    static const char chunk[] = "attention_chunk_size";
+    const char *key = p->arrangement->rule == NO_TURN ? chunk : gyre_scope_first(p->root, keys);
+    p->window = p->arrangement->window;
+    p->window_from = (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
+    if (p->arrangement->rule == FROM_LAYER && !gyre_scope_flag(p->root, "use_sliding_window", 0)) p->window = 0;
+    if (!key && gyre_scope_has(p->root, keys[0])) p->window = 0;
+    if (p->window == 0 && p->arrangement->rule == FROM_LAYER) return;
+    if (!key || !gyre_scope_value(p->root, key)) return;
+    p->window = gyre_scope_size(p->root, key, 0, 0);
+    p->window_from = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(p->root, key)};
+    if (strcmp(key, "local_attention") == 0) p->window = p->window / 2 + 1; /* so many to either side */
 }
 
 static int64_t interval_of(const plan *p) {
@@ -112,7 +119,7 @@ static int64_t interval_of(const plan *p) {
 }
 
 static plan plan_of(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict) {
-    plan p = {family, root, dict, arrangement_of(family), NULL, NULL, NULL, 0, 0, 0, 0, 0};
+    plan p = {family, root, dict, arrangement_of(family), NULL, NULL, NULL, 0, 0, 0, 0, 0, {GYRE_FROM_FAMILY, {NULL, 0, 0}}};
     const char *key = gyre_rope_layers_key(root);
     p.layers = key ? gyre_scope_size(root, key, 1, 0) : 0;
     p.types = list_at(root, "layer_types", p.layers);
@@ -120,12 +127,12 @@ static plan plan_of(const gyre_family *family, const gyre_scope *root, const gyr
     if (family->traits & GYRE_NO_ROPE_LAYERS) p.no_rope = list_at(root, "no_rope_layers", p.layers);
     if (p.layers == 0 && p.types) p.layers = (int64_t)json_array_size(p.types);
     if (p.layers > MOST_LAYERS)
-        gyre_scope_fail(root, GYRE_EUNSUPPORTED, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
+        gyre_scope_fail(root, GYRE_EFORMAT, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
                         MOST_LAYERS);
-    p.window = window_of(&p);
+    find_window(&p);
     p.interval = interval_of(&p);
     p.every = p.arrangement->count;
-    /* exaone4 says the pattern in letters too, L for a sliding layer. */
+    /* EXAONE 4 says the pattern in letters too, L for a sliding layer. */
     const char *count_key = p.arrangement->count_key;
     if (count_key && json_is_string(gyre_scope_value(root, count_key)))
         p.every = (int64_t)strlen(gyre_scope_text(root, count_key, ""));
@@ -182,12 +189,15 @@ static int is_sliding(const char *type) {
 
 /* Convolutions, state spaces and linear attention have no use for positions. */
 static int is_attention(const char *type) {
-    return strcmp(type, linear) != 0 && (strstr(type, "attention") || !strstr("conv mamba mamba2 recurrent mlp moe ", type));
+    static const char *const others[] = {"linear_attention", "conv", "mamba", "mamba2", "recurrent", "mlp", "moe", NULL};
+    for (int i = 0; others[i]; i++)
+        if (strcmp(others[i], type) == 0) return 0;
+    return 1;
 }
 
 static gyre_rope_kind kind_of(const plan *p, int64_t layer) {
     const char *type = type_of(p, layer);
-    gyre_rope_kind kind = {type, 1, is_sliding(type), 0, NULL};
+    gyre_rope_kind kind = {type, 1, is_sliding(type), 0, p->window_from, NULL};
     if (kind.sliding) kind.window = p->window;
     if (!is_attention(type)) kind.turns = 0;
     if (!turns_by_rule(p, layer)) kind.turns = 0;
@@ -227,8 +237,8 @@ static void place_unlisted(const plan *p, gyre_rope_division *out) {
     json_t *value;
     if (p->dict->nested) {
         json_object_foreach((json_t *)p->dict->scope.object, type, value) {
-            const gyre_rope_kind kind = {type, json_is_object(value), is_sliding(type), is_sliding(type) ? p->window : 0,
-                                         NULL};
+            const gyre_rope_kind kind = {
+                type, json_is_object(value), is_sliding(type), is_sliding(type) ? p->window : 0, p->window_from, NULL};
             (void)place_kind(build, out, &kind);
         }
         return;

@@ -56,6 +56,7 @@ typedef struct gyre_rope_kind {
     int turns;        /* 0 = these layers have no positions */
     int sliding;      /* they see a window */
     int64_t window;
+    gyre_rope_found window_from;
     gyre_layers *group;
 } gyre_rope_kind;
 typedef struct gyre_rope_division {

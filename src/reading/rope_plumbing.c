@@ -221,6 +221,7 @@ static const char *alias(const gyre_rope_source *source, const char *type) {
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
     if (is_phi && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0)) return "longrope";
     if (strcmp(type, "mrope") == 0 && ((source->family->traits & axes) || profile == GYRE_AS_REFERENCE)) return "default";
+    if (strcmp(type, "xdrope") == 0 && (source->family->traits & GYRE_TWISTED_AXES)) return "dynamic";
     if (strcmp(type, "su") == 0 && profile == GYRE_AS_REFERENCE) return "longrope";
     return type;
 }
