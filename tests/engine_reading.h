@@ -28,7 +28,9 @@ static inline gyre_status engine_try(gyre_rope_as *as, gyre_profile profile, con
     const gyre_scope top = {&source, root, ""};
     gyre_scope dict = gyre_scope_into(&top, gyre_scope_value(&top, "rope_parameters") ? "rope_parameters" : "rope_scaling");
     if (file->layer_type) dict = gyre_scope_into(&dict, file->layer_type);
-    gyre_rope_source rope = {&family, top, dict, file->layer_type, "default", "rope_type", 0, file->layer_type != NULL};
+    gyre_rope_source rope = {.family = &family, .root = top, .dict = dict, .layer_type = file->layer_type};
+    rope.type_key = "rope_type";
+    rope.nested = file->layer_type != NULL;
     static const char *const type_keys[] = {"rope_type", "type", NULL};
     if (gyre_scope_first(&dict, type_keys)) rope.type_key = gyre_scope_first(&dict, type_keys);
     rope.type = gyre_scope_text(&dict, rope.type_key, "default");

@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* -- places ----------------------------------------------------------------------------------------------------------------
- */
+/* -- places ---------------------------------------------------------------------------------------------------------- */
 /* The text behind a path, and its line, checked to be what stands there. */
 static void assert_found(const char *text, const char *path, const char *key, const char *value, int64_t line) {
     gyre_json_member m = {0, 0, 0, 0};
@@ -160,8 +159,7 @@ static void test_deep_nesting(void **state) {
     free(text);
 }
 
-/* -- values by key
- * ------------------------------------------------------------------------------------------------------------- */
+/* -- values by key --------------------------------------------------------------------------------------------------- */
 /* A scope of the whole text, in a build that fails into `err`. */
 typedef struct bench {
     gyre_error err;
@@ -320,8 +318,7 @@ static void test_names_that_are_too_long(void **state) {
     close_bench(&b, GYRE_EUNSUPPORTED, "nested under a name that is too long");
 }
 
-/* -- a reading under construction
- * ------------------------------------------------------------------------------------------------- */
+/* -- a reading under construction ------------------------------------------------------------------------------------ */
 static void test_fields_replace_each_other(void **state) {
     (void)state;
     gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_VLLM, 77, NULL);

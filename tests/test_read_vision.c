@@ -20,8 +20,7 @@ static gyre_reading *read_tower(const char *text) {
     return reading;
 }
 
-/* -- rows and columns
- * -------------------------------------------------------------------------------------------------------- */
+/* -- rows and columns ------------------------------------------------------------------------------------------------ */
 typedef struct axial_case {
     const char *text;
     int head_dim, interleaved, learned_too;
@@ -88,8 +87,7 @@ static void test_fields_of_a_rotation(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- tables
- * --------------------------------------------------------------------------------------------------------------------- */
+/* -- tables ---------------------------------------------------------------------------------------------------------- */
 static void test_tables_of_patches(void **state) {
     (void)state;
     static const struct {
@@ -120,8 +118,7 @@ static void test_tables_of_patches(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- what is not described
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- what is not described ------------------------------------------------------------------------------------------- */
 static void test_others_are_warned_of(void **state) {
     (void)state;
     static const struct {
@@ -170,8 +167,7 @@ static void test_wrong_values_do_not_fail(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- beside a text model
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- beside a text model --------------------------------------------------------------------------------------------- */
 static void test_follows_the_text_model(void **state) {
     (void)state;
     gyre_reading *reading =

@@ -130,6 +130,10 @@ static void latent_attention(void **state) {
         test_close(reading->groups[0].scale, files[i].softmax / sqrtl(192.0L), 2e-10L, "scale");
         gyre_reading_free(reading);
     }
+    gyre_reading *four = latent("deepseek_v4", ", \"mscale_all_dim\": 1");
+    engine_is(engine_at(four, 0).attention, 1, "attention factor");
+    assert_true(engine_warns(four, "not known here"));
+    gyre_reading_free(four);
     gyre_reading *reading = latent("kimi_k2", ", \"beta_fast\": 1, \"beta_slow\": 1, \"mscale_all_dim\": 1");
     const engine_figures got = engine_at(reading, 0);
     check_ramp(&got, 10000.0L, 40.0L, 10.0L, 23.0L, 1.0L);
@@ -159,7 +163,15 @@ static void llama3_is_baked(void **state) {
                  "{\"rope_theta\": 500000, \"original_max_position_embeddings\": 4096, \"rope_scaling\": {\"rope_type\": "
                  "\"llama3\", \"factor\": 32.0, \"original_max_position_embeddings\": 2048}}",
                  32, 4096);
-    gyre_reading *reading = read_as("llama", shorter);
+    check_llama3("exaone4",
+                 "{\"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 16.0, "
+                 "\"original_max_position_embeddings\": 4096}}",
+                 16, 4096);
+    check_llama3("cwm", usual, 32, 8192);
+    gyre_reading *reading = read_as("cwm", usual);
+    assert_true(engine_warns(reading, "no class for cwm"));
+    gyre_reading_free(reading);
+    reading = read_as("llama", shorter);
     engine_says(reading, "original_length", "8192", "(2048), and takes 8192");
     assert_true(engine_warns(reading, "takes 8192"));
     gyre_reading_free(reading);

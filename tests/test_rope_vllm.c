@@ -157,7 +157,7 @@ static void yarn_has_keys_of_its_own(void **state) {
             GYRE_EUNSUPPORTED, "rope_scaling.beta_fast");
     refuses("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, \"extrapolation_factor\": -2.0, "
             "\"original_max_position_embeddings\": 4096}}",
-            GYRE_EUNSUPPORTED, "backwards");
+            GYRE_EUNSUPPORTED, "extrapolation_factor: pair");
 }
 
 /* gpt-oss: the ends as vLLM's own pull request and transformers have them. */
@@ -232,6 +232,23 @@ static void deepseek_multiplies_scores(void **state) {
         assert_int_equal(engine_warns(reading, "deepseek_yarn"), strcmp(files[i].type, "linear") == 0);
         gyre_reading_free(reading);
     }
+}
+
+/* Its class writes 0 over both keys. */
+static void deepseek_v4_has_no_factors(void **state) {
+    (void)state;
+    const engine_file file = {
+        "deepseek_v4",
+        GYRE_LATENT,
+        GYRE_INTERLEAVED,
+        "compress",
+        "{\"head_dim\": 64, \"rope_parameters\": {\"compress\": {\"rope_type\": \"yarn\", \"factor\": 16, "
+        "\"original_max_position_embeddings\": 65536, \"mscale\": 1, \"mscale_all_dim\": 1}}}",
+        0};
+    gyre_reading *reading = read_file(&file);
+    engine_is(engine_at(reading, 0).attention, 1, "attention factor");
+    engine_is(reading->groups[0].softmax_multiplier, 1, "softmax multiplier");
+    gyre_reading_free(reading);
 }
 
 static void deepseek_always_truncates(void **state) {
@@ -511,6 +528,7 @@ int main(void) {
                                        cmocka_unit_test(yarn_with_axes_counts_four_times),
                                        cmocka_unit_test(telechat_has_a_smaller_slope),
                                        cmocka_unit_test(deepseek_multiplies_scores),
+                                       cmocka_unit_test(deepseek_v4_has_no_factors),
                                        cmocka_unit_test(deepseek_always_truncates),
                                        cmocka_unit_test(longrope_chooses_once),
                                        cmocka_unit_test(longrope_has_magnitudes_of_its_own),

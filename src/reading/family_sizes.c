@@ -27,7 +27,7 @@ static const gyre_sizes *sizes_of(const char *model_type) {
     return &unknown;
 }
 
-/* -- who runs it ------------------------------------------------------------------------------------------------------- */
+/* -- who runs it ----------------------------------------------------------------------------------------------------- */
 static int is_hf(gyre_profile profile) {
     return profile == GYRE_AS_HF_5 || profile == GYRE_AS_HF_4_56 || profile == GYRE_AS_HF_4_51 || profile == GYRE_AS_HF_4_43;
 }
@@ -54,7 +54,16 @@ gyre_table_reader gyre_tables_begin(const gyre_family *family, const gyre_scope 
     return r;
 }
 
+/* A rotation that somebody described for a model that has none. */
+static void warn_of_rotation(const gyre_table_reader *r) {
+    static const char *const keys[] = {"rope_scaling", "rope_parameters", "partial_rotary_factor", NULL};
+    for (int i = 0; keys[i]; i++)
+        if (gyre_scope_value(r->root, keys[i]))
+            gyre_scope_warn(r->root, keys[i], "%s: not read; this model does not rotate", keys[i]);
+}
+
 void gyre_tables_group(gyre_table_reader *r, const char *name, gyre_kind kind) {
+    if (kind != GYRE_ROPE) warn_of_rotation(r);
     const int given = gyre_scope_value(r->root, "model_type") != NULL;
     const gyre_place place = gyre_scope_place(r->root, "model_type");
     r->group = gyre_build_layers(r->build, name);
@@ -63,7 +72,7 @@ void gyre_tables_group(gyre_table_reader *r, const char *name, gyre_kind kind) {
                      gyre_kind_name(kind));
 }
 
-/* -- values ------------------------------------------------------------------------------------------------------------ */
+/* -- values ---------------------------------------------------------------------------------------------------------- */
 int64_t gyre_tables_size(const gyre_table_reader *r, const char *field, const char *const *names, int64_t of_class) {
     enum { MOST = INT32_MAX - 2 }; /* what gyre_config counts, with two rows of padding */
     const char *key = gyre_scope_first(r->root, names);
@@ -116,7 +125,7 @@ void gyre_tables_distance(const gyre_table_reader *r, const char *key, int64_t d
 void gyre_tables_heads(const gyre_table_reader *r, const char *const *names_of_heads) {
     const int64_t width = gyre_tables_size(r, NULL, gyre_names_of_width, r->sizes->width);
     const int64_t heads = gyre_tables_head_count(r, names_of_heads);
-    if (gyre_build_status(r->build) != GYRE_OK) return;
+    if (gyre_build_status(r->build) != GYRE_OK || heads == 0) return;
     const char *key = gyre_scope_first(r->root, names_of_heads);
     if (width % heads != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : names_of_heads[0],
@@ -130,8 +139,7 @@ void gyre_tables_head_dim(const gyre_table_reader *r, const char *key, int64_t o
     r->group->config.head_dim = gyre_tables_size(r, "head_dim", names, of_class);
 }
 
-/* -- learned tables ------------------------------------------------------------------------------------------------------
- */
+/* -- learned tables -------------------------------------------------------------------------------------------------- */
 static int64_t after_padding(const gyre_table_reader *r) {
     const int given = gyre_scope_value(r->root, "pad_token_id") != NULL;
     const char *why = NULL;

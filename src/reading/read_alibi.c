@@ -19,8 +19,7 @@ static gyre_layers *slopes(gyre_table_reader *r) {
     return r->group;
 }
 
-/* -- BLOOM, Refact, Jais, Baichuan -----------------------------------------------------------------------------------------
- */
+/* -- BLOOM, Refact, Jais, Baichuan ----------------------------------------------------------------------------------- */
 void gyre_read_alibi(const gyre_family *family, const gyre_scope *root) {
     gyre_table_reader r = gyre_tables_begin(family, root);
     slopes(&r);
@@ -41,8 +40,7 @@ void gyre_read_jais(const gyre_family *family, const gyre_scope *root) {
                           1.0 / (double)r.group->config.head_dim);
 }
 
-/* -- MPT
- * -------------------------------------------------------------------------------------------------------------------- */
+/* -- MPT ------------------------------------------------------------------------------------------------------------- */
 static int is_hf(gyre_profile profile) {
     return profile == GYRE_AS_HF_5 || profile == GYRE_AS_HF_4_56 || profile == GYRE_AS_HF_4_51 || profile == GYRE_AS_HF_4_43;
 }
@@ -115,8 +113,7 @@ void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
     }
 }
 
-/* -- Falcon
- * ----------------------------------------------------------------------------------------------------------------- */
+/* -- Falcon ---------------------------------------------------------------------------------------------------------- */
 void gyre_read_falcon(const gyre_family *family, const gyre_scope *root) {
     const int has_slopes = gyre_scope_flag(root, "alibi", 0);
     if (has_slopes && gyre_build_profile(root->source->build) == GYRE_AS_LLAMA_CPP)
@@ -136,8 +133,7 @@ void gyre_read_falcon(const gyre_family *family, const gyre_scope *root) {
                         "precision: transformers rounds Falcon's slopes, and their products with positions, to bf16");
 }
 
-/* -- Baichuan: the 7B model rotates, the larger one has slopes
- * ---------------------------------------------------------------- */
+/* -- Baichuan: the 7B model rotates, the larger one has slopes ------------------------------------------------------- */
 void gyre_read_baichuan(const gyre_family *family, const gyre_scope *root) {
     static const char *const depth[] = {"num_hidden_layers", NULL}, *const width[] = {"hidden_size", NULL};
     gyre_table_reader r = gyre_tables_begin(family, root);

@@ -25,8 +25,7 @@ static gyre_scope text_of(const gyre_scope *root) {
     return gyre_scope_value(root, "text_config") ? gyre_scope_into(root, "text_config") : *root;
 }
 
-/* -- learned -------------------------------------------------------------------------------------------------------------
- */
+/* -- learned --------------------------------------------------------------------------------------------------------- */
 /* GPT-2 and its kin may leave the scale out. */
 static void gpt2_scale(const gyre_table_reader *r) {
     if (!gyre_scope_flag(r->root, "scale_attn_weights", 1))
@@ -36,7 +35,15 @@ static void gpt2_scale(const gyre_table_reader *r) {
                         "layer i also divides its scores by i + 1, which one group cannot say");
 }
 
+/* Classes beside BERT's have a table whatever this says. */
+static void warn_of_type(const gyre_table_reader *r) {
+    const char *key = "position_embedding_type", *type = gyre_scope_text(r->root, key, "absolute");
+    if (strcmp(type, "absolute") != 0 && strcmp(type, "learned") != 0)
+        gyre_scope_warn(r->root, key, "\"%.40s\" is not looked at: %s has an absolute table", type, r->family->model_type);
+}
+
 static void learned_stack(gyre_table_reader *r, const stack *s) {
+    warn_of_type(r);
     gyre_tables_group(r, s->name, GYRE_LEARNED);
     gyre_tables_heads(r, s->heads);
     gyre_tables_learned(r, s->positions, r->sizes->rows);
@@ -58,8 +65,7 @@ void gyre_read_learned(const gyre_family *family, const gyre_scope *root) {
         learned_stack(&r, &stacks[i]);
 }
 
-/* -- GPT-Neo: layers that see all alternate with those that see a window --------------------------------------------------
- */
+/* -- GPT-Neo: layers that see all alternate with those that see a window --------------------------------------------- */
 /* One list of names, so many times over, as in [[["global", "local"], 12]]. */
 static void deal_layers(gyre_table_reader *r, const json_t *types, gyre_layers *const groups[2], int64_t *layer) {
     const json_t *names = json_array_get(types, 0), *times = json_array_get(types, 1);
@@ -105,8 +111,7 @@ void gyre_read_gpt_neo(const gyre_family *family, const gyre_scope *root) {
         gyre_build_layer(r.build, groups[layer % 2], layer);
 }
 
-/* -- sinusoids -----------------------------------------------------------------------------------------------------------
- */
+/* -- sinusoids ------------------------------------------------------------------------------------------------------- */
 static const char *const layout_names[] = {[GYRE_SIN_INTERLEAVED] = "interleaved",
                                            [GYRE_SIN_CONCATENATED] = "concatenated",
                                            [GYRE_SIN_TENSOR2TENSOR] = "tensor2tensor",
@@ -165,8 +170,7 @@ void gyre_read_whisper(const gyre_family *family, const gyre_scope *root) {
     learned_stack(&r, &stacks[1]);
 }
 
-/* -- MusicGen: a T5 reads, a decoder of its own writes ---------------------------------------------------------------------
- */
+/* -- MusicGen: a T5 reads, a decoder of its own writes --------------------------------------------------------------- */
 void gyre_read_musicgen(const gyre_family *family, const gyre_scope *root) {
     gyre_table_reader r = gyre_tables_begin(family, root);
     const gyre_scope inside = gyre_scope_value(root, "decoder") ? gyre_scope_into(root, "decoder") : *root;

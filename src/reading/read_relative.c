@@ -7,8 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* -- T5 --------------------------------------------------------------------------------------------------------------------
- */
+/* -- T5 -------------------------------------------------------------------------------------------------------------- */
 static const char *const buckets_key[] = {"relative_attention_num_buckets", NULL};
 static const char *const distance_key[] = {"relative_attention_max_distance", NULL};
 
@@ -69,8 +68,7 @@ void gyre_read_mpnet(const gyre_family *family, const gyre_scope *root) {
     gyre_tables_learned_too(&r, r.sizes->rows);
 }
 
-/* -- DeBERTa ---------------------------------------------------------------------------------------------------------------
- */
+/* -- DeBERTa --------------------------------------------------------------------------------------------------------- */
 static unsigned term_of(const gyre_table_reader *r, const char *name, size_t length, int any_case) {
     int (*const differ)(const char *, const char *, size_t) = any_case ? strncasecmp : strncmp;
     while (length > 0 && name[0] == ' ')
@@ -173,8 +171,7 @@ void gyre_read_deberta(const gyre_family *family, const gyre_scope *root) {
                         "a convolution behind the first layer sees order too, and is not described");
 }
 
-/* -- NeZha -----------------------------------------------------------------------------------------------------------------
- */
+/* -- NeZha ----------------------------------------------------------------------------------------------------------- */
 void gyre_read_nezha(const gyre_family *family, const gyre_scope *root) {
     static const char *const distance[] = {"max_relative_position", NULL};
     gyre_table_reader r = gyre_tables_begin(family, root);
@@ -189,8 +186,7 @@ void gyre_read_nezha(const gyre_family *family, const gyre_scope *root) {
                         "heads of %" PRId64 " channels: each sine needs its cosine", r.group->config.head_dim);
 }
 
-/* -- Transformer-XL, XLNet
- * --------------------------------------------------------------------------------------------------- */
+/* -- Transformer-XL, XLNet ------------------------------------------------------------------------------------------- */
 /* Both compute the sinusoid of any distance; Gyre's table ends somewhere, so without a clamp it ends at the context in use.
  */
 static void clamp(const gyre_table_reader *r, int64_t of_class, int64_t context) {

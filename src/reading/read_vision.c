@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- values that may be wrong
- * ------------------------------------------------------------------------------------------------ */
+/* -- values that may be wrong ---------------------------------------------------------------------------------------- */
 static const json_t *value_of(const gyre_scope *s, const char *const *names, const char **key) {
     const json_t *value = NULL;
     for (*key = NULL; *names && !value; names++) {
@@ -76,8 +75,7 @@ static gyre_layers *add(tower *t) {
     return group;
 }
 
-/* -- rotations over rows and columns
- * ----------------------------------------------------------------------------------------- */
+/* -- rotations over rows and columns --------------------------------------------------------------------------------- */
 static void axial(tower *t, gyre_layout layout, double base, const char *key_of_base) {
     struct gyre_rope_config *rope = &t->config.rope;
     if (t->config.head_dim % 4 != 0) {
@@ -128,8 +126,7 @@ static void llama4(tower *t) {
                     "the image tower counts columns and rows from 1, in this order, and does not turn its class token");
 }
 
-/* -- tables
- * ------------------------------------------------------------------------------------------------------------------- */
+/* -- tables ---------------------------------------------------------------------------------------------------------- */
 static void patches(tower *t, int64_t width, int64_t heads, int64_t image, int64_t patch, int class_token) {
     static const char *const image_names[] = {"image_size", NULL}, *const patch_names[] = {"patch_size", NULL};
     const char *key_of_image, *key_of_patch;
@@ -153,8 +150,7 @@ static void patches(tower *t, int64_t width, int64_t heads, int64_t image, int64
                           (double)t->config.input.positions);
 }
 
-/* -- which
- * ---------------------------------------------------------------------------------------------------------------------- */
+/* -- which ----------------------------------------------------------------------------------------------------------- */
 /* Why some towers are not described: what they do. */
 static const struct {
     const char *prefix, *what;

@@ -22,7 +22,9 @@ enum {
     NO_BASE = 128,        /* not the base */
     OWN_BETAS = 256,      /* the engine reads the ramp's turns, and mscale_all_dim goes to cos and sin */
     MSCALE_ASSUMED = 512, /* DeepSeek 2's architecture: mscale is taken to be mscale_all_dim */
-    PROPORTIONAL = 1024   /* proportional becomes a tensor of divisors */
+    PROPORTIONAL = 1024,  /* proportional becomes a tensor of divisors */
+    LENGTH_WITHIN = 2048, /* with LLAMA3_BAKED: the original length is the one that transformers reads */
+    UNTOLD = 4096         /* what the engine multiplies by is not known here */
 };
 typedef struct converter {
     const char *model_type;
@@ -37,13 +39,15 @@ static const converter converters[] = {{"llama", PERMUTED | LLAMA3_BAKED},
                                        {"arcee", PERMUTED | LLAMA3_BAKED},
                                        {"granite", PERMUTED | LLAMA3_BAKED},
                                        {"granitemoe", PERMUTED | LLAMA3_BAKED},
+                                       {"granitemoeshared", PERMUTED | LLAMA3_BAKED},
+                                       {"granitemoehybrid", PERMUTED | LLAMA3_BAKED},
                                        {"smollm3", PERMUTED | LLAMA3_BAKED},
                                        {"deci", PERMUTED | LLAMA3_BAKED},
                                        {"nemotron-nas", PERMUTED | LLAMA3_BAKED},
                                        {"apertus", LLAMA3_BAKED},
                                        {"llama4", LLAMA3_BAKED},
-                                       {"exaone", LLAMA3_BAKED},
-                                       {"exaone4", LLAMA3_BAKED},
+                                       {"exaone", LLAMA3_BAKED | LENGTH_WITHIN},
+                                       {"exaone4", LLAMA3_BAKED | LENGTH_WITHIN},
                                        {"internlm2", PERMUTED},
                                        {"internlm3", PERMUTED},
                                        {"olmo", PERMUTED},
@@ -55,6 +59,7 @@ static const converter converters[] = {{"llama", PERMUTED | LLAMA3_BAKED},
                                        {"minicpm", PERMUTED | LISTS_ALONE},
                                        {"minicpm3", LISTS_ALONE | NO_BASE},
                                        {"phi3", LISTS},
+                                       {"phi4", LISTS},
                                        {"phimoe", LISTS},
                                        {"phi4_multimodal", LISTS},
                                        {"hunyuan_v1_dense", ALPHA_50},
@@ -65,11 +70,47 @@ static const converter converters[] = {{"llama", PERMUTED | LLAMA3_BAKED},
                                        {"phi", NOTHING_WRITTEN},
                                        {"gpt_neox", NOTHING_WRITTEN},
                                        {"falcon", NOTHING_WRITTEN},
+                                       {"orion", NOTHING_WRITTEN},
                                        {"gemma4", PROPORTIONAL},
+                                       {"deepseek_v4", OWN_BETAS | UNTOLD},
                                        {"deepseek_v2", MSCALE_ASSUMED},
                                        {"deepseek_v3", MSCALE_ASSUMED},
                                        {"kimi_k2", MSCALE_ASSUMED},
                                        {"glm4_moe_lite", MSCALE_ASSUMED}};
+
+/* Whom the converter has no class for; read as if it took the file for one made like Llama's. */
+static const char *const not_taken[] = {"ministral",
+                                        "cwm",
+                                        "jetmoe",
+                                        "diffllama",
+                                        "zamba2",
+                                        "mllama_text_model",
+                                        "csm",
+                                        "moshi",
+                                        "mimi",
+                                        "internlm",
+                                        "idefics",
+                                        "Yi",
+                                        "aquila",
+                                        "emu3_text_model",
+                                        "telechat",
+                                        "nanochat",
+                                        "vaultgemma",
+                                        "minimax",
+                                        "persimmon",
+                                        "fuyu",
+                                        "gptj",
+                                        "gpt_neox_japanese",
+                                        "recurrent_gemma",
+                                        "zaya",
+                                        "codegen",
+                                        "roformer",
+                                        "ernie4_5_vl_moe",
+                                        "helium",
+                                        "moonshine",
+                                        "blt",
+                                        "phi3_v",
+                                        "t5gemma_module"};
 
 /* gemma3_text is gemma3's decoder. */
 static int names(const char *model_type, const char *entry) {
@@ -77,9 +118,18 @@ static int names(const char *model_type, const char *entry) {
     return strncmp(model_type, entry, length) == 0 && (!model_type[length] || strcmp(model_type + length, "_text") == 0);
 }
 
-static unsigned what_is_done(const gyre_family *family) {
+static unsigned what_is_done(const gyre_rope_source *source) {
+    const char *type = source->family->model_type;
     for (size_t i = 0; i < sizeof converters / sizeof *converters; i++)
-        if (names(family->model_type, converters[i].model_type)) return converters[i].does;
+        if (names(type, converters[i].model_type)) return converters[i].does;
+    for (size_t i = 0; i < sizeof not_taken / sizeof *not_taken; i++)
+        if (names(type, not_taken[i])) {
+            const int is_phi = strcmp(type, "phi3_v") == 0;
+            gyre_scope_warn(&source->root, "model_type",
+                            "llama.cpp's converter has no class for %s; read as if it took it for a %s", type,
+                            is_phi ? "phi3" : "llama");
+            return is_phi ? LISTS : PERMUTED | LLAMA3_BAKED;
+        }
     return 0;
 }
 
@@ -186,7 +236,7 @@ static void llama3(const gyre_rope_engine *e, unsigned does) {
     if (rope->factor < 1.0) gyre_scope_fail(&e->source->dict, GYRE_EFORMAT, "factor", "%g is below 1", rope->factor);
     rope->low_freq = gyre_engine_positive(e, "low_freq_factor", "low_freq_factor", 1.0);
     rope->high_freq = gyre_engine_positive(e, "high_freq_factor", "high_freq_factor", 4.0);
-    e->group->config.trained_length = baked_length(e);
+    e->group->config.trained_length = does & LENGTH_WITHIN ? gyre_engine_original(e) : baked_length(e);
 }
 
 /* HunYuan's classes: base alpha^(d / (d - 2)). */
@@ -212,6 +262,7 @@ static void proportional(const gyre_rope_engine *e, unsigned does) {
     }
     gyre_engine_scaling(e, GYRE_PROPORTIONAL, NULL);
     gyre_rope_read_proportion(e->source, e->group);
+    e->group->config.rope.factor = 1.0;
     if (why) gyre_engine_note(e, "factor", "factor", why, 1.0);
 }
 
@@ -272,6 +323,13 @@ static void ramp(const gyre_rope_engine *e, unsigned does) {
 /* g(s, 1), or over g(s, m) where the converter writes m = mscale_all_dim; with latent attention (that times g(s, m))^2 on
  * all scores too, so that without m the factor counts on both. */
 static void yarn_attention(const gyre_rope_engine *e, unsigned does, double s) {
+    if (does & UNTOLD) {
+        gyre_scope_warn(
+            &e->source->dict, e->source->type_key,
+            "what llama.cpp multiplies cos and sin by in this architecture is not known here, and taken to be 1");
+        gyre_engine_attention(e, 1.0, &(gyre_place){NULL, 0, 0}, NULL);
+        return;
+    }
     static const char *const plain[] = {"attention_factor", "attn_factor", "mscale", "mscale_all_dim", NULL};
     static const char *const arrives[] = {"attention_factor", "attn_factor", "mscale", NULL};
     const int written = is_latent(e) || does & OWN_BETAS;
@@ -323,7 +381,6 @@ static double *as_divisors(const gyre_rope_engine *e) {
     double *out = gyre_build_numbers(e->build, rope->dim / 2);
     for (int64_t i = 0; i < rope->dim / 2 && out; i++)
         out[i] = rope->scaling == GYRE_LONGROPE ? rope->short_factor[i] : rope->scaling == GYRE_LINEAR ? rope->factor : 1.0;
-    if (rope->scaling != GYRE_LONGROPE) rope->attention_factor = 1.0;
     return out;
 }
 
@@ -341,9 +398,7 @@ static void hold_back(const gyre_rope_engine *e) {
     if (!divisors) return;
     for (int64_t i = 0; i < pairs; i++)
         if (i >= 3 * rope->section[i % 3]) divisors[i] = 1e30; /* until nothing is left of it */
-    rope->scaling = GYRE_LONGROPE;
-    rope->short_factor = rope->long_factor = divisors;
-    if (config->trained_length <= 0) config->trained_length = 1;
+    gyre_engine_set_list(config, divisors);
     const gyre_place place = gyre_scope_place(&e->source->dict, "mrope_section");
     const char *why =
         gyre_build_text(e->build,
@@ -415,7 +470,7 @@ static const char *const *keys_of(const gyre_rope_engine *e) {
 
 void gyre_rope_as_llama_cpp(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_rope_engine engine = gyre_engine_begin(source, group), *e = &engine;
-    const unsigned does = what_is_done(source->family);
+    const unsigned does = what_is_done(source);
     if (does & PERMUTED) permuted_layout(e);
     lost_base(e, does);
     if (does & LISTS_ALONE && strcmp(source->type, "default") != 0 && !has(e, "short_factor")) {

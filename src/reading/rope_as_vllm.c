@@ -113,6 +113,7 @@ static void as_ntk(const gyre_rope_engine *e) {
     if (failed(e)) return;
     if (has(e, "mixed_b")) {
         const double exponent = gyre_scope_number(dict_of(e), "mixed_b", NAN);
+        if (exponent < 0.0) gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, "mixed_b", "%g is below 0", exponent);
         gyre_engine_scaling(
             e, exponent == 0.0 ? GYRE_LINEAR : GYRE_NTK_MIXED,
             gyre_build_text(e->build, "vLLM's ntk with mixed_b %g: pair i is divided by exp(a (i + 1)^b)", exponent));
@@ -140,6 +141,7 @@ static void as_proportional(const gyre_rope_engine *e) {
     const char *why = gyre_engine_unread(e, unread, &place);
     gyre_engine_scaling(e, GYRE_PROPORTIONAL, NULL);
     gyre_rope_read_proportion(e->source, e->group);
+    e->group->config.rope.factor = 1.0;
     if (why) gyre_engine_note(e, "factor", "factor", why, 1.0);
 }
 
@@ -202,14 +204,15 @@ static void as_yarn(const gyre_rope_engine *e) {
 
 /* 0.07 ln s + 1, with s the ratio of the lengths. */
 static void as_telechat3(const gyre_rope_engine *e) {
-    static const char *const unread[] = {"factor", "attention_factor", "mscale", "mscale_all_dim", NULL};
+    static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
     struct gyre_rope_config *rope = &e->group->config.rope;
     gyre_engine_scaling(e, GYRE_YARN, "telechat3-yarn: YaRN with 0.07 ln s + 1 for 0.1 ln s + 1");
     const int64_t original = gyre_engine_original(e);
     ramp(e, 1);
     if (failed(e)) return;
     rope->factor = (double)e->source->max_positions / (double)original;
-    gyre_engine_note(e, "factor", NULL, "max_position_embeddings / original_max_position_embeddings", rope->factor);
+    gyre_engine_note(e, "factor", "factor",
+                     "max_position_embeddings / original_max_position_embeddings, whatever factor says", rope->factor);
     if (rope->factor < 1.0)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings", "above max_position_embeddings");
     if (failed(e)) return;
@@ -223,8 +226,10 @@ static void deepseek(const gyre_rope_engine *e, int multiplies_scores) {
     const double s = gyre_engine_factor(e);
     (void)gyre_engine_original(e);
     ramp(e, 0);
-    const double mscale = gyre_engine_number(e, "mscale", "mscale", 1.0);
-    const double all = gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
+    /* DeepSeek-V4's class sets both to 0. */
+    const int is_v4 = strcmp(e->source->family->model_type, "deepseek_v4") == 0;
+    const double mscale = is_v4 ? 0.0 : gyre_engine_number(e, "mscale", "mscale", 1.0);
+    const double all = is_v4 ? 0.0 : gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
     if (failed(e)) return;
     const double of_scores = gyre_rope_magnitude(s, all);
     yarn_attention(e, gyre_rope_magnitude(s, mscale) / of_scores, unread);

@@ -26,29 +26,29 @@ gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layers *
     return e;
 }
 
+/* Where a key of the dict stands; nowhere, by that origin, where the dict has no such key. */
+static gyre_rope_found found_in_dict(const gyre_rope_engine *e, const char *key, gyre_origin otherwise) {
+    const gyre_rope_source *s = e->source;
+    if (key && gyre_scope_value(&s->dict, key)) return gyre_rope_found_at(s, &s->dict, key);
+    return (gyre_rope_found){otherwise, nowhere};
+}
+
 /* -- notes ----------------------------------------------------------------------------------------------------------- */
 void gyre_engine_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why) {
-    const gyre_rope_source *s = e->source;
-    const int said = gyre_scope_value(&s->dict, s->type_key) != NULL;
-    const gyre_place place = said ? gyre_scope_place(&s->dict, s->type_key) : nowhere;
+    const gyre_rope_found found = found_in_dict(e, e->source->type_key, GYRE_FROM_READER);
     e->group->config.rope.scaling = scaling;
-    gyre_build_field(e->build, e->group, "scaling", said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL, why,
-                     "%s", gyre_config_text_of(gyre_rope_types, (int)scaling));
+    gyre_build_field(e->build, e->group, "scaling", found.origin, &found.place, why, "%s",
+                     gyre_config_text_of(gyre_rope_types, (int)scaling));
 }
 
 void gyre_engine_note(const gyre_rope_engine *e, const char *name, const char *key, const char *why, double value) {
-    const int said = key && gyre_scope_value(&e->source->dict, key) != NULL;
-    const gyre_place place = said ? gyre_scope_place(&e->source->dict, key) : nowhere;
-    gyre_build_number(e->build, e->group, name, GYRE_DERIVED, said ? &place : NULL, why, value);
+    const gyre_rope_found found = found_in_dict(e, key, GYRE_DERIVED);
+    gyre_build_number(e->build, e->group, name, GYRE_DERIVED, &found.place, why, value);
 }
 
 double gyre_engine_number(const gyre_rope_engine *e, const char *name, const char *key, double fallback) {
-    const gyre_scope *dict = &e->source->dict;
-    const double value = gyre_scope_number(dict, key, fallback);
-    if (failed(e)) return value;
-    const int said = gyre_scope_value(dict, key) != NULL;
-    const gyre_place place = said ? gyre_scope_place(dict, key) : nowhere;
-    gyre_build_number(e->build, e->group, name, said ? GYRE_FROM_FILE : GYRE_FROM_READER, said ? &place : NULL, NULL, value);
+    const double value = gyre_scope_number(&e->source->dict, key, fallback);
+    if (!failed(e)) gyre_rope_note(e->source, e->group, name, key, GYRE_FROM_READER, NULL, value);
     return value;
 }
 
@@ -80,7 +80,7 @@ int64_t gyre_engine_original(const gyre_rope_engine *e) {
     const char *why = NULL;
     int64_t length = is_phi ? 4096 : s->max_positions;
     if (scope) {
-        found = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(scope, key)};
+        found = gyre_rope_found_at(s, scope, key);
         length = gyre_rope_length_at(scope, key, 0);
         if (scope == &s->root && gyre_scope_value(&s->dict, key))
             why = "the key beside the rotation's own goes before the one within";
@@ -121,7 +121,7 @@ static double derived_attention(const gyre_config *config) {
 
 void gyre_engine_attention(const gyre_rope_engine *e, double value, const gyre_place *place, const char *why) {
     gyre_config *config = &e->group->config;
-    if (!(value > 0.0 && isfinite(value)))
+    if (!(value >= 0x1p-64 && value <= 0x1p64))
         gyre_build_fail(e->build, GYRE_EUNSUPPORTED, place->key ? place : NULL,
                         "attention factor: %g, by which %s would multiply cos and sin", value, e->program);
     config->rope.attention_factor = fabs(value - derived_attention(config)) <= 1e-15 * fabs(value) ? 0.0 : value;
@@ -171,6 +171,15 @@ static double kept_at(int64_t pair, double low, double high) {
     return 1.0 - (x < 0.0 ? 0.0 : x > 1.0 ? 1.0 : x);
 }
 
+void gyre_engine_set_list(gyre_config *config, const double *divisors) {
+    struct gyre_rope_config *rope = &config->rope;
+    if (rope->attention_factor == 0.0) rope->attention_factor = derived_attention(config);
+    rope->scaling = GYRE_LONGROPE;
+    rope->short_factor = rope->long_factor = divisors;
+    /* Both lists are one, so that it does not matter; but LongRoPE has no use for fewer. */
+    if (config->trained_length < 2) config->trained_length = 2;
+}
+
 void gyre_engine_weaken(const gyre_rope_engine *e, double share) {
     gyre_config *config = &e->group->config;
     const int64_t channels = config->rope.dim;
@@ -188,13 +197,10 @@ void gyre_engine_weaken(const gyre_rope_engine *e, double share) {
     for (int64_t i = 0; i < channels / 2; i++) {
         const double kept = share * kept_at(i, low, high);
         const double turned = (1.0 - kept) / config->rope.factor + kept;
-        if (!(turned > 0.0))
+        if (!(turned > 0.0 && turned <= 0x1p10))
             gyre_scope_fail(&e->source->dict, GYRE_EUNSUPPORTED, "extrapolation_factor",
-                            "pair %" PRId64 " would turn backwards", i);
+                            "pair %" PRId64 " would turn %g times as fast as trained", i, turned);
         divisors[i] = turned > 0.0 ? 1.0 / turned : 1.0;
     }
-    if (config->rope.attention_factor == 0.0)
-        config->rope.attention_factor = gyre_rope_magnitude(config->rope.factor, 1.0); /* YaRN's, not LongRoPE's */
-    config->rope.scaling = GYRE_LONGROPE;
-    config->rope.short_factor = config->rope.long_factor = divisors;
+    gyre_engine_set_list(config, divisors);
 }

@@ -41,6 +41,8 @@ void gyre_engine_softmax(const gyre_rope_engine *e, double multiplier, const cha
 /* LongRoPE by a program that chooses one list when it starts, for `served` tokens: long where that is above `switched`.
  * Whatever length is asked for later, the chosen list holds.  Scaling, factor and trained length are set before. */
 void gyre_engine_longrope(const gyre_rope_engine *e, int64_t served, int64_t switched);
+/* Says the frequencies by a divisor of each pair, which config->scaling divided them by until now. */
+void gyre_engine_set_list(gyre_config *config, const double *divisors);
 /* A YaRN config whose ramp keeps only a share of what it would keep (extrapolation_factor): omega = (1 - share k) theta / s
  * + share k theta, k = 1 .. 0 along the ramp.  Such frequencies are written as a list of divisors. */
 void gyre_engine_weaken(const gyre_rope_engine *e, double share);
