@@ -75,6 +75,7 @@ static void reads_sizes_and_patterns_of_sliding_layers(void **state) {
 static void lets_olmo3_slide_unscaled(void **state) {
     (void)state;
     made_gguf *made = yarn("olmo2", 128, 500000, 8, 8192);
+    real_of(made, "olmo2", "rope.scaling.attn_factor", 0.5f);
     size_of(made, "olmo2", "attention.sliding_window", 4096);
     gyre_reading *reading = read_made(made);
     double out[MOST_PAIRS];
@@ -82,7 +83,7 @@ static void lets_olmo3_slide_unscaled(void **state) {
     check_ggml(near, &(ggml){.base = 500000, .s = 1, .dim = 128}, NULL);
     check_ggml(full, &(ggml){500000, 8, 1, 32, 1, 8192, 128}, NULL);
     test_close(frequencies(near, 0, out), 1, 0, "sliding");
-    test_close(frequencies(full, 0, out), 1.2079441542, 1e-10, "full");
+    test_close(frequencies(full, 0, out), 1.2079441542 / 2, 1e-10, "full");
     gyre_reading_free(reading);
 }
 
@@ -108,6 +109,30 @@ static void leaves_layers_still(void **state) {
     assert_true(full->config.query.length == 8192 && full->config.query.slope == 0.1);
     assert_true(chunked->window == 8192 && chunked->config.query.temperature == GYRE_TEMPERATURE_NONE);
     check_layers(chunked, 36, 0, 1);
+    gyre_reading_free(reading);
+}
+
+/* Qwen3-Next attends in every fourth layer; others say so by a count of no keys. */
+static void lists_no_recurrent_layers(void **state) {
+    (void)state;
+    gyre_reading *reading = read_made(model("qwen3next", 256, 262144, 48));
+    assert_int_equal(reading->groups_count, 1);
+    check_layers(&reading->groups[0], 12, 3, 7);
+    gyre_reading_free(reading);
+    made_gguf *made = model("qwen3next", 256, 262144, 48);
+    size_of(made, "qwen3next", "full_attention_interval", 6);
+    reading = read_made(made);
+    check_layers(&reading->groups[0], 8, 5, 11);
+    gyre_reading_free(reading);
+    made = model("lfm2", 64, 128000, 5);
+    made_i32s(made, "lfm2.attention.head_count_kv", (const int32_t[]){0, 0, 8, 0, 8}, 5);
+    reading = read_made(made);
+    check_layers(&reading->groups[0], 2, 2, 4);
+    gyre_reading_free(reading);
+    made = model("lfm2", 64, 128000, 2); /* attends nowhere */
+    made_i32s(made, "lfm2.attention.head_count_kv", (const int32_t[]){0, 0}, 2);
+    reading = read_made(made);
+    assert_true(reading->groups[0].config.kind == GYRE_NOPE);
     gyre_reading_free(reading);
 }
 
@@ -257,6 +282,7 @@ int main(void) {
         cmocka_unit_test(reads_sizes_and_patterns_of_sliding_layers),
         cmocka_unit_test(lets_olmo3_slide_unscaled),
         cmocka_unit_test(leaves_layers_still),
+        cmocka_unit_test(lists_no_recurrent_layers),
         cmocka_unit_test(sharpens_ministral3),
         cmocka_unit_test(ignores_windows_that_llama_cpp_ignores),
         cmocka_unit_test(deals_out_axes),

@@ -202,6 +202,17 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
     gyre_reading_free(reading);
 }
 
+/* Of a context so short that no pair makes 32 turns the ramp begins with the first pair. */
+static void begins_no_ramp_before_the_first_pair(void **state) {
+    (void)state;
+    made_gguf *made = yarn("grok", 64, 10000, 8, 64);
+    real_of(made, "grok", "rope.scaling.yarn_ext_factor", 0.5f);
+    real_of(made, "grok", "rope.scaling.yarn_beta_fast", 32);
+    gyre_reading *reading = read_made(made);
+    check_ggml(&reading->groups[0], &(ggml){10000, 8, 0.5, 32, 1, 64, 64}, NULL);
+    gyre_reading_free(reading);
+}
+
 /* Betas the wrong way round: a step, where transformers' ramp runs backwards. */
 static void makes_a_step_of_a_ramp_that_runs_backwards(void **state) {
     (void)state;
@@ -501,6 +512,7 @@ int main(void) {
         cmocka_unit_test(multiplies_the_attention_factor),
         cmocka_unit_test(scales_latent_attention),
         cmocka_unit_test(reads_overrides_where_llama_cpp_does),
+        cmocka_unit_test(begins_no_ramp_before_the_first_pair),
         cmocka_unit_test(makes_a_step_of_a_ramp_that_runs_backwards),
         cmocka_unit_test(rounds_the_ramp_whatever_it_was_trained_with),
         cmocka_unit_test(divides_by_rope_freqs),

@@ -226,7 +226,7 @@ static gyre_status take_architecture(plan *p) {
         return gyre_fail(p->err, GYRE_EFORMAT, "general.architecture: missing, or no word of up to 63 characters (%s)",
                          p->path);
     memcpy(p->name, pair->value.data, (size_t)pair->value.count);
-    static const gyre_gguf_architecture unknown = {"", GYRE_GGUF_NORM, 0, 0};
+    static const gyre_gguf_architecture unknown = {"", 0, GYRE_GGUF_NORM, 0};
     p->architecture = gyre_gguf_architecture_named(p->name);
     if (!p->architecture) p->architecture = &unknown;
     if (p->architecture->pairs > GYRE_GGUF_IMROPE)

@@ -205,6 +205,7 @@ static const char long_name[] = "rope_factors_long.weight", short_name[] = "rope
 /* llama.cpp allocates whole blocks of tokens and then chooses one list for good. */
 static int allocates_past_original(const gyre_gguf_source *s) {
     const int64_t length = gyre_build_length(s->build), asked = length > 0 ? length : s->context;
+    if (asked > s->original) return 1;
     return (asked + CONTEXT_PADDING - 1) / CONTEXT_PADDING * CONTEXT_PADDING > s->original;
 }
 
@@ -444,8 +445,8 @@ static void take_scale(const gyre_gguf_source *s, gyre_layers *group) {
     const double head = sqrt((double)config_of(group)->head_dim);
     const int largest = s->architecture.period == 2 ? 46 : 62; /* layers of Gemma 2 27B, of Gemma 3 27B */
     if (has(s, GYRE_GGUF_SCALE_ONE)) group->scale = 1;
-    if (has(s, GYRE_GGUF_GEMMA_SCALE) && s->blocks == largest && s->heads > 0)
-        group->scale = 1 / sqrt((double)(s->embedding / s->heads));
+    const int64_t width = s->heads > 0 ? s->embedding / s->heads : 0;
+    if (has(s, GYRE_GGUF_GEMMA_SCALE) && s->blocks == largest && width > 0) group->scale = 1 / sqrt((double)width);
     if (has(s, GYRE_GGUF_SCALES_SOFTMAX)) group->scale = group->softmax_multiplier / head;
     if (has(s, GYRE_GGUF_READS_EXT)) { /* Grok */
         key = "attention.output_scale";

@@ -45,13 +45,14 @@ enum {
     GYRE_GGUF_UNROUNDED = 1 << 25,            /* trained with a ramp whose ends are not rounded */
     GYRE_GGUF_READS_MAX_BIAS = 1 << 26,       /* attention.max_alibi_bias, else 8 */
     GYRE_GGUF_DECODER_TOO = 1 << 27,
+    GYRE_GGUF_ATTENDS_FOURTH = 1 << 28, /* layers 3, 7, 11, ... attend, the others are recurrent */
     GYRE_GGUF_LATENT_YARN = GYRE_GGUF_TAIL | GYRE_GGUF_SCALES_SOFTMAX | GYRE_GGUF_READS_LOG_MULTIPLIER |
                             GYRE_GGUF_LOG_MULTIPLIER_TENTH /* DeepSeek-V2 and after */
 };
 typedef struct gyre_gguf_architecture {
     const char *name;
-    gyre_gguf_pairs pairs;
     int64_t period;
+    gyre_gguf_pairs pairs;
     unsigned traits;
 } gyre_gguf_architecture;
 

@@ -193,10 +193,8 @@ static gyre_status check_target(const char *path, const char *target, gyre_error
 static gyre_status sync_folder(const char *target, gyre_error *err) {
     char folder[LONGEST_PATH];
     const char *slash = strrchr(target, '/');
-    if (!slash)
-        strcpy(folder, ".");
-    else
-        snprintf(folder, sizeof folder, "%.*s", slash == target ? 1 : (int)(slash - target), target);
+    const int length = slash && slash != target ? (int)(slash - target) : 1;
+    snprintf(folder, sizeof folder, "%.*s", length, slash ? target : ".");
     const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return fail_io(err, folder);
     const int failed = fsync(descriptor) != 0 && errno != EINVAL; /* some file systems cannot */

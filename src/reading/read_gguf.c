@@ -17,7 +17,7 @@ static int failed(const gyre_gguf_source *s) {
 
 /* -- architectures
  * ----------------------------------------------------------------------------------------------------------- */
-#define ARCHITECTURE(name, pairs, period, traits) {name, GYRE_GGUF_##pairs, period, traits},
+#define ARCHITECTURE(name, pairs, period, traits) {name, period, GYRE_GGUF_##pairs, traits},
 static const gyre_gguf_architecture architectures[] = {
 #include "reading/gguf_architectures.def"
 };
@@ -46,7 +46,7 @@ static void take_unknown(gyre_gguf_source *s, const gyre_place *place) {
                         "general.architecture: \"%s\" is not known, and there is no key %s.rope.*", s->name, s->name);
         return;
     }
-    s->architecture = (gyre_gguf_architecture){s->name, GYRE_GGUF_NORM, 0, 0};
+    s->architecture = (gyre_gguf_architecture){s->name, 0, GYRE_GGUF_NORM, 0};
     gyre_build_warn(s->build, place, "general.architecture: \"%s\" is not known; read as if it turned pairs (2i, 2i + 1)",
                     s->name);
 }
@@ -216,6 +216,15 @@ static int sees_window(const gyre_gguf_source *s, const layering *l, int64_t lay
     return has(s, GYRE_GGUF_DENSE_FIRST) ? layer % l->period != 0 : layer % l->period < l->period - 1;
 }
 
+/* Recurrent layers have no positions: they are listed nowhere. */
+static int attends(const gyre_gguf_source *s, int64_t every, int64_t layer) {
+    const gyre_gguf_pair *heads = gyre_gguf_key(s, "attention.head_count_kv");
+    int64_t x = 1;
+    if (heads && heads->value.type == GYRE_GGUF_ARRAY && gyre_gguf_integer(&heads->value, (uint64_t)layer, &x) && x == 0)
+        return 0;
+    return layer % every == every - 1;
+}
+
 /* Four kinds of layers at most; the index says which. */
 enum { SLIDES = 1, STANDS_STILL = 2, KINDS = 4 };
 
@@ -265,16 +274,21 @@ static void read_turning(const gyre_gguf_source *s) {
     gyre_layers *groups[KINDS] = {NULL};
     const layering l = take_layering(s);
     const int64_t shown = s->blocks ? s->blocks : 2 * (l.period > 4 ? l.period : 4); /* some of each kind */
+    const int64_t every = gyre_gguf_size(s, "full_attention_interval", 1, has(s, GYRE_GGUF_ATTENDS_FOURTH) ? 4 : 1);
     int kinds = 0, seen[KINDS] = {0};
     for (int64_t i = 0; i < shown && !failed(s); i++)
-        seen[kind_of(s, &l, i)] = 1;
+        if (attends(s, every, i)) seen[kind_of(s, &l, i)] = 1;
     for (int kind = 0; kind < KINDS; kind++)
         kinds += seen[kind];
     for (int kind = 0; kind < KINDS && !failed(s); kind++)
         if (seen[kind]) groups[kind] = add_group(s, &l, kind, kinds > 1 ? name_of(s, &l, kind) : "all");
     for (int64_t i = 0; i < s->blocks && !failed(s); i++)
-        gyre_build_layer(s->build, groups[kind_of(s, &l, i)], i);
+        if (attends(s, every, i)) gyre_build_layer(s->build, groups[kind_of(s, &l, i)], i);
     if (failed(s)) return;
+    if (kinds == 0) {
+        read_still(s, "all");
+        return;
+    }
     gyre_gguf_rotation_warnings(s);
     gyre_build_sort(s->build);
 }
