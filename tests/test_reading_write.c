@@ -220,6 +220,36 @@ static void an_attention_factor_of_its_own_is_kept(void **state) {
     assert_turns(16384, 64, 10000, divided_by_4, 1.25);
 }
 
+/* Gyre's own files name every scaling, and need no lists. */
+static void native_models_have_all_words(void **state) {
+    (void)state;
+    static const char native[] = "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n"
+                                 "  \"num_hidden_layers\": 2,\n  \"head_dim\": 128,\n  \"max_position_embeddings\": 4096,\n"
+                                 "  \"position_embedding_type\": \"rope\",\n  \"rope_theta\": 10000.0,\n"
+                                 "  \"rope_scaling\": null\n}\n";
+    static const struct {
+        gyre_scaling scaling;
+        int resonance;
+        frequency_of *want;
+        const char *type;
+    } cases[] = {{GYRE_NTK, 0, ntk_by_4, "ntk"},
+                 {GYRE_BY_PARTS, 0, by_parts_4, "by-parts"},
+                 {GYRE_BY_PARTS, 1, resonant_4, "by-parts"},
+                 {GYRE_BY_PARTS_PAPER, 0, paper_parts_4, "by-parts-paper"},
+                 {GYRE_NTK_MIXED, 0, mixed_4, "ntk-mixed"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_config c = stretched(cases[i].scaling, 4);
+        c.rope.resonance = cases[i].resonance;
+        must_write(native, &c, 16384);
+        assert_turns(16384, 64, 10000, cases[i].want, 1);
+        json_t *root = json_of("out"), *dict = json_object_get(root, "rope_scaling");
+        assert_string_equal(test_string(dict, "rope_type"), cases[i].type);
+        assert_null(json_object_get(dict, "long_factor"));
+        assert_int_equal(json_is_true(json_object_get(root, "rope_resonance")), cases[i].resonance);
+        json_decref(root);
+    }
+}
+
 /* 20 of 80 channels: d is 20 in the exponent of the base and in the ramp. */
 static long double ntk_by_4_of_20(int pair, long double theta) {
     return theta * powl(4, -(long double)pair / 9);
@@ -603,6 +633,7 @@ int main(void) {
                                        cmocka_unit_test(dynamic_reads_back),
                                        cmocka_unit_test(lists_read_back),
                                        cmocka_unit_test(an_attention_factor_of_its_own_is_kept),
+                                       cmocka_unit_test(native_models_have_all_words),
                                        cmocka_unit_test(partial_rotation_counts_its_own_channels),
                                        cmocka_unit_test(a_null_becomes_a_scaling),
                                        cmocka_unit_test(a_scaling_gives_way_to_another),

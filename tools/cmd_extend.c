@@ -161,7 +161,8 @@ static int open_model(const extend_options *o, extension *e) {
     if (!e->group) unknown_layers(e->reading, o->layer_type);
     const gyre_config *c = &e->group->config;
     const int ramps = c->rope.scaling == GYRE_YARN || c->rope.scaling == GYRE_BY_PARTS;
-    e->trained = o->trained ? o->trained : trained_length_of(c);
+    const int native = strcmp(e->reading->model_type, "gyre") == 0; /* says what it was trained on, whatever the scaling */
+    e->trained = o->trained ? o->trained : native ? c->trained_length : trained_length_of(c);
     e->betas.fast = or_else(o->betas.fast, ramps ? c->rope.beta_fast : 0, 32);
     e->betas.slow = or_else(o->betas.slow, ramps ? c->rope.beta_slow : 0, 1);
     if (e->betas.fast < e->betas.slow)

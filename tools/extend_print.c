@@ -165,16 +165,20 @@ int extend_print_table(const extension *e, const recipe *recipes, const figures 
     gyre_cell *cells = calloc((size_t)count, COLUMNS * sizeof *cells),
               *needs = calloc((size_t)count, NEED_COLUMNS * sizeof *needs);
     texts *t = calloc((size_t)count, sizeof *t);
-    int status = cells && needs && t ? 0 : cli_fail("table: out of memory (extend)");
-    for (int64_t i = 0; i < count && !status; i++) {
-        fill_row(&recipes[i], &rows[i], &t[i], &cells[i * COLUMNS]);
-        fill_need(&recipes[i], &rows[i], &needs[i * NEED_COLUMNS]);
+    int status = 0;
+    if (!cells || !needs || !t) {
+        status = cli_fail("table: out of memory (extend)");
+    } else {
+        for (int64_t i = 0; i < count; i++) {
+            fill_row(&recipes[i], &rows[i], &t[i], &cells[i * COLUMNS]);
+            fill_need(&recipes[i], &rows[i], &needs[i * NEED_COLUMNS]);
+        }
+        print_header(e, file);
+        status = print_one(columns, COLUMNS, cells, count, legend, file);
+        fprintf(file, "\n");
+        if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
+        if (!status) print_remarks(recipes, rows, count, file);
     }
-    if (!status) print_header(e, file);
-    if (!status) status = print_one(columns, COLUMNS, cells, count, legend, file);
-    if (!status) fprintf(file, "\n");
-    if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
-    if (!status) print_remarks(recipes, rows, count, file);
     free(cells);
     free(needs);
     free(t);

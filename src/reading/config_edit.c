@@ -19,7 +19,7 @@ typedef struct pen {
 
 static void put_bytes(pen *p, const char *bytes, size_t count) {
     if (p->failed) return;
-    if (p->length + count + 1 > p->room) {
+    if (!p->text || p->length + count + 1 > p->room) {
         const size_t room = 2 * (p->length + count) + 64;
         char *larger = realloc(p->text, room);
         p->failed = !larger;
@@ -128,18 +128,17 @@ static int has_line_end(const pen *p) {
 
 /* What stands between the first key of the object and its value, ": " where it has none; too long a one is not copied. */
 static void copy_colon(const gyre_config_edit *edit, size_t brace, char colon[16]) {
-    gyre_config_edit const *e = edit;
-    size_t at = after_space(e, brace + 1), from;
-    strcpy(colon, ": ");
-    if (e->text[at] != '"') return;
-    for (at++; at < e->bytes && e->text[at] != '"'; at++)
-        if (e->text[at] == '\\') at++;
+    size_t at = after_space(edit, brace + 1), from;
+    memcpy(colon, ": ", sizeof ": ");
+    if (edit->text[at] != '"') return;
+    for (at++; at < edit->bytes && edit->text[at] != '"'; at++)
+        if (edit->text[at] == '\\') at++;
     from = ++at;
-    at = after_space(e, at);
-    if (at >= e->bytes || e->text[at] != ':') return;
-    at = after_space(e, at + 1);
-    if (at - from >= 16 || at > e->bytes) return;
-    memcpy(colon, e->text + from, at - from);
+    at = after_space(edit, at);
+    if (at >= edit->bytes || edit->text[at] != ':') return;
+    at = after_space(edit, at + 1);
+    if (at - from >= 16 || at > edit->bytes) return;
+    memcpy(colon, edit->text + from, at - from);
     colon[at - from] = '\0';
 }
 
@@ -240,9 +239,9 @@ static void put_object(pen *p, json_t *object, const style *s) {
 }
 
 /* key: where the key of the value stands. */
-static void put_any(const gyre_config_edit *edit, size_t key, const char *colon, json_t *value, pen *p) {
+static void put_any(const gyre_config_edit *edit, size_t key, const char colon[16], json_t *value, pen *p) {
     style s = {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, ": "};
-    strcpy(s.colon, colon);
+    memcpy(s.colon, colon, sizeof s.colon);
     style_of_new(edit, key, &s);
     p->failed |= s.before_key.failed || s.before_end.failed;
     if (p->failed)
@@ -269,7 +268,7 @@ static int says_already(const gyre_config_edit *edit, const gyre_json_member *me
 static void replace_value(gyre_config_edit *edit, const gyre_json_member *object, const gyre_json_member *member,
                           json_t *value) {
     pen p = {NULL, 0, 0, 0};
-    char colon[16];
+    char colon[16] = "";
     if (says_already(edit, member, value)) return;
     copy_colon(edit, object->value, colon);
     put_any(edit, member->key, colon, value, &p);

@@ -113,7 +113,6 @@ static int has_name(const gyre_config *c, gyre_vocabulary vocabulary) {
     case GYRE_LINEAR:
     case GYRE_DYNAMIC_NTK:
     case GYRE_LLAMA3:
-        return factor == 1.0 && vocabulary != GYRE_WORDS_LISTS;
     case GYRE_PROPORTIONAL:
         return factor == 1.0 && vocabulary != GYRE_WORDS_LISTS;
     case GYRE_BY_PARTS:
