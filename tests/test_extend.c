@@ -299,6 +299,21 @@ static void a_gguf_keeps_its_tensors(void **state) {
     gyre_reading_free(reading);
 }
 
+/* A large one is not copied for a table; whether the format has keys at all is known without that. */
+static void a_large_gguf_is_left_alone(void **state) {
+    (void)state;
+    static float weights[WEIGHTS];
+    put_gguf("large.gguf", weights);
+    assert_int_equal(truncate(in_folder("large.gguf"), 1LL << 32), 0);
+    json_t *root = run_json("extend @large.gguf --to 16k --json");
+    assert_string_equal(says(root, "none", "llama.cpp"), "same");
+    assert_string_equal(says(root, "yarn", "llama.cpp"), "untried");
+    assert_string_equal(says(root, "ntk-mixed", "llama.cpp"), "no");
+    assert_string_equal(says(root, "yarn", "vllm"), "no");
+    json_decref(root);
+    assert_int_equal(remove(in_folder("large.gguf")), 0);
+}
+
 /* -- what else there is to say
  * ------------------------------------------------------------------------------------------------ */
 static void other_schemes_are_told_apart(void **state) {
@@ -346,6 +361,7 @@ int main(void) {
                                        cmocka_unit_test(what_is_written_is_told),
                                        cmocka_unit_test(a_factor_may_be_given),
                                        cmocka_unit_test(a_gguf_keeps_its_tensors),
+                                       cmocka_unit_test(a_large_gguf_is_left_alone),
                                        cmocka_unit_test(other_schemes_are_told_apart),
                                        cmocka_unit_test(what_is_wrong_is_told)};
     return cmocka_run_group_tests(tests, make_models, remove_folder);

@@ -178,6 +178,11 @@ int extend_print_table(const extension *e, const recipe *recipes, const figures 
         fprintf(file, "\n");
         if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
         if (!status) print_remarks(recipes, rows, count, file);
+        if (!status && strcmp(e->reading->format, "GGUF") == 0)
+            fprintf(
+                file,
+                "\nA GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, and keeps "
+                "nothing that\nturns otherwise.\n");
     }
     free(cells);
     free(needs);

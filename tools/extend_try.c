@@ -254,6 +254,7 @@ static gyre_status ask_reader(const extension *e, const char *path, const gyre_e
     gyre_error refusal = {0, ""};
     char *why = out->why[reader];
     out->says[reader] = SAYS_NO;
+    if (is_gguf(e) && extend_readers[reader] != GYRE_AS_LLAMA_CPP) return GYRE_OK; /* no file of theirs */
     gyre_status status = gyre_reading_open(&reading, path, extend_readers[reader], e->to, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
@@ -290,10 +291,11 @@ static gyre_status ask_readers(const recipe *r, const extension *e, const char *
 }
 
 /* -- the folder it is tried in ----------------------------------------------------------------------------------- */
-static void nobody_says(figures *out, const char *why) {
+static void nobody_says(const extension *e, figures *out, const char *why) {
     snprintf(out->config, sizeof out->config, "no config says it");
     for (int i = 0; i < READERS; i++) {
         out->says[i] = SAYS_NO;
+        if (is_gguf(e) && extend_readers[i] != GYRE_AS_LLAMA_CPP) continue;
         snprintf(out->why[i], sizeof out->why[i], "%.190s", why);
     }
 }
@@ -308,7 +310,7 @@ static gyre_status try_in(const char *folder, const recipe *r, const extension *
     status = gyre_reading_write(e->path, &config, e->to, path, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
-        nobody_says(out, refusal.text);
+        nobody_says(e, out, refusal.text);
         return GYRE_OK;
     }
     if (is_gguf(e))
@@ -332,12 +334,14 @@ static gyre_status do_not_try(const recipe *r, const extension *e, figures *out,
     if (status != GYRE_OK) return status;
     const gyre_scaling s = config.rope.scaling;
     const int has_keys = s == GYRE_UNSCALED || s == GYRE_LINEAR || s == GYRE_NTK || s == GYRE_YARN || s == GYRE_BY_PARTS;
-    nobody_says(out, "a GGUF is read by llama.cpp, which has no keys for this");
+    nobody_says(e, out, "llama.cpp has no keys for this");
     if (!has_keys || config.rope.resonance || config.rope.far != GYRE_FAR_AS_NEAR) return GYRE_OK;
     describe_gguf(&config, out->config);
-    out->says[READERS - 1] = SAYS_UNKNOWN;
-    snprintf(out->why[READERS - 1], sizeof out->why[0],
-             "not tried on a file of this size; --write reads back what it wrote");
+    for (int i = 0; i < READERS; i++)
+        if (extend_readers[i] == GYRE_AS_LLAMA_CPP) {
+            out->says[i] = SAYS_UNKNOWN;
+            out->why[i][0] = '\0';
+        }
     return GYRE_OK;
 }
 
