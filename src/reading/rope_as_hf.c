@@ -100,6 +100,9 @@ static void original_inside(const gyre_rope_source *source, gyre_layers *group) 
     const int64_t length = gyre_rope_length_at(&source->dict, original, 0);
     if (length == 0) {
         trained_as_served(source, group, "no original length is given in rope_scaling");
+        gyre_scope_warn(&source->dict, source->type_key,
+                        "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model was "
+                        "trained with");
         return;
     }
     const gyre_rope_found found = gyre_rope_found_at(source, &source->dict, original);
@@ -225,6 +228,12 @@ static void read_yarn(const gyre_rope_source *source, gyre_layers *group) {
  * ---------------------------------------------------------------------------------------------------------------- */
 static void longrope_as_4(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_found found;
+    /* MiniCPM came with code of its own, which takes the ratio of the lengths too, and finds L in the object. */
+    if (strncmp(source->family->model_type, "minicpm", 7) == 0 && gyre_scope_value(&source->dict, original)) {
+        original_inside(source, group);
+        factor_of_lengths(source, group, NULL);
+        return;
+    }
     const int64_t length = beside(source, &found);
     if (length > 0) {
         gyre_rope_set_trained(source, group, length, &found, NULL);
