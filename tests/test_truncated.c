@@ -9,14 +9,14 @@
 #include <string.h>
 
 /* -- a prefix ---------------------------------------------------------------------------------------------------------- */
-typedef struct file {
+typedef struct sample {
     const char *name;
     gyre_profile profile; /* that can read it */
     const unsigned char *bytes;
     size_t size;
-} file;
+} sample;
 
-static gyre_status parse_exactly(gyre_reading **out, const file *f, size_t size, gyre_error *err) {
+static gyre_status parse_exactly(gyre_reading **out, const sample *f, size_t size, gyre_error *err) {
     unsigned char *exact = malloc(size ? size : 1);
     assert_non_null(exact);
     memcpy(exact, f->bytes, size);
@@ -38,7 +38,7 @@ static int same_groups(const gyre_reading *a, const gyre_reading *b) {
 }
 
 /* 1: read, and as the whole is; 0: refused, in words. */
-static int check_prefix(const file *f, size_t size, const gyre_reading *whole) {
+static int check_prefix(const sample *f, size_t size, const gyre_reading *whole) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     const gyre_status status = parse_exactly(&reading, f, size, &err);
@@ -56,7 +56,7 @@ static int check_prefix(const file *f, size_t size, const gyre_reading *whole) {
 
 /* Every prefix up to the first `every` bytes, then each seventh, and the last of all.  What is read from less than `needed`
  * is a fault. */
-static void check_prefixes(const file *f, size_t needed) {
+static void check_prefixes(const sample *f, size_t needed) {
     const size_t every = 4096;
     gyre_reading *whole = NULL;
     gyre_error err = {0, ""};
@@ -99,7 +99,7 @@ static void test_configs(void **state) {
             needed--;
         /* No transformers has TeleChat3's scaling. */
         const gyre_profile profile = strncmp(entry->d_name, "telechat3", 9) == 0 ? GYRE_AS_VLLM : GYRE_AS_USUAL;
-        const file f = {entry->d_name, profile, bytes, size};
+        const sample f = {entry->d_name, profile, bytes, size};
         check_prefixes(&f, needed);
         free(bytes);
         files++;
@@ -248,7 +248,7 @@ static void check_gguf(const char *name, void (*make)(gguf *, uint32_t)) {
         char label[64];
         make(g, version);
         snprintf(label, sizeof label, "%s, version %u", name, (unsigned)version);
-        const file f = {label, GYRE_AS_USUAL, g->bytes, g->size};
+        const sample f = {label, GYRE_AS_USUAL, g->bytes, g->size};
         check_prefixes(&f, g->size);
     }
     free(g);
@@ -269,7 +269,7 @@ static void test_gguf_flipped(void **state) {
     gguf *g = malloc(sizeof *g);
     assert_non_null(g);
     make_llama(g, 3);
-    const file f = {"flipped", GYRE_AS_USUAL, g->bytes, g->size};
+    const sample f = {"flipped", GYRE_AS_USUAL, g->bytes, g->size};
     for (size_t i = 0; i < g->size; i++)
         for (size_t m = 0; m < sizeof masks; m++) {
             gyre_reading *reading = NULL;
