@@ -135,7 +135,8 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         dim = class_rotary_dim(source, head);
     } else {
         const double share = share_in_use(source, &found, &why);
-        dim = (int64_t)((double)head * share); /* truncated, as Python's int does */
+        dim =
+            share <= 1.0 ? (int64_t)((double)head * share) : head; /* truncated, as Python's int does; above 1: has failed */
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
