@@ -274,7 +274,11 @@ static void read_still_kind(const gyre_family *family, const gyre_scope *root, c
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_rope_division division;
     gyre_build *build = root->source->build;
+    const char *chunks = "dual_chunk_attention_config";
     gyre_rope_dict dict = gyre_rope_find_dict(family, root);
+    if (gyre_scope_value(root, chunks) && gyre_build_profile(build) != GYRE_AS_VLLM)
+        gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
+                        gyre_profile_program(gyre_build_profile(build)));
     gyre_rope_divide(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
         const gyre_rope_kind *kind = &division.kind[i];
