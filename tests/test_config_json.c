@@ -20,6 +20,11 @@ static json_t *whole_llama(const json_t *config) {
     json_t *whole = json_deep_copy(config);
     assert_int_equal(json_object_update(whole, rest), 0);
     json_decref(rest);
+    /* A Llama of transformers 5 turns whole heads, whatever the file says. */
+    if (json_object_get(config, "partial_rotary_factor")) {
+        json_object_set_new(whole, "model_type", json_string("gyre"));
+        json_object_set_new(whole, "position_embedding_type", json_string("rope"));
+    }
     return whole;
 }
 
@@ -137,7 +142,7 @@ static void test_reads_rope_by_version_5_rules(void **state) {
     c = read_changed("{'rope_scaling':{},'rope_parameters':{'rope_type':'dynamic','factor':4,'rope_theta':5e5}}");
     assert_int_equal(c.position.rope.scaling, GYRE_DYNAMIC_NTK);
     assert_true(c.position.rope.base == 5e5);
-    c = read_changed("{'rope_scaling':{'rope_type':'linear','type':'dynamic','factor':2}}");
+    c = read_changed("{'rope_scaling':{'rope_type':'linear','type':'linear','factor':2}}");
     assert_int_equal(c.position.rope.scaling, GYRE_LINEAR);
     c = read_changed("{'rope_scaling':{'rope_type':'yarn','factor':2,'original_max_position_embeddings':128}}");
     assert_int_equal(c.position.trained_length, 128);
@@ -153,9 +158,14 @@ static void test_reads_rope_by_version_5_rules(void **state) {
     c = read_changed("{'rope_scaling':{'rope_type':'linear','factor':2,'attention_factor':3}}");
     assert_true(c.position.rope.attention_factor == 0.0); /* transformers does not look */
     c = read_changed("{'rope_scaling':{'rope_type':'yarn','factor':2,'beta_fast':0,'beta_slow':null,'truncate':false}}");
-    assert_true(c.position.rope.beta_fast == 0.0 && c.position.rope.fractional_bounds == 1);
+    assert_true(c.position.rope.beta_fast == 32.0 && c.position.rope.fractional_bounds == 1);
     c = read_changed("{'partial_rotary_factor':0.5,'rope_parameters':{'partial_rotary_factor':1.0}}");
+    assert_int_equal(c.position.rope.dim, 8); /* a Llama's class does not look */
+    c = read_changed("{'model_type':'gyre','position_embedding_type':'rope','partial_rotary_factor':0.5}");
     assert_int_equal(c.position.rope.dim, 4);
+    /* One kind of layers is as good as none. */
+    c = read_changed("{'rope_parameters':{'full_attention':{'rope_type':'linear','factor':2,'rope_theta':5e5}}}");
+    assert_true(c.position.rope.base == 5e5 && c.position.rope.scaling == GYRE_LINEAR);
 }
 
 #define OF(kind, keys) "{'model_type':'gyre','position_embedding_type':'" kind "'," keys "}"
@@ -169,10 +179,10 @@ static void test_refuses_changed_keys(void **state) {
     } cases[] = {
         {"{'model_type':'-'}", GYRE_EFORMAT, "model_type: missing"},
         {"{'model_type':3}", GYRE_EFORMAT, "model_type: not a string"},
-        {"{'model_type':'qwen2'}", GYRE_EUNSUPPORTED, "model_type: \"qwen2\" is not known"},
+        {"{'model_type':'qwen2'}", GYRE_EUNSUPPORTED, "model_type: \"qwen2\" is not run"},
         {"{'tie_word_embeddings':'-'}", GYRE_EUNSUPPORTED, "tie_word_embeddings: false"},
         {"{'tie_word_embeddings':false}", GYRE_EUNSUPPORTED, "tie_word_embeddings: false"},
-        {"{'tie_word_embeddings':1}", GYRE_EFORMAT, "tie_word_embeddings: neither"},
+        {"{'tie_word_embeddings':2}", GYRE_EFORMAT, "tie_word_embeddings: neither"},
         {"{'attention_bias':true}", GYRE_EUNSUPPORTED, "attention_bias: true"},
         {"{'mlp_bias':true}", GYRE_EUNSUPPORTED, "mlp_bias: true"},
         {"{'hidden_act':'gelu'}", GYRE_EUNSUPPORTED, "hidden_act: only silu"},
@@ -184,44 +194,48 @@ static void test_refuses_changed_keys(void **state) {
         {"{'num_attention_heads':'-'}", GYRE_EFORMAT, "num_attention_heads: missing"},
         {"{'rms_norm_eps':'-'}", GYRE_EFORMAT, "rms_norm_eps: missing"},
         {"{'rms_norm_eps':0}", GYRE_EFORMAT, "rms_norm_eps: not above 0"},
-        {"{'vocab_size':0}", GYRE_EFORMAT, "vocab_size: not a size"},
-        {"{'vocab_size':-3}", GYRE_EFORMAT, "vocab_size: not a size"},
-        {"{'vocab_size':2.5}", GYRE_EFORMAT, "vocab_size: not a size"},
-        {"{'vocab_size':1e300}", GYRE_EFORMAT, "vocab_size: not a size"},
-        {"{'vocab_size':'256'}", GYRE_EFORMAT, "vocab_size: not a size"},
-        {"{'vocab_size':[256]}", GYRE_EFORMAT, "vocab_size: not a size"},
+        {"{'vocab_size':0}", GYRE_EFORMAT, "vocab_size: not a whole number of at least 1"},
+        {"{'vocab_size':-3}", GYRE_EFORMAT, "vocab_size: not a whole number of at least 1"},
+        {"{'vocab_size':2.5}", GYRE_EFORMAT, "vocab_size: not a whole number of at least 1"},
+        {"{'vocab_size':1e300}", GYRE_EFORMAT, "vocab_size: not a whole number of at least 1"},
+        {"{'vocab_size':'256'}", GYRE_EFORMAT, "vocab_size: not a whole number of at least 1"},
+        {"{'vocab_size':[256]}", GYRE_EFORMAT, "vocab_size: not a whole number of at least 1"},
         {"{'hidden_size':30,'head_dim':'-'}", GYRE_EFORMAT, "head_dim: missing"},
-        {"{'rope_theta':1}", GYRE_EFORMAT, "rope_theta: not above 1"},
-        {"{'rope_theta':0}", GYRE_EFORMAT, "rope_theta: not above 1"},
+        {"{'rope_theta':1}", GYRE_EFORMAT, "rope_theta: a base of 1, which is not above 1"},
+        {"{'rope_theta':0}", GYRE_EFORMAT, "rope_theta: a base of 0, which is not above 1"},
         {"{'rope_theta':'x'}", GYRE_EFORMAT, "rope_theta: not a number"},
-        {"{'partial_rotary_factor':0}", GYRE_EFORMAT, "partial_rotary_factor: not above 0"},
-        {"{'partial_rotary_factor':1.5}", GYRE_EFORMAT, "partial_rotary_factor: above 1"},
-        {"{'partial_rotary_factor':0.01}", GYRE_EFORMAT, "partial_rotary_factor: leaves no whole pairs"},
-        {"{'partial_rotary_factor':0.4}", GYRE_EFORMAT, "partial_rotary_factor: leaves no whole pairs"},
+        {"{'partial_rotary_factor':0}", GYRE_EFORMAT, "partial_rotary_factor: 0 is not a share"},
+        {"{'partial_rotary_factor':1.5}", GYRE_EFORMAT, "partial_rotary_factor: 1.5 is not a share"},
+        {OF("rope", "'partial_rotary_factor':0.01"), GYRE_EFORMAT, "partial_rotary_factor: leaves no whole pairs"},
+        {OF("rope", "'partial_rotary_factor':0.4"), GYRE_EFORMAT, "partial_rotary_factor: leaves no whole pairs"},
         {"{'rope_scaling':[]}", GYRE_EFORMAT, "rope_scaling: not an object"},
         {"{'rope_parameters':3}", GYRE_EFORMAT, "rope_parameters: not an object"},
-        {"{'rope_parameters':{'full_attention':{}}}", GYRE_EUNSUPPORTED, "rope_parameters.full_attention"},
-        {"{'rope_scaling':{'type':'mrope'}}", GYRE_EUNSUPPORTED, "rope_scaling.type: \"mrope\" is not known"},
+        {"{'rope_parameters':{'full_attention':{},'sliding_attention':{}},"
+         "'layer_types':['full_attention','sliding_attention'],'sliding_window':8}",
+         GYRE_EUNSUPPORTED, "layer_types: positions that differ from layer to layer are not run"},
+        {"{'rope_scaling':{'rope_type':'linear','type':'dynamic','factor':2}}", GYRE_EFORMAT,
+         "rope_scaling.type: \"dynamic\", where rope_type says \"linear\""},
+        {"{'rope_scaling':{'type':'mrope'}}", GYRE_EUNSUPPORTED, "rope_scaling.type: \"mrope\" is no type"},
         {"{'rope_scaling':{'rope_type':7}}", GYRE_EFORMAT, "rope_scaling.rope_type: not a string"},
         {"{'rope_scaling':{'type':'linear'}}", GYRE_EFORMAT, "rope_scaling.factor: missing"},
         {"{'rope_scaling':{'type':'yarn'}}", GYRE_EFORMAT, "rope_scaling.factor: missing"},
-        {"{'rope_scaling':{'type':'linear','factor':0.5}}", GYRE_EFORMAT, "rope_scaling.factor: below 1"},
-        {"{'rope_scaling':{'type':'linear','factor':0}}", GYRE_EFORMAT, "rope_scaling.factor: below 1"},
+        {"{'rope_scaling':{'type':'linear','factor':0.5}}", GYRE_EFORMAT, "rope_scaling.factor: 0.5 is below 1"},
+        {"{'rope_scaling':{'type':'linear','factor':0}}", GYRE_EFORMAT, "rope_scaling.factor: 0 is below 1"},
         {"{'rope_scaling':{'type':'linear','factor':'2'}}", GYRE_EFORMAT, "rope_scaling.factor: not a number"},
-        {"{'rope_scaling':{'type':'dynamic','factor':2},'max_position_embeddings':'-'}", GYRE_EFORMAT,
+        {OF("rope", "'rope_scaling':{'type':'dynamic','factor':2},'max_position_embeddings':'-'"), GYRE_EFORMAT,
          "max_position_embeddings: missing"},
         {"{'rope_scaling':{'type':'yarn','factor':2},'max_position_embeddings':0}", GYRE_EFORMAT,
-         "max_position_embeddings: not a size"},
-        {"{'rope_scaling':{'type':'yarn','factor':2,'truncate':0}}", GYRE_EFORMAT, "rope_scaling.truncate: neither"},
+         "max_position_embeddings: not a whole number of at least 1"},
+        {"{'rope_scaling':{'type':'yarn','factor':2,'truncate':2}}", GYRE_EFORMAT, "rope_scaling.truncate: neither"},
         {"{'rope_scaling':{'type':'yarn','factor':2,'attention_factor':0}}", GYRE_EFORMAT,
-         "rope_scaling.attention_factor: not above 0"},
+         "rope_scaling.attention_factor: 0 is not above 0"},
         {"{'rope_scaling':{'type':'llama3','factor':2,'low_freq_factor':1}}", GYRE_EFORMAT,
          "rope_scaling.high_freq_factor: missing"},
         {"{'rope_scaling':{'type':'longrope','short_factor':[1,1,1,1]}}", GYRE_EFORMAT, "rope_scaling.long_factor: missing"},
         {"{'rope_scaling':{'type':'longrope','short_factor':[1,1,1]}}", GYRE_EFORMAT,
          "rope_scaling.short_factor: not a list of 4 numbers"},
         {"{'rope_scaling':{'type':'longrope','short_factor':[1,1,'1',1]}}", GYRE_EFORMAT,
-         "rope_scaling.short_factor: holds something"},
+         "rope_scaling.short_factor: entry 2 is not a number"},
         {"{'model_type':'gyre'}", GYRE_EFORMAT, "position_embedding_type: missing"},
         {"{'model_type':'gyre','position_embedding_type':'kerpel'}", GYRE_EUNSUPPORTED, "\"kerpel\" is not known"},
         {"{'model_type':'gyre','position_embedding_type':'learned'}", GYRE_EFORMAT, "position_table_rows: missing"},
@@ -230,12 +244,12 @@ static void test_refuses_changed_keys(void **state) {
         {"{'model_type':'gyre','position_embedding_type':'alibi','alibi_slopes':[1]}", GYRE_EFORMAT,
          "alibi_slopes: not a list of 4 numbers"},
         {OF("alibi", "'alibi_slopes_after':[1,2,3,4,5]"), GYRE_EFORMAT, "alibi_slopes_after: not a list of 4 numbers"},
-        {OF("alibi", "'alibi_before_scale':1"), GYRE_EFORMAT, "alibi_before_scale: neither true nor false"},
+        {OF("alibi", "'alibi_before_scale':2"), GYRE_EFORMAT, "alibi_before_scale: neither true nor false"},
         {OF("alibi", "'alibi_max_bias':0"), GYRE_EFORMAT, "alibi_max_bias: 0, which is not a value of its own"},
         {OF("alibi", "'query_temperature':'hot'"), GYRE_EFORMAT, "query_temperature: \"hot\" is not known"},
         {OF("alibi", "'query_temperature':2"), GYRE_EFORMAT, "query_temperature: not a string"},
-        {OF("t5", "'score_buckets':-2"), GYRE_EFORMAT, "score_buckets: not a size of at least 1"},
-        {OF("t5", "'score_buckets':'32'"), GYRE_EFORMAT, "score_buckets: not a size of at least 1"},
+        {OF("t5", "'score_buckets':-2"), GYRE_EFORMAT, "score_buckets: not a whole number of at least 1"},
+        {OF("t5", "'score_buckets':'32'"), GYRE_EFORMAT, "score_buckets: not a whole number of at least 1"},
         {OF("t5", "'score_bidirectional':'yes'"), GYRE_EFORMAT, "score_bidirectional: neither true nor false"},
         {OF("shaw", "'score_terms':'query'"), GYRE_EFORMAT, "score_terms: not a list of words"},
         {OF("shaw", "'score_terms':[]"), GYRE_EFORMAT, "score_terms: not a list of words"},
@@ -244,7 +258,8 @@ static void test_refuses_changed_keys(void **state) {
         {OF("kerple", "'score_decay':'linear'"), GYRE_EFORMAT, "score_decay: \"linear\" is not known"},
         {OF("learned", "'position_table_rows':8,'position_table_hierarchy':'x'"), GYRE_EFORMAT,
          "position_table_hierarchy: not a number"},
-        {OF("learned", "'position_table_rows':8,'position_offset':0"), GYRE_EFORMAT, "position_offset: not a size"},
+        {OF("learned", "'position_table_rows':8,'position_offset':0"), GYRE_EFORMAT,
+         "position_offset: not a whole number of at least 1"},
         {OF("rope", "'rope_layout':'quarters'"), GYRE_EFORMAT, "rope_layout: \"quarters\" is not known"},
         {OF("rope", "'rope_clockwise':'no'"), GYRE_EFORMAT, "rope_clockwise: neither true nor false"},
         {OF("rope", "'rope_xpos_center':0.5"), GYRE_EFORMAT, "rope_xpos_center: not a whole number"},

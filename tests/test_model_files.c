@@ -388,12 +388,13 @@ static void test_refuses_configs(void **state) {
                  {"\"vocab_size\": 50", "\"vocab_size\": 2000000000", "embed_tokens.weight: shape"},
                  {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "no tensor model.layers.2"},
                  {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "layers.1.input_layernorm.weight: no tensor of"},
-                 {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1000000000", "layers x"},
-                 {"\"head_dim\": 8", "\"head_dim\": 500000000", "q_proj.weight: shape"},
+                 {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1000000000", "num_hidden_layers: 1000000000 layers"},
+                 {"\"head_dim\": 8", "\"head_dim\": 60000", "q_proj.weight: shape"},
+                 {"\"head_dim\": 8", "\"head_dim\": 500000000", "head_dim: 500000000 channels"},
                  {"\"head_dim\": 8", "\"head_dim\": 9007199254740992", "head_dim"},
                  {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "no multiple of kv_heads"},
                  {"\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, \"mscale\": -1.0}",
-                  "rope.mscale"},
+                  "rope_scaling.mscale: -1 is below 0"},
                  {"\"hidden_size\": 24", "", "config"}};
     gyre_model *model = create_small(GYRE_ROPE, 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

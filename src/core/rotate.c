@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
-static const double ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
+static const int64_t ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 /* Past 2^100 either way a magnitude is refused: its product with a channel would soon leave the range of float. */
 static const double MOST_LOG2 = 100;
@@ -25,7 +25,8 @@ typedef struct rotation {
     const gyre_view *out;
     int64_t first, dim;      /* the rotated channels; dim 0 where the scheme rotates nothing */
     gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
-    int64_t blocks;          /* of tokens, per batch row */
+    int64_t elements;
+    int64_t blocks; /* of tokens, per batch row */
     int in_place;
     int kept;         /* angles come from the encoding's table, where it has them, and go to the kernel with the row */
     gyre_turns turns; /* what such rows have in common */
@@ -355,8 +356,9 @@ static gyre_status run(rotation *r, const gyre_exec *exec) {
                                 .to_half = r->write == GYRE_HALF,
                                 .back = r->angles.direction != GYRE_FORWARD};
     const gyre_status status = check_magnitudes(r);
-    const double bytes = (double)gyre_view_elements(r->in->shape) * (double)gyre_dtype_size(r->in->dtype);
-    if (status == GYRE_OK) gyre_parallel(bytes < ALONE ? NULL : exec, turn_block, r, r->blocks * r->in->shape[0]);
+    if (status == GYRE_OK)
+        gyre_parallel(r->elements < ALONE / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec, turn_block, r,
+                      r->blocks * r->in->shape[0]);
     return status;
 }
 
@@ -369,11 +371,13 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     gyre_status status = gyre_pair_check(in, out);
     if (status != GYRE_OK) return status;
     if (turns && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
-    if (gyre_view_elements(in->shape) == 0) return GYRE_OK;
+    const int64_t elements = gyre_view_elements(in->shape);
+    if (elements == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
 
-    rotation r = {.angles = {.encoding = encoding, .direction = direction, .factor = 1},
+    rotation r = {.elements = elements,
+                  .angles = {.encoding = encoding, .direction = direction, .factor = 1},
                   .role = role,
                   .positions = positions,
                   .in = in,

@@ -76,7 +76,7 @@ typedef struct turn_angles {
 
 /* Two roundings and a fused product, the same in every layout: (x c - y s, y c + x s). */
 TURN_INLINE void turn_pairs(vec *a, vec *b, const turn_angles *k) {
-    const vec x = *a, y = *b;
+    const vec x = vec_held(*a), y = vec_held(*b);
     *a = vec_fma(x, k->c, vec_mul(y, k->minus));
     *b = vec_fma(y, k->c, vec_mul(x, k->s));
 }
@@ -193,7 +193,7 @@ TURN_INLINE int64_t turn_beside(turn_type type, const gyre_turns *t) {
             char *out = head_out(t, type, h) + 2 * i * type.size;
             TURN_UNROLL
             for (int v = 0; v < TURN_BESIDE; v++) {
-                const vec x = type.load(in + v * LANES * type.size);
+                const vec x = vec_held(type.load(in + v * LANES * type.size));
                 type.store(out + v * LANES * type.size, vec_fma(x, c[v], vec_mul(vec_swap(x), s[v])));
             }
         }
@@ -331,9 +331,17 @@ TURN_INLINE void wide_store_up_to(double *p, wide a, int64_t n) {
     if (n > 0 && n < WIDE_LANES) memcpy(p, some, (size_t)n * sizeof *p);
 }
 
-TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n) {
-    const wide c = wide_load_up_to((const double *)t->cosine + i, n), sign = wide_set1(t->back ? -1.0 : 1.0);
-    const wide s = wide_mul(sign, wide_load_up_to((const double *)t->sine + i, n));
+typedef struct wide_angles {
+    wide c, s, minus;
+} wide_angles;
+
+TURN_INLINE wide_angles wide_angles_at(const gyre_turns *t, int64_t i, int64_t n) {
+    const wide s = wide_load_up_to((const double *)t->sine + i, n), minus = wide_mul(wide_set1(-1), s);
+    const wide c = wide_load_up_to((const double *)t->cosine + i, n);
+    return t->back ? (wide_angles){c, minus, s} : (wide_angles){c, s, minus};
+}
+
+TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n, const wide_angles *k) {
     wide a, b;
     if (t->from_half) {
         a = wide_load_up_to(in + i, n);
@@ -343,28 +351,54 @@ TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, i
         b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
         wide_part(&a, &b);
     }
-    const wide x = wide_fma(a, c, wide_mul(b, wide_mul(wide_set1(-1), s))), y = wide_fma(b, c, wide_mul(a, s));
+    a = wide_held(a), b = wide_held(b);
+    wide x = wide_fma(a, k->c, wide_mul(b, k->minus)), y = wide_fma(b, k->c, wide_mul(a, k->s));
     if (t->to_half) {
         wide_store_up_to(out + i, x, n);
         wide_store_up_to(out + t->pairs + i, y, n);
     } else {
-        a = x, b = y;
-        wide_join(&a, &b);
-        wide_store_up_to(out + 2 * i, a, 2 * n);
-        wide_store_up_to(out + 2 * i + WIDE_LANES, b, 2 * n - WIDE_LANES);
+        wide_join(&x, &y);
+        wide_store_up_to(out + 2 * i, x, 2 * n);
+        wide_store_up_to(out + 2 * i + WIDE_LANES, y, 2 * n - WIDE_LANES);
     }
 }
 
+/* Angles of a few vectors in registers while all heads go by. */
 TURN_INLINE void turn_doubles(const gyre_turns *t) {
+    enum { AT_ONCE = 2 };
+    int64_t i = 0;
+    for (; i + AT_ONCE * WIDE_LANES <= t->pairs; i += AT_ONCE * WIDE_LANES) {
+        wide_angles k[AT_ONCE];
+        TURN_UNROLL
+        for (int v = 0; v < AT_ONCE; v++)
+            k[v] = wide_angles_at(t, i + v * WIDE_LANES, WIDE_LANES);
+        for (int64_t h = 0; h < t->heads; h++) {
+            TURN_UNROLL
+            for (int v = 0; v < AT_ONCE; v++)
+                turn_wide(t, (const double *)t->in + h * t->in_head, (double *)t->out + h * t->out_head, i + v * WIDE_LANES,
+                          WIDE_LANES, &k[v]);
+        }
+    }
+    for (int64_t n; i < t->pairs; i += n) {
+        n = t->pairs - i < WIDE_LANES ? t->pairs - i : WIDE_LANES;
+        const wide_angles k = wide_angles_at(t, i, n);
+        for (int64_t h = 0; h < t->heads; h++)
+            turn_wide(t, (const double *)t->in + h * t->in_head, (double *)t->out + h * t->out_head, i, n, &k);
+    }
+}
+
+/* From one layout to the other, head by head; in place, through a copy on the stack. */
+TURN_INLINE void turn_doubles_across(const gyre_turns *t) {
     double copy[2 * GYRE_TURN_PAIRS];
     for (int64_t h = 0; h < t->heads; h++) {
         const double *in = (const double *)t->in + h * t->in_head;
         double *out = (double *)t->out + h * t->out_head;
-        int64_t i = 0;
-        if (t->from_half != t->to_half && t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs) * sizeof *in);
-        for (; i + WIDE_LANES <= t->pairs; i += WIDE_LANES)
-            turn_wide(t, in, out, i, WIDE_LANES);
-        if (i < t->pairs) turn_wide(t, in, out, i, t->pairs - i);
+        if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs) * sizeof *in);
+        for (int64_t i = 0, n; i < t->pairs; i += n) {
+            n = t->pairs - i < WIDE_LANES ? t->pairs - i : WIDE_LANES;
+            const wide_angles k = wide_angles_at(t, i, n);
+            turn_wide(t, in, out, i, n, &k);
+        }
     }
 }
 
@@ -377,7 +411,7 @@ static void rotate_f64(const gyre_turns *t) {
         known.from_half = known.to_half = 0;
         turn_doubles(&known);
     } else {
-        turn_doubles(t);
+        turn_doubles_across(t);
     }
 }
 

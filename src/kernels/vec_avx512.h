@@ -18,6 +18,11 @@ typedef __mmask16 mask;
 static inline vec vec_load(const float *p) {
     return _mm512_loadu_ps(p);
 }
+/* The same value in a register: GCC would rather load it again for each use. */
+static inline vec vec_held(vec a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
 static inline void vec_store(float *p, vec a) {
     _mm512_storeu_ps(p, a);
 }
@@ -136,6 +141,10 @@ static inline wide wide_load(const double *p) {
 }
 static inline void wide_store(double *p, wide a) {
     _mm512_storeu_pd(p, a);
+}
+static inline wide wide_held(wide a) {
+    __asm__("" : "+v"(a));
+    return a;
 }
 static inline wide wide_set1(double a) {
     return _mm512_set1_pd(a);

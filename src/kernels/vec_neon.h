@@ -20,6 +20,10 @@ typedef uint32x4_t mask;
 static inline vec vec_load(const float *p) {
     return vld1q_f32(p);
 }
+/* Arithmetic takes registers only: what is loaded is held. */
+static inline vec vec_held(vec a) {
+    return a;
+}
 static inline void vec_store(float *p, vec a) {
     vst1q_f32(p, a);
 }
@@ -134,6 +138,9 @@ static inline void vec_join(vec *a, vec *b) {
 typedef float64x2_t wide;
 static inline wide wide_load(const double *p) {
     return vld1q_f64(p);
+}
+static inline wide wide_held(wide a) {
+    return a;
 }
 static inline void wide_store(double *p, wide a) {
     vst1q_f64(p, a);

@@ -19,6 +19,9 @@ typedef int mask;
 static inline vec vec_load(const float *p) {
     return *p;
 }
+static inline vec vec_held(vec a) {
+    return a;
+}
 static inline void vec_store(float *p, vec a) {
     *p = a;
 }
@@ -100,6 +103,9 @@ static inline wide wide_load(const double *p) {
 }
 static inline void wide_store(double *p, wide a) {
     *p = a;
+}
+static inline wide wide_held(wide a) {
+    return a;
 }
 static inline wide wide_set1(double a) {
     return a;

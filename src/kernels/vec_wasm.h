@@ -21,6 +21,10 @@ typedef v128_t mask;
 static inline vec vec_load(const float *p) {
     return wasm_v128_load(p);
 }
+/* What is loaded is held: there is no arithmetic on memory. */
+static inline vec vec_held(vec a) {
+    return a;
+}
 static inline void vec_store(float *p, vec a) {
     wasm_v128_store(p, a);
 }
@@ -160,6 +164,9 @@ static inline void vec_join(vec *a, vec *b) {
 typedef v128_t wide;
 static inline wide wide_load(const double *p) {
     return wasm_v128_load(p);
+}
+static inline wide wide_held(wide a) {
+    return a;
 }
 static inline void wide_store(double *p, wide a) {
     wasm_v128_store(p, a);

@@ -13,7 +13,14 @@ enum {
     GYRE_INTERLEAVED_AXES = 32, /* ... in turn: qwen3_vl */
     GYRE_YARN_IS_LONGROPE = 64, /* types su and yarn both mean longrope: phi3 */
     GYRE_WHOLE_HEAD = 128,      /* partial_rotary_factor is not looked at: most classes written like Llama's */
-    GYRE_TEXT_INSIDE = 256      /* the decoder is described in text_config */
+    GYRE_TEXT_INSIDE = 256,     /* the decoder is described in text_config */
+    GYRE_FULL_SCALED = 512,     /* rope_scaling speaks of full_attention layers alone: olmo3 */
+    GYRE_QUERY_SCALAR = 1024,   /* scores are multiplied by query_pre_attn_scalar^-0.5: gemma2, gemma3 */
+    GYRE_UNIT_SCALE = 2048,     /* ... by 1: gemma3n, gemma4 */
+    GYRE_ERNIE_AXES = 4096,     /* mrope_section deals out pairs as only ernie4_5_vl_moe does */
+    GYRE_QUERY_BETA = 8192,     /* llama_4_scaling_beta in the rotation's object: ministral3, mistral4 */
+    GYRE_QUERY_TUNING = 16384,  /* attn_temperature_tuning where nothing turns: llama4 */
+    GYRE_TWISTED_AXES = 32768   /* two channels of a pair may turn along different axes: hunyuan_vl */
 };
 
 typedef struct gyre_family gyre_family;
@@ -27,7 +34,7 @@ struct gyre_family {
     double base;       /* rope_theta where none is given; 0 = 10000 */
     double partial;    /* share of the head that turns where none is given; 0 = 1 */
     int64_t positions; /* max_position_embeddings where none is given; 0 = it must be */
-    int64_t head_dim;  /* where neither head_dim nor sizes are given; 0 = they must be */
+    int64_t head_dim;  /* where no head_dim is given; 0 = the width over the heads */
     unsigned traits;
 };
 
@@ -38,18 +45,27 @@ const gyre_family *gyre_family_at(size_t i);
 
 /* Who reads: each in a file of its own. */
 gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, under every profile */
+gyre_family_read gyre_read_still;   /* there too: no positions, whatever the file says */
 gyre_family_read gyre_read_native;  /* read_native.c: model_type gyre */
-gyre_family_read gyre_read_learned; /* read_tables.c from here: gpt2, opt, bart, roberta, whisper's decoder */
-gyre_family_read gyre_read_bert;
-gyre_family_read gyre_read_t5;
-gyre_family_read gyre_read_alibi; /* bloom, mpt; falcon with alibi */
-gyre_family_read gyre_read_falcon;
+gyre_family_read gyre_read_learned; /* read_input_tables.c: gpt2, opt, bart, clip */
+gyre_family_read gyre_read_gpt_neo;
+gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */
+gyre_family_read gyre_read_either_table;
+gyre_family_read gyre_read_whisper;
+gyre_family_read gyre_read_musicgen;
+gyre_family_read gyre_read_bert;     /* read_bert.c: roberta, electra, esm too */
+gyre_family_read gyre_read_alibi;    /* read_alibi.c: bloom */
+gyre_family_read gyre_read_mpt;      /* with slopes, a table or a rotation */
+gyre_family_read gyre_read_falcon;   /* with slopes, or on to gyre_read_rope */
+gyre_family_read gyre_read_baichuan; /* the same */
+gyre_family_read gyre_read_jais;
+gyre_family_read gyre_read_t5; /* read_relative.c from here */
+gyre_family_read gyre_read_mpnet;
 gyre_family_read gyre_read_deberta;
 gyre_family_read gyre_read_nezha;
 gyre_family_read gyre_read_transformer_xl;
-gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */
-gyre_family_read gyre_read_whisper;
-/* read_vision.c: the tower under vision_config, as a group "vision"; a warning where it is not known. */
+gyre_family_read gyre_read_xlnet;
+/* read_vision.c: the tower under vision_config, as a group "vision"; a warning where it is not known.  Never fails. */
 void gyre_read_vision(const gyre_scope *vision);
 
 /* config.json: finds the family, looks into text_config and vision_config, and reads them. */

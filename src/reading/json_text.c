@@ -31,6 +31,7 @@ static void skip_string(walk *w) {
 /* Past a value: brackets are counted, strings in them passed over whole. */
 static void skip_value(walk *w) {
     size_t depth = 0;
+    if (!more(w)) return;
     do {
         const char c = here(w);
         if (c == '"') {
@@ -100,7 +101,7 @@ int gyre_json_find(const char *text, size_t bytes, const char *path, gyre_json_m
 
 int gyre_json_object(const char *text, size_t bytes, const char *path, gyre_json_member *out) {
     walk w = {text, bytes, 0};
-    if (*path) return gyre_json_find(text, bytes, path, out) && text[out->value] == '{';
+    if (*path) return gyre_json_find(text, bytes, path, out) && out->value < bytes && text[out->value] == '{';
     skip_space(&w);
     if (here(&w) != '{') return 0;
     *out = (gyre_json_member){w.at, w.at, 0, line_of(&w, w.at)};

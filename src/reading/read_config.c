@@ -1,13 +1,140 @@
 /* read_config.c: config.json: which family, and where in the file its decoder is described. */
 #include "reading/family.h"
 
+#include <stdio.h>
+#include <string.h>
+
+/* -- a name that is not known
+ * ------------------------------------------------------------------------------------------------ */
+/* Letters to change, add or leave out; anything above 2 is 3. */
+static int distance(const char *a, const char *b) {
+    enum { LONGEST = 40 };
+    int row[LONGEST + 1], previous;
+    const size_t n = strlen(a), m = strlen(b);
+    if (n > LONGEST || m > LONGEST) return 3;
+    for (size_t j = 0; j <= m; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        previous = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            const int diagonal = previous + (a[i - 1] != b[j - 1]);
+            const int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            previous = row[j];
+            row[j] = diagonal < least ? diagonal : least;
+        }
+    }
+    return row[m] < 3 ? row[m] : 3;
+}
+
+static const char *nearest(const char *type) {
+    const gyre_family *family;
+    const char *best = NULL;
+    /* Of a short name two letters are most of it. */
+    int least = strlen(type) < 6 ? 2 : 3;
+    for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
+        const int d = distance(type, family->model_type);
+        if (d < least) {
+            least = d;
+            best = family->model_type;
+        }
+    }
+    return best;
+}
+
+/* Keys that only a model with a rotation has. */
+static const char *rotation_key(const gyre_scope *s) {
+    static const char *const keys[] = {
+        "rope_theta", "rope_scaling",     "rope_parameters",      "partial_rotary_factor", "rotary_pct", "rotary_emb_base",
+        "rotary_dim", "qk_rope_head_dim", "rope_local_base_freq", "global_rope_theta",     "rope_ratio", NULL};
+    return gyre_scope_first(s, keys);
+}
+
+/* A class that nobody has told us of, most likely written like Llama's; if a share of the head turns, it says so. */
+static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_HALF, 0, 0, 0, 0, 0};
+
+static void read_unknown(const gyre_scope *s, const char *type) {
+    const char *key = rotation_key(s), *near = nearest(type);
+    char hint[100] = "";
+    if (near && *type) snprintf(hint, sizeof hint, " (did you mean \"%s\"?)", near);
+    if (key) {
+        if (*type)
+            gyre_scope_warn(s, "model_type", "model_type: \"%.60s\" is not known%s; read as a llama, because of %s", type,
+                            hint, key);
+        else
+            gyre_scope_warn(s, key, "model_type: missing; read as a llama, because of %s", key);
+        gyre_read_rope(&like_llama, s);
+        return;
+    }
+    gyre_scope_fail(s, *type ? GYRE_EUNSUPPORTED : GYRE_EFORMAT, "model_type",
+                    "%s%.60s%s%s, and there is no rope_theta, rope_scaling, rope_parameters, partial_rotary_factor, "
+                    "rotary_dim or rotary_pct either",
+                    *type ? "\"" : "missing", type, *type ? "\" is not known" : "", hint);
+}
+
+/* -- a model within a model
+ * -------------------------------------------------------------------------------------------------- */
+/* Where composite models keep their decoder: the first of these that is an object. */
+static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
+    static const char *const keys[] = {"text_config", "llm_config", "language_config", "thinker_config", "decoder", NULL};
+    for (int i = 0; keys[i]; i++) {
+        if (!json_is_object(gyre_scope_value(root, keys[i]))) continue;
+        *out = gyre_scope_into(root, keys[i]);
+        gyre_scope inner;
+        if (strcmp(keys[i], "thinker_config") == 0 && decoder_scope(out, &inner)) *out = inner;
+        return 1;
+    }
+    return 0;
+}
+
+/* The decoder's own type; or the outer one's for texts; or that one. */
+static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scope *text, const char **type) {
+    char name[100];
+    const char *outer = gyre_scope_text(root, "model_type", "");
+    *type = gyre_scope_text(text, "model_type", "");
+    const gyre_family *family = gyre_family_of(*type);
+    if (family || **type) return family;
+    *type = outer;
+    snprintf(name, sizeof name, "%.90s_text", outer);
+    family = gyre_family_of(name);
+    return family ? family : gyre_family_of(outer);
+}
+
+/* Rotary keys beside text_config belong to nobody. */
+static void warn_of_outer_keys(const gyre_scope *root, const gyre_scope *text) {
+    static const char *const keys[] = {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", NULL};
+    for (int i = 0; keys[i]; i++)
+        if (gyre_scope_value(root, keys[i]))
+            gyre_scope_warn(root, keys[i], "%s: not read; the decoder is described in %.*s", keys[i],
+                            (int)(strlen(text->prefix) - 1), text->prefix);
+}
+
+/* -- the file
+ * ---------------------------------------------------------------------------------------------------------------- */
+static void read_tower(const gyre_scope *root) {
+    static const char *const keys[] = {"vision_config", NULL};
+    if (!json_is_object(gyre_scope_value(root, keys[0]))) return;
+    const gyre_scope vision = gyre_scope_into(root, keys[0]);
+    gyre_read_vision(&vision);
+}
+
 void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     const gyre_scope s = {source, root, ""};
     const char *type = gyre_scope_text(&s, "model_type", "");
     const gyre_family *family = gyre_family_of(type);
+    gyre_scope text;
     gyre_build_model_type(source->build, type);
+    const int is_whole = family && !(family->traits & GYRE_TEXT_INSIDE) && family->read != gyre_read_rope;
+    if (!is_whole && decoder_scope(&s, &text)) {
+        family = decoder_family(&s, &text, &type);
+        warn_of_outer_keys(&s, &text);
+        if (!*gyre_scope_text(&s, "model_type", "")) gyre_build_model_type(source->build, type);
+    } else {
+        text = s;
+    }
     if (family)
-        family->read(family, &s);
+        family->read(family, &text);
     else
-        gyre_scope_fail(&s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not known", type);
+        read_unknown(&text, type);
+    read_tower(&s);
 }

@@ -23,6 +23,8 @@ gyre_build *gyre_build_begin(const char *path, const char *format, gyre_profile 
 /* *out = the reading, or the status of the first failure and its error.  Every group's encoding is created once, so that
  * what is handed out can be used: where gyre_encoding_create refuses it the status is EFORMAT.  The build is gone after. */
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out);
+/* Gives up the build: who needs the groups' configs alone, as they stand, copies them before. */
+void gyre_build_discard(gyre_build *build);
 gyre_status gyre_build_status(const gyre_build *build);
 gyre_profile gyre_build_profile(const gyre_build *build);
 int64_t gyre_build_length(const gyre_build *build);
@@ -35,7 +37,7 @@ gyre_layers *gyre_build_layers(gyre_build *build, const char *name);
 gyre_layers *gyre_build_find(gyre_build *build, const char *name);
 /* Lists one more layer in it. */
 void gyre_build_layer(gyre_build *build, gyre_layers *group, int64_t layer);
-/* Puts the group with the most layers listed first (stable); called where groups stand for layers of one decoder. */
+/* Puts the group with the most layers listed first (stable), of those that have positions; called where groups stand for layers of one decoder. */
 void gyre_build_sort(gyre_build *build);
 
 /* out = zeroed doubles; NULL without memory. */

@@ -13,7 +13,9 @@ typedef struct gyre_rope_source {
     const char *layer_type; /* NULL = all layers have one dict */
     const char *type;       /* rope_type or type, the family's aliases resolved (su is longrope); "default" where none is */
     const char *type_key;   /* the key that said so: "rope_type" or "type" */
-    int64_t max_positions;  /* L': max_position_embeddings, or the family's default */
+    int64_t max_positions;  /* L': max_position_embeddings, or the family's default; 0 = unknown */
+    int nested;             /* the dict is one of several, by type of layers */
+    int from_class;         /* the dict is what the family's class has where the file has none: its keys stand nowhere */
 } gyre_rope_source;
 
 /* Sets the group's scaling, factor, trained_length, attention factor, lists, scale and softmax_multiplier, and notes the

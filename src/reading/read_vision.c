@@ -1,0 +1,209 @@
+/* read_vision.c: the positions of an image tower.  What it cannot say it warns of; the text model's reading never fails for
+ * it. */
+#include "reading/family.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- values that may be wrong ---------------------------------------------------------------------------------------- */
+static const json_t *value_of(const gyre_scope *s, const char *const *names, const char **key) {
+    const json_t *value = NULL;
+    for (*key = NULL; *names && !value; names++) {
+        value = json_object_get(s->object, *names);
+        if (json_is_null(value)) value = NULL;
+        if (value) *key = *names;
+    }
+    return value;
+}
+
+/* A whole number from 1 to 2^20, of_class where there is none, 0 where it is something else. */
+static int64_t size_of(const gyre_scope *s, const char *const *names, int64_t of_class, const char **key) {
+    const json_t *value = value_of(s, names, key);
+    if (!value) return of_class;
+    const json_int_t size = json_is_integer(value) ? json_integer_value(value) : 0;
+    return size >= 1 && size <= 1 << 20 ? (int64_t)size : 0;
+}
+
+static const char *text_of(const gyre_scope *s, const char *key) {
+    const char *text = json_string_value(json_object_get(s->object, key));
+    return text ? text : "";
+}
+
+static const char *const widths[] = {"hidden_size", "embed_dim", "vt_hidden_size", NULL};
+static const char *const heads_names[] = {"num_heads", "num_attention_heads", "vt_num_attention_heads", NULL};
+
+typedef struct tower {
+    const gyre_scope *scope;
+    gyre_build *build;
+    const char *type;
+    gyre_config config;
+    const char *key_of_width, *key_of_heads;
+} tower;
+
+/* Width and heads; out = 0, and a warning, where they make no sense. */
+static int sizes(tower *t, const char *const *names_of_width, int64_t width_of_class, int64_t heads_of_class) {
+    const int64_t width = size_of(t->scope, names_of_width, width_of_class, &t->key_of_width);
+    const int64_t heads = size_of(t->scope, heads_names, heads_of_class, &t->key_of_heads);
+    if (width == 0 || heads == 0 || width % heads != 0) {
+        gyre_scope_warn(t->scope, t->key_of_heads ? t->key_of_heads : "num_heads",
+                        "the image tower (%.40s) is not described: %" PRId64 " heads do not divide a width of %" PRId64,
+                        t->type, heads, width);
+        return 0;
+    }
+    t->config.heads = heads;
+    t->config.head_dim = width / heads;
+    t->config.input.dim = width;
+    return 1;
+}
+
+/* The group, if an encoding can be made of it. */
+static gyre_layers *add(tower *t) {
+    gyre_encoding *encoding = NULL;
+    gyre_error why = {0, ""};
+    const gyre_status status = gyre_encoding_create(&encoding, &t->config, NULL, &why);
+    gyre_encoding_free(encoding);
+    if (status != GYRE_OK) {
+        const gyre_place place = gyre_scope_place(t->scope, "model_type");
+        gyre_build_warn(t->build, &place, "the image tower (%.40s) is not described: %s", t->type, why.text);
+        return NULL;
+    }
+    gyre_layers *group = gyre_build_layers(t->build, "vision");
+    group->config = t->config;
+    gyre_build_field(t->build, group, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s", gyre_kind_name(t->config.kind));
+    gyre_build_number(t->build, group, "head_dim", GYRE_DERIVED, NULL, NULL, (double)t->config.head_dim);
+    return group;
+}
+
+/* -- rotations over rows and columns --------------------------------------------------------------------------------- */
+static void axial(tower *t, gyre_layout layout, double base, const char *key_of_base) {
+    struct gyre_rope_config *rope = &t->config.rope;
+    if (t->config.head_dim % 4 != 0) {
+        gyre_scope_warn(t->scope, t->key_of_heads ? t->key_of_heads : "num_heads",
+                        "the image tower (%.40s) is not described: heads of %" PRId64
+                        " channels are not dealt out to two axes",
+                        t->type, t->config.head_dim);
+        return;
+    }
+    const int64_t each = t->config.head_dim / 4;
+    t->config.kind = GYRE_ROPE;
+    *rope = (struct gyre_rope_config){.layout = layout, .base = base, .axes = 2, .axes_layout = GYRE_AXES_AXIAL};
+    rope->section[0] = rope->section[1] = each;
+    gyre_layers *group = add(t);
+    if (!group) return;
+    const gyre_place place = gyre_scope_place(t->scope, key_of_base ? key_of_base : "model_type");
+    gyre_build_field(t->build, group, "layout", GYRE_FROM_FAMILY, NULL, NULL, layout == GYRE_HALF ? "half" : "interleaved");
+    gyre_build_number(t->build, group, "rotary_dim", GYRE_DERIVED, NULL, NULL, (double)t->config.head_dim);
+    gyre_build_number(t->build, group, "base", key_of_base ? GYRE_FROM_FILE : GYRE_FROM_FAMILY, key_of_base ? &place : NULL,
+                      NULL, base);
+    gyre_build_number(t->build, group, "axes", GYRE_FROM_FAMILY, NULL, NULL, 2.0);
+    gyre_build_field(t->build, group, "axes_layout", GYRE_FROM_FAMILY, NULL, NULL, "axial");
+    gyre_build_field(t->build, group, "sections", GYRE_DERIVED, NULL, NULL, "%" PRId64 " %" PRId64, each, each);
+}
+
+/* Qwen2-VL's tower, which many took over: rows, then columns. */
+static void qwen(tower *t) {
+    static const char *const embed[] = {"embed_dim", "hidden_size", "vt_hidden_size", NULL};
+    const int is_first = strcmp(t->type, "qwen2_vl") == 0;
+    const int is_second = strcmp(t->type, "qwen2_5_vl") == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
+    const int64_t width = is_first || is_second ? 1280 : is_third ? 1152 : strncmp(t->type, "glm", 3) == 0 ? 1536 : 0;
+    /* hidden_size of Qwen2-VL is that of the language model. */
+    if (!sizes(t, is_first ? embed : widths, width, is_first || is_second || is_third ? 16 : width ? 12 : 0)) return;
+    axial(t, GYRE_HALF, 10000.0, NULL);
+    if (is_third || strncmp(t->type, "glm", 3) == 0 || strncmp(t->type, "kimi", 4) == 0)
+        gyre_scope_warn(t->scope, "model_type",
+                        "the image tower adds a learned table too, resized to each image, which is not described");
+}
+
+static void llama4(tower *t) {
+    static const char *const names[] = {"rope_theta", NULL};
+    const char *key = NULL;
+    const json_t *value = value_of(t->scope, names, &key);
+    const double base = json_is_number(value) ? json_number_value(value) : 10000.0;
+    if (!sizes(t, widths, 768, 16)) return;
+    axial(t, GYRE_INTERLEAVED, base, key);
+    gyre_scope_warn(t->scope, "model_type",
+                    "the image tower counts columns and rows from 1, in this order, and does not turn its class token");
+}
+
+/* -- tables ---------------------------------------------------------------------------------------------------------- */
+static void patches(tower *t, int64_t width, int64_t heads, int64_t image, int64_t patch, int class_token) {
+    static const char *const image_names[] = {"image_size", NULL}, *const patch_names[] = {"patch_size", NULL};
+    const char *key_of_image, *key_of_patch;
+    const int64_t pixels = size_of(t->scope, image_names, image, &key_of_image);
+    const int64_t side = size_of(t->scope, patch_names, patch, &key_of_patch);
+    if (!sizes(t, widths, width, heads)) return;
+    const int64_t grid = side > 0 ? pixels / side : 0;
+    if (grid == 0 || grid > 1 << 12) {
+        gyre_scope_warn(t->scope, key_of_image ? key_of_image : "image_size",
+                        "the image tower (%.40s) is not described: images of %" PRId64 " pixels, patches of %" PRId64,
+                        t->type, pixels, side);
+        return;
+    }
+    t->config.kind = GYRE_LEARNED;
+    t->config.input.positions = grid * grid + class_token;
+    gyre_layers *group = add(t);
+    const gyre_place place = gyre_scope_place(t->scope, key_of_image ? key_of_image : "image_size");
+    if (group)
+        gyre_build_number(t->build, group, "table_rows", GYRE_DERIVED, key_of_image ? &place : NULL,
+                          class_token ? "a patch each, and the class token, which comes first" : "a patch each",
+                          (double)t->config.input.positions);
+}
+
+/* -- which ----------------------------------------------------------------------------------------------------------- */
+/* Why some towers are not described: what they do. */
+static const struct {
+    const char *prefix, *what;
+} others[] = {
+    {"pixtral", "even pairs turn by the row and odd ones by the column, over one run of frequencies"},
+    {"gemma4", "rows and columns turn a half of the head each, in pairs of its own, with base 100"},
+    {"mllama", "learned tables of patches and of tiles, opened by a trained gate"},
+    {"dinov3", "patch centres between -1 and 1 turn pairs, with base 100"},
+    {"sam", "tables of rows and columns, or a rotation by both, with blocks that see windows"},
+    {"siglip2", "a learned table, resized to each image"},
+    {"vjepa2", "the two channels of a pair turn by different angles, so it is no rotation"},
+    {"minimax", "three axes, over a part of the head"},
+};
+
+static int begins(const char *type, const char *prefix) {
+    return strncmp(type, prefix, strlen(prefix)) == 0;
+}
+
+/* Files of the first Qwen2-VL models do not name their tower's type. */
+static const char *type_of(const gyre_scope *vision) {
+    const char *type = text_of(vision, "model_type");
+    if (*type || !json_object_get(vision->object, "spatial_merge_size")) return type;
+    return json_object_get(vision->object, "embed_dim")               ? "qwen2_vl"
+           : json_object_get(vision->object, "fullatt_block_indexes") ? "qwen2_5_vl"
+                                                                      : "";
+}
+
+static void other(const tower *t) {
+    const char *type = *t->type ? t->type : "no model_type";
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (begins(t->type, others[i].prefix)) {
+            gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described: %s", type, others[i].what);
+            return;
+        }
+    gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described", type);
+}
+
+void gyre_read_vision(const gyre_scope *vision) {
+    tower t = {vision, vision->source->build, type_of(vision), GYRE_CONFIG_INIT, NULL, NULL};
+    static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",  "qwen3_omni",
+                                            "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr"};
+    if (!vision->object || gyre_build_status(t.build) != GYRE_OK) return;
+    for (size_t i = 0; i < sizeof like_qwen / sizeof *like_qwen; i++)
+        if (begins(t.type, like_qwen[i])) {
+            qwen(&t);
+            return;
+        }
+    if (begins(t.type, "llama4"))
+        llama4(&t);
+    else if (strcmp(t.type, "clip_vision_model") == 0)
+        patches(&t, 768, 12, 224, 32, 1);
+    else if (strcmp(t.type, "siglip_vision_model") == 0)
+        patches(&t, 768, 12, 224, 16, 0);
+    else
+        other(&t);
+}
