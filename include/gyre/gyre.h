@@ -118,7 +118,8 @@ typedef struct gyre_exec {
     int64_t width;
 } gyre_exec;
 
-/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor; at most 1024). */
+/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor; at most 1024). EUNSUPPORTED
+ * for more than one where there are none (WebAssembly). */
 typedef struct gyre_pool gyre_pool;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err);
 GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */

@@ -8,6 +8,13 @@
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 
+/* WebAssembly has threads where it is built to have them, by -pthread. */
+#if defined(__wasm__) && !defined(_REENTRANT)
+#define GYRE_HAS_THREADS 0
+#else
+#define GYRE_HAS_THREADS 1
+#endif
+
 /* A position past this magnitude is refused: the angle's error bound is stated up to it. */
 #define GYRE_MAX_POSITION ((int64_t)1 << 31)
 

@@ -70,13 +70,13 @@ typedef struct gyre_pick {
 } gyre_pick;
 
 typedef struct gyre_kernels {
-    const char *tier; /* "scalar", "avx2", "avx512" */
+    const char *tier; /* its name in GYRE_TIERS (tiers.h) */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 } gyre_kernels;
 
-/* The best table this processor runs; GYRE_CPU=scalar|avx2|avx512 in the environment asks for a lower one. */
+/* The best table this processor runs; GYRE_CPU=<a tier> in the environment asks for a lower one. */
 const gyre_kernels *gyre_kernels_pick(void);
 /* The table of one tier, or NULL where this processor (or this build) has none. */
 const gyre_kernels *gyre_kernels_tier(const char *tier);

@@ -1,7 +1,7 @@
 /* tier.h: the kernels, written once over a small vector vocabulary.  A tier's source file defines the vocabulary and
  * includes this file, which then defines every kernel as a static function and, last, the tier's table.
  *
- * The vocabulary: TIER (its name), vec, mask, LANES (1, 8 or 16), BLOCK_ROWS and BLOCK_VECS (accumulators of the
+ * The vocabulary: TIER (its name), vec, mask, LANES (1, 4, 8 or 16), BLOCK_ROWS and BLOCK_VECS (accumulators of the
  * product that fit the registers beside its operands) and the vec_ functions used below.  vec_max(a, b) gives b where either
  * is a NaN. */
 #ifndef GYRE_KERNELS_TIER_H
