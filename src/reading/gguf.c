@@ -3,6 +3,7 @@
 #include "reading/gguf.h"
 
 #include "core/encoding.h"
+#include "reading/file_read.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,7 +18,8 @@ enum {
     LEAST_PAIR = 8 + 4 + 1, /* an empty key, its type, a byte */
     MOST = 1 << 20,         /* keys, tensors; no file has been seen with a tenth of it */
     LEAST_INFO = 8 + 4 + 4 + 8,
-    SHOWN = 64 /* characters of a name in a message */
+    WALKED = 1 << 20, /* bytes of an array that are forgotten at a time */
+    SHOWN = 64        /* characters of a name in a message */
 };
 
 /* What is left to read. */
@@ -25,6 +27,7 @@ typedef struct cursor {
     const unsigned char *bytes;
     uint64_t at, size;
     gyre_error *err;
+    int mapped;
 } cursor;
 
 /* -- failures ------------------------------------------------------------------------------------------------------------
@@ -195,10 +198,14 @@ static gyre_status take_elements(cursor *c, const char *what, uint64_t offset, i
         c->at += array->count * fixed;
         return GYRE_OK;
     }
+    uint64_t kept = c->at;
     for (uint64_t i = 0; i < array->count; i++) {
         gyre_gguf_value element;
         const gyre_status status = take_value(c, array->element, what, depth + 1, &element);
         if (status != GYRE_OK) return status;
+        if (!c->mapped || c->at - kept < WALKED) continue;
+        gyre_mapping_forget(c->bytes + kept, (size_t)(c->at - kept));
+        kept = c->at;
     }
     return GYRE_OK;
 }
@@ -505,8 +512,8 @@ static gyre_status take_infos(cursor *c, gyre_gguf *file) {
     return status;
 }
 
-gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
-    cursor c = {bytes, 0, size, err};
+static gyre_status open_bytes(gyre_gguf **out, const void *bytes, size_t size, int mapped, gyre_error *err) {
+    cursor c = {bytes, 0, size, err, mapped};
     gyre_gguf *file = calloc(1, sizeof *file);
     if (!file) return failed(&c, GYRE_ENOMEM, 0, "GGUF: no memory");
     file->bytes = bytes;
@@ -521,6 +528,13 @@ gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre
     else
         gyre_gguf_free(file);
     return status;
+}
+
+gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
+    return open_bytes(out, bytes, size, 0, err);
+}
+gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
+    return open_bytes(out, bytes, size, 1, err);
 }
 
 void gyre_gguf_free(gyre_gguf *file) {

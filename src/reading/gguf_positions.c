@@ -271,7 +271,7 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
     if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
     if (status == GYRE_OK) {
-        status = gyre_gguf_open(&file, map.bytes, map.size, &why);
+        status = gyre_gguf_open_mapped(&file, map.bytes, map.size, &why);
         if (status != GYRE_OK) (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
         if (status != GYRE_OK && err) err->offset = why.offset;
     }

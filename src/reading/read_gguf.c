@@ -348,7 +348,7 @@ static void read_positions(const gyre_gguf_source *s) {
     }
 }
 
-void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size) {
+void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, int mapped) {
     const gyre_profile profile = gyre_build_profile(build);
     if (profile != GYRE_AS_LLAMA_CPP && profile != GYRE_AS_REFERENCE) {
         gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "GGUF: %s does not read it; llama.cpp and reference do",
@@ -357,7 +357,8 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size) 
     }
     gyre_gguf *file = NULL;
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_gguf_open(&file, bytes, size, &err);
+    const gyre_status status =
+        mapped ? gyre_gguf_open_mapped(&file, bytes, size, &err) : gyre_gguf_open(&file, bytes, size, &err);
     if (status != GYRE_OK) {
         gyre_build_fail(build, status, &(gyre_place){NULL, 0, err.offset}, "%s", err.text);
         return;
