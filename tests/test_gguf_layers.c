@@ -75,7 +75,7 @@ static void reads_sizes_and_patterns_of_sliding_layers(void **state) {
 /* A period of 0 leaves no layer without the window; one past all layers does so too, whether their number is told or not. */
 static void slides_everywhere(void **state) {
     (void)state;
-    static const uint32_t periods[] = {0, UINT32_MAX};
+    static const uint32_t periods[] = {0, 65536};
     for (int i = 0; i < 2; i++) {
         made_gguf *made = model("gemma3", 128, 4096, 4);
         size_of(made, "gemma3", "attention.sliding_window", 512);
@@ -92,7 +92,7 @@ static void slides_everywhere(void **state) {
     size_of(made, "gemma3", "context_length", 4096);
     size_of(made, "gemma3", "attention.key_length", 128);
     size_of(made, "gemma3", "attention.sliding_window", 512);
-    size_of(made, "gemma3", "attention.sliding_window_pattern", UINT32_MAX);
+    size_of(made, "gemma3", "attention.sliding_window_pattern", 65536);
     gyre_reading *reading = read_made(made);
     assert_int_equal(reading->groups_count, 2);
     gyre_reading_free(reading);
@@ -177,7 +177,7 @@ static void sharpens_ministral3(void **state) {
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *all = &reading->groups[0];
     assert_true(all->config.query.temperature == GYRE_TEMPERATURE_MINISTRAL && all->config.query.length == 16384);
-    check_field(all, "query_slope", "0.1", GYRE_FROM_FILE);
+    check_field(all, "temperature_slope", "0.1", GYRE_FROM_FILE);
     gyre_reading_free(reading);
     made = yarn("llama", 128, 1e6f, 16, 16384);
     real_of(made, "llama", "attention.temperature_scale", 0.1f);

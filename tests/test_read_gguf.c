@@ -433,12 +433,11 @@ static void refuses_sizes_that_no_model_has(void **state) {
     size_of(made, "bloom", "context_length", 2048);
     size_of(made, "bloom", "attention.head_count", 1000000000);
     check_refused(made, GYRE_AS_LLAMA_CPP, GYRE_EFORMAT, "bloom.attention.head_count: more than 65536 heads (a.gguf, byte ");
-    static const char deep[] =
-        "{\"model_type\": \"llama\", \"rope_theta\": 10000, \"num_attention_heads\": 1, \"head_dim\": "
-        "1000000000, \"hidden_size\": 64, \"max_position_embeddings\": 64}";
+    static const char far[] = "{\"model_type\": \"nezha\", \"num_attention_heads\": 12, \"hidden_size\": 768, "
+                              "\"max_position_embeddings\": 512, \"max_relative_position\": 4000000}";
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    assert_int_equal(gyre_reading_parse(&reading, deep, sizeof deep - 1, NULL, GYRE_AS_USUAL, 0, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_reading_parse(&reading, far, sizeof far - 1, NULL, GYRE_AS_REFERENCE, 0, &err), GYRE_EFORMAT);
     if (!strstr(err.text, "would take more than 64 MiB")) fail_msg("%s", err.text);
 }
 

@@ -189,15 +189,12 @@ static gyre_status check(const method *m, const gyre_config *base, int64_t train
     return GYRE_OK;
 }
 
-gyre_status method_encoding(const method *m, const gyre_config *base, int64_t trained, int64_t context,
-                            const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+gyre_status method_config(const method *m, const gyre_config *base, int64_t trained, int64_t context,
+                          const method_betas *betas, gyre_config *out, gyre_error *err) {
     gyre_config config = *base;
     const gyre_status status = check(m, base, trained, context, err);
     if (status) return status;
-    if (base->kind == GYRE_ROPE) {
-        config.rope.length = context;
-        config.rope.table_positions = context;
-    }
+    if (base->kind == GYRE_ROPE) config.rope.length = context;
     if (!m->own) rescale(m, trained, context, betas, &config);
     if (m->resonance) config.rope.resonance = 1;
     if (m->logn) {
@@ -205,5 +202,15 @@ gyre_status method_encoding(const method *m, const gyre_config *base, int64_t tr
         config.query.length = trained;
         config.query.slope = 0;
     }
+    *out = config;
+    return GYRE_OK;
+}
+
+gyre_status method_encoding(const method *m, const gyre_config *base, int64_t trained, int64_t context,
+                            const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+    gyre_config config;
+    const gyre_status status = method_config(m, base, trained, context, betas, &config, err);
+    if (status) return status;
+    if (config.kind == GYRE_ROPE) config.rope.table_positions = context;
     return gyre_encoding_create(out, &config, NULL, err);
 }

@@ -46,9 +46,12 @@ int method_is_none(const method *m);
  * self-extend without a number of their own. */
 double method_factor(const method *m, int64_t trained, int64_t context);
 
-/* *out = the encoding of a model with position config `base`, trained on `trained` tokens, at length `context` under the
- * method; its angles are kept for every position below `context`.  Errors: EINVAL, EUNSUPPORTED (a method other than none
- * and none+logn where nothing rotates), ENOMEM. */
+/* *out = the config of a model with position config `base`, trained on `trained` tokens, at length `context` under the
+ * method; it borrows base's arrays.  Errors: EINVAL, EUNSUPPORTED (a method other than none and none+logn where nothing
+ * rotates). */
+gyre_status method_config(const method *m, const gyre_config *base, int64_t trained, int64_t context,
+                          const method_betas *betas, gyre_config *out, gyre_error *err);
+/* *out = the encoding with that config, its angles kept for every position below `context`.  Errors: those, ENOMEM. */
 gyre_status method_encoding(const method *m, const gyre_config *base, int64_t trained, int64_t context,
                             const method_betas *betas, gyre_encoding **out, gyre_error *err);
 

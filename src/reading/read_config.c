@@ -55,11 +55,14 @@ static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_HALF, 0, 0,
 
 static void read_unknown(const gyre_scope *s, const char *type) {
     const char *key = rotation_key(s), *near = nearest(type);
-    char hint[80] = "";
-    if (near && *type) snprintf(hint, sizeof hint, " (\"%s\" is)", near);
+    char hint[100] = "";
+    if (near && *type) snprintf(hint, sizeof hint, " (did you mean \"%s\"?)", near);
     if (key) {
-        gyre_scope_warn(s, *type ? "model_type" : key,
-                        "model_type: \"%.60s\" is not known%s; read as a llama, because of %s", type, hint, key);
+        if (*type)
+            gyre_scope_warn(s, "model_type", "model_type: \"%.60s\" is not known%s; read as a llama, because of %s", type,
+                            hint, key);
+        else
+            gyre_scope_warn(s, key, "model_type: missing; read as a llama, because of %s", key);
         gyre_read_rope(&like_llama, s);
         return;
     }

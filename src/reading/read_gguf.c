@@ -202,7 +202,7 @@ static layering take_layering(const gyre_gguf_source *s) {
         l.each = &pattern->value;
     else
         l.period = gyre_gguf_size(s, pattern_key, 0, l.period);
-    if (l.period > MOST_LAYERS) l.period = MOST_LAYERS + 1; /* none is the last of one */
+    if (l.period > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "more than %d layers", MOST_LAYERS);
     if (l.each && l.each->count < (uint64_t)s->blocks)
         gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "%" PRIu64 " elements for %" PRId64 " layers", l.each->count,
                        s->blocks);
@@ -266,8 +266,8 @@ static void set_window(const gyre_gguf_source *s, gyre_layers *group, const laye
 static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layers *group) {
     group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_LLAMA4, LLAMA4_WINDOW, 0.1};
     gyre_build_field(s->build, group, "query_temperature", GYRE_FROM_FAMILY, NULL, NULL, "llama4");
-    gyre_build_number(s->build, group, "query_length", GYRE_FROM_FAMILY, NULL, NULL, LLAMA4_WINDOW);
-    gyre_build_number(s->build, group, "query_slope", GYRE_FROM_FAMILY, NULL, NULL, 0.1);
+    gyre_build_number(s->build, group, "temperature_length", GYRE_FROM_FAMILY, NULL, NULL, LLAMA4_WINDOW);
+    gyre_build_number(s->build, group, "temperature_slope", GYRE_FROM_FAMILY, NULL, NULL, 0.1);
 }
 
 static gyre_layers *add_group(const gyre_gguf_source *s, const layering *l, int kind, const char *name) {
@@ -286,6 +286,7 @@ static gyre_layers *add_group(const gyre_gguf_source *s, const layering *l, int 
 static void read_turning(const gyre_gguf_source *s) {
     gyre_layers *groups[KINDS] = {NULL};
     const layering l = take_layering(s);
+    if (failed(s)) return;
     const int64_t every = take_interval(s), least = l.period > every ? l.period : every;
     const int64_t shown = s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* some of each kind */
     int kinds = 0, seen[KINDS] = {0};

@@ -66,19 +66,44 @@ static void read_field(const gyre_scope *s, const gyre_config_field *f, gyre_con
     }
 }
 
+/* Fields that other files have under other keys: what a reading calls them. */
+static const char *name_of(const char *key) {
+    static const char *const names[][2] = {{"rope_layout", "layout"},
+                                           {"rope_clockwise", "clockwise"},
+                                           {"rope_axes", "axes"},
+                                           {"rope_axes_layout", "axes_layout"},
+                                           {"query_length", "temperature_length"},
+                                           {"query_slope", "temperature_slope"},
+                                           {"position_table_rows", "table_rows"},
+                                           {"position_offset", "offset"},
+                                           {"position_zero_padding", "zero_padding"},
+                                           {"position_scale", "input_scale"},
+                                           {"sinusoid_layout", "sinusoid"},
+                                           {"alibi_max_bias", "slopes"},
+                                           {"alibi_before_scale", "before_scale"},
+                                           {"score_buckets", "buckets"},
+                                           {"score_max_distance", "max_distance"},
+                                           {"score_bidirectional", "bidirectional"},
+                                           {"score_terms", "terms"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i][0], key) == 0) return names[i][1];
+    return key;
+}
+
 /* The value as it stands in the file. */
 static void note_field(const gyre_scope *s, const char *key, gyre_layers *group) {
     const json_t *value = gyre_scope_value(s, key);
     gyre_build *build = s->source->build;
     const gyre_place place = gyre_scope_place(s, key);
     if (json_is_number(value))
-        gyre_build_number(build, group, key, GYRE_FROM_FILE, &place, NULL, json_number_value(value));
+        gyre_build_number(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, json_number_value(value));
     else if (json_is_string(value))
-        gyre_build_field(build, group, key, GYRE_FROM_FILE, &place, NULL, "%.60s", json_string_value(value));
+        gyre_build_field(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, "%.60s", json_string_value(value));
     else if (json_is_boolean(value))
-        gyre_build_field(build, group, key, GYRE_FROM_FILE, &place, NULL, "%s", json_is_true(value) ? "true" : "false");
+        gyre_build_field(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, "%s",
+                         json_is_true(value) ? "true" : "false");
     else
-        gyre_build_field(build, group, key, GYRE_FROM_FILE, &place, NULL, "%zu entries", json_array_size(value));
+        gyre_build_field(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, "%zu entries", json_array_size(value));
 }
 
 static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gyre_layers *group) {
@@ -120,14 +145,16 @@ static void read_share(const gyre_scope *root, const gyre_scope *dict, gyre_laye
     const char *key = "partial_rotary_factor";
     const int64_t head = group->config.head_dim;
     const gyre_scope *s = gyre_scope_value(root, key) ? root : dict;
-    const double share = gyre_scope_number(s, key, 1.0);
-    if (!(share > 0.0 && share <= 1.0))
+    double share = gyre_scope_number(s, key, 1.0);
+    if (!(share > 0.0 && share <= 1.0)) {
         gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+        share = 1.0;
+    }
     note_number(s, key, group, "partial", GYRE_FROM_READER, share);
     rope->dim = head;
     if (rope->scaling == GYRE_PROPORTIONAL)
         rope->proportion = share;
-    else
+    else if (share <= 1.0)
         rope->dim = (int64_t)((double)head * share);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",
@@ -210,6 +237,8 @@ static void read_rotation(const gyre_scope *root, gyre_layers *group) {
     rope->length = gyre_scope_size(root, "rope_length", 1, 0);
     if (gyre_build_length(root->source->build) > 0) rope->length = gyre_build_length(root->source->build);
     if (gyre_scope_flag(root, "rope_interleaved", 0)) rope->layout = GYRE_INTERLEAVED;
+    gyre_build_field(root->source->build, group, "layout", GYRE_FROM_READER, NULL, NULL, "%s",
+                     rope->layout == GYRE_INTERLEAVED ? "interleaved" : "half");
     read_fields(root, gyre_rope_fields, group);
     if (rope->axes > 1) read_sections(root, group);
 }
@@ -231,7 +260,7 @@ static void read_sizes(const gyre_scope *root, gyre_layers *group) {
     gyre_config *config = &group->config;
     config->heads = gyre_scope_size(root, "num_attention_heads", 1, 0);
     config->input.dim = gyre_scope_size(root, "hidden_size", 1, 0);
-    config->head_dim = gyre_scope_size(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
+    config->head_dim = gyre_rope_channels(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
     config->trained_length = gyre_scope_size(root, "max_position_embeddings", 1, 0);
     if (config->head_dim > 0) note_number(root, "head_dim", group, "head_dim", GYRE_DERIVED, (double)config->head_dim);
 }

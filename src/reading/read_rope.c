@@ -35,14 +35,16 @@ static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *fo
         gyre_scope_fail(root, GYRE_EFORMAT, heads_key,
                         "%" PRId64 " heads do not divide %s, %" PRId64 ", and there is no head_dim", heads, width_key,
                         width);
-    return width / heads;
+    if (width / heads <= 65536) return width / heads;
+    gyre_scope_fail(root, GYRE_EFORMAT, width_key, "%" PRId64 " channels a head; it has 65536 at most", width / heads);
+    return 2;
 }
 
 static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_found *found) {
     const char *key = head_key(source, sliding);
     if (key) {
         *found = found_at(&source->root, key);
-        return gyre_scope_size(&source->root, key, 1, 1);
+        return gyre_rope_channels(&source->root, key, 1, 1);
     }
     if (gyre_scope_has(&source->root, "head_dim"))
         gyre_scope_warn(&source->root, "head_dim",
@@ -65,9 +67,9 @@ static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) 
     const char *turned = "qk_rope_head_dim", *still = "qk_nope_head_dim";
     const gyre_scope *root = &source->root;
     const int64_t usual = source->family->head_dim > 0 ? source->family->head_dim : 64;
-    const int64_t dim = gyre_scope_size(root, turned, 1, usual);
-    const int64_t whole = gyre_scope_value(root, still) ? 0 : gyre_scope_size(root, "head_dim", 1, 0);
-    const int64_t first = gyre_scope_size(root, still, 0, whole > dim ? whole - dim : 2 * usual);
+    const int64_t dim = gyre_rope_channels(root, turned, 1, usual);
+    const int64_t whole = gyre_scope_value(root, still) ? 0 : gyre_rope_channels(root, "head_dim", 1, 0);
+    const int64_t first = gyre_rope_channels(root, still, 0, whole > dim ? whole - dim : 2 * usual);
     const gyre_rope_found derived = {GYRE_DERIVED, nowhere};
     const gyre_rope_found found =
         gyre_scope_value(root, turned) ? found_at(root, turned) : (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
@@ -75,7 +77,8 @@ static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) 
     group->config.head_dim = first + dim;
     group->config.rope.first = first;
     group->config.rope.dim = dim;
-    note_count(source, group, "head_dim", &derived, "qk_nope_head_dim and qk_rope_head_dim", first + dim);
+    note_count(source, group, "head_dim", &derived,
+               gyre_scope_value(root, still) ? "qk_nope_head_dim and qk_rope_head_dim" : NULL, first + dim);
     note_count(source, group, "rotary_dim", &found, first > 0 ? "the last channels of each head" : NULL, dim);
 }
 
@@ -132,7 +135,8 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         dim = class_rotary_dim(source, head);
     } else {
         const double share = share_in_use(source, &found, &why);
-        dim = (int64_t)((double)head * share); /* truncated, as Python's int does */
+        dim =
+            share <= 1.0 ? (int64_t)((double)head * share) : head; /* truncated, as Python's int does; above 1: has failed */
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
@@ -270,7 +274,11 @@ static void read_still_kind(const gyre_family *family, const gyre_scope *root, c
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_rope_division division;
     gyre_build *build = root->source->build;
+    const char *chunks = "dual_chunk_attention_config";
     gyre_rope_dict dict = gyre_rope_find_dict(family, root);
+    if (gyre_scope_value(root, chunks) && gyre_build_profile(build) != GYRE_AS_VLLM)
+        gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
+                        gyre_profile_program(gyre_build_profile(build)));
     gyre_rope_divide(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
         const gyre_rope_kind *kind = &division.kind[i];

@@ -115,6 +115,17 @@ void gyre_reading_free(gyre_reading *reading) {
     free(build);
 }
 
+/* A few bytes may say anything: without a limit, 150 of them cost gigabytes and minutes of frequencies or slopes. */
+static void check_size(gyre_build *build, const gyre_layers *group, const char *name, int64_t size) {
+    enum { MOST = 65536 };
+    gyre_place place = {NULL, 0, 0};
+    if (size <= MOST) return;
+    for (int64_t i = 0; i < group->fields_count; i++)
+        if (strcmp(group->fields[i].name, name) == 0)
+            place = (gyre_place){group->fields[i].key, group->fields[i].line, group->fields[i].offset};
+    gyre_build_fail(build, GYRE_EFORMAT, &place, "%s: %" PRId64 "; the most is %d", name, size, MOST);
+}
+
 /* Memory that is lent until there is none left of it. */
 typedef struct budget {
     size_t left;
@@ -155,8 +166,11 @@ gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
     const gyre_reading *reading = &build->reading;
     if (build->status == GYRE_OK && reading->groups_count == 0)
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "positions: nothing in the file speaks of them");
-    for (int64_t i = 0; i < reading->groups_count && build->status == GYRE_OK; i++)
-        try_encoding(build, &build->groups[i]);
+    for (int64_t i = 0; i < reading->groups_count && build->status == GYRE_OK; i++) {
+        check_size(build, &build->groups[i], "head_dim", build->groups[i].config.head_dim);
+        check_size(build, &build->groups[i], "heads", build->groups[i].config.heads);
+        if (build->status == GYRE_OK) try_encoding(build, &build->groups[i]);
+    }
     const gyre_status status = build->status;
     build->err = NULL; /* the caller's, and it may go */
     if (status == GYRE_OK)
@@ -218,10 +232,16 @@ void gyre_build_layer(gyre_build *build, gyre_layers *group, int64_t layer) {
     group->layers = layers;
 }
 
+/* Layers that have positions before those that have none, then the more. */
+static int comes_before(const gyre_layers *a, const gyre_layers *b) {
+    const int a_knows = a->config.kind != GYRE_NOPE, b_knows = b->config.kind != GYRE_NOPE;
+    return a_knows != b_knows ? a_knows : a->layers_count > b->layers_count;
+}
+
 void gyre_build_sort(gyre_build *build) {
     int64_t most = 0;
     for (int64_t i = 1; i < build->reading.groups_count; i++)
-        if (build->groups[i].layers_count > build->groups[most].layers_count) most = i;
+        if (comes_before(&build->groups[i], &build->groups[most])) most = i;
     const gyre_layers first = build->groups[most];
     const group_room room = build->rooms[most];
     for (int64_t i = most; i > 0; i--) {

@@ -33,6 +33,8 @@ const char *gyre_rope_layers_key(const gyre_scope *root);
 const char *gyre_rope_width_key(const gyre_scope *root);
 const char *gyre_rope_length_key(const gyre_scope *root);
 
+/* A number of channels of a head, of at least `least`; more than any attention here takes fails. */
+int64_t gyre_rope_channels(const gyre_scope *s, const char *key, int64_t least, int64_t fallback);
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root);
 void gyre_rope_free_dict(gyre_rope_dict *dict);
 /* out = the entry for one type of layers, of a dict that is nested. */

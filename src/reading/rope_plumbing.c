@@ -1,6 +1,7 @@
 /* rope_plumbing.c: which keys a program looks at for the base, the share of the head and the scaling. */
 #include "reading/rope_plan.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -49,6 +50,13 @@ const char *gyre_rope_length_key(const gyre_scope *root) {
     static const char *const names[] = {"max_position_embeddings", "n_positions",      "seq_length", "max_seq_len",
                                         "max_sequence_length",     "model_max_length", NULL};
     return gyre_scope_first(root, names);
+}
+
+int64_t gyre_rope_channels(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
+    const int64_t most = 65536, channels = gyre_scope_size(s, key, least, fallback);
+    if (channels <= most) return channels;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, most);
+    return least > 0 ? least : 1;
 }
 
 /* -- which object
@@ -323,9 +331,9 @@ double gyre_rope_base(const gyre_rope_source *source, int sliding, gyre_rope_fou
  */
 static double checked_share(const gyre_scope *s, const char *key) {
     const double share = gyre_scope_number(s, key, 1.0);
-    if (!(share > 0.0 && share <= 1.0))
-        gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
-    return share;
+    if (share > 0.0 && share <= 1.0) return share;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+    return 1.0;
 }
 
 double gyre_rope_share(const gyre_rope_source *source, gyre_rope_found *found) {

@@ -1,0 +1,16 @@
+# fuzz.cmake: libFuzzer programs, one for each fuzz/fuzz_*.c that has an entry, with everything of ours instrumented.
+# fuzz/fuzzing.md says how to run them.
+if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "GYRE_FUZZ needs clang: libFuzzer is a part of it")
+endif()
+if(NOT GYRE_MODEL)
+    message(FATAL_ERROR "GYRE_FUZZ needs GYRE_MODEL: what is fuzzed are its readers")
+endif()
+# An instrumented loop is not vectorised, which a pragma of the kernels asks for: no defect here.
+target_compile_options(gyre_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-pass-failed)
+
+foreach(name fuzz_config fuzz_gguf)
+    add_executable(${name} fuzz/${name}.c fuzz/fuzz_reading.c)
+    target_link_libraries(${name} PRIVATE gyre_flags gyre_model)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endforeach()

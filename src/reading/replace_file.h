@@ -1,0 +1,26 @@
+/* replace_file.h: a file that is looked at before it gets its name, which it gets whole or not at all. */
+#ifndef GYRE_READING_REPLACE_FILE_H
+#define GYRE_READING_REPLACE_FILE_H
+#include "gyre/gyre.h"
+
+#include <limits.h>
+#ifndef PATH_MAX
+#define PATH_MAX 4096
+#endif
+
+typedef struct gyre_replacement {
+    char final[PATH_MAX], temporary[PATH_MAX + 48];
+} gyre_replacement;
+
+/* Where to write: `target`, or target/name where that is a folder; behind a symbolic link the file it names.  Nothing is
+ * written yet.  EINVAL where that is the file at `source`, or no regular file; EIO. */
+gyre_status gyre_replacement_of(gyre_replacement *out, const char *source, const char *target, const char *name,
+                                gyre_error *err);
+/* Writes all the bytes under a temporary name beside it, synced, with the rights of the file that it is to replace. */
+gyre_status gyre_replacement_write(gyre_replacement *r, const char *bytes, size_t count, gyre_error *err);
+/* Gives it its name.  After an error, as before: the caller drops it. */
+gyre_status gyre_replacement_commit(gyre_replacement *r, gyre_error *err);
+/* Removes what was written and not committed. */
+void gyre_replacement_drop(gyre_replacement *r);
+
+#endif

@@ -1,0 +1,368 @@
+/* test_extend.c: gyre extend, from outside: its figures, what it writes, what it refuses. */
+#include "command_run.h"
+#include "gguf_make.h"
+
+#include <math.h>
+
+static const long double two_pi = 6.283185307179586476925286766559L;
+
+/* -- models ------------------------------------------------------------------------------------------------------- */
+static void put_config(const char *name, const char *text) {
+    write_file(name, text, strlen(text));
+}
+
+static int make_models(void **state) {
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    put_config("llama2",
+               "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": 4096,\n  \"num_attention_heads\": 32,\n"
+               "  \"num_hidden_layers\": 32,\n  \"max_position_embeddings\": 4096,\n  \"rope_theta\": 10000.0\n}\n");
+    put_config("llama31", "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": 4096,\n  \"num_attention_heads\": 32,\n"
+                          "  \"num_hidden_layers\": 32,\n  \"max_position_embeddings\": 131072,\n  \"rope_scaling\": {\n"
+                          "    \"factor\": 8.0,\n    \"high_freq_factor\": 4.0,\n    \"low_freq_factor\": 1.0,\n"
+                          "    \"original_max_position_embeddings\": 8192,\n    \"rope_type\": \"llama3\"\n  },\n"
+                          "  \"rope_theta\": 500000.0\n}\n");
+    put_config("partial", "{\"model_type\": \"stablelm\", \"hidden_size\": 2560, \"num_attention_heads\": 32, "
+                          "\"num_hidden_layers\": 32, \"max_position_embeddings\": 4096, \"partial_rotary_factor\": 0.25, "
+                          "\"rope_theta\": 10000}");
+    put_config("linear", "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, "
+                         "\"num_hidden_layers\": 32, \"max_position_embeddings\": 16384, "
+                         "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 8.0}}");
+    put_config("bloom", "{\"model_type\": \"bloom\", \"n_head\": 16, \"hidden_size\": 1024, \"n_layer\": 2}");
+    put_config("gpt2", "{\"model_type\": \"gpt2\", \"n_head\": 12, \"n_embd\": 768, \"n_layer\": 2, \"n_positions\": 1024}");
+    put_config("old", "old");
+    return mkdir(in_folder("dir"), 0777);
+}
+
+/* -- figures, by the formulas ------------------------------------------------------------------------------------------ */
+/* A model of `pairs` pairs, trained on `length` tokens, stretched `factor` times. */
+typedef struct stretch {
+    int pairs, low, high; /* the ramp of by-parts and yarn: all kept up to low, all divided from high */
+    double base, length, factor;
+} stretch;
+
+typedef long double bending(const stretch *s, int pair, long double theta);
+
+static long double as_it_is(const stretch *s, int pair, long double theta) {
+    (void)s, (void)pair;
+    return theta;
+}
+static long double linear(const stretch *s, int pair, long double theta) {
+    (void)pair;
+    return theta / s->factor;
+}
+static long double ntk(const stretch *s, int pair, long double theta) {
+    return theta * powl(s->factor, -(long double)pair / (s->pairs - 1));
+}
+static long double by_parts(const stretch *s, int pair, long double theta) {
+    const long double ramp = fminl(1, fmaxl(0, (long double)(pair - s->low) / (s->high - s->low)));
+    return theta * (1 - ramp) + theta / s->factor * ramp;
+}
+static long double llama3(const stretch *s, int pair, long double theta) {
+    (void)pair;
+    const long double keep = fminl(1, fmaxl(0, (s->length * theta / two_pi - 1) / 3));
+    return keep * theta + (1 - keep) * theta / s->factor;
+}
+
+static const struct {
+    const char *name;
+    bending *bend;
+    int follows; /* short contexts are as they were */
+} methods[] = {{"none", as_it_is, 0}, {"linear", linear, 0},     {"ntk", ntk, 0},      {"dynamic", ntk, 1},
+               {"llama3", llama3, 0}, {"by-parts", by_parts, 0}, {"yarn", by_parts, 0}};
+
+static const json_t *row_of(const json_t *root, const char *method) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(json_object_get(root, "methods"), i, row) {
+        if (strcmp(test_string(row, "method"), method) == 0) return row;
+    }
+    fail_msg("no row for %s", method);
+    return NULL;
+}
+
+/* Counted the slow way: position by position, pair by pair. */
+static int64_t first_moved(const stretch *s, bending *bend) {
+    for (int64_t m = 0; m < (int64_t)s->length; m++)
+        for (int i = 0; i < s->pairs; i++) {
+            const long double theta = powl(s->base, -(long double)i / s->pairs);
+            if ((long double)m * fabsl(bend(s, i, theta) - theta) > 0.01L) return m;
+        }
+    return -1;
+}
+
+static void check_row(const json_t *root, const stretch *s, size_t which) {
+    const json_t *row = row_of(root, methods[which].name), *pairs = json_object_get(row, "pairs");
+    long double lost = 0, most = 0, slowest = 1;
+    int64_t kept = 0, divided = 0, unfinished = 0, unseen = 0;
+    for (int i = 0; i < s->pairs; i++) {
+        const long double theta = powl(s->base, -(long double)i / s->pairs), omega = methods[which].bend(s, i, theta);
+        const long double turns = s->length * (theta - omega) / two_pi;
+        lost += turns;
+        most = fmaxl(most, turns);
+        slowest = fminl(slowest, omega);
+        kept += fabsl(omega - theta) < 1e-9L * theta;
+        divided += omega != theta && fabsl(omega * s->factor - theta) < 1e-9L * theta;
+        unfinished += s->length * theta < two_pi;
+        unseen += s->length * theta < two_pi && s->factor * omega > theta * (1 + 1e-9L);
+    }
+    test_close(test_number(row, "turns_lost"), lost, 1e-9L * (1 + lost), "turns lost");
+    test_close(test_number(row, "most_turns_lost"), most, 1e-9L * (1 + most), "most turns lost");
+    test_close(test_number(row, "slowest_turn"), two_pi / slowest, 1e-9L * two_pi / slowest, "slowest turn");
+    assert_int_equal(test_integer(pairs, "kept"), kept);
+    assert_int_equal(test_integer(pairs, "divided"), divided);
+    assert_int_equal(test_integer(pairs, "blended"), s->pairs - kept - divided);
+    assert_int_equal(test_integer(row, "unfinished_pairs"), unfinished);
+    assert_int_equal(test_integer(row, "unseen_pairs"), unseen);
+    const int64_t moved = methods[which].follows ? -1 : first_moved(s, methods[which].bend);
+    const json_t *from = json_object_get(row, "changed_from");
+    if (moved < 0)
+        assert_true(json_is_null(from));
+    else
+        assert_int_equal(json_integer_value(from), moved);
+    const double attention = strcmp(methods[which].name, "yarn") == 0 ? 0.1 * log(s->factor) + 1 : 1;
+    test_close(test_number(row, "attention_factor"), attention, 1e-12L, "attention factor");
+    test_close(test_number(row, "scores"), attention * attention, 1e-12L, "scores");
+}
+
+static void figures_are_those_of_the_formulas(void **state) {
+    (void)state;
+    /* Ramps: 64 ln(4096 / 64 pi) / ln 10000 = 20.94 and 45.03; 64 ln(8192 / 64 pi) / ln 500000 = 18.08 and 34.98;
+     * 10 ln(4096 / 64 pi) / ln 10000 = 3.27 and 7.04. */
+    static const struct {
+        const char *command;
+        stretch s;
+    } cases[] = {
+        {"extend @llama2 --to 16k --json", {64, 20, 46, 1e4, 4096, 4}},
+        {"extend @llama31 --to 256k --json --methods linear,ntk,dynamic,llama3,by-parts,yarn", {64, 18, 35, 5e5, 8192, 32}},
+        {"extend @partial --to 10000 --json", {10, 3, 8, 1e4, 4096, 10000.0 / 4096}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *root = run_json(cases[i].command);
+        assert_int_equal(test_integer(root, "trained_length"), (int64_t)cases[i].s.length);
+        /* Of Llama 3.1, "none" is its own scaling. */
+        for (size_t m = i == 1; m < sizeof methods / sizeof *methods; m++)
+            check_row(root, &cases[i].s, m);
+        json_decref(root);
+    }
+}
+
+static const char *says(const json_t *root, const char *method, const char *reader) {
+    return test_string(json_object_get(json_object_get(row_of(root, method), "readers"), reader), "says");
+}
+
+/* vLLM's dynamic NTK is fixed and its YaRN drops attention_factor; llama.cpp has no dynamic NTK, and drops it too. */
+static void each_program_is_asked(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *vllm, *llama_cpp;
+    } cases[] = {{"none", "same", "same"},          {"linear", "same", "same"}, {"ntk", "same", "same"},
+                 {"dynamic", "differs", "differs"}, {"llama3", "same", "same"}, {"by-parts", "differs", "differs"},
+                 {"yarn", "same", "same"}};
+    json_t *root = run_json("extend @llama2 --to 16k --json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_string_equal(says(root, cases[i].method, "hf-5"), "same");
+        assert_string_equal(says(root, cases[i].method, "vllm"), cases[i].vllm);
+        assert_string_equal(says(root, cases[i].method, "llama.cpp"), cases[i].llama_cpp);
+    }
+    assert_string_equal(test_string(row_of(root, "yarn"), "config"), "yarn, factor 4, original 4096");
+    json_decref(root);
+    root = run_json("extend @llama2 --to 16k --json --methods rerope,yarn+logn");
+    assert_string_equal(says(root, "rerope", "hf-5"), "no"); /* no config says it */
+    assert_string_equal(says(root, "yarn+logn", "hf-5"), "no");
+    json_decref(root);
+}
+
+/* What a linear scaling reaches, divided by its factor. */
+static void a_held_scaling_counts_from_before_it(void **state) {
+    (void)state;
+    json_t *root = run_json("extend @linear --to 32k --json --methods linear,yarn");
+    assert_int_equal(test_integer(root, "trained_length"), 2048);
+    assert_true(test_number(row_of(root, "linear"), "factor") == 16);
+    json_decref(root);
+    root = run_json("extend @linear --to 32k --json --methods linear --trained 8k");
+    assert_true(test_number(row_of(root, "linear"), "factor") == 4);
+    json_decref(root);
+    const outcome *o = run("extend @llama31 --to 256k");
+    assert_non_null(strstr(o->out, "its scaling, llama3, gives way to the new one"));
+}
+
+static void the_table_reads_well(void **state) {
+    (void)state;
+    const outcome *o = run("extend @llama2 --to 16k");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "trained on 4096 tokens"));
+    assert_non_null(strstr(o->out, "16384 tokens, 4 times the trained length"));
+    assert_non_null(strstr(o->out, "by-parts       21       25       18"));
+    assert_non_null(strstr(o->out, "linear, factor 4"));
+    assert_non_null(strstr(o->out, "by-parts, vllm and llama.cpp: attention factor 1.13863, not 1"));
+    for (const char *line = o->out, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        assert_true(end - line <= 125);
+    o = run("extend @llama2 --to 16k -o @table");
+    assert_string_equal(o->out, "");
+}
+
+/* -- writing --------------------------------------------------------------------------------------------------------------
+ */
+static void what_is_written_is_told(void **state) {
+    (void)state;
+    static char before[4096], after[4096];
+    const outcome *o = run("extend @llama31 --to 256k --method yarn --write @dir");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "dir/config.json"));
+    assert_non_null(strstr(o->out, "131072 -> 262144"));
+    assert_non_null(strstr(o->out, "\"llama3\" -> \"yarn\""));
+    assert_non_null(strstr(o->out, "4.0 -> (none)"));
+    read_whole(in_folder("llama31"), before, sizeof before);
+    read_whole(in_folder("dir/config.json"), after, sizeof after);
+    const char *same = "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": 4096,\n  \"num_attention_heads\": 32,\n"
+                       "  \"num_hidden_layers\": 32,\n  \"max_position_embeddings\": ";
+    assert_memory_equal(before, same, strlen(same));
+    assert_memory_equal(after, same, strlen(same));
+    assert_string_equal(after + strlen(same), "262144,\n  \"rope_scaling\": {\n    \"factor\": 32.0,\n"
+                                              "    \"original_max_position_embeddings\": 8192,\n"
+                                              "    \"rope_type\": \"yarn\"\n  },\n  \"rope_theta\": 500000.0\n}\n");
+}
+
+static void a_factor_may_be_given(void **state) {
+    (void)state;
+    json_t *root = run_json("extend @llama2 --to 10000 --method linear:8 --write @out --json");
+    assert_string_equal(test_string(root, "method"), "linear:8");
+    assert_int_equal(json_array_size(json_object_get(root, "changes")), 3); /* the length, the type, the factor */
+    json_decref(root);
+    root = json_load_file(in_folder("out"), 0, NULL);
+    assert_int_equal(test_integer(root, "max_position_embeddings"), 10000);
+    assert_true(test_number(json_object_get(root, "rope_scaling"), "factor") == 8);
+    json_decref(root);
+}
+
+/* -- GGUF
+ * ------------------------------------------------------------------------------------------------------------------- */
+enum { WEIGHTS = 1000 };
+
+static void put_gguf(const char *name, float *weights) {
+    made_gguf *made = made_begin(3);
+    made_string(made, "general.architecture", "llama");
+    made_u32(made, "llama.context_length", 4096);
+    made_u32(made, "llama.embedding_length", 4096);
+    made_u32(made, "llama.block_count", 2);
+    made_u32(made, "llama.attention.head_count", 32);
+    made_f32(made, "llama.rope.freq_base", 10000);
+    made_words(made, "tokenizer.ggml.tokens", 100);
+    for (int i = 0; i < WEIGHTS; i++)
+        weights[i] = (float)sin(i);
+    made_tensor(made, "token_embd.weight", weights, WEIGHTS);
+    made_finish(made);
+    write_file(name, (const char *)made->file, made->file_bytes);
+    free(made);
+}
+
+static size_t bytes_of(const char *name, char *out, size_t room) {
+    FILE *file = fopen(in_folder(name), "rb");
+    assert_non_null(file);
+    const size_t bytes = fread(out, 1, room, file);
+    fclose(file);
+    return bytes;
+}
+
+static void a_gguf_keeps_its_tensors(void **state) {
+    (void)state;
+    static float weights[WEIGHTS];
+    static char before[1 << 16], after[1 << 16];
+    put_gguf("model.gguf", weights);
+    json_t *root = run_json("extend @model.gguf --to 16k --json");
+    assert_string_equal(says(root, "yarn", "llama.cpp"), "same");
+    assert_string_equal(says(root, "yarn", "hf-5"), "no");
+    assert_string_equal(says(root, "dynamic", "llama.cpp"), "no");
+    json_decref(root);
+    const outcome *o = run("extend @model.gguf --to 16k --method yarn --write @dir");
+    if (o->exit) fail_msg("%s", o->err);
+    assert_non_null(strstr(o->out, "dir/model.gguf"));
+    assert_non_null(strstr(o->out, "llama.context_length"));
+    const size_t old = bytes_of("model.gguf", before, sizeof before), new = bytes_of("dir/model.gguf", after, sizeof after);
+    assert_true(old > sizeof weights && new > sizeof weights);
+    int found = 0;
+    for (size_t i = 0; i + sizeof weights <= new && !found; i++)
+        found = memcmp(after + i, weights, sizeof weights) == 0;
+    assert_true(found);
+    gyre_reading *reading = NULL;
+    assert_ok(gyre_reading_open(&reading, in_folder("dir/model.gguf"), GYRE_AS_USUAL, 16384, NULL));
+    gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
+    double got[64], factor;
+    assert_ok(gyre_encoding_frequencies(encoding, 16384, got, &factor));
+    const stretch s = {64, 20, 46, 1e4, 4096, 4};
+    for (int i = 0; i < 64; i++) {
+        const long double want = by_parts(&s, i, powl(10000, -i / 64.0L));
+        test_close(got[i], want, 1e-6L * want, "frequency");
+    }
+    test_close(factor, 0.1 * log(4) + 1, 1e-6L, "attention factor");
+    gyre_encoding_free(encoding);
+    gyre_reading_free(reading);
+}
+
+/* A large one is not copied for a table; whether the format has keys at all is known without that. */
+static void a_large_gguf_is_left_alone(void **state) {
+    (void)state;
+    static float weights[WEIGHTS];
+    put_gguf("large.gguf", weights);
+    assert_int_equal(truncate(in_folder("large.gguf"), 1LL << 32), 0);
+    json_t *root = run_json("extend @large.gguf --to 16k --json");
+    assert_string_equal(says(root, "none", "llama.cpp"), "same");
+    assert_string_equal(says(root, "yarn", "llama.cpp"), "untried");
+    assert_string_equal(says(root, "ntk-mixed", "llama.cpp"), "no");
+    assert_string_equal(says(root, "yarn", "vllm"), "no");
+    json_decref(root);
+    assert_int_equal(remove(in_folder("large.gguf")), 0);
+}
+
+/* -- what else there is to say
+ * ------------------------------------------------------------------------------------------------ */
+static void other_schemes_are_told_apart(void **state) {
+    (void)state;
+    const outcome *o = run("extend @bloom --to 16k");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "alibi"));
+    assert_non_null(strstr(o->out, "nothing to stretch"));
+    json_t *root = run_json("extend @bloom --to 16k --json");
+    assert_string_equal(test_string(root, "kind"), "alibi");
+    assert_int_equal(json_array_size(json_object_get(root, "methods")), 0);
+    json_decref(root);
+    assert_fails("extend @bloom --to 16k --method yarn --write @out", 1, "nothing to stretch");
+    assert_fails("extend @gpt2 --to 16k", 1, "table");
+}
+
+static void what_is_wrong_is_told(void **state) {
+    (void)state;
+    static char text[16];
+    assert_fails("extend", 2, "MODEL");
+    assert_fails("extend @llama2", 2, "--to");
+    assert_fails("extend @llama2 --to 0", 2, "--to");
+    assert_fails("extend @llama2 --to 16k --method yarn", 2, "--write");
+    assert_fails("extend @llama2 --to 16k --write @out", 2, "--method");
+    assert_fails("extend @llama2 --to 16k --methods yarm", 2, "yarm");
+    assert_fails("extend @llama2 --to 16k --methods llama3:0", 2, "llama3:0");
+    assert_fails("extend @llama2 --to 16k --as pytorch", 2, "--as");
+    assert_fails("extend @llama2 --to 16k --layer-type sliding", 2, "all");
+    assert_fails("extend @llama2 --to 4096", 1, "trained length of 4096");
+    assert_fails("extend @llama2 --to 16k --methods longrope", 1, "no lists");
+    assert_fails("extend @nowhere --to 16k", 1, "nowhere");
+    assert_fails("extend @old --to 16k", 1, "old");
+    assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 1, "own file");
+    assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
+    assert_fails("extend @llama2 --to 16k --method rerope --write @old", 1, "far positions");
+    read_whole(in_folder("old"), text, sizeof text);
+    assert_string_equal(text, "old");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_are_those_of_the_formulas),
+                                       cmocka_unit_test(each_program_is_asked),
+                                       cmocka_unit_test(a_held_scaling_counts_from_before_it),
+                                       cmocka_unit_test(the_table_reads_well),
+                                       cmocka_unit_test(what_is_written_is_told),
+                                       cmocka_unit_test(a_factor_may_be_given),
+                                       cmocka_unit_test(a_gguf_keeps_its_tensors),
+                                       cmocka_unit_test(a_large_gguf_is_left_alone),
+                                       cmocka_unit_test(other_schemes_are_told_apart),
+                                       cmocka_unit_test(what_is_wrong_is_told)};
+    return cmocka_run_group_tests(tests, make_models, remove_folder);
+}
