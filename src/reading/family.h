@@ -71,6 +71,6 @@ void gyre_read_vision(const gyre_scope *vision);
 /* config.json: finds the family, looks into text_config and vision_config, and reads them. */
 void gyre_read_config_json(const gyre_json_source *source, const json_t *root);
 /* read_gguf.c: the same for a GGUF file in memory. */
-void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size);
+void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, int mapped);
 
 #endif
