@@ -154,7 +154,7 @@ static void read_share(const gyre_scope *root, const gyre_scope *dict, gyre_laye
     rope->dim = head;
     if (rope->scaling == GYRE_PROPORTIONAL)
         rope->proportion = share;
-    else if (share <= 1.0)
+    else if (share > 0.0 && share <= 1.0)
         rope->dim = (int64_t)((double)head * share);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",

@@ -125,7 +125,7 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_found found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
-    int64_t dim = head;
+    int64_t dim;
     if (gyre_scope_value(&source->root, dim_key)) {
         found = found_at(&source->root, dim_key);
         dim = gyre_scope_size(&source->root, dim_key, 1, head);
@@ -135,8 +135,8 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         dim = class_rotary_dim(source, head);
     } else {
         const double share = share_in_use(source, &found, &why);
-        dim =
-            share <= 1.0 ? (int64_t)((double)head * share) : head; /* truncated, as Python's int does; above 1: has failed */
+        /* Truncated, as Python's int does; any other share has failed. */
+        dim = share > 0.0 && share <= 1.0 ? (int64_t)((double)head * share) : head;
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
