@@ -300,6 +300,12 @@ static int longest_line(const char *out) {
 
 static void test_width_and_locale(void **state) {
     (void)state;
+    write_config("deep.json", "{\"model_type\": \"gemma3_text\", \"head_dim\": 64, \"hidden_size\": 256, "
+                              "\"num_attention_heads\": 4,\n \"num_hidden_layers\": 90, \"sliding_window_pattern\": 2, "
+                              "\"sliding_window\": 512, \"max_position_embeddings\": 8192}");
+    write_config("untold.json", "{\"model_type\": \"llama4\", \"text_config\": {\"model_type\": \"llama4_text\", "
+                                "\"head_dim\": 64, \"num_hidden_layers\": 4}, \"vision_config\": {\"hidden_size\": 256, "
+                                "\"num_attention_heads\": 4, \"num_hidden_layers\": 2}}");
     static const struct {
         const char *columns;
         int most;
@@ -308,6 +314,9 @@ static void test_width_and_locale(void **state) {
         assert_int_equal(setenv("COLUMNS", widths[i].columns, 1), 0);
         const int longest = longest_line(run("explain @llama3.json")->out);
         if (longest > widths[i].most) fail_msg("COLUMNS=%s: a line of %d", widths[i].columns, longest);
+        const int layers = longest_line(run("explain @deep.json")->out);
+        if (layers > widths[i].most) fail_msg("COLUMNS=%s: a line of %d of layers", widths[i].columns, layers);
+        assert_null(strstr(run("explain @untold.json")->out, " \n")); /* no spaces at the end of a line */
     }
     assert_int_equal(setenv("COLUMNS", "100", 1), 0);
     assert_null(strstr(run("explain @llama3.json")->out, "\xe2"));
@@ -393,6 +402,7 @@ static void test_failures(void **state) {
     (void)state;
     assert_fails("explain", 2, "MODEL: missing");
     assert_fails("explain @llama3.json @t5.json", 2, "one model at a time");
+    assert_fails("explain @llama3.json -o @llama3.json", 2, "own file");
     assert_fails("explain @llama3.json --as hf-3", 2, "--as: \"hf-3\" is none of hf-5");
     assert_fails("explain @llama3.json --length 0", 2, "--length: 0 is below 1");
     assert_fails("explain @llama3.json --length 4294967296", 2, "--length");
