@@ -143,7 +143,7 @@ static void sharpens_ministral3(void **state) {
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *all = &reading->groups[0];
     assert_true(all->config.query.temperature == GYRE_TEMPERATURE_MINISTRAL && all->config.query.length == 16384);
-    check_field(all, "query_slope", "0.1", GYRE_FROM_FILE);
+    check_field(all, "temperature_slope", "0.1", GYRE_FROM_FILE);
     gyre_reading_free(reading);
     made = yarn("llama", 128, 1e6f, 16, 16384);
     real_of(made, "llama", "attention.temperature_scale", 0.1f);

@@ -497,13 +497,10 @@ static void test_fields(void **state) {
     assert_no_faults();
 }
 
-/* Why a program does not run a model that turns: TeleChat3's scaling is vLLM's alone; transformers 4 has a LongRoPE factor
- * from the file or from lengths at its top, and MiniCPM's files have neither; of a MiniCPM, llama.cpp's converter knows
- * lists alone. */
+/* Why a program does not run a model that turns: TeleChat3's scaling is vLLM's alone; of a MiniCPM, llama.cpp's converter
+ * knows lists alone. */
 static int is_refused(const char *file, gyre_profile profile) {
-    const int hf_4 = profile == GYRE_AS_HF_4_56 || profile == GYRE_AS_HF_4_51 || profile == GYRE_AS_HF_4_43;
     if (strcmp(file, "telechat3-36b") == 0) return profile != GYRE_AS_VLLM && profile != GYRE_AS_LLAMA_CPP;
-    if (strcmp(file, "minicpm3-4b") == 0 || strcmp(file, "minicpm4-8b") == 0) return hf_4;
     return strcmp(file, "minicpm-2b-128k") == 0 && profile == GYRE_AS_LLAMA_CPP;
 }
 

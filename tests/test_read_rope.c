@@ -350,6 +350,8 @@ static void test_refuses(void **state) {
         {LLAMA("'rope_scaling':{\n'rope_type':'cubic'}"), GYRE_EUNSUPPORTED, "rope_scaling.rope_type: \"cubic\" is no type"},
         {LLAMA("'rope_scaling':{'rope_type':'linear','factor':2.0,\n'type':'yarn'}"), GYRE_EFORMAT,
          "rope_scaling.type: \"yarn\", where rope_type says \"linear\" (config.json, line 2)"},
+        {LLAMA("'rope_scaling':{'rope_type':'longrope','type':'yarn'}"), GYRE_EFORMAT,
+         "rope_scaling.type: \"yarn\", where rope_type says \"longrope\""},
         {YARN("'beta_fast':1,'beta_slow':32"), GYRE_EFORMAT,
          "rope_scaling.beta_fast: 1 is below beta_slow, 32: the ramp would run backwards (config.json, line 3)"},
         {YARN("'beta_fast':-1"), GYRE_EFORMAT, "rope_scaling.beta_fast: -1 is below 0"},
@@ -394,6 +396,8 @@ static void test_refuses(void **state) {
          "rope_parameters.upper: an object, where \"upper\" is no type of layers"},
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
+        {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
+         "rope_scaling.type: \"dynamic\" for a single pair, whose exponent divides by 0 (config.json, line 2)"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -407,6 +411,27 @@ static void test_refuses(void **state) {
     }
     refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
     refuse("{'model_type':'proportion'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
+}
+
+/* Two names of one thing do not contradict each other. */
+static void test_takes_both_names(void **state) {
+    (void)state;
+    gyre_reading *r = read_rope("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','rope_type':'default',"
+                                "'mrope_section':[16,24,24]}}",
+                                GYRE_AS_HF_4_56, 0);
+    assert_int_equal(r->groups[0].config.rope.scaling, GYRE_UNSCALED);
+    gyre_reading_free(r);
+    static const char *const others[] = {"su", "yarn"};
+    for (int i = 0; i < 2; i++) {
+        char file[512];
+        snprintf(file, sizeof file,
+                 "{'model_type':'phi3','hidden_size':2,'num_attention_heads':1,'rope_scaling':{'type':'%s',"
+                 "'rope_type':'longrope','short_factor':[1.0],'long_factor':[2.0]}}",
+                 others[i]);
+        r = read_rope(file, GYRE_AS_HF_5, 0);
+        assert_int_equal(r->groups[0].config.rope.scaling, GYRE_LONGROPE);
+        gyre_reading_free(r);
+    }
 }
 
 static void test_warns(void **state) {
@@ -435,6 +460,8 @@ static void test_warns(void **state) {
                "'high_freq_factor':4.0,\n'original_max_position_embeddings':1024}"),
          GYRE_AS_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
          "rope_scaling.original_max_position_embeddings", 2},
+        {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_AS_HF_5, "transformers 5 knows no dual chunk",
+         "dual_chunk_attention_config", 2},
         {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_AS_HF_5, "partial_rotary_factor: missing",
          "rope_scaling.rope_type", 2},
     };
@@ -492,6 +519,7 @@ int main(void) {
                                        cmocka_unit_test(test_scale_of_scores),
                                        cmocka_unit_test(test_temperature),
                                        cmocka_unit_test(test_refuses),
+                                       cmocka_unit_test(test_takes_both_names),
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
                                        cmocka_unit_test(test_length_in_use)};

@@ -30,11 +30,11 @@ typedef void gyre_family_read(const gyre_family *family, const gyre_scope *root)
 struct gyre_family {
     const char *model_type;
     gyre_family_read *read;
-    gyre_layout layout;
     double base;       /* rope_theta where none is given; 0 = 10000 */
     double partial;    /* share of the head that turns where none is given; 0 = 1 */
     int64_t positions; /* max_position_embeddings where none is given; 0 = it must be */
     int64_t head_dim;  /* where no head_dim is given; 0 = the width over the heads */
+    gyre_layout layout;
     unsigned traits;
 };
 

@@ -438,8 +438,8 @@ static void take_temperature(const gyre_gguf_source *s, gyre_layers *group) {
     query->length = gyre_gguf_size(s, key, 1, needed ? -1 : s->original);
     const gyre_place place = gyre_gguf_place(s, "attention.temperature_scale");
     gyre_build_field(s->build, group, "query_temperature", GYRE_FROM_FILE, &place, NULL, "ministral");
-    gyre_gguf_note(s, group, "query_length", key, GYRE_DERIVED, (double)query->length, NULL);
-    gyre_gguf_note(s, group, "query_slope", "attention.temperature_scale", GYRE_FROM_READER, slope, NULL);
+    gyre_gguf_note(s, group, "temperature_length", key, GYRE_DERIVED, (double)query->length, NULL);
+    gyre_gguf_note(s, group, "temperature_slope", "attention.temperature_scale", GYRE_FROM_READER, slope, NULL);
 }
 
 static void take_scale(const gyre_gguf_source *s, gyre_layers *group) {

@@ -202,6 +202,7 @@ static layering take_layering(const gyre_gguf_source *s) {
         l.each = &pattern->value;
     else
         l.period = gyre_gguf_size(s, pattern_key, 0, l.period);
+    if (l.period > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "more than %d layers", MOST_LAYERS);
     if (l.each && l.each->count < (uint64_t)s->blocks)
         gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "%" PRIu64 " elements for %" PRId64 " layers", l.each->count,
                        s->blocks);
@@ -253,8 +254,8 @@ static void set_window(const gyre_gguf_source *s, gyre_layers *group, const laye
 static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layers *group) {
     group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_LLAMA4, LLAMA4_WINDOW, 0.1};
     gyre_build_field(s->build, group, "query_temperature", GYRE_FROM_FAMILY, NULL, NULL, "llama4");
-    gyre_build_number(s->build, group, "query_length", GYRE_FROM_FAMILY, NULL, NULL, LLAMA4_WINDOW);
-    gyre_build_number(s->build, group, "query_slope", GYRE_FROM_FAMILY, NULL, NULL, 0.1);
+    gyre_build_number(s->build, group, "temperature_length", GYRE_FROM_FAMILY, NULL, NULL, LLAMA4_WINDOW);
+    gyre_build_number(s->build, group, "temperature_slope", GYRE_FROM_FAMILY, NULL, NULL, 0.1);
 }
 
 static gyre_layers *add_group(const gyre_gguf_source *s, const layering *l, int kind, const char *name) {
@@ -273,6 +274,7 @@ static gyre_layers *add_group(const gyre_gguf_source *s, const layering *l, int 
 static void read_turning(const gyre_gguf_source *s) {
     gyre_layers *groups[KINDS] = {NULL};
     const layering l = take_layering(s);
+    if (failed(s)) return;
     const int64_t shown = s->blocks ? s->blocks : 2 * (l.period > 4 ? l.period : 4); /* some of each kind */
     const int64_t every = gyre_gguf_size(s, "full_attention_interval", 1, has(s, GYRE_GGUF_ATTENDS_FOURTH) ? 4 : 1);
     int kinds = 0, seen[KINDS] = {0};

@@ -125,7 +125,7 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_found found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
-    int64_t dim = head;
+    int64_t dim;
     if (gyre_scope_value(&source->root, dim_key)) {
         found = found_at(&source->root, dim_key);
         dim = gyre_scope_size(&source->root, dim_key, 1, head);
@@ -135,7 +135,8 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         dim = class_rotary_dim(source, head);
     } else {
         const double share = share_in_use(source, &found, &why);
-        dim = (int64_t)((double)head * share); /* truncated, as Python's int does */
+        /* Truncated, as Python's int does; any other share has failed. */
+        dim = share > 0.0 && share <= 1.0 ? (int64_t)((double)head * share) : head;
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
@@ -273,7 +274,11 @@ static void read_still_kind(const gyre_family *family, const gyre_scope *root, c
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_rope_division division;
     gyre_build *build = root->source->build;
+    const char *chunks = "dual_chunk_attention_config";
     gyre_rope_dict dict = gyre_rope_find_dict(family, root);
+    if (gyre_scope_value(root, chunks) && gyre_build_profile(build) != GYRE_AS_VLLM)
+        gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
+                        gyre_profile_program(gyre_build_profile(build)));
     gyre_rope_divide(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
         const gyre_rope_kind *kind = &division.kind[i];

@@ -207,10 +207,16 @@ void gyre_build_layer(gyre_build *build, gyre_layers *group, int64_t layer) {
     group->layers = layers;
 }
 
+/* Layers that have positions before those that have none, then the more. */
+static int comes_before(const gyre_layers *a, const gyre_layers *b) {
+    const int a_knows = a->config.kind != GYRE_NOPE, b_knows = b->config.kind != GYRE_NOPE;
+    return a_knows != b_knows ? a_knows : a->layers_count > b->layers_count;
+}
+
 void gyre_build_sort(gyre_build *build) {
     int64_t most = 0;
     for (int64_t i = 1; i < build->reading.groups_count; i++)
-        if (build->groups[i].layers_count > build->groups[most].layers_count) most = i;
+        if (comes_before(&build->groups[i], &build->groups[most])) most = i;
     const gyre_layers first = build->groups[most];
     const group_room room = build->rooms[most];
     for (int64_t i = most; i > 0; i--) {

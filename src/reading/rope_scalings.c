@@ -27,6 +27,9 @@ void gyre_rope_note_scaling(const gyre_rope_source *source, gyre_layers *group, 
                           ? NULL
                           : gyre_build_text(gyre_rope_build(source), "\"%.40s\" means %s here", written, name);
     group->config.rope.scaling = scaling;
+    if ((scaling == GYRE_NTK || scaling == GYRE_DYNAMIC_NTK) && group->config.rope.dim == 2)
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, source->type_key,
+                        "\"%.40s\" for a single pair, whose exponent divides by 0", written);
     gyre_build_field(gyre_rope_build(source), group, "scaling", found.origin, &found.place, why, "%s", name);
 }
 
@@ -150,7 +153,7 @@ void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layers *grou
         gyre_scope_warn(&source->dict, source->type_key,
                         "partial_rotary_factor: missing; a proportional rotation takes %g for it", share);
     rope->proportion = share;
-    if ((int64_t)(share * (double)rope->dim / 2.0) < 1)
+    if (!(share * (double)rope->dim / 2.0 >= 1.0))
         gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, &found.place,
                         "partial_rotary_factor: %g leaves no pair to turn", share);
     gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place,
