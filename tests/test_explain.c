@@ -289,6 +289,18 @@ static void test_still_pairs(void **state) {
     json_decref(root);
 }
 
+/* Wavelengths of 2 pi, 20, 63 and 199 tokens. */
+static void test_turns_within_a_length(void **state) {
+    (void)state;
+    write_config("quick.json", "{\"model_type\": \"llama\", \"head_dim\": 8, \"max_position_embeddings\": 4096,\n"
+                               " \"rope_theta\": 100.0}");
+    assert_string_equal(line_of(run("explain @quick.json")->out, "every"), "every pair finishes a turn within 4096 tokens");
+    assert_string_equal(line_of(run("explain @quick.json --length 200")->out, "every"),
+                        "every pair finishes a turn within 4096 tokens");
+    assert_string_equal(line_of(run("explain @quick.json --length 50")->out, "every"),
+                        "every pair finishes a turn within 4096 tokens, all but 2 within 50");
+}
+
 static int longest_line(const char *out) {
     int longest = 0, here = 0;
     for (; *out; out++) {
@@ -420,7 +432,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_references),  cmocka_unit_test(test_parts),       cmocka_unit_test(test_keys),
         cmocka_unit_test(test_fields),      cmocka_unit_test(test_layer_types), cmocka_unit_test(test_view),
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_still_pairs), cmocka_unit_test(test_width_and_locale),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_still_pairs), cmocka_unit_test(test_turns_within_a_length),
+                                       cmocka_unit_test(test_width_and_locale),
         cmocka_unit_test(test_schemes),     cmocka_unit_test(test_warnings),    cmocka_unit_test(test_control_characters),
         cmocka_unit_test(test_output_file), cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);

@@ -80,8 +80,8 @@ static void sum_of_turns(const explain_figures *f, char *text, size_t size) {
     else
         add_count(text, size, "", f->unfinished, f->unfinished == 1 ? " never finishes a turn" : " never finish a turn");
     if (f->unfinished > 0) add_count(text, size, " within ", f->trained, " tokens");
-    if (f->reach == f->trained) return;
-    add_count(text, size, ", ", f->unfinished_reach, " within ");
+    if (f->reach == f->trained || (f->unfinished == 0 && f->unfinished_reach == 0)) return;
+    add_count(text, size, f->unfinished == 0 ? ", all but " : ", ", f->unfinished_reach, " within ");
     add_count(text, size, "", f->reach, "");
 }
 
