@@ -429,12 +429,20 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_references),  cmocka_unit_test(test_parts),       cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_fields),      cmocka_unit_test(test_layer_types), cmocka_unit_test(test_view),
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_still_pairs), cmocka_unit_test(test_turns_within_a_length),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_references),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_layer_types),
+                                       cmocka_unit_test(test_view),
+                                       cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_still_pairs),
+                                       cmocka_unit_test(test_turns_within_a_length),
                                        cmocka_unit_test(test_width_and_locale),
-        cmocka_unit_test(test_schemes),     cmocka_unit_test(test_warnings),    cmocka_unit_test(test_control_characters),
-        cmocka_unit_test(test_output_file), cmocka_unit_test(test_failures)};
+                                       cmocka_unit_test(test_schemes),
+                                       cmocka_unit_test(test_warnings),
+                                       cmocka_unit_test(test_control_characters),
+                                       cmocka_unit_test(test_output_file),
+                                       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }
