@@ -25,6 +25,32 @@ static void test_ramp_over_served_length_in_4_43(void **state) {
     }
 }
 
+/* Of a model that brings its own code every reading is that code's: s is the ratio of the lengths, the slope 0.07. */
+static void test_telechat3_brings_its_own_code(void **state) {
+    (void)state;
+    const char *file = "{'model_type':'telechat3','hidden_size':6144,'num_attention_heads':48,'num_hidden_layers':2,"
+                       "'max_position_embeddings':131072,'rope_theta':1e6,'rope_scaling':{\n'type':'telechat3-yarn',"
+                       "\n'factor':2.0,'original_max_position_embeddings':32768,\n'attention_factor':2.0}}";
+    const gyre_profile all[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5, GYRE_AS_REFERENCE};
+    for (int v = 0; v < 5; v++) {
+        const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
+        gyre_reading *r = read_rope(file, all[v], 0);
+        assert_yarn(&r->groups[0], &yarn, 1.0970406053); /* 0.07 ln 4 + 1 */
+        assert_warns(r, "telechat3-yarn", "rope_scaling.type", 2);
+        assert_warns(r, "takes the ratio of the lengths, 4, and not 2", "rope_scaling.factor", 3);
+        assert_warns(r, "attention_factor", "rope_scaling.attention_factor", 4);
+        gyre_reading_free(r);
+        refuse("{'model_type':'telechat3','head_dim':128,'max_position_embeddings':4096,'rope_scaling':{'type':"
+               "'telechat3-yarn','original_max_position_embeddings':8192}}",
+               all[v], GYRE_EFORMAT, "original_max_position_embeddings: above max_position_embeddings");
+        refuse("{'model_type':'telechat3','head_dim':128,'max_position_embeddings':4096,'rope_scaling':{'type':"
+               "'telechat3-yarn','factor':2.0}}",
+               all[v], GYRE_EFORMAT, "original_max_position_embeddings: missing");
+        refuse(LLAMA("'rope_scaling':{'type':'telechat3-yarn','factor':2.0,'original_max_position_embeddings':8}"), all[v],
+               GYRE_EUNSUPPORTED, "\"telechat3-yarn\" is no type");
+    }
+}
+
 /* The published bounds of the ramp, which the formula above must give too. */
 static void test_bounds_of_ramps(void **state) {
     (void)state;
@@ -593,6 +619,7 @@ static void test_golden_tables(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ramp_over_served_length_in_4_43),
+                                       cmocka_unit_test(test_telechat3_brings_its_own_code),
                                        cmocka_unit_test(test_bounds_of_ramps),
                                        cmocka_unit_test(test_ratio_for_factor_in_4_51),
                                        cmocka_unit_test(test_null_factor_is_the_ratio),

@@ -360,6 +360,7 @@ static void note_ignored_attention(const gyre_rope_source *source, gyre_layers *
 void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_profile profile = version(source);
     size_t i = 0;
+    if (gyre_rope_read_telechat3(source, group)) return;
     while (i < sizeof types / sizeof *types && strcmp(types[i].name, source->type) != 0)
         i++;
     if (i == sizeof types / sizeof *types) {
