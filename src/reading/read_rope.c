@@ -40,8 +40,25 @@ static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *fo
     return 2;
 }
 
+/* Until 4.45 Llama's class divided the width by the heads, whatever head_dim says.  out = 0 where that is not so. */
+static int64_t head_of_old_llama(const gyre_rope_source *source, const char *key, gyre_rope_found *found) {
+    const gyre_scope *root = &source->root;
+    const int is_llama = strcmp(source->family->model_type, "llama") == 0 && (source->family->traits & GYRE_WHOLE_HEAD);
+    if (gyre_build_profile(gyre_rope_build(source)) != GYRE_AS_HF_4_43 || !is_llama) return 0;
+    if (!gyre_rope_width_key(root) || !gyre_rope_heads_key(root)) return 0;
+    const int64_t said = gyre_rope_channels(root, key, 1, 1), head = head_of_sizes(source, found);
+    if (said != head)
+        gyre_scope_warn(root, key,
+                        "%s: transformers before 4.45 does not read it for a llama, and takes %" PRId64
+                        ", the width over the heads",
+                        key, head);
+    return head;
+}
+
 static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_found *found) {
     const char *key = head_key(source, sliding);
+    const int64_t old = key ? head_of_old_llama(source, key, found) : 0;
+    if (old > 0) return old;
     if (key) {
         *found = found_at(&source->root, key);
         return gyre_rope_channels(&source->root, key, 1, 1);
@@ -121,7 +138,7 @@ static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
     return 0;
 }
 
-static void set_share(const gyre_rope_source *source, gyre_layers *group) {
+static void set_share(const gyre_rope_source *source, const gyre_rope_found *of_head, gyre_layers *group) {
     gyre_rope_found found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
@@ -140,10 +157,11 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
+    const gyre_place *place = found.place.key ? &found.place : &of_head->place;
     if (dim < 2 || dim % 2 != 0)
-        gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, &found.place,
+        gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, place,
                         "%s: %" PRId64 " channels of %" PRId64 " would turn, which makes no whole pairs",
-                        found.place.key ? found.place.key : "head_dim", dim, head);
+                        place->key ? place->key : "head_dim", dim, head);
     group->config.rope.dim = dim;
     note_count(source, group, "rotary_dim", &found, NULL, dim);
 }
@@ -158,7 +176,7 @@ static void set_head(const gyre_rope_source *source, int sliding, gyre_layers *g
     group->config.head_dim = head;
     note_count(source, group, "head_dim", &found, NULL, head);
     if (strcmp(source->type, "proportional") != 0) {
-        set_share(source, group);
+        set_share(source, &found, group);
         return;
     }
     if (head % 2 != 0)
@@ -261,6 +279,10 @@ static void read_kind(const gyre_family *family, const gyre_scope *root, const g
     else
         gyre_build_fail(root->source->build, GYRE_EUNSUPPORTED, NULL, "profile: %s does not read rotations yet",
                         gyre_profile_name(gyre_build_profile(root->source->build)));
+    const gyre_scaling scaling = group->config.rope.scaling;
+    if (group->config.rope.dim == 2 && (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_NTK) && source.dict.object)
+        gyre_scope_fail(&source.dict, GYRE_EFORMAT, source.type_key,
+                        "one pair of channels turns, and its base is raised to d / (d - 2)");
 }
 
 static void read_still_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_kind *kind) {

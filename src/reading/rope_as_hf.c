@@ -89,6 +89,10 @@ static void original_of_5(const gyre_rope_source *source, gyre_layers *group) {
     }
     if (length == 0) {
         trained_as_served(source, group, "no original length is given");
+        if (strcmp(source->type, "llama3") != 0) /* which tells more of it */
+            gyre_scope_warn(&source->dict, source->type_key,
+                            "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model "
+                            "was trained with");
         return;
     }
     gyre_rope_set_trained(source, group, length, &found, NULL);
@@ -323,6 +327,9 @@ static const char *const dynamic_keys[] = {LENGTHS, "alpha", NULL};
 static const char *const yarn_keys[] = {LENGTHS,  "attention_factor", "beta_fast", "beta_slow",
                                         "mscale", "mscale_all_dim",   "truncate",  NULL};
 static const char *const old_yarn_keys[] = {LENGTHS, "attention_factor", "beta_fast", "beta_slow", "truncate", NULL};
+/* Their softmax is the class's own matter, which has been told of. */
+static const char *const old_latent_keys[] = {LENGTHS,    "attention_factor", "beta_fast", "beta_slow",
+                                              "truncate", "mscale_all_dim",   NULL};
 static const char *const phimoe_keys[] = {
     LENGTHS, "attention_factor", "short_factor", "long_factor", "short_mscale", "long_mscale", NULL};
 static const char *const longrope_keys[] = {LENGTHS, "attention_factor", "short_factor", "long_factor", NULL};
@@ -380,5 +387,6 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
     note_ignored_attention(source, group);
     const int is_old_yarn = types[i].scaling == GYRE_YARN && profile == GYRE_AS_HF_4_43;
     const int is_phimoe = types[i].scaling == GYRE_LONGROPE && strcmp(source->family->model_type, "phimoe") == 0;
-    gyre_rope_check_keys(source, is_old_yarn ? old_yarn_keys : is_phimoe ? phimoe_keys : types[i].keys);
+    const char *const *old_keys = source->family->traits & GYRE_LATENT ? old_latent_keys : old_yarn_keys;
+    gyre_rope_check_keys(source, is_old_yarn ? old_keys : is_phimoe ? phimoe_keys : types[i].keys);
 }
