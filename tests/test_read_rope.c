@@ -395,6 +395,25 @@ static void test_refuses(void **state) {
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
+        {"{'model_type':'mistral',\n'head_dim':63}", GYRE_EFORMAT,
+         "head_dim: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
+         "rope_scaling.type: one pair of channels turns, and its base is raised to d / (d - 2) (config.json, line 2)"},
+        {LLAMA("'rope_scaling':{'type':'dynamic',\n'factor':1e17}"), GYRE_EFORMAT,
+         "rope_scaling.factor: 1e+17 is above 2^32 (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'text_config':'llama'}", GYRE_EFORMAT,
+         "text_config: not an object (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'max_position_embeddings':123456789012345678901234567890}", GYRE_EFORMAT,
+         "max_position_embeddings: 1.23457e+29 is too large (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'rope_theta':-Infinity}", GYRE_EFORMAT,
+         "rope_theta: not a number (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'rope_scaling':NaN}", GYRE_EFORMAT,
+         "rope_scaling: not an object (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'layer_types':NaN}", GYRE_EFORMAT,
+         "layer_types: not a list (config.json, line 2)"},
+        {"\xEF\xBB\xBF{'model_type':'llama','head_dim':64}", GYRE_EFORMAT,
+         "config.json: begins with the byte order mark of UTF-8; save it as UTF-8 without one (config.json)"},
+        {"\xFF\xFE{", GYRE_EFORMAT, "config.json: begins with the byte order mark of UTF-16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         refuse(cases[i].file, GYRE_AS_HF_5, cases[i].status, cases[i].words);
@@ -406,7 +425,20 @@ static void test_refuses(void **state) {
         if (err.offset > 0) assert_int_equal(text[err.offset], '"');
     }
     refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
+    refuse("{'model_type':'llama','head_dim':64,\nNaN:2}", GYRE_AS_HF_5, GYRE_EFORMAT, "(config.json, line 2)");
     refuse("{'model_type':'proportion'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
+}
+
+/* What Python's json takes too, where nobody looks at it; and the places after it stay what they are. */
+static void test_numbers_of_python(void **state) {
+    (void)state;
+    gyre_reading *r =
+        read_rope("{'model_type':'falcon_h1','head_dim':64,'time_step_limit':[0.0,Infinity],'a':[NaN,-Infinity],"
+                  "'NaN':'Infinity \\'NaN',\n'big':[-1000000000000000019884624838656,1e5],"
+                  "'fraction':1.0000000000000000000001,\n'rope_theta':123456.00000000000000000000}",
+                  GYRE_AS_HF_5, 0);
+    assert_field(&r->groups[0], "base", "123456", GYRE_FROM_FILE, "rope_theta", 3);
+    gyre_reading_free(r);
 }
 
 static void test_warns(void **state) {
@@ -430,6 +462,8 @@ static void test_warns(void **state) {
         {YARN("'original_max_position_embeddings':4096.0"), GYRE_AS_HF_5, "a number with a fraction point",
          "rope_scaling.original_max_position_embeddings", 3},
         {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_AS_HF_4_56,
+         "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
+        {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_AS_HF_5,
          "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
         {LLAMA("'max_position_embeddings':1024,'rope_scaling':{'rope_type':'llama3','factor':8.0,'low_freq_factor':1.0,"
                "'high_freq_factor':4.0,\n'original_max_position_embeddings':1024}"),
@@ -492,6 +526,7 @@ int main(void) {
                                        cmocka_unit_test(test_scale_of_scores),
                                        cmocka_unit_test(test_temperature),
                                        cmocka_unit_test(test_refuses),
+                                       cmocka_unit_test(test_numbers_of_python),
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
                                        cmocka_unit_test(test_length_in_use)};

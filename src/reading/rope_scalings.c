@@ -36,6 +36,8 @@ void gyre_rope_read_factor(const gyre_rope_source *source, gyre_layers *group, d
     const gyre_scope *dict = &source->dict;
     const double factor = gyre_scope_number(dict, "factor", fallback);
     if (factor < 1.0) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is below 1", factor);
+    /* Far beyond, s n / L - (s - 1) has no digit left of its 1. */
+    if (factor > 0x1p32) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is above 2^32", factor);
     if (gyre_profile_is_hf_4(gyre_build_profile(gyre_rope_build(source))) &&
         json_is_integer(gyre_scope_value(dict, "factor")))
         gyre_scope_warn(dict, "factor",
