@@ -395,6 +395,9 @@ static void test_refuses(void **state) {
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
+        {"{'model_type':'mistral',\n'hidden_size':252,'num_attention_heads':4}", GYRE_EFORMAT,
+         "hidden_size: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
+        {"{'model_type':'a_new_one','rope_theta':5.0}", GYRE_EFORMAT, "hidden_size: missing, and so is head_dim"},
         {"{'model_type':'mistral',\n'head_dim':63}", GYRE_EFORMAT,
          "head_dim: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
         {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
@@ -427,6 +430,19 @@ static void test_refuses(void **state) {
     refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
     refuse("{'model_type':'llama','head_dim':64,\nNaN:2}", GYRE_AS_HF_5, GYRE_EFORMAT, "(config.json, line 2)");
     refuse("{'model_type':'proportion'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
+}
+
+/* As in LLaVA 1.5, whose text_config has only what differs from a LlamaConfig. */
+static void test_sizes_of_classes(void **state) {
+    (void)state;
+    gyre_reading *r = read_rope("{'model_type':'llava','text_config':{'model_type':'llama','max_position_embeddings':4096}}",
+                                GYRE_AS_HF_5, 0);
+    assert_field(group_of(r, "all"), "head_dim", "128", GYRE_FROM_FAMILY, NULL, 0);
+    assert_divided(group_of(r, "all"), 1e4, 1.0);
+    gyre_reading_free(r);
+    r = read_rope("{'model_type':'phi3'}", GYRE_AS_HF_5, 0);
+    assert_int_equal(group_of(r, "all")->config.rope.dim, 96);
+    gyre_reading_free(r);
 }
 
 /* What Python's json takes too, where nobody looks at it; and the places after it stay what they are. */
@@ -527,6 +543,7 @@ int main(void) {
                                        cmocka_unit_test(test_temperature),
                                        cmocka_unit_test(test_refuses),
                                        cmocka_unit_test(test_numbers_of_python),
+                                       cmocka_unit_test(test_sizes_of_classes),
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
                                        cmocka_unit_test(test_length_in_use)};

@@ -21,9 +21,29 @@ static const char *head_key(const gyre_rope_source *source, int sliding) {
     return gyre_scope_first(&source->root, names);
 }
 
+/* Width over heads of the class, for files that have neither: LLaVA's text_config, for one. */
+static int64_t head_of_class(const gyre_family *family) {
+    static const struct {
+        const char *family;
+        int64_t head;
+    } heads[] = {{"llama", 128},   {"mistral", 128}, {"mixtral", 128}, {"qwen2", 128},      {"qwen2_vl", 128},
+                 {"phi3", 96},     {"phi", 64},      {"gpt_neox", 96}, {"gptj", 256},       {"codegen", 256},
+                 {"cohere", 128},  {"stablelm", 80}, {"olmo2", 128},   {"starcoder2", 128}, {"qwen2_5_vl", 128},
+                 {"roformer", 64}, {"granite", 128}};
+    /* Of what is only read as a llama, no class is known. */
+    if (family != gyre_family_of(family->model_type)) return 0;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (strcmp(heads[i].family, family->model_type) == 0) return heads[i].head;
+    return 0;
+}
+
 static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *found) {
     const gyre_scope *root = &source->root;
     const char *width_key = gyre_rope_width_key(root), *heads_key = gyre_rope_heads_key(root);
+    if (!width_key && !heads_key && head_of_class(source->family) > 0) {
+        *found = (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+        return head_of_class(source->family);
+    }
     *found = (gyre_rope_found){GYRE_DERIVED, nowhere};
     if (!width_key || !heads_key) {
         gyre_scope_fail(root, GYRE_EFORMAT, width_key ? "num_attention_heads" : "hidden_size",
@@ -157,7 +177,9 @@ static void set_share(const gyre_rope_source *source, const gyre_rope_found *of_
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
-    const gyre_place *place = found.place.key ? &found.place : &of_head->place;
+    const char *width = gyre_rope_width_key(&source->root);
+    const gyre_place of_width = width ? gyre_scope_place(&source->root, width) : nowhere;
+    const gyre_place *place = found.place.key ? &found.place : of_head->place.key ? &of_head->place : &of_width;
     if (dim < 2 || dim % 2 != 0)
         gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, place,
                         "%s: %" PRId64 " channels of %" PRId64 " would turn, which makes no whole pairs",
