@@ -25,68 +25,6 @@ static void test_ramp_over_served_length_in_4_43(void **state) {
     }
 }
 
-/* Of a model that brings its own code every reading is that code's: s is the ratio of the lengths, the slope 0.07. */
-static void test_telechat3_brings_its_own_code(void **state) {
-    (void)state;
-    const char *file = "{'model_type':'telechat3','hidden_size':6144,'num_attention_heads':48,'num_hidden_layers':2,"
-                       "'max_position_embeddings':131072,'rope_theta':1e6,'rope_scaling':{\n'type':'telechat3-yarn',"
-                       "\n'factor':2.0,'original_max_position_embeddings':32768,\n'attention_factor':2.0}}";
-    const gyre_profile all[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5, GYRE_AS_REFERENCE};
-    for (int v = 0; v < 5; v++) {
-        const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
-        gyre_reading *r = read_rope(file, all[v], 0);
-        assert_yarn(&r->groups[0], &yarn, 1.0970406053); /* 0.07 ln 4 + 1 */
-        assert_warns(r, "telechat3-yarn", "rope_scaling.type", 2);
-        assert_warns(r, "takes the ratio of the lengths, 4, and not 2", "rope_scaling.factor", 3);
-        assert_warns(r, "attention_factor", "rope_scaling.attention_factor", 4);
-        gyre_reading_free(r);
-        refuse("{'model_type':'telechat3','head_dim':128,'max_position_embeddings':4096,'rope_scaling':{'type':"
-               "'telechat3-yarn','original_max_position_embeddings':8192}}",
-               all[v], GYRE_EFORMAT, "original_max_position_embeddings: above max_position_embeddings");
-        refuse("{'model_type':'telechat3','head_dim':128,'max_position_embeddings':4096,'rope_scaling':{'type':"
-               "'telechat3-yarn','factor':2.0}}",
-               all[v], GYRE_EFORMAT, "original_max_position_embeddings: missing");
-        refuse(LLAMA("'rope_scaling':{'type':'telechat3-yarn','factor':2.0,'original_max_position_embeddings':8}"), all[v],
-               GYRE_EUNSUPPORTED, "\"telechat3-yarn\" is no type");
-    }
-}
-
-/* Llama's class has read head_dim since 4.45; Mistral's did so before. */
-static void test_size_of_heads_in_4_43(void **state) {
-    (void)state;
-    const char *file =
-        "{'model_type':'%s','hidden_size':1024,'num_attention_heads':8,'num_hidden_layers':2,\n'head_dim':64}";
-    for (int v = 0; v < 4; v++) {
-        char text[200];
-        snprintf(text, sizeof text, file, "llama");
-        gyre_reading *r = read_rope(text, versions[v], 0);
-        assert_int_equal(r->groups[0].config.head_dim, v == 0 ? 128 : 64);
-        if (v == 0) {
-            assert_field(&r->groups[0], "head_dim", "128", GYRE_DERIVED, NULL, 0);
-            assert_warns(r, "head_dim: transformers before 4.45 does not read it", "head_dim", 2);
-        } else {
-            assert_int_equal(r->warnings_count, 0);
-        }
-        gyre_reading_free(r);
-        snprintf(text, sizeof text, file, "mistral");
-        r = read_rope(text, versions[v], 0);
-        assert_int_equal(r->groups[0].config.head_dim, 64);
-        gyre_reading_free(r);
-    }
-}
-
-/* Of latent attention the class reads mscale_all_dim, though YaRN's own code does not yet. */
-static void test_mscale_of_latent_attention_in_4_43(void **state) {
-    (void)state;
-    gyre_reading *r = read_rope("{'model_type':'deepseek_v3','num_hidden_layers':2,'max_position_embeddings':163840,"
-                                "'rope_scaling':{'type':'yarn','factor':40.0,\n'mscale':1.0,\n'mscale_all_dim':1.0}}",
-                                GYRE_AS_HF_4_43, 0);
-    assert_near(r->groups[0].softmax_multiplier, powl(0.1L * logl(40.0L) + 1.0L, 2.0L), "softmax");
-    assert_null(find_warning(r, "mscale_all_dim"));
-    assert_warns(r, "mscale: ", "rope_scaling.mscale", 2);
-    gyre_reading_free(r);
-}
-
 /* The published bounds of the ramp, which the formula above must give too. */
 static void test_bounds_of_ramps(void **state) {
     (void)state;
@@ -655,9 +593,6 @@ static void test_golden_tables(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_ramp_over_served_length_in_4_43),
-                                       cmocka_unit_test(test_telechat3_brings_its_own_code),
-                                       cmocka_unit_test(test_size_of_heads_in_4_43),
-                                       cmocka_unit_test(test_mscale_of_latent_attention_in_4_43),
                                        cmocka_unit_test(test_bounds_of_ramps),
                                        cmocka_unit_test(test_ratio_for_factor_in_4_51),
                                        cmocka_unit_test(test_null_factor_is_the_ratio),

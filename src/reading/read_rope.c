@@ -224,6 +224,8 @@ static void set_layout(const gyre_rope_source *source, gyre_layers *group) {
     }
     group->config.rope.layout = layout;
     gyre_build_field(gyre_rope_build(source), group, "layout", found.origin, &found.place, NULL, "%s", names[layout]);
+    if (strcmp(source->family->model_type, "roformer") == 0 && gyre_scope_flag(&source->root, "rotary_value", 0))
+        gyre_scope_warn(&source->root, "rotary_value", "rotary_value: values turn too, by the same angles");
     if (strcmp(source->family->model_type, "nanochat") != 0) return;
     group->config.rope.clockwise = 1;
     gyre_build_field(gyre_rope_build(source), group, "clockwise", GYRE_FROM_FAMILY, NULL, NULL, "true");
