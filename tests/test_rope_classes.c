@@ -93,9 +93,32 @@ static void test_qwen2_vl_is_frozen(void **state) {
     gyre_reading_free(r);
 }
 
+/* transformers takes 0 and null for the default; vLLM computes with them, and stops. */
+static void test_vllm_divides_by_turns(void **state) {
+    (void)state;
+    static const char *const values[] = {"0", "null"};
+    static const char *const keys[] = {"beta_fast", "beta_slow"};
+    const naive_yarn yarn = {128, 1e4L, 4096.0L, 32.0L, 1};
+    char text[400], words[200];
+    for (int i = 0; i < 4; i++) {
+        snprintf(text, sizeof text,
+                 LLAMA("'rope_theta':1e4,'max_position_embeddings':131072,'rope_scaling':{'type':'yarn','factor':32.0,"
+                       "'original_max_position_embeddings':4096,\n'%s':%s}"),
+                 keys[i / 2], values[i % 2]);
+        snprintf(words, sizeof words,
+                 "rope_scaling.%s: %s, by which vLLM would divide; leave the key out (config.json, line 2)", keys[i / 2],
+                 values[i % 2]);
+        refuse(text, GYRE_AS_VLLM, GYRE_EUNSUPPORTED, words);
+        gyre_reading *r = read_rope(text, GYRE_AS_HF_5, 0);
+        assert_yarn(&r->groups[0], &yarn, 1.3465735903);
+        gyre_reading_free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_telechat3_brings_its_own_code), cmocka_unit_test(test_size_of_heads_in_4_43),
-        cmocka_unit_test(test_mscale_of_latent_attention_in_4_43), cmocka_unit_test(test_qwen2_vl_is_frozen)};
+        cmocka_unit_test(test_mscale_of_latent_attention_in_4_43), cmocka_unit_test(test_qwen2_vl_is_frozen),
+        cmocka_unit_test(test_vllm_divides_by_turns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
