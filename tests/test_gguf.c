@@ -272,6 +272,10 @@ static void keys_missing(made_gguf *made) {
     made->keys = 4;
 }
 
+static void empty_key(made_gguf *made) {
+    made_u32(made, "", 1);
+}
+
 static void refuses_keys_that_lie(void **state) {
     (void)state;
     check_made(long_string, GYRE_EFORMAT, 37, "9223372036854775808 characters, where 19 bytes are left");
@@ -289,7 +293,25 @@ static void refuses_keys_that_lie(void **state) {
     check_made(alignment_in_words, GYRE_EFORMAT, 24, "no power of two");
     check_made(keys_too_many, GYRE_EFORMAT, 16, "number of keys: 4611686018427387904");
     check_made(tensors_too_many, GYRE_EFORMAT, 8, "number of tensors: 18446744073709551615");
+    check_made(empty_key, GYRE_EFORMAT, 24, "key: empty");
     check_made(keys_missing, GYRE_EFORMAT, UINT64_MAX, "");
+}
+
+/* A file of zeros has room for millions of keys and tensors, and each would take memory. */
+static void refuses_more_than_any_model_has(void **state) {
+    (void)state;
+    enum { MILLION = 1 << 20, BYTES = 26 * MILLION };
+    size_t at;
+    unsigned char *bytes = calloc(1, BYTES);
+    assert_non_null(bytes);
+    memcpy(bytes, "GGUF\3", 5);
+    at = 16;
+    made_number(bytes, &at, MILLION + 1, 8);
+    check_refused(bytes, BYTES, GYRE_EFORMAT, 16, "number of keys: 1048577, at most 1048576");
+    at = 8;
+    made_number(bytes, &at, MILLION + 1, 8);
+    check_refused(bytes, BYTES, GYRE_EFORMAT, 8, "number of tensors: 1048577, at most 1048576");
+    free(bytes);
 }
 
 static void overflowing(made_gguf *made) {
@@ -329,6 +351,10 @@ static void unknown_past_the_end(made_gguf *made) {
     made_info(made, "t", 1, (const uint64_t[]){1}, 250, 64);
 }
 
+static void nameless(made_gguf *made) {
+    made_tensor(made, "", three, 3);
+}
+
 static void refuses_tensors_that_lie(void **state) {
     (void)state;
     check_made(overflowing, GYRE_EFORMAT, UINT64_MAX, "makes more elements than there can be");
@@ -340,6 +366,7 @@ static void refuses_tensors_that_lie(void **state) {
     check_made(between_the_alignment, GYRE_EFORMAT, 57, "t: at 4 of the data, no multiple of 32");
     check_made(half_a_block, GYRE_EFORMAT, 57, "rows of 16 elements, stored in blocks of 32");
     check_made(tensor_twice, GYRE_EFORMAT, 57, "a: a second tensor of that name");
+    check_made(nameless, GYRE_EFORMAT, 24, "tensor name: empty");
     check_made(unknown_past_the_end, GYRE_EFORMAT, 57, "at 64 of the data");
 }
 
@@ -368,14 +395,11 @@ static void shows_names_without_control_characters(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_every_type_of_both_versions),
-                                       cmocka_unit_test(spans_tile_the_metadata),
-                                       cmocka_unit_test(honours_another_alignment),
-                                       cmocka_unit_test(refuses_what_is_cut_short_anywhere),
-                                       cmocka_unit_test(refuses_other_versions_in_words),
-                                       cmocka_unit_test(refuses_keys_that_lie),
-                                       cmocka_unit_test(refuses_tensors_that_lie),
-                                       cmocka_unit_test(tells_no_size_of_types_to_come),
-                                       cmocka_unit_test(shows_names_without_control_characters)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_every_type_of_both_versions), cmocka_unit_test(spans_tile_the_metadata),
+        cmocka_unit_test(honours_another_alignment),         cmocka_unit_test(refuses_what_is_cut_short_anywhere),
+        cmocka_unit_test(refuses_other_versions_in_words),   cmocka_unit_test(refuses_keys_that_lie),
+        cmocka_unit_test(refuses_more_than_any_model_has),   cmocka_unit_test(refuses_tensors_that_lie),
+        cmocka_unit_test(tells_no_size_of_types_to_come),    cmocka_unit_test(shows_names_without_control_characters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

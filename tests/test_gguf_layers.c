@@ -72,6 +72,40 @@ static void reads_sizes_and_patterns_of_sliding_layers(void **state) {
     gyre_reading_free(reading);
 }
 
+/* A period of 0 leaves no layer without the window; one past all layers does so too, whether their number is told or not. */
+static void slides_everywhere(void **state) {
+    (void)state;
+    static const uint32_t periods[] = {0, 65536};
+    for (int i = 0; i < 2; i++) {
+        made_gguf *made = model("gemma3", 128, 4096, 4);
+        size_of(made, "gemma3", "attention.sliding_window", 512);
+        real_of(made, "gemma3", "rope.freq_base", 1e6f);
+        size_of(made, "gemma3", "attention.sliding_window_pattern", periods[i]);
+        gyre_reading *reading = read_made(made);
+        assert_int_equal(reading->groups_count, 1);
+        assert_int_equal(reading->groups[0].window, 512);
+        check_ggml(&reading->groups[0], &(ggml){.base = 10000, .s = 1, .dim = 128}, NULL);
+        gyre_reading_free(reading);
+    }
+    made_gguf *made = made_begin(3); /* no block_count */
+    made_string(made, "general.architecture", "gemma3");
+    size_of(made, "gemma3", "context_length", 4096);
+    size_of(made, "gemma3", "attention.key_length", 128);
+    size_of(made, "gemma3", "attention.sliding_window", 512);
+    size_of(made, "gemma3", "attention.sliding_window_pattern", 65536);
+    gyre_reading *reading = read_made(made);
+    assert_int_equal(reading->groups_count, 2);
+    gyre_reading_free(reading);
+    made = made_begin(3);
+    made_string(made, "general.architecture", "qwen3next");
+    size_of(made, "qwen3next", "context_length", 4096);
+    size_of(made, "qwen3next", "attention.key_length", 128);
+    size_of(made, "qwen3next", "full_attention_interval", 100);
+    reading = read_made(made);
+    assert_true(reading->groups[0].config.kind == GYRE_ROPE);
+    gyre_reading_free(reading);
+}
+
 static void lets_olmo3_slide_unscaled(void **state) {
     (void)state;
     made_gguf *made = yarn("olmo2", 128, 500000, 8, 8192);
@@ -280,6 +314,7 @@ int main(void) {
         cmocka_unit_test(reads_gemma3_with_two_bases),
         cmocka_unit_test(scales_gemma_27b_by_its_width),
         cmocka_unit_test(reads_sizes_and_patterns_of_sliding_layers),
+        cmocka_unit_test(slides_everywhere),
         cmocka_unit_test(lets_olmo3_slide_unscaled),
         cmocka_unit_test(leaves_layers_still),
         cmocka_unit_test(lists_no_recurrent_layers),

@@ -432,6 +432,10 @@ static void says_what_it_cannot_write(void **state) {
     made_gguf *made = model("llama", 128, 4096, 2);
     made_tensor(made, "rope_freqs.weight", (const float[64]){1}, 64);
     check_unsupported(made, &config, no, "rope_freqs.weight: this tensor divides the frequencies too");
+    /* What is wrong with the model is said of it, not of a file that is gone. */
+    made = model("llama", 128, 4096, 2);
+    word_of(made, "llama", "rope.freq_base", "x");
+    check_unsupported(made, &config, GYRE_EFORMAT, "source.gguf as it would be written, byte ");
     config.kind = GYRE_ALIBI;
     config.heads = 8;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "alibi");

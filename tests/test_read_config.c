@@ -188,6 +188,9 @@ static void test_native(void **state) {
         assert_field(all, "layout", "interleaved", GYRE_FROM_FILE, "rope_layout", 4);
         gyre_reading_free(r);
     }
+    gyre_reading *asked = read_rope(file, GYRE_AS_HF_5, 9000);
+    assert_int_equal(asked->groups[0].config.rope.length, 9000);
+    gyre_reading_free(asked);
     refuse("{'model_type':'gyre','hidden_size':64,\n'position_embedding_type':'kerpel'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED,
            "position_embedding_type: \"kerpel\" is not known (config.json, line 2)");
     refuse("{'model_type':'gyre','hidden_size':64,'head_dim':8,'position_embedding_type':'rope','rope_scaling':{"

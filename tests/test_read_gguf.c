@@ -373,6 +373,74 @@ static made_gguf *with_divisors(const char *arch, float last, uint64_t count) {
     return made;
 }
 
+static made_gguf *with_two(const char *arch, const char *suffix, int32_t a, int32_t b) {
+    const int32_t both[2] = {a, b};
+    char key[100];
+    made_gguf *made = model(arch, 128, 4096, 2);
+    snprintf(key, sizeof key, "%s.%s", arch, suffix);
+    made_i32s(made, key, both, 2);
+    return made;
+}
+
+/* Only counts of heads differ between layers in files that anybody reads; the largest of other sizes is no answer. */
+static void refuses_arrays_where_layers_agree(void **state) {
+    (void)state;
+    const gyre_profile p = GYRE_AS_LLAMA_CPP;
+    check_refused(with_two("llama", "attention.key_length", 64, 128), p, GYRE_EUNSUPPORTED,
+                  "llama.attention.key_length: 64 and 128: no reader lets layers differ");
+    check_refused(with_two("llama", "rope.dimension_count", 128, 64), p, GYRE_EUNSUPPORTED,
+                  "rope.dimension_count: 128 and 64");
+    check_refused(with_two("llama", "attention.key_length", 0, 0), p, GYRE_EFORMAT, "key_length: 0 is not from 1 to 2^53");
+    made_gguf *made = model("llama", 128, 4096, 2);
+    made_array(made, "llama.attention.key_length", MADE_U8, 65537);
+    for (int i = 0; i < 65537; i++)
+        made_number(made->pairs, &made->pairs_bytes, 128, 1);
+    check_refused(made, p, GYRE_EFORMAT, "key_length: an array of 65537, more than there are layers");
+    check_refused(with_word("attention.key_length", ""), p, GYRE_EFORMAT, "key_length: no whole number");
+    made = with_two("llama", "attention.key_length", 128, 128);
+    gyre_reading *reading = read_made(made);
+    assert_int_equal(reading->groups[0].config.head_dim, 128);
+    gyre_reading_free(reading);
+}
+
+/* A config takes an attention factor of 0 for one that is not given. */
+static void refuses_attention_factors_of_nothing(void **state) {
+    (void)state;
+    const gyre_profile p = GYRE_AS_LLAMA_CPP;
+    check_refused(with_real("rope.scaling.attn_factor", 0), p, GYRE_EFORMAT,
+                  "llama.rope.scaling.attn_factor: makes an attention factor of 0 (a.gguf, byte ");
+    check_refused(with_real("rope.scaling.attn_factor", -1), p, GYRE_EFORMAT,
+                  "attn_factor: makes an attention factor of -1");
+    made_gguf *made = yarn("llama", 128, 10000, 4, 1024);
+    real_of(made, "llama", "rope.scaling.attn_factor", 0);
+    check_refused(made, p, GYRE_EFORMAT, "attn_factor: makes an attention factor of 0");
+    made = with_divisors("llama", 2, 64);
+    real_of(made, "llama", "rope.scaling.attn_factor", 0);
+    check_refused(made, GYRE_AS_REFERENCE, GYRE_EFORMAT, "attn_factor: makes an attention factor of 0");
+    made = yarn("mistral3", 128, 10000, 4, 1024); /* g(4, m) below 0 */
+    real_of(made, "mistral3", "rope.scaling.yarn_log_multiplier", -10);
+    check_refused(made, p, GYRE_EFORMAT, "mistral3.rope.scaling.yarn_log_multiplier: makes an attention factor of -");
+    made = yarn("deepseek2", 128, 10000, 4, 1024);
+    real_of(made, "deepseek2", "rope.scaling.yarn_log_multiplier", 1e30f);
+    check_refused(made, p, GYRE_EFORMAT, "yarn_log_multiplier: multiplies scores by");
+}
+
+/* A few hundred bytes must not ask for gigabytes, nor for hours. */
+static void refuses_sizes_that_no_model_has(void **state) {
+    (void)state;
+    made_gguf *made = made_begin(3);
+    made_string(made, "general.architecture", "bloom");
+    size_of(made, "bloom", "context_length", 2048);
+    size_of(made, "bloom", "attention.head_count", 1000000000);
+    check_refused(made, GYRE_AS_LLAMA_CPP, GYRE_EFORMAT, "bloom.attention.head_count: more than 65536 heads (a.gguf, byte ");
+    static const char far[] = "{\"model_type\": \"nezha\", \"num_attention_heads\": 12, \"hidden_size\": 768, "
+                              "\"max_position_embeddings\": 512, \"max_relative_position\": 4000000}";
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    assert_int_equal(gyre_reading_parse(&reading, far, sizeof far - 1, NULL, GYRE_AS_REFERENCE, 0, &err), GYRE_EFORMAT);
+    if (!strstr(err.text, "would take more than 64 MiB")) fail_msg("%s", err.text);
+}
+
 static void refuses_in_words_with_key_and_byte(void **state) {
     (void)state;
     const gyre_profile p = GYRE_AS_LLAMA_CPP;
@@ -397,6 +465,15 @@ static void refuses_in_words_with_key_and_byte(void **state) {
                   "63 pairs in all, where 64 turn");
     check_refused(several("qwen2vl", (const int32_t[]){-1, 24, 24}, 3), p, GYRE_EFORMAT, "section 0 is no number of pairs");
     check_refused(model("qwen3vl", 128, 4096, 2), p, GYRE_EFORMAT, "rope.dimension_sections: missing");
+    check_refused(several("qwen3vl", (const int32_t[]){16, 24, 24}, 3), p, GYRE_EUNSUPPORTED,
+                  "rope.dimension_sections: section 1: every third of 64 pairs, of which there are not 24");
+    made_gguf *cold = model("mistral3", 128, 4096, 2);
+    real_of(cold, "mistral3", "attention.temperature_scale", -1);
+    check_refused(cold, p, GYRE_EFORMAT, "mistral3.attention.temperature_scale: -1 is below 0 (a.gguf, byte ");
+    made_gguf *words = model("gemma3", 128, 4096, 2);
+    size_of(words, "gemma3", "attention.sliding_window", 512);
+    made_words(words, "gemma3.attention.sliding_window_pattern", 2);
+    check_refused(words, p, GYRE_EFORMAT, "sliding_window_pattern: element 0 is no whole number");
     check_refused(model("t5", 64, 4096, 2), p, GYRE_EFORMAT, "t5.attention.relative_buckets_count: missing");
     check_refused(model("llama", 128, 4096, 1u << 20), p, GYRE_EFORMAT, "llama.block_count: more than 65536 layers");
     check_refused(model("llama", 128, 4096, 2), GYRE_AS_VLLM, GYRE_EUNSUPPORTED,
@@ -460,7 +537,7 @@ static void read_in_little_memory(const char *path) {
     clock_gettime(CLOCK_MONOTONIC, &end);
     getrusage(RUSAGE_SELF, &after);
     const long grown = after.ru_maxrss - before.ru_maxrss;
-    printf("10 GB read in %.3f ms, %ld KiB more %s\n",
+    printf("read in %.3f ms, %ld KiB more %s\n",
            1e3 * (double)(end.tv_sec - start.tv_sec) + 1e-6 * (double)(end.tv_nsec - start.tv_nsec), grown, err.text);
     fflush(stdout);
     gyre_reading_free(reading);
@@ -502,6 +579,28 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
     free(made);
 }
 
+/* Metadata takes no memory either: 64 MB of words, all empty, which the file system need not store. */
+static void needs_little_memory_for_many_words(void **state) {
+    (void)state;
+    enum { WORDS = 8 << 20 };
+    char path[] = "/tmp/gyre-words-XXXXXX";
+    FILE *file = fdopen(mkstemp(path), "wb");
+    assert_non_null(file);
+    made_gguf *made = model("llama", 128, 4096, 2);
+    made_array(made, "tokenizer.ggml.merges", MADE_STRING, WORDS);
+    made_finish(made);
+    put_large(file, made, 24 + made->pairs_bytes + (uint64_t)8 * WORDS);
+    int ended = -1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) read_in_little_memory(path);
+    assert_true(child > 0 && waitpid(child, &ended, 0) == child);
+    assert_int_equal(ended, 0);
+    fclose(file);
+    unlink(path);
+    free(made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fills_in_what_llama_cpp_fills_in),
@@ -519,10 +618,14 @@ int main(void) {
         cmocka_unit_test(divides_by_rope_freqs_and_a_factor),
         cmocka_unit_test(chooses_a_list_by_the_context_allocated),
         cmocka_unit_test(chooses_a_list_by_length_where_the_paper_is_read),
+        cmocka_unit_test(refuses_arrays_where_layers_agree),
+        cmocka_unit_test(refuses_attention_factors_of_nothing),
+        cmocka_unit_test(refuses_sizes_that_no_model_has),
         cmocka_unit_test(refuses_in_words_with_key_and_byte),
         cmocka_unit_test(reads_unknown_architectures_that_turn),
         cmocka_unit_test(reads_or_refuses_at_every_length),
         cmocka_unit_test(needs_little_memory_for_a_file_of_10_gb),
+        cmocka_unit_test(needs_little_memory_for_many_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

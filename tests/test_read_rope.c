@@ -350,6 +350,8 @@ static void test_refuses(void **state) {
         {LLAMA("'rope_scaling':{\n'rope_type':'cubic'}"), GYRE_EUNSUPPORTED, "rope_scaling.rope_type: \"cubic\" is no type"},
         {LLAMA("'rope_scaling':{'rope_type':'linear','factor':2.0,\n'type':'yarn'}"), GYRE_EFORMAT,
          "rope_scaling.type: \"yarn\", where rope_type says \"linear\" (config.json, line 2)"},
+        {LLAMA("'rope_scaling':{'rope_type':'longrope','type':'yarn'}"), GYRE_EFORMAT,
+         "rope_scaling.type: \"yarn\", where rope_type says \"longrope\""},
         {YARN("'beta_fast':1,'beta_slow':32"), GYRE_EFORMAT,
          "rope_scaling.beta_fast: 1 is below beta_slow, 32: the ramp would run backwards (config.json, line 3)"},
         {YARN("'beta_fast':-1"), GYRE_EFORMAT, "rope_scaling.beta_fast: -1 is below 0"},
@@ -394,6 +396,8 @@ static void test_refuses(void **state) {
          "rope_parameters.upper: an object, where \"upper\" is no type of layers"},
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
+        {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
+         "rope_scaling.type: \"dynamic\" for a single pair, whose exponent divides by 0 (config.json, line 2)"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
         {"{'model_type':'mistral',\n'hidden_size':252,'num_attention_heads':4}", GYRE_EFORMAT,
          "hidden_size: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
@@ -409,8 +413,6 @@ static void test_refuses(void **state) {
          "transformers' ernie4_5_vl_moe class takes default alone (config.json, line 2)"},
         {"{'model_type':'mistral',\n'head_dim':63}", GYRE_EFORMAT,
          "head_dim: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
-        {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
-         "rope_scaling.type: one pair of channels turns, and its base is raised to d / (d - 2) (config.json, line 2)"},
         {LLAMA("'rope_scaling':{'type':'dynamic',\n'factor':1e17}"), GYRE_EFORMAT,
          "rope_scaling.factor: 1e+17 is above 2^32 (config.json, line 2)"},
         {"{'model_type':'llama','head_dim':64,\n'text_config':'llama'}", GYRE_EFORMAT,
@@ -466,6 +468,27 @@ static void test_numbers_of_python(void **state) {
     gyre_reading_free(r);
 }
 
+/* Two names of one thing do not contradict each other. */
+static void test_takes_both_names(void **state) {
+    (void)state;
+    gyre_reading *r = read_rope("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','rope_type':'default',"
+                                "'mrope_section':[16,24,24]}}",
+                                GYRE_AS_HF_4_56, 0);
+    assert_int_equal(r->groups[0].config.rope.scaling, GYRE_UNSCALED);
+    gyre_reading_free(r);
+    static const char *const others[] = {"su", "yarn"};
+    for (int i = 0; i < 2; i++) {
+        char file[512];
+        snprintf(file, sizeof file,
+                 "{'model_type':'phi3','hidden_size':2,'num_attention_heads':1,'rope_scaling':{'type':'%s',"
+                 "'rope_type':'longrope','short_factor':[1.0],'long_factor':[2.0]}}",
+                 others[i]);
+        r = read_rope(file, GYRE_AS_HF_5, 0);
+        assert_int_equal(r->groups[0].config.rope.scaling, GYRE_LONGROPE);
+        gyre_reading_free(r);
+    }
+}
+
 static void test_warns(void **state) {
     (void)state;
     static const struct {
@@ -504,6 +527,8 @@ static void test_warns(void **state) {
          "rope_parameters.partial_rotary_factor", 2},
         {"{'model_type':'roformer','head_dim':64,\n'rotary_value':true}", GYRE_AS_HF_5, "rotary_value: values turn too",
          "rotary_value", 2},
+        {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_AS_HF_5, "transformers 5 knows no dual chunk",
+         "dual_chunk_attention_config", 2},
         {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_AS_HF_5, "partial_rotary_factor: missing",
          "rope_scaling.rope_type", 2},
     };
@@ -563,6 +588,7 @@ int main(void) {
                                        cmocka_unit_test(test_refuses),
                                        cmocka_unit_test(test_numbers_of_python),
                                        cmocka_unit_test(test_sizes_of_classes),
+                                       cmocka_unit_test(test_takes_both_names),
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
                                        cmocka_unit_test(test_length_in_use)};

@@ -53,18 +53,6 @@ static void test_size_of_heads_in_4_43(void **state) {
     }
 }
 
-/* Of latent attention the class reads mscale_all_dim, though YaRN's own code does not yet. */
-static void test_mscale_of_latent_attention_in_4_43(void **state) {
-    (void)state;
-    gyre_reading *r = read_rope("{'model_type':'deepseek_v3','num_hidden_layers':2,'max_position_embeddings':163840,"
-                                "'rope_scaling':{'type':'yarn','factor':40.0,\n'mscale':1.0,\n'mscale_all_dim':1.0}}",
-                                GYRE_AS_HF_4_43, 0);
-    assert_near(r->groups[0].softmax_multiplier, powl(0.1L * logl(40.0L) + 1.0L, 2.0L), "softmax");
-    assert_null(find_warning(r, "mscale_all_dim"));
-    assert_warns(r, "mscale: ", "rope_scaling.mscale", 2);
-    gyre_reading_free(r);
-}
-
 /* Qwen2-VL's classes never compute their frequencies again: dynamic is no scaling, and LongRoPE the short list. */
 static void test_qwen2_vl_is_frozen(void **state) {
     (void)state;
@@ -118,7 +106,6 @@ static void test_vllm_divides_by_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_telechat3_brings_its_own_code), cmocka_unit_test(test_size_of_heads_in_4_43),
-        cmocka_unit_test(test_mscale_of_latent_attention_in_4_43), cmocka_unit_test(test_qwen2_vl_is_frozen),
-        cmocka_unit_test(test_vllm_divides_by_turns)};
+        cmocka_unit_test(test_qwen2_vl_is_frozen), cmocka_unit_test(test_vllm_divides_by_turns)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

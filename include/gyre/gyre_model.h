@@ -223,7 +223,7 @@ typedef struct gyre_reading {
     gyre_profile profile;   /* never GYRE_AS_USUAL */
     int64_t length;         /* as asked for; 0 = none */
     const gyre_layer_reading *groups;
-    int64_t groups_count; /* at least 1; the one that most layers of a decoder belong to comes first */
+    int64_t groups_count; /* at least 1; first, of those that have positions, the one that most layers belong to */
     const gyre_reading_warning *warnings;
     int64_t warnings_count;
 } gyre_reading;

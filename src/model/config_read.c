@@ -76,9 +76,11 @@ static const double *own(const gyre_scope *s, const double *list, int64_t count,
 static void take_position(const gyre_scope *s, const gyre_family *family, gyre_model_config *c, gyre_config_arrays *arrays) {
     family->read(family, s);
     const gyre_layers *all = gyre_build_find(s->source->build, "all");
-    if (!all)
+    if (!all) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "layer_types") ? "layer_types" : "rope_parameters",
                         "positions that differ from layer to layer are not run");
+        return;
+    }
     if (!is_ok(s)) return;
     c->position = all->config;
     /* How long a context is by default: Gyre's own word, in a Llama's file too. */
@@ -100,7 +102,7 @@ static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_ar
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but llama and gyre are", type);
     check_architecture(s);
     read_sizes(s, c);
-    if (is_ok(s)) take_position(s, family, c, arrays);
+    if (family && is_ok(s)) take_position(s, family, c, arrays);
 }
 
 gyre_status gyre_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define FAMILY(type, reader, layout, base, partial, positions, head_dim, traits)                                            \
-    {type, reader, layout, base, partial, positions, head_dim, traits},
+    {type, reader, base, partial, positions, head_dim, layout, traits},
 
 static const gyre_family families[] = {
 #include "reading/families_other.def"

@@ -30,11 +30,11 @@ typedef void gyre_family_read(const gyre_family *family, const gyre_scope *root)
 struct gyre_family {
     const char *model_type;
     gyre_family_read *read;
-    gyre_layout layout;
     double base;       /* rope_theta where none is given; 0 = 10000 */
     double partial;    /* share of the head that turns where none is given; 0 = 1 */
     int64_t positions; /* max_position_embeddings where none is given; 0 = it must be */
     int64_t head_dim;  /* where no head_dim is given; 0 = the width over the heads */
+    gyre_layout layout;
     unsigned traits;
 };
 
@@ -71,6 +71,6 @@ void gyre_read_vision(const gyre_scope *vision);
 /* config.json: finds the family, looks into text_config and vision_config, and reads them. */
 void gyre_read_config_json(const gyre_json_source *source, const json_t *root);
 /* read_gguf.c: the same for a GGUF file in memory. */
-void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size);
+void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, int mapped);
 
 #endif

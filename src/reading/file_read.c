@@ -1,10 +1,12 @@
 /* file_read.c: a whole file in memory, or in the address space. */
+#define _DEFAULT_SOURCE /* madvise: POSIX's own keeps the pages with glibc */
 #include "reading/file_read.h"
 
 #include "core/encoding.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +81,14 @@ gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *e
 void gyre_mapping_close(gyre_mapping *mapping) {
     if (mapping->bytes) munmap((void *)mapping->bytes, mapping->size);
     *mapping = (gyre_mapping){NULL, 0};
+}
+
+void gyre_mapping_forget(const unsigned char *bytes, size_t size) {
+    const long page = sysconf(_SC_PAGESIZE);
+    if (page < 1) return;
+    const size_t each = (size_t)page, before = (each - (uintptr_t)bytes % each) % each;
+    if (size <= before) return;
+    (void)madvise((void *)(bytes + before), (size - before) / each * each, MADV_DONTNEED);
 }
 
 int gyre_file_begins(const char *path, const char *magic, size_t size) {

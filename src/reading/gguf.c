@@ -3,6 +3,7 @@
 #include "reading/gguf.h"
 
 #include "core/encoding.h"
+#include "reading/file_read.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,8 +16,10 @@ enum {
     DEEPEST = 8,            /* arrays within arrays; no file has been seen with more than one */
     LONGEST_NAME = 65535,   /* of keys, by the format; held to for tensors too */
     LEAST_PAIR = 8 + 4 + 1, /* an empty key, its type, a byte */
+    MOST = 1 << 20,         /* keys, tensors; no file has been seen with a tenth of it */
     LEAST_INFO = 8 + 4 + 4 + 8,
-    SHOWN = 64 /* characters of a name in a message */
+    WALKED = 1 << 20, /* bytes of an array that are forgotten at a time */
+    SHOWN = 64        /* characters of a name in a message */
 };
 
 /* What is left to read. */
@@ -24,6 +27,7 @@ typedef struct cursor {
     const unsigned char *bytes;
     uint64_t at, size;
     gyre_error *err;
+    int mapped;
 } cursor;
 
 /* -- failures ------------------------------------------------------------------------------------------------------------
@@ -194,10 +198,14 @@ static gyre_status take_elements(cursor *c, const char *what, uint64_t offset, i
         c->at += array->count * fixed;
         return GYRE_OK;
     }
+    uint64_t kept = c->at;
     for (uint64_t i = 0; i < array->count; i++) {
         gyre_gguf_value element;
         const gyre_status status = take_value(c, array->element, what, depth + 1, &element);
         if (status != GYRE_OK) return status;
+        if (!c->mapped || c->at - kept < WALKED) continue;
+        gyre_mapping_forget(c->bytes + kept, (size_t)(c->at - kept));
+        kept = c->at;
     }
     return GYRE_OK;
 }
@@ -231,6 +239,7 @@ static gyre_status take_pair(cursor *c, gyre_gguf_pair *pair) {
     gyre_status status = take_string(c, LONGEST_NAME, "key", &pair->key, &bytes);
     if (status != GYRE_OK) return status;
     pair->key_bytes = (size_t)bytes;
+    if (bytes == 0) return failed(c, GYRE_EFORMAT, pair->offset, "key: empty");
     shown(pair->key, pair->key_bytes, name);
     status = take_type(c, name, &type);
     if (status == GYRE_OK) status = take_value(c, type, name, 0, &pair->value);
@@ -294,6 +303,7 @@ static gyre_status take_info(cursor *c, gyre_gguf_tensor *t, uint64_t *relative)
     gyre_status status = take_string(c, LONGEST_NAME, "tensor name", &t->name, &bytes);
     if (status != GYRE_OK) return status;
     t->name_bytes = (size_t)bytes;
+    if (bytes == 0) return failed(c, GYRE_EFORMAT, t->info, "tensor name: empty");
     shown(t->name, t->name_bytes, name);
     status = take_dims(c, name, t, &elements);
     if (status == GYRE_OK) status = take(c, 4, name, &type);
@@ -415,6 +425,16 @@ static gyre_status check_version(const cursor *c, uint32_t version) {
     return failed(c, GYRE_EUNSUPPORTED, 4, "GGUF: version %" PRIu32 "; 2 and 3 are read", version);
 }
 
+/* A large file has room for more of them than a machine has memory. */
+static gyre_status check_count(const cursor *c, uint64_t count, uint64_t least, uint64_t offset, const char *what) {
+    const uint64_t left = c->size - c->at;
+    if (count > left / least)
+        return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", where %" PRIu64 " bytes are left", what, count,
+                      left);
+    if (count > MOST) return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", at most %d", what, count, MOST);
+    return GYRE_OK;
+}
+
 static gyre_status take_header(cursor *c, gyre_gguf *file) {
     uint64_t version = 0, pairs = 0, tensors = 0;
     if (c->size < 4 || memcmp(c->bytes, "GGUF", 4) != 0) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
@@ -424,11 +444,9 @@ static gyre_status take_header(cursor *c, gyre_gguf *file) {
     if (status == GYRE_OK) status = take(c, 8, "number of tensors", &tensors);
     if (status == GYRE_OK) status = take(c, 8, "number of keys", &pairs);
     if (status != GYRE_OK) return status;
-    const uint64_t left = c->size - c->at;
-    if (tensors > left / LEAST_INFO || tensors > UINT32_MAX)
-        return failed(c, GYRE_EFORMAT, 8, "number of tensors: %" PRIu64 ", where %" PRIu64 " bytes are left", tensors, left);
-    if (pairs > left / LEAST_PAIR || pairs > UINT32_MAX)
-        return failed(c, GYRE_EFORMAT, 16, "number of keys: %" PRIu64 ", where %" PRIu64 " bytes are left", pairs, left);
+    status = check_count(c, tensors, LEAST_INFO, 8, "tensors");
+    if (status == GYRE_OK) status = check_count(c, pairs, LEAST_PAIR, 16, "keys");
+    if (status != GYRE_OK) return status;
     file->version = (uint32_t)version;
     file->pairs_count = (int64_t)pairs;
     file->tensors_count = (int64_t)tensors;
@@ -494,8 +512,8 @@ static gyre_status take_infos(cursor *c, gyre_gguf *file) {
     return status;
 }
 
-gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
-    cursor c = {bytes, 0, size, err};
+static gyre_status open_bytes(gyre_gguf **out, const void *bytes, size_t size, int mapped, gyre_error *err) {
+    cursor c = {bytes, 0, size, err, mapped};
     gyre_gguf *file = calloc(1, sizeof *file);
     if (!file) return failed(&c, GYRE_ENOMEM, 0, "GGUF: no memory");
     file->bytes = bytes;
@@ -510,6 +528,13 @@ gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre
     else
         gyre_gguf_free(file);
     return status;
+}
+
+gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
+    return open_bytes(out, bytes, size, 0, err);
+}
+gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err) {
+    return open_bytes(out, bytes, size, 1, err);
 }
 
 void gyre_gguf_free(gyre_gguf *file) {

@@ -62,6 +62,8 @@ typedef struct gyre_gguf {
 /* *out = the file's contents, pointing into `bytes`.  err->text is "what: why" and err->offset the byte; the path is the
  * caller's to add.  EFORMAT, EUNSUPPORTED (version 1, big-endian), ENOMEM. */
 gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
+/* The same of a gyre_mapping's bytes: the pages of long arrays of words, once walked, are not kept in memory. */
+gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
 void gyre_gguf_free(gyre_gguf *file); /* NULL is fine */
 /* out = the key's, or NULL. */
 const gyre_gguf_pair *gyre_gguf_find(const gyre_gguf *file, const char *key);

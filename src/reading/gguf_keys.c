@@ -6,8 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { LONGEST_KEY = 200, LONGEST_TEXT = 300 };
+enum { LONGEST_KEY = 200, LONGEST_TEXT = 300, MOST_LAYERS = 1 << 16 };
 
 static const char *whole_key(const gyre_gguf_source *s, const char *suffix, char out[LONGEST_KEY]) {
     snprintf(out, LONGEST_KEY, "%s.%s", s->name, suffix);
@@ -45,20 +46,35 @@ void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *f
     gyre_build_warn(s->build, &place, "%s: %s", place.key, text);
 }
 
+/* Only heads are counted layer by layer; no other array of sizes is one that anybody reads. */
+static void check_array(const gyre_gguf_source *s, const char *suffix, const gyre_gguf_value *array) {
+    int64_t first, x;
+    if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
+    if (array->count > MOST_LAYERS)
+        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of %" PRIu64 ", more than there are layers", array->count);
+    if (gyre_build_status(s->build) != GYRE_OK || strcmp(suffix, "attention.head_count") == 0) return;
+    for (uint64_t i = 1; i < array->count && gyre_gguf_integer(array, 0, &first); i++)
+        if (gyre_gguf_integer(array, i, &x) && x != first) {
+            gyre_gguf_fail(s, GYRE_EUNSUPPORTED, suffix, "%" PRId64 " and %" PRId64 ": no reader lets layers differ in it",
+                           first, x);
+            return;
+        }
+}
+
 int64_t gyre_gguf_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback) {
     const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
     int64_t largest = least, x;
     if (!pair && fallback < 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "missing");
     if (!pair) return fallback < 0 ? least : fallback;
-    if (pair->value.count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
+    if (pair->value.type == GYRE_GGUF_ARRAY) check_array(s, suffix, &pair->value);
+    if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
     for (uint64_t i = 0; i < pair->value.count && gyre_build_status(s->build) == GYRE_OK; i++) {
         if (!gyre_gguf_integer(&pair->value, i, &x)) {
             gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
             return least;
         }
         if (x > largest) largest = x;
-        /* Layers without attention have no heads. */
-        if ((x < least && !(x == 0 && pair->value.type == GYRE_GGUF_ARRAY)) || x > (int64_t)1 << 53)
+        if (x < least || x > (int64_t)1 << 53)
             gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%" PRId64 " is not from %" PRId64 " to 2^53", x, least);
     }
     return largest;

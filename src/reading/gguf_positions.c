@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_EDITS = 12, LONGEST_KEY = 200 };
+enum { MOST_EDITS = 12, LONGEST_KEY = 200, LONGEST_PATH = 4200 };
 static const double ROUNDED = 1e-6; /* keys are floats: a base rounded to 2^-24 moves the slowest pair by as much */
 
 /* Being written: the edits and the keys' names, which they point to. */
@@ -201,10 +201,21 @@ static int all_as_wanted(const gyre_reading *reading, const wanted *w, double *r
     return some;
 }
 
+/* An error names the model: the file that was written, whose name is not its last, will be gone. */
+static gyre_status read_back(gyre_reading **out, const char *written, const wanted *w, gyre_error *err) {
+    char name[LONGEST_PATH];
+    gyre_mapping map = {NULL, 0};
+    snprintf(name, sizeof name, "%s as it would be written", w->path);
+    gyre_status status = gyre_mapping_open(&map, written, err);
+    if (status == GYRE_OK) status = gyre_reading_parse(out, map.bytes, map.size, name, GYRE_AS_LLAMA_CPP, w->length, err);
+    gyre_mapping_close(&map);
+    return status;
+}
+
 static gyre_status check_written(void *context, const char *written, gyre_error *err) {
     const wanted *w = context;
     gyre_reading *reading = NULL;
-    gyre_status status = gyre_reading_open(&reading, written, GYRE_AS_LLAMA_CPP, w->length, err);
+    gyre_status status = read_back(&reading, written, w, err);
     if (status != GYRE_OK) return status;
     double *room = malloc((size_t)w->pairs * sizeof *room);
     if (!room)
@@ -260,7 +271,7 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
     if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
     if (status == GYRE_OK) {
-        status = gyre_gguf_open(&file, map.bytes, map.size, &why);
+        status = gyre_gguf_open_mapped(&file, map.bytes, map.size, &why);
         if (status != GYRE_OK) (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
         if (status != GYRE_OK && err) err->offset = why.offset;
     }

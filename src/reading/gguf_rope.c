@@ -148,16 +148,27 @@ static double yarn_factor(const gyre_gguf_source *s, const turning *t) {
     return g(t->model_factor, has(s, GYRE_GGUF_MSCALES_AGREE) ? m : 1) / g(t->model_factor, m);
 }
 
+/* 0, or past all bounds: gyre_config would take it for one that is not given, or for none. */
+static void check_attention(const gyre_gguf_source *s, double attention, double scores) {
+    const char *key = first_key(s, "rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor");
+    key = first_key(s, key, first_key(s, "rope.scaling.yarn_log_multiplier", factor_key(s)));
+    if (!(attention >= 0x1p-64 && attention <= 0x1p64))
+        gyre_gguf_fail(s, GYRE_EFORMAT, key, "makes an attention factor of %g", attention);
+    if (!(scores >= 0x1p-64 && scores <= 0x1p64)) gyre_gguf_fail(s, GYRE_EFORMAT, key, "multiplies scores by %g", scores);
+}
+
 /* llama.cpp hands its kernel the factor over 1 + 0.1 ln s; the kernel multiplies by it again, with the layer's own s. */
 static void set_attention(const gyre_gguf_source *s, gyre_layers *group, turning *t) {
     const double whole = 1 + 0.1 * log(t->model_factor);
     const double handed = t->ext != 0 ? yarn_factor(s, t) / whole * t->given : t->given;
     t->attention = t->ext != 0 ? handed * (1 + 0.1 * log(t->factor)) : handed;
     if (t->sliding && has(s, GYRE_GGUF_SLIDING_UNSCALED)) t->attention = 1;
+    check_attention(s, t->attention, 1);
     if (!has(s, GYRE_GGUF_SCALES_SOFTMAX)) return;
     const double m = t->log_multiplier;
     const double each = s->reference ? (t->ext != 0 && m != 0 ? g(t->model_factor, m) : 1)
                                      : handed * whole * (1 + 0.1 * m * log(t->model_factor));
+    check_attention(s, t->attention, each * each);
     group->softmax_multiplier = each * each;
     gyre_build_number(s->build, group, "softmax_multiplier", GYRE_DERIVED, NULL,
                       "latent attention multiplies scores by the square of YaRN's factor", group->softmax_multiplier);
@@ -285,6 +296,11 @@ static void take_axes(const gyre_gguf_source *s, gyre_layers *group, turning *t)
                        t->dim / 2);
     if (pairs == GYRE_GGUF_IMROPE && section[3] > 0)
         gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key, "a fourth axis among three that take turns");
+    for (int axis = 1; axis < 3 && pairs == GYRE_GGUF_IMROPE; axis++)
+        if (section[axis] > 0 && axis + 3 * (section[axis] - 1) >= t->dim / 2)
+            gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key,
+                           "section %d: every third of %" PRId64 " pairs, of which there are not %" PRId64, axis, t->dim / 2,
+                           section[axis]);
     config->rope.axes = section[3] > 0 ? 4 : 3;
     config->rope.axes_layout = pairs == GYRE_GGUF_IMROPE ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
     memcpy(config->rope.section, section, sizeof section);
@@ -431,6 +447,7 @@ static void take_temperature(const gyre_gguf_source *s, gyre_layers *group) {
     if (slope == 0 || !(of_keys || has(s, GYRE_GGUF_TEMPERATURE_OF_L))) return;
     const char *key = of_keys ? "attention.temperature_length" : "rope.scaling.original_context_length";
     const int needed = of_keys && !s->reference;
+    if (slope < 0) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.temperature_scale", "%g is below 0", slope);
     query->temperature = GYRE_TEMPERATURE_MINISTRAL;
     query->slope = slope;
     query->length = gyre_gguf_size(s, key, 1, needed ? -1 : s->original);

@@ -76,8 +76,8 @@ typedef struct gyre_gguf_source {
 const gyre_gguf_pair *gyre_gguf_key(const gyre_gguf_source *s, const char *suffix);
 /* out = where it is, or would be. */
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix);
-/* A whole number from `least` to 2^53, or the largest of an array of them, one for each layer; fallback where there is none,
- * -1 = it must be there. */
+/* A whole number from `least` to 2^53, or the largest of an array of them, one for each layer: the counts of heads may
+ * differ, all else must agree.  fallback: where there is none; -1 = it must be there. */
 int64_t gyre_gguf_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback);
 /* A finite number. */
 double gyre_gguf_real(const gyre_gguf_source *s, const char *suffix, double fallback);

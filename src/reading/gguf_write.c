@@ -252,7 +252,7 @@ static gyre_status rewrite(const job *j, const gyre_gguf *file, gyre_error *err)
 
 static gyre_status open_mapped(gyre_gguf **file, const gyre_mapping *map, const char *path, gyre_error *err) {
     gyre_error why = {0, ""};
-    const gyre_status status = gyre_gguf_open(file, map->bytes, map->size, &why);
+    const gyre_status status = gyre_gguf_open_mapped(file, map->bytes, map->size, &why);
     if (status == GYRE_OK) return status;
     (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
     if (err) err->offset = why.offset;

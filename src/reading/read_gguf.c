@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LAYERS = 1 << 16, LLAMA4_WINDOW = 8192, T5_DISTANCE = 128 };
+enum { MOST_LAYERS = 1 << 16, MOST_HEADS = 1 << 16, LLAMA4_WINDOW = 8192, T5_DISTANCE = 128 };
 
 static int has(const gyre_gguf_source *s, unsigned trait) {
     return (s->architecture.traits & trait) != 0;
@@ -206,6 +206,10 @@ static layering take_layering(const gyre_gguf_source *s) {
     if (l.each && l.each->count < (uint64_t)s->blocks)
         gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "%" PRIu64 " elements for %" PRId64 " layers", l.each->count,
                        s->blocks);
+    int64_t x;
+    for (int64_t i = 0; l.each && i < s->blocks && !failed(s); i++)
+        if (!gyre_gguf_integer(l.each, (uint64_t)i, &x))
+            gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "element %" PRId64 " is no whole number", i);
     return l;
 }
 
@@ -224,6 +228,14 @@ static int attends(const gyre_gguf_source *s, int64_t every, int64_t layer) {
     if (heads && heads->value.type == GYRE_GGUF_ARRAY && gyre_gguf_integer(&heads->value, (uint64_t)layer, &x) && x == 0)
         return 0;
     return layer % every == every - 1;
+}
+
+/* Every so many layers, one attends. */
+static int64_t take_interval(const gyre_gguf_source *s) {
+    static const char key[] = "full_attention_interval";
+    const int64_t every = gyre_gguf_size(s, key, 1, has(s, GYRE_GGUF_ATTENDS_FOURTH) ? 4 : 1);
+    if (every > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, key, "more than %d layers", MOST_LAYERS);
+    return every;
 }
 
 /* Four kinds of layers at most; the index says which. */
@@ -264,7 +276,7 @@ static gyre_layers *add_group(const gyre_gguf_source *s, const layering *l, int 
         note_kind(s, group, GYRE_NOPE);
         if (has(s, GYRE_GGUF_CHUNKED)) set_llama4_temperature(s, group);
     } else {
-        gyre_gguf_rotation(s, group, (kind & SLIDES) != 0 && l->period > 0);
+        gyre_gguf_rotation(s, group, (kind & SLIDES) != 0 && s->architecture.period > 0);
     }
     if (kind & SLIDES) set_window(s, group, l);
     note_rest(s, group);
@@ -275,8 +287,8 @@ static void read_turning(const gyre_gguf_source *s) {
     gyre_layers *groups[KINDS] = {NULL};
     const layering l = take_layering(s);
     if (failed(s)) return;
-    const int64_t shown = s->blocks ? s->blocks : 2 * (l.period > 4 ? l.period : 4); /* some of each kind */
-    const int64_t every = gyre_gguf_size(s, "full_attention_interval", 1, has(s, GYRE_GGUF_ATTENDS_FOURTH) ? 4 : 1);
+    const int64_t every = take_interval(s), least = l.period > every ? l.period : every;
+    const int64_t shown = s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* some of each kind */
     int kinds = 0, seen[KINDS] = {0};
     for (int64_t i = 0; i < shown && !failed(s); i++)
         if (attends(s, every, i)) seen[kind_of(s, &l, i)] = 1;
@@ -303,6 +315,7 @@ static void take_sizes(gyre_gguf_source *s) {
     s->embedding = gyre_gguf_size(s, "embedding_length", 1, 0);
     s->heads = gyre_gguf_size(s, "attention.head_count", 0, 0);
     s->original = gyre_gguf_size(s, "rope.scaling.original_context_length", 1, s->context);
+    if (s->heads > MOST_HEADS) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "more than %d heads", MOST_HEADS);
     if (s->blocks > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, "block_count", "more than %d layers", MOST_LAYERS);
     if (s->context > INT32_MAX) gyre_gguf_fail(s, GYRE_EFORMAT, "context_length", "more than 2^31 - 1 tokens");
     if (s->original > INT32_MAX)
@@ -336,7 +349,7 @@ static void read_positions(const gyre_gguf_source *s) {
     }
 }
 
-void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size) {
+void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, int mapped) {
     const gyre_profile profile = gyre_build_profile(build);
     if (profile != GYRE_AS_LLAMA_CPP && profile != GYRE_AS_REFERENCE) {
         gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "GGUF: %s does not read it; llama.cpp and reference do",
@@ -345,7 +358,8 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size) 
     }
     gyre_gguf *file = NULL;
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_gguf_open(&file, bytes, size, &err);
+    const gyre_status status =
+        mapped ? gyre_gguf_open_mapped(&file, bytes, size, &err) : gyre_gguf_open(&file, bytes, size, &err);
     if (status != GYRE_OK) {
         gyre_build_fail(build, status, &(gyre_place){NULL, 0, err.offset}, "%s", err.text);
         return;

@@ -145,14 +145,16 @@ static void read_share(const gyre_scope *root, const gyre_scope *dict, gyre_laye
     const char *key = "partial_rotary_factor";
     const int64_t head = group->config.head_dim;
     const gyre_scope *s = gyre_scope_value(root, key) ? root : dict;
-    const double share = gyre_scope_number(s, key, 1.0);
-    if (!(share > 0.0 && share <= 1.0))
+    double share = gyre_scope_number(s, key, 1.0);
+    if (!(share > 0.0 && share <= 1.0)) {
         gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+        share = 1.0;
+    }
     note_number(s, key, group, "partial", GYRE_FROM_READER, share);
     rope->dim = head;
     if (rope->scaling == GYRE_PROPORTIONAL)
         rope->proportion = share;
-    else if (share <= 1.0)
+    else if (share > 0.0 && share <= 1.0)
         rope->dim = (int64_t)((double)head * share);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",

@@ -162,7 +162,7 @@ static void set_share(const gyre_rope_source *source, const gyre_rope_found *of_
     gyre_rope_found found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
-    int64_t dim = head;
+    int64_t dim;
     if (gyre_scope_value(&source->root, dim_key)) {
         found = found_at(&source->root, dim_key);
         dim = gyre_scope_size(&source->root, dim_key, 1, head);
@@ -172,8 +172,8 @@ static void set_share(const gyre_rope_source *source, const gyre_rope_found *of_
         dim = class_rotary_dim(source, head);
     } else {
         const double share = share_in_use(source, &found, &why);
-        dim =
-            share <= 1.0 ? (int64_t)((double)head * share) : head; /* truncated, as Python's int does; above 1: has failed */
+        /* Truncated, as Python's int does; any other share has failed. */
+        dim = share > 0.0 && share <= 1.0 ? (int64_t)((double)head * share) : head;
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
@@ -303,10 +303,6 @@ static void read_kind(const gyre_family *family, const gyre_scope *root, const g
     else
         gyre_build_fail(root->source->build, GYRE_EUNSUPPORTED, NULL, "profile: %s does not read rotations yet",
                         gyre_profile_name(gyre_build_profile(root->source->build)));
-    const gyre_scaling scaling = group->config.rope.scaling;
-    if (group->config.rope.dim == 2 && (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_NTK) && source.dict.object)
-        gyre_scope_fail(&source.dict, GYRE_EFORMAT, source.type_key,
-                        "one pair of channels turns, and its base is raised to d / (d - 2)");
 }
 
 static void read_still_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_kind *kind) {
@@ -320,7 +316,11 @@ static void read_still_kind(const gyre_family *family, const gyre_scope *root, c
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_rope_division division;
     gyre_build *build = root->source->build;
+    const char *chunks = "dual_chunk_attention_config";
     gyre_rope_dict dict = gyre_rope_find_dict(family, root);
+    if (gyre_scope_value(root, chunks) && gyre_build_profile(build) != GYRE_AS_VLLM)
+        gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
+                        gyre_profile_program(gyre_build_profile(build)));
     gyre_rope_divide(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
         const gyre_rope_kind *kind = &division.kind[i];

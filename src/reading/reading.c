@@ -59,14 +59,14 @@ static void read_json(gyre_build *build, const char *text, size_t bytes) {
 
 /* -- either --------------------------------------------------------------------------------------------------------------
  */
-static gyre_status read_bytes(gyre_reading **out, const void *bytes, size_t size, const char *path, gyre_profile profile,
-                              int64_t length, gyre_error *err) {
+static gyre_status read_bytes(gyre_reading **out, const void *bytes, size_t size, int mapped, const char *path,
+                              gyre_profile profile, int64_t length, gyre_error *err) {
     const int is_gguf = size >= sizeof magic && memcmp(bytes, magic, sizeof magic) == 0;
     if (profile == GYRE_AS_USUAL) profile = is_gguf ? GYRE_AS_LLAMA_CPP : GYRE_AS_HF_5;
     gyre_build *build = gyre_build_begin(path, is_gguf ? "GGUF" : "config.json", profile, length, err);
     if (!build) return GYRE_ENOMEM;
     if (is_gguf)
-        gyre_read_gguf(build, bytes, size);
+        gyre_read_gguf(build, bytes, size, mapped);
     else
         read_json(build, bytes, size);
     return gyre_build_finish(build, out);
@@ -83,14 +83,14 @@ gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t siz
     const gyre_status status = check(profile, length, err);
     if (status != GYRE_OK) return status;
     if (!out || (!bytes && size > 0)) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_parse: an argument is missing");
-    return read_bytes(out, bytes, size, name ? name : "memory", profile, length, err);
+    return read_bytes(out, bytes, size, 0, name ? name : "memory", profile, length, err);
 }
 
 static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
     if (gyre_file_begins(path, magic, sizeof magic)) {
         gyre_mapping map = {NULL, 0};
         gyre_status status = gyre_mapping_open(&map, path, err);
-        if (status == GYRE_OK) status = read_bytes(out, map.bytes, map.size, path, profile, length, err);
+        if (status == GYRE_OK) status = read_bytes(out, map.bytes, map.size, 1, path, profile, length, err);
         gyre_mapping_close(&map);
         return status;
     }
@@ -102,7 +102,7 @@ static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile 
     char *text = NULL;
     size_t bytes = 0;
     gyre_status status = gyre_file_read(path, &text, &bytes, err);
-    if (status == GYRE_OK) status = read_bytes(out, text, bytes, path, profile, length, err);
+    if (status == GYRE_OK) status = read_bytes(out, text, bytes, 0, path, profile, length, err);
     free(text);
     return status;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUPS = 16 };
+enum { MOST_GROUPS = 16, MOST_MEBIBYTES = 64 };
 
 /* Everything handed out hangs on one chain of blocks. */
 typedef struct block {
@@ -126,13 +126,38 @@ static void check_size(gyre_build *build, const gyre_layers *group, const char *
     gyre_build_fail(build, GYRE_EFORMAT, &place, "%s: %" PRId64 "; the most is %d", name, size, MOST);
 }
 
-/* What a reader hands out must be something that the rest of Gyre can compute. */
+/* Memory that is lent until there is none left of it. */
+typedef struct budget {
+    size_t left;
+    int spent;
+} budget;
+
+static void *lend(void *context, size_t bytes, size_t align) {
+    budget *b = context;
+    b->spent |= bytes > b->left;
+    if (b->spent) return NULL;
+    b->left -= bytes;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void take_back(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
+/* What a reader hands out must be something that the rest of Gyre can compute.  The tables of real models have a few
+ * thousand bytes: a short file whose sizes ask for gigabytes is refused, not obeyed. */
 static void try_encoding(gyre_build *build, const gyre_layers *group) {
     gyre_encoding *encoding = NULL;
     gyre_error why = {0, ""};
-    const gyre_status status = gyre_encoding_create(&encoding, &group->config, NULL, &why);
+    budget room = {(size_t)MOST_MEBIBYTES << 20, 0};
+    const gyre_alloc alloc = {lend, take_back, &room};
+    const gyre_status status = gyre_encoding_create(&encoding, &group->config, &alloc, &why);
     gyre_encoding_free(encoding);
-    if (status != GYRE_OK)
+    if (room.spent)
+        gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: sizes whose tables would take more than %d MiB", group->name,
+                        MOST_MEBIBYTES);
+    else if (status != GYRE_OK)
         gyre_build_fail(build, status == GYRE_ENOMEM ? GYRE_ENOMEM : GYRE_EFORMAT, NULL, "%s layers: %s", group->name,
                         why.text);
 }
@@ -207,10 +232,16 @@ void gyre_build_layer(gyre_build *build, gyre_layers *group, int64_t layer) {
     group->layers = layers;
 }
 
+/* Layers that have positions before those that have none, then the more. */
+static int comes_before(const gyre_layers *a, const gyre_layers *b) {
+    const int a_knows = a->config.kind != GYRE_NOPE, b_knows = b->config.kind != GYRE_NOPE;
+    return a_knows != b_knows ? a_knows : a->layers_count > b->layers_count;
+}
+
 void gyre_build_sort(gyre_build *build) {
     int64_t most = 0;
     for (int64_t i = 1; i < build->reading.groups_count; i++)
-        if (build->groups[i].layers_count > build->groups[most].layers_count) most = i;
+        if (comes_before(&build->groups[i], &build->groups[most])) most = i;
     const gyre_layers first = build->groups[most];
     const group_room room = build->rooms[most];
     for (int64_t i = most; i > 0; i--) {

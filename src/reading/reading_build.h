@@ -37,7 +37,8 @@ gyre_layers *gyre_build_layers(gyre_build *build, const char *name);
 gyre_layers *gyre_build_find(gyre_build *build, const char *name);
 /* Lists one more layer in it. */
 void gyre_build_layer(gyre_build *build, gyre_layers *group, int64_t layer);
-/* Puts the group with the most layers listed first (stable); called where groups stand for layers of one decoder. */
+/* Puts the group with the most layers listed first (stable), of those that have positions; called where groups stand for
+ * layers of one decoder. */
 void gyre_build_sort(gyre_build *build);
 
 /* out = zeroed doubles; NULL without memory. */

@@ -158,7 +158,7 @@ static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, c
 
 /* Qwen's first class, on what is longer than it was trained with. */
 static void read_logn(const gyre_rope_source *source, gyre_layers *group) {
-    if (!gyre_scope_flag(&source->root, "use_logn_attn", 0) || source->max_positions < 2) return;
+    if (!gyre_scope_flag(&source->root, "use_logn_attn", 1) || source->max_positions < 2) return;
     group->config.query.temperature = GYRE_TEMPERATURE_LOG;
     group->config.query.length = source->max_positions;
     const gyre_rope_found where = found_or_class(source, &source->root, "use_logn_attn");

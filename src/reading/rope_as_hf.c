@@ -205,7 +205,7 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layers *group) {
     const char *type = source->family->model_type;
     const int is_late = strcmp(type, "deepseek_v2") == 0 || strncmp(type, "mistral4", 8) == 0;
     if (!(source->family->traits & GYRE_LATENT) || all == 0.0) return;
-    if (is_late && version(source) != GYRE_AS_HF_5) {
+    if (is_late && version(source) != GYRE_AS_HF_5 && version(source) != GYRE_AS_HF_4_43) {
         gyre_scope_warn(
             &source->dict, "mscale_all_dim",
             "mscale_all_dim: %s does not multiply the softmax by its square here, which the model was trained with",
@@ -218,7 +218,30 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_set_softmax(source, group, g * g, "mscale_all_dim");
 }
 
+/* Models with latent attention came with code of their own before transformers had classes for them: L and the factor as the
+ * file says them, g(s, mscale) / g(s, mscale_all_dim) on the angles, where a missing mscale is 1, and the square of the
+ * latter on the softmax. */
+static void read_own_yarn(const gyre_rope_source *source, gyre_layers *group) {
+    const gyre_scope *dict = &source->dict;
+    gyre_scope_warn(dict, source->type_key, "%s: %s has no class for a %s; this is the code that came with the model",
+                    source->type_key, gyre_profile_program(version(source)), source->family->model_type);
+    original_inside(source, group);
+    gyre_rope_read_factor(source, group, NAN);
+    gyre_rope_read_ramp(source, group, 1);
+    const double s = group->config.rope.factor, all = gyre_scope_number(dict, "mscale_all_dim", 0.0);
+    const double mscale = gyre_scope_number(dict, "mscale", 1.0);
+    if (mscale < 0.0 || all < 0.0)
+        gyre_scope_fail(dict, GYRE_EFORMAT, mscale < 0.0 ? "mscale" : "mscale_all_dim", "%g is below 0", fmin(mscale, all));
+    gyre_rope_note(source, group, "mscale", "mscale", GYRE_FROM_READER, NULL, mscale);
+    gyre_rope_derive_attention_factor(source, group, gyre_rope_magnitude(s, mscale) / gyre_rope_magnitude(s, all), 1);
+    yarn_softmax(source, group);
+}
+
 static void read_yarn(const gyre_rope_source *source, gyre_layers *group) {
+    if (version(source) == GYRE_AS_HF_4_43 && (source->family->traits & GYRE_LATENT)) {
+        read_own_yarn(source, group);
+        return;
+    }
     /* transformers 5 looks for truncate in the outer object, where there is one for each type of layers. */
     const int is_nested = version(source) == GYRE_AS_HF_5 && source->nested;
     yarn_length(source, group);
@@ -327,9 +350,6 @@ static const char *const dynamic_keys[] = {LENGTHS, "alpha", NULL};
 static const char *const yarn_keys[] = {LENGTHS,  "attention_factor", "beta_fast", "beta_slow",
                                         "mscale", "mscale_all_dim",   "truncate",  NULL};
 static const char *const old_yarn_keys[] = {LENGTHS, "attention_factor", "beta_fast", "beta_slow", "truncate", NULL};
-/* Their softmax is the class's own matter, which has been told of. */
-static const char *const old_latent_keys[] = {LENGTHS,    "attention_factor", "beta_fast", "beta_slow",
-                                              "truncate", "mscale_all_dim",   NULL};
 static const char *const phimoe_keys[] = {
     LENGTHS, "attention_factor", "short_factor", "long_factor", "short_mscale", "long_mscale", NULL};
 static const char *const longrope_keys[] = {LENGTHS, "attention_factor", "short_factor", "long_factor", NULL};
@@ -419,8 +439,8 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
     types[i].read(source, group);
     if (gyre_build_status(gyre_rope_build(source)) == GYRE_OK) freeze(source, group);
     note_ignored_attention(source, group);
-    const int is_old_yarn = types[i].scaling == GYRE_YARN && profile == GYRE_AS_HF_4_43;
+    const int is_old_yarn =
+        types[i].scaling == GYRE_YARN && profile == GYRE_AS_HF_4_43 && !(source->family->traits & GYRE_LATENT);
     const int is_phimoe = types[i].scaling == GYRE_LONGROPE && strcmp(source->family->model_type, "phimoe") == 0;
-    const char *const *old_keys = source->family->traits & GYRE_LATENT ? old_latent_keys : old_yarn_keys;
-    gyre_rope_check_keys(source, is_old_yarn ? old_keys : is_phimoe ? phimoe_keys : types[i].keys);
+    gyre_rope_check_keys(source, is_old_yarn ? old_yarn_keys : is_phimoe ? phimoe_keys : types[i].keys);
 }

@@ -339,9 +339,9 @@ double gyre_rope_base(const gyre_rope_source *source, int sliding, gyre_rope_fou
  */
 static double checked_share(const gyre_scope *s, const char *key) {
     const double share = gyre_scope_number(s, key, 1.0);
-    if (!(share > 0.0 && share <= 1.0))
-        gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
-    return share;
+    if (share > 0.0 && share <= 1.0) return share;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+    return 1.0;
 }
 
 double gyre_rope_share(const gyre_rope_source *source, gyre_rope_found *found) {

@@ -27,6 +27,9 @@ void gyre_rope_note_scaling(const gyre_rope_source *source, gyre_layers *group, 
                           ? NULL
                           : gyre_build_text(gyre_rope_build(source), "\"%.40s\" means %s here", written, name);
     group->config.rope.scaling = scaling;
+    if ((scaling == GYRE_NTK || scaling == GYRE_DYNAMIC_NTK) && group->config.rope.dim == 2)
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, source->type_key,
+                        "\"%.40s\" for a single pair, whose exponent divides by 0", written);
     gyre_build_field(gyre_rope_build(source), group, "scaling", found.origin, &found.place, why, "%s", name);
 }
 
