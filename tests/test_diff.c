@@ -258,6 +258,42 @@ static void test_same(void **state) {
 }
 
 /* -- words -------------------------------------------------------------------------------------------------------------- */
+/* Frequencies that all but vanish, and "all" layers beside a tower's. */
+static void test_words_for_extremes(void **state) {
+    (void)state;
+    char list[2][1024] = {"", ""};
+    for (int i = 0; i < 16; i++) {
+        snprintf(list[0] + strlen(list[0]), 1024 - strlen(list[0]), "%s1.0", i ? ", " : "");
+        snprintf(list[1] + strlen(list[1]), 1024 - strlen(list[1]), "%s%s", i ? ", " : "", i == 15 ? "1e30" : "1.0");
+    }
+    for (int k = 0; k < 2; k++) {
+        char text[4096];
+        write_file(k ? "vast.json" : "near.json", text,
+                   (size_t)snprintf(text, sizeof text,
+                                    "{\"model_type\": \"phi3\", \"hidden_size\": 64, \"num_attention_heads\": 2,\n"
+                                    " \"num_hidden_layers\": 2, \"max_position_embeddings\": 8192,\n"
+                                    " \"original_max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": "
+                                    "\"longrope\", \"short_factor\": [%s], \"long_factor\": [%s]}}",
+                                    list[k], list[k]));
+    }
+    json_t *root = compare("diff @near.json @vast.json --json", DIFFERENT);
+    assert_non_null(strstr(test_string(root, "verdict"), "pair 15 turns 1e+30 times slower under B"));
+    json_decref(root);
+    const outcome *o = run("diff @near.json @vast.json");
+    assert_non_null(strstr(o->out, "against 3.5e+34")); /* 2 pi 10000^(15/16) 10^30 */
+    static const char vl[] = "{\"model_type\": \"qwen2_5_vl\", \"hidden_size\": 256, \"num_attention_heads\": 2,\n"
+                             " \"num_hidden_layers\": 2, \"max_position_embeddings\": 4096, \"rope_theta\": %s,\n"
+                             " \"rope_scaling\": {\"type\": \"mrope\", \"mrope_section\": [16, 24, 24]},\n"
+                             " \"vision_config\": {\"hidden_size\": 256, \"num_heads\": 4, \"depth\": 2,\n"
+                             "  \"fullatt_block_indexes\": [1], \"patch_size\": 14, \"spatial_merge_size\": 2}}";
+    char text[1024];
+    write_file("vl.json", text, (size_t)snprintf(text, sizeof text, vl, "1000000.0"));
+    write_file("vl-base.json", text, (size_t)snprintf(text, sizeof text, vl, "500000.0"));
+    root = compare("diff @vl.json @vl-base.json --json", DIFFERENT);
+    assert_int_equal(strncmp(test_string(root, "verdict"), "In the decoder: different", 25), 0);
+    json_decref(root);
+}
+
 static void test_verdicts(void **state) {
     (void)state;
     assert_verdict("diff @plain.json @linear.json --json", DIFFERENT,
@@ -414,6 +450,10 @@ static void test_failures(void **state) {
     assert_fails("diff", USAGE, "A: missing");
     assert_fails("diff @plain.json", USAGE, "--with");
     assert_fails("diff @plain.json @base.json @yarn.json", USAGE, "two models at most");
+    /* A pipe read twice is empty the second time, which is no refusal. */
+    assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
+    assert_fails("diff @pipe --with vllm", 1, "no regular file");
+    assert_fails("diff @plain.json --with vllm -o @plain.json", USAGE, "own file");
     assert_fails("diff @plain.json --with hf-9", USAGE, "--with: \"hf-9\" is none of hf-5");
     assert_fails("diff @plain.json --with hf-4.43 --length 0", USAGE, "--length: 0 is below 1");
     assert_fails("diff @kinds.json @plain.json --layer-type none", USAGE,
@@ -425,9 +465,9 @@ static void test_failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures), cmocka_unit_test(test_vllm),
-        cmocka_unit_test(test_still_pairs),    cmocka_unit_test(test_same),    cmocka_unit_test(test_verdicts),
-        cmocka_unit_test(test_groups),         cmocka_unit_test(test_fields),  cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_failures)};
+        cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures),  cmocka_unit_test(test_vllm),
+        cmocka_unit_test(test_still_pairs),    cmocka_unit_test(test_same),     cmocka_unit_test(test_words_for_extremes),
+        cmocka_unit_test(test_verdicts),       cmocka_unit_test(test_groups),   cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_formats),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

@@ -289,6 +289,18 @@ static void test_still_pairs(void **state) {
     json_decref(root);
 }
 
+/* Wavelengths of 2 pi, 20, 63 and 199 tokens. */
+static void test_turns_within_a_length(void **state) {
+    (void)state;
+    write_config("quick.json", "{\"model_type\": \"llama\", \"head_dim\": 8, \"max_position_embeddings\": 4096,\n"
+                               " \"rope_theta\": 100.0}");
+    assert_string_equal(line_of(run("explain @quick.json")->out, "every"), "every pair finishes a turn within 4096 tokens");
+    assert_string_equal(line_of(run("explain @quick.json --length 200")->out, "every"),
+                        "every pair finishes a turn within 4096 tokens");
+    assert_string_equal(line_of(run("explain @quick.json --length 50")->out, "every"),
+                        "every pair finishes a turn within 4096 tokens, all but 2 within 50");
+}
+
 static int longest_line(const char *out) {
     int longest = 0, here = 0;
     for (; *out; out++) {
@@ -300,6 +312,12 @@ static int longest_line(const char *out) {
 
 static void test_width_and_locale(void **state) {
     (void)state;
+    write_config("deep.json", "{\"model_type\": \"gemma3_text\", \"head_dim\": 64, \"hidden_size\": 256, "
+                              "\"num_attention_heads\": 4,\n \"num_hidden_layers\": 90, \"sliding_window_pattern\": 2, "
+                              "\"sliding_window\": 512, \"max_position_embeddings\": 8192}");
+    write_config("untold.json", "{\"model_type\": \"llama4\", \"text_config\": {\"model_type\": \"llama4_text\", "
+                                "\"head_dim\": 64, \"num_hidden_layers\": 4}, \"vision_config\": {\"hidden_size\": 256, "
+                                "\"num_attention_heads\": 4, \"num_hidden_layers\": 2}}");
     static const struct {
         const char *columns;
         int most;
@@ -308,6 +326,9 @@ static void test_width_and_locale(void **state) {
         assert_int_equal(setenv("COLUMNS", widths[i].columns, 1), 0);
         const int longest = longest_line(run("explain @llama3.json")->out);
         if (longest > widths[i].most) fail_msg("COLUMNS=%s: a line of %d", widths[i].columns, longest);
+        const int layers = longest_line(run("explain @deep.json")->out);
+        if (layers > widths[i].most) fail_msg("COLUMNS=%s: a line of %d of layers", widths[i].columns, layers);
+        assert_null(strstr(run("explain @untold.json")->out, " \n")); /* no spaces at the end of a line */
     }
     assert_int_equal(setenv("COLUMNS", "100", 1), 0);
     assert_null(strstr(run("explain @llama3.json")->out, "\xe2"));
@@ -393,6 +414,7 @@ static void test_failures(void **state) {
     (void)state;
     assert_fails("explain", 2, "MODEL: missing");
     assert_fails("explain @llama3.json @t5.json", 2, "one model at a time");
+    assert_fails("explain @llama3.json -o @llama3.json", 2, "own file");
     assert_fails("explain @llama3.json --as hf-3", 2, "--as: \"hf-3\" is none of hf-5");
     assert_fails("explain @llama3.json --length 0", 2, "--length: 0 is below 1");
     assert_fails("explain @llama3.json --length 4294967296", 2, "--length");
@@ -407,11 +429,20 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_references),  cmocka_unit_test(test_parts),       cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_fields),      cmocka_unit_test(test_layer_types), cmocka_unit_test(test_view),
-        cmocka_unit_test(test_rows),        cmocka_unit_test(test_still_pairs), cmocka_unit_test(test_width_and_locale),
-        cmocka_unit_test(test_schemes),     cmocka_unit_test(test_warnings),    cmocka_unit_test(test_control_characters),
-        cmocka_unit_test(test_output_file), cmocka_unit_test(test_failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_references),
+                                       cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_layer_types),
+                                       cmocka_unit_test(test_view),
+                                       cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_still_pairs),
+                                       cmocka_unit_test(test_turns_within_a_length),
+                                       cmocka_unit_test(test_width_and_locale),
+                                       cmocka_unit_test(test_schemes),
+                                       cmocka_unit_test(test_warnings),
+                                       cmocka_unit_test(test_control_characters),
+                                       cmocka_unit_test(test_output_file),
+                                       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

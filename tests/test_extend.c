@@ -3,6 +3,7 @@
 #include "gguf_make.h"
 
 #include <math.h>
+#include <sys/resource.h>
 
 static const long double two_pi = 6.283185307179586476925286766559L;
 
@@ -186,6 +187,54 @@ static void a_held_scaling_counts_from_before_it(void **state) {
     assert_non_null(strstr(o->out, "its scaling, llama3, gives way to the new one"));
 }
 
+/* Proportional scaling has no original length either: a second stretch goes on from the first. */
+static void a_config_is_stretched_twice(void **state) {
+    (void)state;
+    put_config("still", "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
+                        "\"rope_parameters\": {\"rope_type\": \"proportional\", \"rope_theta\": 10000.0, "
+                        "\"partial_rotary_factor\": 0.25}}");
+    json_decref(run_json("extend @still --to 16k --method linear --write @once --json"));
+    json_t *root = run_json("extend @once --to 32k --json --methods linear");
+    assert_int_equal(test_integer(root, "trained_length"), 4096);
+    assert_string_equal(test_string(root, "scaling"), "proportional");
+    assert_true(test_number(row_of(root, "linear"), "factor") == 8);
+    json_decref(root);
+    root = run_json("extend @still --to 16k --json --methods none");
+    assert_true(json_is_null(json_object_get(root, "scaling"))); /* it holds none that could give way */
+    json_decref(root);
+}
+
+/* Where far pairs turn by less, the largest distance decides what is new, and the window where it begins: 2048. */
+static void what_is_far_is_counted_as_it_turns(void **state) {
+    (void)state;
+    json_t *root =
+        run_json("extend @llama2 --to 16k --json --methods none,rerope,leaky,self-extend,rerope:8192,self-extend:2");
+    static const char *const fit[] = {"rerope", "leaky", "self-extend"};
+    const int64_t unfinished = test_integer(row_of(root, "none"), "unfinished_pairs");
+    assert_int_equal(test_integer(row_of(root, "none"), "unseen_pairs"), unfinished);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(test_integer(row_of(root, fit[i]), "unseen_pairs"), 0);
+        assert_int_equal(test_integer(row_of(root, fit[i]), "changed_from"), 2049);
+    }
+    /* Distances up to 8192, and up to 16383 / 2 + 2048 / 2: past 4095 in both. */
+    assert_int_equal(test_integer(row_of(root, "rerope:8192"), "unseen_pairs"), unfinished);
+    assert_int_equal(test_integer(row_of(root, "self-extend:2"), "unseen_pairs"), unfinished);
+    assert_true(json_is_null(json_object_get(row_of(root, "rerope:8192"), "changed_from")));
+    json_decref(root);
+}
+
+/* Phi-3's window is longer than what it was trained on. */
+static void a_wide_window_is_no_bound(void **state) {
+    (void)state;
+    put_config("windowed", "{\"model_type\": \"mistral\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
+                           "\"sliding_window\": 8192}");
+    assert_non_null(strstr(run("extend @windowed --to 16k")->out, "8192 tokens: no distance grows past it"));
+    assert_null(strstr(run("extend @windowed --to 8k")->out, "window  "));
+    put_config("windowed", "{\"model_type\": \"mistral\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
+                           "\"sliding_window\": 4096}");
+    assert_non_null(strstr(run("extend @windowed --to 16k")->out, "4096 tokens: no distance grows with the length"));
+}
+
 static void the_table_reads_well(void **state) {
     (void)state;
     const outcome *o = run("extend @llama2 --to 16k");
@@ -199,6 +248,10 @@ static void the_table_reads_well(void **state) {
         assert_true(end - line <= 125);
     o = run("extend @llama2 --to 16k -o @table");
     assert_string_equal(o->out, "");
+    /* A reason once, for all that have it, and without a name that the table has told. */
+    o = run("extend @llama2 --to 1M --methods rerope");
+    assert_non_null(strstr(o->out, "1048576 tokens"));
+    assert_non_null(strstr(o->out, "rerope, hf-5, vllm and llama.cpp: far positions: no key of a config.json says that\n"));
 }
 
 /* -- writing --------------------------------------------------------------------------------------------------------------
@@ -299,6 +352,26 @@ static void a_gguf_keeps_its_tensors(void **state) {
     gyre_reading_free(reading);
 }
 
+/* YaRN without its factor: a key that makes up for it, as far as a float goes. */
+static void a_gguf_tells_every_key(void **state) {
+    (void)state;
+    static float weights[WEIGHTS];
+    put_gguf("parts.gguf", weights);
+    const outcome *o = run("extend @parts.gguf --to 16k --method by-parts --write @parts-out.gguf");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "llama.rope.scaling.attn_factor"));
+    assert_non_null(strstr(o->out, "(none) -> 0.8782"));
+    o = run("explain @parts-out.gguf");
+    assert_non_null(
+        strstr(o->out, "attention factor 1, scores scaled")); /* nothing is multiplied, so nothing is said of it */
+    assert_null(strstr(o->out, "do not shift"));
+    struct stat info;
+    assert_int_equal(chmod(in_folder("parts-out.gguf"), 0600), 0);
+    assert_int_equal(run("extend @parts.gguf --to 16k --method yarn --write @parts-out.gguf")->exit, 0);
+    assert_int_equal(stat(in_folder("parts-out.gguf"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0600); /* as the file that it replaces */
+}
+
 /* A large one is not copied for a table; whether the format has keys at all is known without that. */
 static void a_large_gguf_is_left_alone(void **state) {
     (void)state;
@@ -330,6 +403,71 @@ static void other_schemes_are_told_apart(void **state) {
     assert_fails("extend @gpt2 --to 16k", 1, "table");
 }
 
+/* -- what goes wrong halfway ------------------------------------------------------------------------------------------ */
+static void a_full_disk_leaves_nothing(void **state) {
+    (void)state;
+    struct rlimit was, little;
+    const int before = entries(folder);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    little = was;
+    little.rlim_cur = 1024;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    const outcome *o = run("extend @llama2 --to 16k --method ntk-mixed --write @too-big");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    assert_int_equal(o->exit, 1);
+    assert_non_null(strstr(o->err, "File too large"));
+    assert_int_equal(entries(folder), before);
+}
+
+/* out = 1 where a half-written copy lies in the folder. */
+static int has_temporary(void) {
+    DIR *dir = opendir(folder);
+    int found = 0;
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        found |= strstr(entry->d_name, ".tmp") != NULL;
+    closedir(dir);
+    return found;
+}
+
+static void an_interrupt_leaves_nothing(void **state) {
+    (void)state;
+    static float weights[WEIGHTS];
+    outcome *o = calloc(1, sizeof *o);
+    assert_non_null(o);
+    put_gguf("huge.gguf", weights);
+    assert_int_equal(truncate(in_folder("huge.gguf"), (off_t)2 << 30), 0); /* without blocks */
+    const pid_t child = start("extend @huge.gguf --to 16k --method yarn --write @copy.gguf", in_folder(".out"));
+    const struct timespec nap = {0, 1000000};
+    for (int i = 0; i < 5000 && !has_temporary(); i++)
+        nanosleep(&nap, NULL);
+    assert_true(has_temporary());
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, o);
+    assert_int_equal(o->signal, SIGINT);
+    assert_false(has_temporary());
+    assert_int_not_equal(access(in_folder("copy.gguf"), F_OK), 0);
+    remove(in_folder("huge.gguf"));
+    free(o);
+}
+
+/* Its text is gone once it was read. */
+static void a_pipe_is_no_model_to_change(void **state) {
+    (void)state;
+    static char text[1024];
+    const char *path = in_folder("pipe");
+    read_whole(in_folder("llama2"), text, sizeof text);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    const pid_t writer = fork();
+    if (writer == 0) {
+        const int fd = open(path, O_WRONLY);
+        _exit(write(fd, text, strlen(text)) < 0);
+    }
+    assert_true(writer > 0);
+    assert_fails("extend @pipe --to 16k", 1, "no regular file");
+    assert_int_equal(waitpid(writer, NULL, 0), writer);
+}
+
 static void what_is_wrong_is_told(void **state) {
     (void)state;
     static char text[16];
@@ -349,6 +487,8 @@ static void what_is_wrong_is_told(void **state) {
     assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 1, "own file");
     assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
     assert_fails("extend @llama2 --to 16k --method rerope --write @old", 1, "far positions");
+    assert_fails("extend @llama2 --to 16k --methods yarm", 2, "llama3, longrope"); /* all that there are */
+    assert_fails("extend @llama2 --to 16k -o @llama2", 2, "own file");
     read_whole(in_folder("old"), text, sizeof text);
     assert_string_equal(text, "old");
 }
@@ -357,12 +497,19 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_are_those_of_the_formulas),
                                        cmocka_unit_test(each_program_is_asked),
                                        cmocka_unit_test(a_held_scaling_counts_from_before_it),
+                                       cmocka_unit_test(a_config_is_stretched_twice),
+                                       cmocka_unit_test(what_is_far_is_counted_as_it_turns),
+                                       cmocka_unit_test(a_wide_window_is_no_bound),
                                        cmocka_unit_test(the_table_reads_well),
                                        cmocka_unit_test(what_is_written_is_told),
                                        cmocka_unit_test(a_factor_may_be_given),
                                        cmocka_unit_test(a_gguf_keeps_its_tensors),
+                                       cmocka_unit_test(a_gguf_tells_every_key),
                                        cmocka_unit_test(a_large_gguf_is_left_alone),
                                        cmocka_unit_test(other_schemes_are_told_apart),
+                                       cmocka_unit_test(a_full_disk_leaves_nothing),
+                                       cmocka_unit_test(an_interrupt_leaves_nothing),
+                                       cmocka_unit_test(a_pipe_is_no_model_to_change),
                                        cmocka_unit_test(what_is_wrong_is_told)};
     return cmocka_run_group_tests(tests, make_models, remove_folder);
 }

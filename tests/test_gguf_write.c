@@ -309,7 +309,7 @@ static void check_target(const ggml *c, int64_t length, double attention) {
     }
     char value[40];
     snprintf(value, sizeof value, "%d", (int)length);
-    check_field(all, "trained_length", value, GYRE_FROM_FILE);
+    check_field(all, "max_length", value, GYRE_FROM_FILE);
     gyre_reading_free(reading);
 }
 

@@ -278,7 +278,7 @@ static void test_wrong_values(void **state) {
         {size_of_real, "real: not a whole number of at least 1 (x/config.json, line 2)"},
         {size_of_flag, "yes: not a whole number of at least 0"},
         {size_below, "below: not a whole number of at least 0 (x/config.json, line 4)"},
-        {size_past, "large: not a whole number"},
+        {size_past, "large: 9.0072e+15 is too large"},
         {number_missing, "missing: missing (x/config.json)"},
         {number_null, "nothing: missing (x/config.json, line 3)"},
         {number_text, "text: not a number"},

@@ -71,9 +71,8 @@ static void assert_no_faults(void) {
     assert_int_equal(faults, 0);
 }
 
-/* Not every model runs as usual: no transformers has TeleChat3's scaling, and transformers 5 has lost BERT's distances. */
+/* Not every model runs as usual: transformers 5 has lost BERT's distances. */
 static gyre_profile profile_of(const char *file) {
-    if (strcmp(file, "telechat3-36b") == 0) return GYRE_AS_VLLM;
     return strncmp(file, "bert-relative", 13) == 0 ? GYRE_AS_HF_4_56 : GYRE_AS_USUAL;
 }
 
@@ -497,10 +496,8 @@ static void test_fields(void **state) {
     assert_no_faults();
 }
 
-/* Why a program does not run a model that turns: TeleChat3's scaling is vLLM's alone; of a MiniCPM, llama.cpp's converter
- * knows lists alone. */
+/* Why a program does not run a model that turns: of a MiniCPM, llama.cpp's converter knows lists alone. */
 static int is_refused(const char *file, gyre_profile profile) {
-    if (strcmp(file, "telechat3-36b") == 0) return profile != GYRE_AS_VLLM && profile != GYRE_AS_LLAMA_CPP;
     return strcmp(file, "minicpm-2b-128k") == 0 && profile == GYRE_AS_LLAMA_CPP;
 }
 

@@ -98,7 +98,8 @@ static void computes_yarn(void **state) {
     check_reference(all, "yarn llama-2 x16", 0, 1e-12);
     check_field(all, "scaling", "yarn", GYRE_FROM_FILE);
     check_field(all, "original_length", "4096", GYRE_FROM_FILE);
-    check_field(all, "trained_length", "65536", GYRE_FROM_FILE);
+    check_field(all, "trained_length", "4096", GYRE_FROM_FILE); /* what the scaling counts from */
+    check_field(all, "max_length", "65536", GYRE_FROM_FILE);
     check_field(all, "beta_fast", "32", GYRE_FROM_READER);
     check_field(all, "truncate", "true", GYRE_FROM_READER);
     assert_true(warns(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));

@@ -399,6 +399,35 @@ static void test_refuses(void **state) {
         {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
          "rope_scaling.type: \"dynamic\" for a single pair, whose exponent divides by 0 (config.json, line 2)"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
+        {"{'model_type':'mistral',\n'hidden_size':252,'num_attention_heads':4}", GYRE_EFORMAT,
+         "hidden_size: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
+        {"{'model_type':'a_new_one','rope_theta':5.0}", GYRE_EFORMAT, "hidden_size: missing, and so is head_dim"},
+        {"{'model_type':'smollm3','head_dim':64,'num_hidden_layers':2,\n'no_rope_layers':[1,'x']}", GYRE_EFORMAT,
+         "no_rope_layers: entry 1 is neither 0 nor 1 (config.json, line 2)"},
+        {"{'model_type':'mimo_v2_flash','head_dim':64,'num_hidden_layers':2,\n'hybrid_layer_pattern':[2,0]}", GYRE_EFORMAT,
+         "hybrid_layer_pattern: entry 0 is neither 0 nor 1 (config.json, line 2)"},
+        {"{'model_type':'phi3','head_dim':64,'rope_scaling':{\n'type':'linear','factor':2.0}}", GYRE_EUNSUPPORTED,
+         "rope_scaling.type: \"linear\", where transformers' phi3 class takes default and longrope alone (config.json, line "
+         "2)"},
+        {"{'model_type':'ernie4_5_vl_moe','head_dim':64,'rope_scaling':{\n'type':'linear','factor':2.0}}", GYRE_EUNSUPPORTED,
+         "transformers' ernie4_5_vl_moe class takes default alone (config.json, line 2)"},
+        {"{'model_type':'mistral',\n'head_dim':63}", GYRE_EFORMAT,
+         "head_dim: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
+        {LLAMA("'rope_scaling':{'type':'dynamic',\n'factor':1e17}"), GYRE_EFORMAT,
+         "rope_scaling.factor: 1e+17 is above 2^32 (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'text_config':'llama'}", GYRE_EFORMAT,
+         "text_config: not an object (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'max_position_embeddings':123456789012345678901234567890}", GYRE_EFORMAT,
+         "max_position_embeddings: 1.23457e+29 is too large (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'rope_theta':-Infinity}", GYRE_EFORMAT,
+         "rope_theta: not a number (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'rope_scaling':NaN}", GYRE_EFORMAT,
+         "rope_scaling: not an object (config.json, line 2)"},
+        {"{'model_type':'llama','head_dim':64,\n'layer_types':NaN}", GYRE_EFORMAT,
+         "layer_types: not a list (config.json, line 2)"},
+        {"\xEF\xBB\xBF{'model_type':'llama','head_dim':64}", GYRE_EFORMAT,
+         "config.json: begins with the byte order mark of UTF-8; save it as UTF-8 without one (config.json)"},
+        {"\xFF\xFE{", GYRE_EFORMAT, "config.json: begins with the byte order mark of UTF-16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         refuse(cases[i].file, GYRE_AS_HF_5, cases[i].status, cases[i].words);
@@ -410,7 +439,33 @@ static void test_refuses(void **state) {
         if (err.offset > 0) assert_int_equal(text[err.offset], '"');
     }
     refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
+    refuse("{'model_type':'llama','head_dim':64,\nNaN:2}", GYRE_AS_HF_5, GYRE_EFORMAT, "(config.json, line 2)");
     refuse("{'model_type':'proportion'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
+}
+
+/* As in LLaVA 1.5, whose text_config has only what differs from a LlamaConfig. */
+static void test_sizes_of_classes(void **state) {
+    (void)state;
+    gyre_reading *r = read_rope("{'model_type':'llava','text_config':{'model_type':'llama','max_position_embeddings':4096}}",
+                                GYRE_AS_HF_5, 0);
+    assert_field(group_of(r, "all"), "head_dim", "128", GYRE_FROM_FAMILY, NULL, 0);
+    assert_divided(group_of(r, "all"), 1e4, 1.0);
+    gyre_reading_free(r);
+    r = read_rope("{'model_type':'phi3'}", GYRE_AS_HF_5, 0);
+    assert_int_equal(group_of(r, "all")->config.rope.dim, 96);
+    gyre_reading_free(r);
+}
+
+/* What Python's json takes too, where nobody looks at it; and the places after it stay what they are. */
+static void test_numbers_of_python(void **state) {
+    (void)state;
+    gyre_reading *r =
+        read_rope("{'model_type':'falcon_h1','head_dim':64,'time_step_limit':[0.0,Infinity],'a':[NaN,-Infinity],"
+                  "'NaN':'Infinity \\'NaN',\n'big':[-1000000000000000019884624838656,1e5],"
+                  "'fraction':1.0000000000000000000001,\n'rope_theta':123456.00000000000000000000}",
+                  GYRE_AS_HF_5, 0);
+    assert_field(&r->groups[0], "base", "123456", GYRE_FROM_FILE, "rope_theta", 3);
+    gyre_reading_free(r);
 }
 
 /* Two names of one thing do not contradict each other. */
@@ -456,10 +511,22 @@ static void test_warns(void **state) {
          "rope_scaling.original_max_position_embeddings", 3},
         {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_AS_HF_4_56,
          "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
+        {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_AS_HF_5,
+         "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
         {LLAMA("'max_position_embeddings':1024,'rope_scaling':{'rope_type':'llama3','factor':8.0,'low_freq_factor':1.0,"
                "'high_freq_factor':4.0,\n'original_max_position_embeddings':1024}"),
          GYRE_AS_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
          "rope_scaling.original_max_position_embeddings", 2},
+        {"{'model_type':'gpt_neox','head_dim':64,'rope_theta':10000,\n'rotary_emb_base':20000}", GYRE_AS_HF_5,
+         "rotary_emb_base: rope_theta goes before it", "rotary_emb_base", 2},
+        {"{'model_type':'gpt_neox','head_dim':64,'partial_rotary_factor':0.5,\n'rotary_pct':0.25}", GYRE_AS_HF_5,
+         "rotary_pct: partial_rotary_factor goes before it", "rotary_pct", 2},
+        {"{'model_type':'stablelm','head_dim':64,'partial_rotary_factor':0.5,'rope_parameters':{\n"
+         "'partial_rotary_factor':0.25}}",
+         GYRE_AS_HF_5, "partial_rotary_factor: partial_rotary_factor goes before it",
+         "rope_parameters.partial_rotary_factor", 2},
+        {"{'model_type':'roformer','head_dim':64,\n'rotary_value':true}", GYRE_AS_HF_5, "rotary_value: values turn too",
+         "rotary_value", 2},
         {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_AS_HF_5, "transformers 5 knows no dual chunk",
          "dual_chunk_attention_config", 2},
         {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_AS_HF_5, "partial_rotary_factor: missing",
@@ -519,6 +586,8 @@ int main(void) {
                                        cmocka_unit_test(test_scale_of_scores),
                                        cmocka_unit_test(test_temperature),
                                        cmocka_unit_test(test_refuses),
+                                       cmocka_unit_test(test_numbers_of_python),
+                                       cmocka_unit_test(test_sizes_of_classes),
                                        cmocka_unit_test(test_takes_both_names),
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),

@@ -97,9 +97,7 @@ static void test_configs(void **state) {
         size_t needed = size; /* up to the last brace; white space may be missing */
         while (needed > 0 && bytes[needed - 1] != '}')
             needed--;
-        /* No transformers has TeleChat3's scaling. */
-        const gyre_profile profile = strncmp(entry->d_name, "telechat3", 9) == 0 ? GYRE_AS_VLLM : GYRE_AS_USUAL;
-        const sample f = {entry->d_name, profile, bytes, size};
+        const sample f = {entry->d_name, GYRE_AS_USUAL, bytes, size};
         check_prefixes(&f, needed);
         free(bytes);
         files++;

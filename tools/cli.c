@@ -16,8 +16,8 @@
 /* -- state of the process: one command runs in it -------------------------------------------------------------------- */
 static const char *command_name = "gyre";
 /* Read by the signal handler, so kept apart from the structs that own them. */
-static char pending_file[PATH_MAX];
-static volatile sig_atomic_t file_pending, bar_drawn, deferred, interrupted;
+static char pending_file[PATH_MAX], pending_copy[PATH_MAX + 48];
+static volatile sig_atomic_t file_pending, copy_pending, bar_drawn, deferred, interrupted;
 
 static const char ERASE[] = "\r\033[K";
 
@@ -119,10 +119,11 @@ static int read_integer(const char *text, int64_t *value, const char **end) {
     errno = 0;
     const long long number = strtoll(text, &stop, 10);
     if (errno) return 0;
-    const int thousands = *stop == 'k' || *stop == 'K';
-    if (thousands && number > INT64_MAX / 1024) return 0;
-    *value = thousands ? number * 1024 : number;
-    *end = stop + thousands;
+    const int thousands = *stop == 'k' || *stop == 'K', millions = *stop == 'm' || *stop == 'M';
+    const int64_t unit = millions ? 1 << 20 : thousands ? 1 << 10 : 1;
+    if (number > INT64_MAX / unit) return 0;
+    *value = number * unit;
+    *end = stop + (thousands || millions);
     return 1;
 }
 
@@ -135,7 +136,7 @@ int64_t cli_integer(const char *option, const char *text, int64_t least, int64_t
     int64_t value;
     const char *end;
     if (!read_integer(text, &value, &end) || *end)
-        cli_usage("%s: \"%s\" is not a whole number such as 4096 or 4k", option, text);
+        cli_usage("%s: \"%s\" is not a whole number such as 4096, 4k or 1M", option, text);
     check_range(option, value, least, most);
     return value;
 }
@@ -145,7 +146,7 @@ int64_t cli_integers(const char *option, const char *text, int64_t least, int64_
     if (!values) cli_usage("%s: out of memory for the list", option);
     for (const char *end;; text = end + 1) {
         if (!read_integer(text, &values[count], &end) || (*end && *end != ','))
-            cli_usage("%s: \"%s\" does not begin with a whole number such as 4096 or 4k", option, text);
+            cli_usage("%s: \"%s\" does not begin with a whole number such as 4096, 4k or 1M", option, text);
         check_range(option, values[count++], least, most);
         if (!*end) break;
     }
@@ -320,6 +321,7 @@ static void on_signal(int number) {
         return;
     }
     if (file_pending) (void)unlink(pending_file);
+    if (copy_pending) (void)unlink(pending_copy);
     if (bar_drawn && write(STDERR_FILENO, ERASE, sizeof ERASE - 1) < 0) {
         /* the terminal is gone: nothing to tidy */
     }
@@ -339,6 +341,17 @@ void cli_catch_signals(void) {
         /* Ignored by whoever started us (a shell's background job): stays ignored. */
         if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
     }
+    /* A file past the limit (ulimit -f) is then an error of write, told and tidied up after like any other. */
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+void cli_pending_copy(const char *target) {
+    copy_pending = 0;
+    if (!target) return;
+    char *real = realpath(target, NULL); /* a link's file is the one that is replaced */
+    snprintf(pending_copy, sizeof pending_copy, "%.4095s.%ld-0.tmp", real ? real : target, (long)getpid());
+    free(real);
+    copy_pending = access(pending_copy, F_OK) != 0;
 }
 
 void cli_defer_signals(void) {
@@ -517,6 +530,12 @@ static void release_output(cli_output *output) {
     free(output->path);
     free(output->temporary);
     *output = (cli_output){0};
+}
+
+void cli_check_output(const char *output, const char *model) {
+    struct stat a, b;
+    if (!output || !model || stat(output, &a) || stat(model, &b) || !S_ISREG(a.st_mode)) return;
+    if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) cli_usage("--output: %s is the model's own file", output);
 }
 
 int cli_output_open(cli_output *output, const char *path) {

@@ -53,7 +53,7 @@ enum { CLI_FIRST_KEY = 0x200 };
 void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options);
 
 /* The value of an option, or cli_usage: `option` is how the message calls it. */
-int64_t cli_integer(const char *option, const char *text, int64_t least, int64_t most); /* 4096 or 4k: k = 1024 */
+int64_t cli_integer(const char *option, const char *text, int64_t least, int64_t most); /* 4096, 4k, 1M: k = 1024 */
 double cli_number(const char *option, const char *text, double least, double most);
 gyre_dtype cli_dtype(const char *option, const char *text); /* f32, f16, bf16 */
 /* *out = the integers of a comma list; the caller frees them.  out = how many, at least 1. */
@@ -70,6 +70,8 @@ int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec)
 /* -- Ctrl-C ---------------------------------------------------------------------------------------------------------- */
 /* SIGINT and SIGTERM remove a half-written output file, then end the program.  Called once, by main. */
 void cli_catch_signals(void);
+/* They remove, too, what gyre_reading_write has of `target` (a file, never a folder) beside it; NULL = no more. */
+void cli_pending_copy(const char *target);
 /* From now on the first of them only makes cli_interrupted() true, for a command that has something to save. */
 void cli_defer_signals(void);
 int cli_interrupted(void);
@@ -113,6 +115,8 @@ typedef struct cli_output {
     FILE *file;
     char *path, *temporary; /* NULL for standard output; temporary NULL where path is no regular file (/dev/null) */
 } cli_output;
+/* A usage error where the result would replace the model that it is about.  Either may be NULL. */
+void cli_check_output(const char *output, const char *model);
 /* Opened before the work, so that a wrong path is found before it.  0, or CLI_FAILED with the error printed. */
 int cli_output_open(cli_output *output, const char *path);
 /* status: of the work; where it is not 0 a file is dropped.  out = status, or CLI_FAILED if writing failed. */

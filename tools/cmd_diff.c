@@ -1,6 +1,7 @@
 /* cmd_diff.c: gyre diff: where two readings part: of one model by two programs, or of two models. */
 #include "diff_compare.h"
 #include <string.h>
+#include <sys/stat.h>
 
 enum { KEY_AS = CLI_FIRST_KEY, KEY_WITH, KEY_LENGTH, KEY_LAYER_TYPE };
 enum { DIFFERENT = 3 };
@@ -89,8 +90,16 @@ static int is_refusal(const diff_side side[2], int s) {
            (side[s].status == GYRE_EFORMAT && strcmp(side[0].path, side[1].path) == 0);
 }
 
+/* A pipe is empty when it is read again. */
+static int is_read_twice(const diff_options *o) {
+    struct stat info;
+    const char *b = o->path[1] ? o->path[1] : o->path[0];
+    return strcmp(o->path[0], b) == 0 && stat(b, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 /* out = 0 where there is something to compare; else reported. */
 static int open_sides(const diff_options *o, diff_side side[2]) {
+    if (is_read_twice(o)) return cli_fail("A: no regular file, and it is read twice; save it first (%s)", o->path[0]);
     for (int s = 0; s < 2; s++) {
         side[s].path = o->path[s] ? o->path[s] : o->path[0];
         side[s].profile = o->profile[s];
@@ -108,6 +117,8 @@ static int write_result(const diff_options *o, diff_result *result) {
     gyre_error err = {0, ""};
     cli_output output;
     if (diff_compare(result, o->layer_type, &err)) return cli_fail_error(&err);
+    for (int s = 0; s < 2; s++)
+        cli_check_output(o->common.output, result->side[s].reading ? result->side[s].reading->path : NULL);
     int status = cli_output_open(&output, o->common.output);
     if (status) return status;
     if (o->common.json) {

@@ -138,6 +138,7 @@ int cmd_explain(int argc, char **argv) {
     if (!o.model) cli_usage("MODEL: missing");
     if (gyre_reading_open(&reading, o.model, o.profile, o.length, &err)) return cli_fail_error(&err);
     explain_check_layer_type(o.layer_type, reading, NULL);
+    cli_check_output(o.common.output, reading->path);
     int status = cli_output_open(&output, o.common.output);
     if (!status) {
         status = (o.common.json ? write_json : write_view)(&o, reading, output.file);

@@ -32,7 +32,7 @@ enum {
 static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
 
 static const struct argp_option option_table[] = {
-    {"to", KEY_TO, "N", 0, "The context length wanted, in tokens; 128k is 131072", 1},
+    {"to", KEY_TO, "N", 0, "The context length wanted, in tokens; 128k is 131072, 1M 1048576", 1},
     {"methods", KEY_METHODS, "LIST", 0,
      "Rows of the table, out of " RECIPE_NAMES ", each alone (its factor is N over the trained length) or with a factor, as "
      "in yarn:8; any of " METHOD_MODIFIERS " may follow (default: all that rotate all pairs alike near and far)",
@@ -154,6 +154,9 @@ static double or_else(double a, double b, double c) {
 static int open_model(const extend_options *o, extension *e) {
     gyre_error err = {0, ""};
     if (gyre_reading_open(&e->reading, o->path, o->profile, o->to, &err)) return cli_fail_error(&err);
+    struct stat info; /* of a pipe nothing is left to be changed */
+    if (stat(e->reading->path, &info) == 0 && !S_ISREG(info.st_mode))
+        return cli_fail("model: no regular file, and it is read more than once; save it first (%s)", e->reading->path);
     e->path = o->path;
     e->profile = o->profile;
     e->to = o->to;
@@ -178,9 +181,12 @@ static int print_figures(const extend_options *o, const extension *e, FILE *file
     if (recipes_parse(o->methods ? o->methods : recipes_for(e), &recipes, &count, &err)) cli_usage("%s", err.text);
     figures *rows = calloc((size_t)count, sizeof *rows);
     int status = rows ? 0 : cli_fail("results: out of memory (extend)");
+    cli_defer_signals(); /* extend_try has files of its own to remove */
     for (int64_t i = 0; i < count && !status; i++)
         if (figures_of(&recipes[i], e, &rows[i], &err) || extend_try(&recipes[i], e, &rows[i], &err))
             status = cli_fail_error(&err);
+        else if (cli_interrupted())
+            status = cli_fail("interrupted (extend)");
     if (!status)
         status = o->common.json ? extend_print_json(e, recipes, rows, count, file)
                                 : extend_print_table(e, recipes, rows, count, file);
@@ -198,11 +204,15 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     key_change changes[KEY_CHANGES];
     if (recipe_parse(o->method, &r, &err)) cli_usage("%s", err.text);
     if (recipe_config(&r, e, &config, &err)) return cli_fail_error(&err);
-    if (gyre_reading_write(o->path, &config, o->to, o->write, &err)) return cli_fail_error(&err);
     const int is_folder = stat(o->write, &info) == 0 && S_ISDIR(info.st_mode);
+    const int has_slash = o->write[strlen(o->write) - 1] == '/';
     const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
     const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : "config.json";
-    snprintf(path, sizeof path, "%s%s%s", o->write, is_folder ? "/" : "", is_folder ? name : "");
+    snprintf(path, sizeof path, "%s%s%s", o->write, is_folder && !has_slash ? "/" : "", is_folder ? name : "");
+    cli_pending_copy(path);
+    const gyre_status status = gyre_reading_write(o->path, &config, o->to, o->write, &err);
+    cli_pending_copy(NULL);
+    if (status) return cli_fail_error(&err);
     const int count = extend_changes(e, path, changes);
     return o->common.json ? extend_print_written_json(e, &r, path, changes, count, file)
                           : extend_print_written(e, &r, path, changes, count, file);
@@ -231,6 +241,7 @@ int cmd_extend(int argc, char **argv) {
     int status = open_model(&options, &e);
     if (!status) {
         cli_output output;
+        cli_check_output(options.common.output, e.reading->path);
         status = cli_output_open(&output, options.common.output);
         if (!status) status = cli_output_close(&output, extend(&options, &e, output.file));
     }

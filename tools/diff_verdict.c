@@ -68,6 +68,8 @@ static void say_pair(diff_result *r, const diff_layers *d) {
         say(r, "%s stands still under %s alone", which, r->side[a == 0 ? 0 : 1].label);
     else if (a == b)
         say(r, "%s turns the other way under %s", which, label);
+    else if (a / b > 1e6 || b / a > 1e6)
+        say(r, "%s turns %.1g times %s under %s", which, a > b ? a / b : b / a, way, label);
     else if (a / b - 1 > 0.01 || b / a - 1 > 0.01)
         say(r, "%s turns %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
     else
@@ -118,8 +120,10 @@ static void say_layers(diff_result *r, const diff_layers *d, int opens) {
     }
 }
 
+/* "all" beside others are those of the decoder, a tower's have their own name. */
 static const char *name_of(const diff_layers *d) {
-    return strcmp(d->a.group->name, "all") != 0 ? d->a.group->name : d->b.group->name;
+    const char *name = strcmp(d->a.group->name, "all") != 0 ? d->a.group->name : d->b.group->name;
+    return strcmp(name, "all") != 0 ? name : "the decoder";
 }
 
 /* The sentence of one group, alone. */

@@ -188,7 +188,10 @@ void explain_view_pairs(const explain_page *page, const explain_figures *f) {
     if (f->trained > 0) snprintf(turns, sizeof turns, "turns in %s", length);
     explain_space(page, MARGIN);
     explain_cell(page, EXPLAIN_DIM, PAIRS_COLUMN, "pairs");
-    explain_cell(page, EXPLAIN_DIM, WAVES_COLUMN, "wavelength");
+    if (*turns)
+        explain_cell(page, EXPLAIN_DIM, WAVES_COLUMN, "wavelength");
+    else
+        explain_put(page, EXPLAIN_DIM, "wavelength");
     explain_put(page, EXPLAIN_DIM, "%s", turns);
     fputc('\n', page->file);
     for (int i = 0; i < all.count; i++) {

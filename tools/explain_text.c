@@ -140,6 +140,8 @@ const char *explain_amount(double value, char out[EXPLAIN_SHORT]) {
     char amount[16];
     if (!isfinite(value))
         snprintf(out, EXPLAIN_SHORT, "none");
+    else if (fabs(value) >= 999.5e12)
+        snprintf(out, EXPLAIN_SHORT, "%.2g", value);
     else if (fabs(value) >= 99.95)
         snprintf(out, EXPLAIN_SHORT, "%s", cli_amount(value, amount));
     else if (fabs(value) >= 0.01)

@@ -80,8 +80,8 @@ static void sum_of_turns(const explain_figures *f, char *text, size_t size) {
     else
         add_count(text, size, "", f->unfinished, f->unfinished == 1 ? " never finishes a turn" : " never finish a turn");
     if (f->unfinished > 0) add_count(text, size, " within ", f->trained, " tokens");
-    if (f->reach == f->trained) return;
-    add_count(text, size, ", ", f->unfinished_reach, " within ");
+    if (f->reach == f->trained || (f->unfinished == 0 && f->unfinished_reach == 0)) return;
+    add_count(text, size, f->unfinished == 0 ? ", all but " : ", ", f->unfinished_reach, " within ");
     add_count(text, size, "", f->reach, "");
 }
 
@@ -90,7 +90,7 @@ static void sum_of_scores(const explain_figures *f, char *text, size_t size) {
     if (f->pairs > 0) {
         snprintf(part, sizeof part, "attention factor %s", explain_number(f->attention_factor, 6, a));
         add(text, size, part);
-        if (f->attention_factor != 1) {
+        if (fabs(f->attention_factor - 1) > 5e-7) { /* as it is printed */
             snprintf(part, sizeof part, " (scores x %s)", explain_number(f->attention_factor * f->attention_factor, 6, b));
             add(text, size, part);
         }
@@ -121,14 +121,17 @@ void explain_view_group(const explain_page *page, const gyre_reading *reading, c
     char text[2048];
     const int64_t layers = explain_layers_of(reading, f->group);
     fputc('\n', page->file);
-    explain_put(page, EXPLAIN_BOLD, "%s", f->group->name);
-    explain_put(page, EXPLAIN_PLAIN, "%s%s", dot(page), f->label);
+    int column = explain_put(page, EXPLAIN_BOLD, "%s", f->group->name);
+    column += explain_put(page, EXPLAIN_PLAIN, "%s%s", dot(page), f->label);
     if (f->group->layers_count > 0) {
-        explain_layers(f->group, text, sizeof text);
-        explain_put(page, EXPLAIN_PLAIN, "%slayers %s", dot(page), text);
-        if (layers > f->group->layers_count) explain_put(page, EXPLAIN_DIM, " (of %" PRId64 ")", layers);
+        column += explain_put(page, EXPLAIN_PLAIN, "%s", dot(page));
+        snprintf(text, sizeof text, "layers ");
+        explain_layers(f->group, text + strlen(text), sizeof text - 64);
+        if (layers > f->group->layers_count) add_count(text, sizeof text, " (of ", layers, ")");
+        explain_wrap(page, EXPLAIN_PLAIN, column, column + (int)sizeof "layers " - 1, text);
+    } else {
+        fputc('\n', page->file);
     }
-    fputc('\n', page->file);
     view_fields(page, reading, f->group);
     if (f->pairs > 0) {
         fputc('\n', page->file);

@@ -12,9 +12,10 @@ static const char *const says_words[] = {
 
 /* out = the scaling that the layers hold, in a word; NULL = none. */
 static const char *held_scaling(const extension *e) {
+    const struct gyre_rope_config *rope = &e->group->config.rope;
     for (int64_t i = 0; i < e->group->fields_count; i++)
         if (strcmp(e->group->fields[i].name, "scaling") == 0)
-            return e->group->config.rope.scaling == GYRE_UNSCALED || e->group->config.rope.scaling == GYRE_PROPORTIONAL
+            return rope->scaling == GYRE_UNSCALED || (rope->scaling == GYRE_PROPORTIONAL && !(rope->factor > 1))
                        ? NULL
                        : e->group->fields[i].value;
     return NULL;
@@ -118,13 +119,14 @@ static void print_header(const extension *e, FILE *file) {
     fprintf(file, "rotation  %lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s\n", (long long)dim,
             (long long)c->head_dim, c->rope.base, (long long)e->trained, held ? "; its scaling, " : "", held ? held : "",
             held ? ", gives way to the new one" : "");
-    if (c->rope.scaling == GYRE_LINEAR && e->trained != c->trained_length)
-        fprintf(file, "          (that it divided by its factor; --trained says otherwise)\n");
+    if (e->trained != c->trained_length && e->trained == trained_length_of(c))
+        fprintf(file, "          (the %lld that its config says, over the scaling's factor; --trained says otherwise)\n",
+                (long long)c->trained_length);
     fprintf(file, "length    %lld tokens, %.4g times the trained length\n", (long long)e->to,
             (double)e->to / (double)e->trained);
-    if (e->group->window > 0)
-        fprintf(file, "window    all that rotate see %lld tokens: no distance grows with the length\n",
-                (long long)e->group->window);
+    if (e->group->window > 0 && e->group->window < e->to)
+        fprintf(file, "window    all that rotate see %lld tokens: %s\n", (long long)e->group->window,
+                e->group->window <= e->trained ? "no distance grows with the length" : "no distance grows past it");
     fprintf(file, "\n");
 }
 
@@ -146,16 +148,18 @@ static void print_remarks(const recipe *recipes, const figures *rows, int64_t co
     int some = 0;
     for (int64_t i = 0; i < count; i++)
         for (int k = 0; k < READERS; k++) {
-            const char *why = rows[i].why[k], *separator = "";
+            const char *why = rows[i].why[k];
             int told = !*why;
             for (int j = 0; j < k; j++)
                 told |= strcmp(rows[i].why[j], why) == 0;
             if (told) continue;
             fprintf(file, "%s%s, ", some++ ? "" : "\n", recipes[i].label);
+            int last = k;
             for (int j = k; j < READERS; j++)
+                if (strcmp(rows[i].why[j], why) == 0) last = j;
+            for (int j = k; j <= last; j++)
                 if (strcmp(rows[i].why[j], why) == 0) {
-                    fprintf(file, "%s%s", separator, gyre_profile_name(extend_readers[j]));
-                    separator = " and ";
+                    fprintf(file, "%s%s", j == k ? "" : j == last ? " and " : ", ", gyre_profile_name(extend_readers[j]));
                 }
             fprintf(file, ": %s\n", why);
         }

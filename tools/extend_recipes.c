@@ -15,9 +15,20 @@ static int is_called(const char *text, const char *name) {
     return length == strlen(name) && strncmp(text, name, length) == 0;
 }
 
+static int is_known(const char *text) {
+    static const char names[] = RECIPE_NAMES;
+    for (const char *name = names; *name; name += strspn(name, ", ")) {
+        const size_t length = strcspn(name, ",");
+        if (strcspn(text, ":+") == length && strncmp(text, name, length) == 0) return 1;
+        name += length;
+    }
+    return 0;
+}
+
 gyre_status recipe_parse(const char *text, recipe *out, gyre_error *err) {
     recipe r = {.llama3 = is_called(text, "llama3"), .longrope = is_called(text, "longrope")};
     if (strlen(text) >= sizeof r.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (!is_known(text)) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " RECIPE_NAMES, text);
     snprintf(r.label, sizeof r.label, "%s", text);
     if (r.llama3 || r.longrope) {
         /* Whatever takes the same numbers stands in for it. */
@@ -67,9 +78,10 @@ const char *recipes_for(const extension *e) {
     }
 }
 
-/* A linear scaling keeps no such length: what the config says is what it reaches. */
+/* Linear scalings keep no such length: what the config says is what they reach. */
 int64_t trained_length_of(const gyre_config *c) {
-    if (c->rope.scaling != GYRE_LINEAR || c->rope.factor <= 1) return c->trained_length;
+    const int divides = c->rope.scaling == GYRE_LINEAR || c->rope.scaling == GYRE_PROPORTIONAL;
+    if (!divides || c->rope.factor <= 1) return c->trained_length;
     return (int64_t)llround((double)c->trained_length / c->rope.factor);
 }
 
@@ -153,10 +165,37 @@ static int64_t first_change(const spectra *s, int64_t trained) {
     return position;
 }
 
-static void measure(const spectra *s, const extension *e, figures *out) {
-    const double trained = (double)e->trained, to = (double)e->to, rounding = 1 + 1e-9;
+/* What the largest distance of `length` tokens turns by, and 1: that many tokens seem to be there. */
+static double seeming_length(const struct gyre_rope_config *rope, int64_t length) {
+    const int64_t most = length - 1, past = most - rope->window;
+    const int64_t group = rope->far == GYRE_FAR_GROUPED ? (int64_t)rope->far_factor : 1;
+    if (rope->far == GYRE_FAR_AS_NEAR || past <= 0) return (double)length;
+    if (rope->far == GYRE_FAR_CLAMPED) return (double)rope->window + 1;
+    if (rope->far == GYRE_FAR_LEAKY) return (double)rope->window + (double)past / rope->far_factor + 1;
+    return (double)(most / group + rope->window - rope->window / group) + 1;
+}
+
+/* The first distance that turns otherwise for being far; -1 = none below the trained length. */
+static int64_t first_far_change(const struct gyre_rope_config *rope, double fastest, int64_t trained) {
+    double off = fastest; /* of every distance past the window */
+    int64_t distance = rope->window + 1;
+    if (rope->far == GYRE_FAR_AS_NEAR || (rope->far != GYRE_FAR_CLAMPED && rope->far_factor == 1)) return -1;
+    if (rope->far == GYRE_FAR_LEAKY) off *= fabs(1 - 1 / rope->far_factor);
+    /* A window that is no multiple of the group: some pairs of tokens at that distance lie a group apart more. */
+    if (rope->far == GYRE_FAR_GROUPED && rope->window % (int64_t)rope->far_factor != 0) return rope->window;
+    while (distance < trained && (double)(distance - rope->window) * off <= same_angle)
+        distance++;
+    return distance < trained ? distance : -1;
+}
+
+static int64_t first_of(int64_t a, int64_t b) {
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static void measure(const spectra *s, const extension *e, const struct gyre_rope_config *rope, figures *out) {
+    const double trained = (double)e->trained, to = seeming_length(rope, e->to), rounding = 1 + 1e-9;
     double slowest = 0;
-    out->changed_from = first_change(s, e->trained);
+    out->changed_from = first_of(first_change(s, e->trained), first_far_change(rope, s->near[0], e->trained));
     for (int64_t i = 0; i < s->pairs; i++) {
         const double lost = trained * (s->theta[i] - s->far[i]) / two_pi;
         out->turns_lost += lost;
@@ -182,7 +221,7 @@ gyre_status figures_of(const recipe *r, const extension *e, figures *out, gyre_e
     if (status == GYRE_OK) status = read_spectra(encoding, e, &s, err);
     if (status == GYRE_OK) {
         f.factor = gyre_encoding_config(encoding)->rope.factor;
-        measure(&s, e, &f);
+        measure(&s, e, &gyre_encoding_config(encoding)->rope, &f);
         *out = f;
     }
     free_spectra(&s);

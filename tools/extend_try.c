@@ -247,6 +247,12 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
     return status;
 }
 
+/* " (PATH, line 1)" at the end of a message: of a file that soon is gone, or that the table has named. */
+static void drop_place(char *text, const char *path) {
+    char *place = strstr(text, path);
+    if (place && place - text >= 2 && place[-1] == '(') place[-2] = '\0';
+}
+
 static gyre_status ask_reader(const extension *e, const char *path, const gyre_encoding *want, double softmax, int reader,
                               figures *out, gyre_error *err) {
     gyre_reading *reading = NULL;
@@ -258,8 +264,7 @@ static gyre_status ask_reader(const extension *e, const char *path, const gyre_e
     gyre_status status = gyre_reading_open(&reading, path, extend_readers[reader], e->to, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
-        char *place = strstr(refusal.text, path); /* " (PATH, line 1)": a file that soon is gone */
-        if (place && place - refusal.text >= 2) place[-2] = '\0';
+        drop_place(refusal.text, path);
         snprintf(why, sizeof out->why[reader], "%.190s", refusal.text);
         return GYRE_OK;
     }
@@ -310,6 +315,7 @@ static gyre_status try_in(const char *folder, const recipe *r, const extension *
     status = gyre_reading_write(e->path, &config, e->to, path, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
+        drop_place(refusal.text, e->reading->path);
         nobody_says(e, out, refusal.text);
         return GYRE_OK;
     }

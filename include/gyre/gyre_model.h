@@ -245,11 +245,15 @@ GYRE_API void gyre_reading_free(gyre_reading *reading); /* NULL is fine */
 
 /* Writes a copy of the config.json or GGUF at `path` (or of the config.json in that folder) to `target`, changed so that
  * its rotating layers get `position`'s scaling, factor, base, lengths and lists, and the model says that it reads `length`
- * tokens.  Everything else stays byte for byte: order and spacing of the keys, tensors.  What is written is read back, as
- * the usual profile does, before it gets its name: if that does not give the frequencies of `position` at `length`, nothing
- * is written.  target: a file, which is replaced, or a folder, which must exist, for DIR/config.json; the model's own file
- * is not replaced (EINVAL).
- * Errors: those of gyre_reading_open; EUNSUPPORTED (the format has no words for that scaling, said which). */
+ * tokens; under GYRE_DYNAMIC_NTK it goes on saying position->trained_length, from which transformers counts.  Everything
+ * else stays byte for byte: order and spacing of the keys, tensors.  What is written is read back, as the usual profile
+ * does, before it gets its name: if that does not give the frequencies of `position` at `length`, nothing is written.
+ * position: a rotation, trained_length at least 1, which scalings count from.  target: a file, which is replaced and whose
+ * rights the new one gets, or a folder, which must exist, for DIR/config.json, a GGUF under its own name; the model's own
+ * file is not replaced (EINVAL).  Until it has its name it stands beside it as TARGET.PID-N.tmp, N from 0 on, where only the
+ * end of the process leaves it.
+ * Errors: those of gyre_reading_open; EINVAL (length or trained_length below 1, target a pipe or the like, NULL);
+ * EUNSUPPORTED (no rotation, or the format has no words for that scaling, said which). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_write(const char *path, const gyre_config *position, int64_t length,
                                                         const char *target, gyre_error *err);
 

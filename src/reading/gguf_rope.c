@@ -435,6 +435,8 @@ static void note_all(const gyre_gguf_source *s, gyre_layers *group, const turnin
                    : t->log_multiplier ? "g(s, 1) / g(s, yarn_log_multiplier), times attn_factor"
                    : t->given != 1     ? "0.1 ln s + 1, times attn_factor"
                                        : "0.1 ln s + 1");
+    if (t->ext != 0 && gyre_gguf_key(s, given))
+        gyre_gguf_note(s, group, "attn_factor", given, GYRE_FROM_READER, gyre_gguf_real(s, given, 1), NULL);
     if (t->ext != 0) note_ramp(s, group, t);
 }
 
@@ -478,7 +480,7 @@ static void take_scale(const gyre_gguf_source *s, gyre_layers *group) {
 /* Where llama.cpp is known to do what nobody wants of it. */
 static void warn_of_traps(const gyre_gguf_source *s, const turning *t) {
     if (s->reference) return;
-    if (t->attention != 1)
+    if (fabs(t->attention - 1) > 1e-6) /* keys are floats: what makes up for YaRN's factor leaves 1.00000001 */
         gyre_gguf_warn(s, t->ext != 0 ? "rope.scaling.type" : "rope.scaling.attn_factor",
                        "every context shift multiplies all cached keys by the attention factor, %.6g, again: do not shift",
                        t->attention);
@@ -545,7 +547,9 @@ void gyre_gguf_rotation(const gyre_gguf_source *s, gyre_layers *group, int slidi
         set_plain(s, group, &t);
     else
         set_list(s, group, &t);
-    gyre_gguf_note(s, group, "trained_length", "context_length", GYRE_FROM_READER, (double)s->context, NULL);
+    gyre_gguf_note(s, group, "max_length", "context_length", GYRE_FROM_READER, (double)s->context, NULL);
+    const char *counted = config->trained_length == s->context ? "context_length" : "rope.scaling.original_context_length";
+    gyre_gguf_note(s, group, "trained_length", counted, GYRE_DERIVED, (double)config->trained_length, NULL);
     note_all(s, group, &t);
     take_temperature(s, group);
     take_scale(s, group);

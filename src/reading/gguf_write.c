@@ -219,9 +219,24 @@ static gyre_status write_all(const job *j, FILE *stream, const gyre_gguf *file, 
     return status == GYRE_OK && s.error ? fail_io(err, j->target) : status;
 }
 
-static gyre_status fill(const job *j, const gyre_gguf *file, int from, const char *temporary, gyre_error *err) {
-    const int to = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (to < 0) return fail_io(err, temporary);
+/* The next name where one is taken: what a process of the same number left behind.  -1 with errno set. */
+static int open_beside(const char *target, char temporary[LONGEST_PATH]) {
+    int to = -1;
+    for (int attempt = 0; to < 0 && attempt < 100; attempt++) {
+        const int length = snprintf(temporary, LONGEST_PATH, "%s.%ld-%d.tmp", target, (long)getpid(), attempt);
+        errno = ENAMETOOLONG;
+        if (length < LONGEST_PATH) to = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (to < 0 && errno != EEXIST) break;
+    }
+    return to;
+}
+
+static gyre_status fill(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
+    char temporary[LONGEST_PATH];
+    struct stat old;
+    const int exists = stat(j->target, &old) == 0, to = open_beside(j->target, temporary);
+    if (to < 0) return fail_io(err, j->target);
+    if (exists) (void)fchmod(to, old.st_mode & 0777);
     FILE *stream = fdopen(to, "wb");
     if (!stream) {
         const gyre_status status = fail_io(err, temporary);
@@ -239,13 +254,9 @@ static gyre_status fill(const job *j, const gyre_gguf *file, int from, const cha
 }
 
 static gyre_status rewrite(const job *j, const gyre_gguf *file, gyre_error *err) {
-    char temporary[LONGEST_PATH];
-    static const char mark[] = ".new-";
-    if (snprintf(temporary, sizeof temporary, "%s%s%ld", j->target, mark, (long)getpid()) >= (int)sizeof temporary)
-        return gyre_fail(err, GYRE_EINVAL, "%.100s...: the path is too long", j->target);
     const int from = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (from < 0) return fail_io(err, j->path);
-    const gyre_status status = fill(j, file, from, temporary, err);
+    const gyre_status status = fill(j, file, from, err);
     close(from);
     return status;
 }

@@ -83,6 +83,7 @@ int64_t gyre_scope_size(const gyre_scope *s, const char *key, int64_t least, int
     const double number = json_number_value(value);
     if (json_is_number(value) && number >= (double)least && number < most && number == floor(number))
         return json_is_integer(value) ? (int64_t)json_integer_value(value) : (int64_t)number;
+    if (json_is_number(value) && number >= most) gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is too large", number);
     gyre_scope_fail(s, GYRE_EFORMAT, key, "not a whole number of at least %" PRId64, least);
     return fallback;
 }

@@ -124,6 +124,7 @@ void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     const gyre_family *family = gyre_family_of(type);
     gyre_scope text;
     gyre_build_model_type(source->build, type);
+    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_into(&s, "text_config"); /* fails where it is no object */
     const int is_whole = family && !(family->traits & GYRE_TEXT_INSIDE) && family->read != gyre_read_rope;
     if (!is_whole && decoder_scope(&s, &text)) {
         family = decoder_family(&s, &text, &type);

@@ -18,7 +18,7 @@ static void check_buckets(const gyre_table_reader *r, const struct gyre_score_co
         gyre_scope_fail(r->root, GYRE_EFORMAT, buckets_key[0], "%" PRId64 " is not an even number from %" PRId64 " up",
                         score->buckets, least);
     else if (score->max_distance <= exact)
-        gyre_scope_fail(r->root, GYRE_EFORMAT, distance_key[0],
+        gyre_scope_fail(r->root, GYRE_EFORMAT, gyre_scope_first(r->root, distance_key) ? distance_key[0] : buckets_key[0],
                         "%" PRId64 " is not past the %" PRId64 " distances that have a bucket each", score->max_distance,
                         exact);
 }

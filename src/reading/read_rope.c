@@ -21,9 +21,29 @@ static const char *head_key(const gyre_rope_source *source, int sliding) {
     return gyre_scope_first(&source->root, names);
 }
 
+/* Width over heads of the class, for files that have neither: LLaVA's text_config, for one. */
+static int64_t head_of_class(const gyre_family *family) {
+    static const struct {
+        const char *family;
+        int64_t head;
+    } heads[] = {{"llama", 128},   {"mistral", 128}, {"mixtral", 128}, {"qwen2", 128},      {"qwen2_vl", 128},
+                 {"phi3", 96},     {"phi", 64},      {"gpt_neox", 96}, {"gptj", 256},       {"codegen", 256},
+                 {"cohere", 128},  {"stablelm", 80}, {"olmo2", 128},   {"starcoder2", 128}, {"qwen2_5_vl", 128},
+                 {"roformer", 64}, {"granite", 128}};
+    /* Of what is only read as a llama, no class is known. */
+    if (family != gyre_family_of(family->model_type)) return 0;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (strcmp(heads[i].family, family->model_type) == 0) return heads[i].head;
+    return 0;
+}
+
 static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *found) {
     const gyre_scope *root = &source->root;
     const char *width_key = gyre_rope_width_key(root), *heads_key = gyre_rope_heads_key(root);
+    if (!width_key && !heads_key && head_of_class(source->family) > 0) {
+        *found = (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+        return head_of_class(source->family);
+    }
     *found = (gyre_rope_found){GYRE_DERIVED, nowhere};
     if (!width_key || !heads_key) {
         gyre_scope_fail(root, GYRE_EFORMAT, width_key ? "num_attention_heads" : "hidden_size",
@@ -40,8 +60,25 @@ static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *fo
     return 2;
 }
 
+/* Until 4.45 Llama's class divided the width by the heads, whatever head_dim says.  out = 0 where that is not so. */
+static int64_t head_of_old_llama(const gyre_rope_source *source, const char *key, gyre_rope_found *found) {
+    const gyre_scope *root = &source->root;
+    const int is_llama = strcmp(source->family->model_type, "llama") == 0 && (source->family->traits & GYRE_WHOLE_HEAD);
+    if (gyre_build_profile(gyre_rope_build(source)) != GYRE_AS_HF_4_43 || !is_llama) return 0;
+    if (!gyre_rope_width_key(root) || !gyre_rope_heads_key(root)) return 0;
+    const int64_t said = gyre_rope_channels(root, key, 1, 1), head = head_of_sizes(source, found);
+    if (said != head)
+        gyre_scope_warn(root, key,
+                        "%s: transformers before 4.45 does not read it for a llama, and takes %" PRId64
+                        ", the width over the heads",
+                        key, head);
+    return head;
+}
+
 static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_found *found) {
     const char *key = head_key(source, sliding);
+    const int64_t old = key ? head_of_old_llama(source, key, found) : 0;
+    if (old > 0) return old;
     if (key) {
         *found = found_at(&source->root, key);
         return gyre_rope_channels(&source->root, key, 1, 1);
@@ -121,7 +158,7 @@ static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
     return 0;
 }
 
-static void set_share(const gyre_rope_source *source, gyre_layers *group) {
+static void set_share(const gyre_rope_source *source, const gyre_rope_found *of_head, gyre_layers *group) {
     gyre_rope_found found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
@@ -140,10 +177,13 @@ static void set_share(const gyre_rope_source *source, gyre_layers *group) {
         gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
         found.origin = GYRE_DERIVED;
     }
+    const char *width = gyre_rope_width_key(&source->root);
+    const gyre_place of_width = width ? gyre_scope_place(&source->root, width) : nowhere;
+    const gyre_place *place = found.place.key ? &found.place : of_head->place.key ? &of_head->place : &of_width;
     if (dim < 2 || dim % 2 != 0)
-        gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, &found.place,
+        gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, place,
                         "%s: %" PRId64 " channels of %" PRId64 " would turn, which makes no whole pairs",
-                        found.place.key ? found.place.key : "head_dim", dim, head);
+                        place->key ? place->key : "head_dim", dim, head);
     group->config.rope.dim = dim;
     note_count(source, group, "rotary_dim", &found, NULL, dim);
 }
@@ -158,7 +198,7 @@ static void set_head(const gyre_rope_source *source, int sliding, gyre_layers *g
     group->config.head_dim = head;
     note_count(source, group, "head_dim", &found, NULL, head);
     if (strcmp(source->type, "proportional") != 0) {
-        set_share(source, group);
+        set_share(source, &found, group);
         return;
     }
     if (head % 2 != 0)
@@ -184,6 +224,8 @@ static void set_layout(const gyre_rope_source *source, gyre_layers *group) {
     }
     group->config.rope.layout = layout;
     gyre_build_field(gyre_rope_build(source), group, "layout", found.origin, &found.place, NULL, "%s", names[layout]);
+    if (strcmp(source->family->model_type, "roformer") == 0 && gyre_scope_flag(&source->root, "rotary_value", 0))
+        gyre_scope_warn(&source->root, "rotary_value", "rotary_value: values turn too, by the same angles");
     if (strcmp(source->family->model_type, "nanochat") != 0) return;
     group->config.rope.clockwise = 1;
     gyre_build_field(gyre_rope_build(source), group, "clockwise", GYRE_FROM_FAMILY, NULL, NULL, "true");

@@ -2,6 +2,7 @@
 #include "core/encoding.h"
 #include "reading/family.h"
 #include "reading/file_read.h"
+#include "reading/json_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,13 +24,26 @@ const char *gyre_profile_name(gyre_profile profile) {
 
 /* -- config.json ---------------------------------------------------------------------------------------------------------
  */
+/* out = what an editor has put before the text, which no reader of JSON takes; NULL = nothing. */
+static const char *mark_of(const char *text, size_t bytes) {
+    if (bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) return "UTF-8";
+    const int is_wide = bytes >= 2 && (memcmp(text, "\xFF\xFE", 2) == 0 || memcmp(text, "\xFE\xFF", 2) == 0);
+    return is_wide ? "UTF-16" : NULL;
+}
+
 static void read_json(gyre_build *build, const char *text, size_t bytes) {
     json_error_t error;
     if (bytes > LONGEST_CONFIG) {
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "config.json: longer than %d MiB", LONGEST_CONFIG >> 20);
         return;
     }
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    const char *mark = mark_of(text, bytes);
+    if (mark) {
+        gyre_build_fail(build, GYRE_EFORMAT, NULL,
+                        "config.json: begins with the byte order mark of %s; save it as UTF-8 without one", mark);
+        return;
+    }
+    json_t *root = gyre_json_load(text, bytes, &error);
     const gyre_json_source source = {build, text, bytes};
     if (!root) {
         const gyre_place place = {NULL, error.line > 0 ? error.line : 1, error.position > 0 ? (uint64_t)error.position : 0};

@@ -89,6 +89,10 @@ static void original_of_5(const gyre_rope_source *source, gyre_layers *group) {
     }
     if (length == 0) {
         trained_as_served(source, group, "no original length is given");
+        if (strcmp(source->type, "llama3") != 0) /* which tells more of it */
+            gyre_scope_warn(&source->dict, source->type_key,
+                            "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model "
+                            "was trained with");
         return;
     }
     gyre_rope_set_trained(source, group, length, &found, NULL);
@@ -380,9 +384,42 @@ static void note_ignored_attention(const gyre_rope_source *source, gyre_layers *
     gyre_build_number(gyre_rope_build(source), group, key, GYRE_FROM_READER, &place, why, 1.0);
 }
 
+/* Classes that check the type themselves. */
+static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
+    const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) && scaling != GYRE_LONGROPE;
+    const int is_ernie = (source->family->traits & GYRE_ERNIE_AXES) != 0;
+    if (scaling == GYRE_UNSCALED || !(is_phi || is_ernie)) return;
+    gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key,
+                    "\"%.60s\", where transformers' %s class takes default%s alone", source->type,
+                    source->family->model_type, is_phi ? " and longrope" : "");
+}
+
+/* Qwen2-VL's classes compute their frequencies once, for no length, and keep them at every length. */
+static void freeze(const gyre_rope_source *source, gyre_layers *group) {
+    struct gyre_rope_config *rope = &group->config.rope;
+    const char *type = source->family->model_type, *list = "long_factor";
+    if (strncmp(type, "qwen2_vl", 8) != 0 && strncmp(type, "qwen2_5_vl", 10) != 0) return;
+    if (rope->scaling != GYRE_DYNAMIC_NTK && rope->scaling != GYRE_LONGROPE) return;
+    const int is_dynamic = rope->scaling == GYRE_DYNAMIC_NTK;
+    const gyre_scope *dict = &source->dict;
+    const gyre_place place = gyre_scope_place(dict, is_dynamic ? source->type_key : list);
+    const char *why = gyre_build_text(gyre_rope_build(source),
+                                      "transformers' %s class never computes it again for a longer sequence", type);
+    gyre_scope_warn(dict, source->type_key, "%s: %s, so that it turns %s at every length", source->type, why,
+                    is_dynamic ? "unscaled" : "by short_factor");
+    if (is_dynamic) {
+        rope->scaling = GYRE_UNSCALED;
+        gyre_build_field(gyre_rope_build(source), group, "scaling", GYRE_FROM_FILE, &place, why, "default");
+        return;
+    }
+    rope->long_factor = rope->short_factor;
+    gyre_build_field(gyre_rope_build(source), group, list, GYRE_FROM_FILE, &place, why, "not used");
+}
+
 void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_profile profile = version(source);
     size_t i = 0;
+    if (gyre_rope_read_telechat3(source, group)) return;
     while (i < sizeof types / sizeof *types && strcmp(types[i].name, source->type) != 0)
         i++;
     if (i == sizeof types / sizeof *types) {
@@ -397,8 +434,10 @@ void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
                         types[i].is_own ? " (it is Gyre's own)" : "; transformers 5.5 was the first");
         return;
     }
+    check_class(source, types[i].scaling);
     gyre_rope_note_scaling(source, group, types[i].scaling);
     types[i].read(source, group);
+    if (gyre_build_status(gyre_rope_build(source)) == GYRE_OK) freeze(source, group);
     note_ignored_attention(source, group);
     const int is_old_yarn =
         types[i].scaling == GYRE_YARN && profile == GYRE_AS_HF_4_43 && !(source->family->traits & GYRE_LATENT);

@@ -136,6 +136,7 @@ static void note_served(const gyre_rope_source *source, gyre_layers *group) {
 
 void gyre_rope_as_reference(const gyre_rope_source *source, gyre_layers *group) {
     size_t i = 0;
+    if (gyre_rope_read_telechat3(source, group)) return;
     while (i < sizeof types / sizeof *types && strcmp(types[i].name, source->type) != 0)
         i++;
     if (i == sizeof types / sizeof *types) {

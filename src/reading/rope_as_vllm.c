@@ -171,12 +171,15 @@ static void weaken(const gyre_rope_engine *e) {
         "yarn whose ramp keeps only extrapolation_factor of what it would keep: written as divisors of each pair", "yarn");
 }
 
-/* transformers takes 0 turns for the default; here they would be divided by. */
+/* transformers takes 0 turns, and null, for the default; here they would be divided by. */
 static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
     static const char *const keys[] = {"beta_fast", "beta_slow"};
-    for (int i = 0; i < 2; i++)
-        if (gyre_scope_number(dict_of(e), keys[i], 1.0) == 0.0)
-            gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, keys[i], "0, by which vLLM would divide");
+    for (int i = 0; i < 2; i++) {
+        const int is_null = gyre_scope_has(dict_of(e), keys[i]) && !has(e, keys[i]);
+        if (is_null || gyre_scope_number(dict_of(e), keys[i], 1.0) == 0.0)
+            gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, keys[i], "%s, by which vLLM would divide; leave the key out",
+                            is_null ? "null" : "0");
+    }
     gyre_rope_read_ramp(e->source, e->group, !truncate_honoured);
 }
 

@@ -97,6 +97,19 @@ static const json_t *list_at(const gyre_scope *root, const char *key, int64_t co
     return list;
 }
 
+/* The same of 0 and 1, true and false. */
+static const json_t *flags_at(const gyre_scope *root, const char *key, int64_t count) {
+    const json_t *list = list_at(root, key, count), *flag;
+    size_t i;
+    json_array_foreach((json_t *)list, i, flag) {
+        const json_int_t number = json_integer_value(flag);
+        if (json_is_boolean(flag) || (json_is_integer(flag) && (number == 0 || number == 1))) continue;
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "entry %zu is neither 0 nor 1", i);
+        return NULL;
+    }
+    return list;
+}
+
 /* The window; 0 = none.  Of the families whose window is off unless it is asked for, only then. */
 static void find_window(plan *p) {
     static const char *const keys[] = {"sliding_window", "local_attention", "sliding_window_size", "attention_window_size",
@@ -123,8 +136,8 @@ static plan plan_of(const gyre_family *family, const gyre_scope *root, const gyr
     const char *key = gyre_rope_layers_key(root);
     p.layers = key ? gyre_scope_size(root, key, 1, 0) : 0;
     p.types = list_at(root, "layer_types", p.layers);
-    p.pattern = list_at(root, "hybrid_layer_pattern", p.layers);
-    if (family->traits & GYRE_NO_ROPE_LAYERS) p.no_rope = list_at(root, "no_rope_layers", p.layers);
+    p.pattern = flags_at(root, "hybrid_layer_pattern", p.layers);
+    if (family->traits & GYRE_NO_ROPE_LAYERS) p.no_rope = flags_at(root, "no_rope_layers", p.layers);
     if (p.layers == 0 && p.types) p.layers = (int64_t)json_array_size(p.types);
     if (p.layers > MOST_LAYERS)
         gyre_scope_fail(root, GYRE_EFORMAT, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
@@ -178,7 +191,10 @@ static const char *type_of(const plan *p, int64_t layer) {
         gyre_scope_fail(p->root, GYRE_EFORMAT, "layer_types", "entry %" PRId64 " is not a string", layer);
         return full;
     }
-    if (p->pattern) return json_integer_value(json_array_get(p->pattern, (size_t)layer)) != 0 ? sliding : full;
+    if (p->pattern) {
+        const json_t *said = json_array_get(p->pattern, (size_t)layer);
+        return json_is_true(said) || json_integer_value(said) != 0 ? sliding : full;
+    }
     if (p->arrangement->rule == NO_TURN) return turns_by_rule(p, layer) ? chunked : full;
     return type_by_rule(p, layer);
 }

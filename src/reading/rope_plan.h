@@ -103,6 +103,8 @@ int gyre_rope_read_magnitudes(const gyre_rope_source *source, gyre_layers *group
 int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layers *group);
 /* Qwen's first class (use_dynamic_ntk): past what it was trained with, a base that doubles in steps. */
 void gyre_rope_read_steps(const gyre_rope_source *source, gyre_layers *group);
+/* TeleChat3's own code, which comes with the model: 1 where the family and the type are its. */
+int gyre_rope_read_telechat3(const gyre_rope_source *source, gyre_layers *group);
 /* attention_factor where the dict has one: 1, and it is set and noted. */
 int gyre_rope_read_attention_factor(const gyre_rope_source *source, gyre_layers *group);
 /* Notes the attention factor that follows from the rest; fixed: 1 = it is not what gyre_config derives, so it is set. */

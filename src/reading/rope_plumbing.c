@@ -280,6 +280,13 @@ gyre_rope_found gyre_rope_found_at(const gyre_rope_source *source, const gyre_sc
     return (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(scope, key)};
 }
 
+/* Two names of one thing that say different numbers: the first counts. */
+static void warn_of_second(const gyre_scope *taken, const char *key, const gyre_scope *scope, const char *other) {
+    if (!gyre_scope_value(scope, other) || (taken->object == scope->object && strcmp(key, other) == 0)) return;
+    if (gyre_scope_number(taken, key, 0.0) != gyre_scope_number(scope, other, 0.0))
+        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, taken->prefix, key);
+}
+
 /* Beside the object, or the class's own. */
 static double base_of_file(const gyre_rope_source *source, int sliding, gyre_rope_found *found) {
     static const char *const names[] = {"rope_theta", "rotary_emb_base", NULL};
@@ -287,6 +294,7 @@ static double base_of_file(const gyre_rope_source *source, int sliding, gyre_rop
     const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
     if (two && !gyre_scope_value(&source->root, key)) key = NULL;
     if (key) {
+        if (!two) warn_of_second(&source->root, key, &source->root, names[1]);
         *found = gyre_rope_found_at(source, &source->root, key);
         return gyre_scope_number(&source->root, key, 0.0);
     }
@@ -342,6 +350,9 @@ double gyre_rope_share(const gyre_rope_source *source, gyre_rope_found *found) {
     const char *beside = gyre_scope_first(&source->root, names);
     if (beside && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
         *found = gyre_rope_found_at(source, &source->root, beside);
+        for (int i = 0; names[i]; i++)
+            warn_of_second(&source->root, beside, &source->root, names[i]);
+        warn_of_second(&source->root, beside, &source->dict, names[0]);
         return checked_share(&source->root, beside);
     }
     if (gyre_scope_value(&source->dict, names[0])) {

@@ -39,6 +39,8 @@ void gyre_rope_read_factor(const gyre_rope_source *source, gyre_layers *group, d
     const gyre_scope *dict = &source->dict;
     const double factor = gyre_scope_number(dict, "factor", fallback);
     if (factor < 1.0) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is below 1", factor);
+    /* Far beyond, s n / L - (s - 1) has no digit left of its 1. */
+    if (factor > 0x1p32) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is above 2^32", factor);
     if (gyre_profile_is_hf_4(gyre_build_profile(gyre_rope_build(source))) &&
         json_is_integer(gyre_scope_value(dict, "factor")))
         gyre_scope_warn(dict, "factor",
@@ -234,4 +236,34 @@ void gyre_rope_read_steps(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_rope_found found = {GYRE_DERIVED, {NULL, 0, 0}};
     set_ntk(source, group, exp2(ceil(log2(length / trained) + 1.0)) - 1.0, &found,
             "use_dynamic_ntk: the base grows in steps past what the model was trained with");
+}
+
+/* YaRN with 0.07 ln s + 1 for 0.1 ln s + 1, s the ratio of the lengths, whatever factor says. */
+int gyre_rope_read_telechat3(const gyre_rope_source *source, gyre_layers *group) {
+    static const char *const keys[] = {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "truncate",
+                                       NULL};
+    const char *original = keys[1];
+    const gyre_scope *dict = &source->dict;
+    if (strcmp(source->type, "telechat3-yarn") != 0 || strcmp(source->family->model_type, "telechat3") != 0) return 0;
+    gyre_scope_warn(dict, source->type_key,
+                    "telechat3-yarn: %s has no such type; read as the code that comes with the model computes it",
+                    gyre_profile_program(gyre_build_profile(gyre_rope_build(source))));
+    gyre_rope_note_scaling(source, group, GYRE_YARN);
+    const int64_t length = gyre_rope_length_at(dict, original, 0);
+    if (length == 0) gyre_scope_fail(dict, GYRE_EFORMAT, original, "missing");
+    if (gyre_build_status(gyre_rope_build(source)) != GYRE_OK) return 1;
+    const gyre_rope_found found = gyre_rope_found_at(source, dict, original);
+    gyre_rope_set_trained(source, group, length, &found, NULL);
+    gyre_rope_note(source, group, "original_length", original, GYRE_FROM_FILE, NULL, (double)length);
+    const double ratio = (double)source->max_positions / (double)length, given = gyre_scope_number(dict, "factor", ratio);
+    if (ratio < 1.0) gyre_scope_fail(dict, GYRE_EFORMAT, original, "above max_position_embeddings");
+    if (given != ratio)
+        gyre_scope_warn(dict, "factor", "factor: telechat3-yarn takes the ratio of the lengths, %g, and not %g", ratio,
+                        given);
+    group->config.rope.factor = ratio;
+    gyre_build_number(gyre_rope_build(source), group, "factor", GYRE_DERIVED, NULL, "the ratio of the lengths", ratio);
+    gyre_rope_read_ramp(source, group, 0);
+    gyre_rope_derive_attention_factor(source, group, 0.07 * log(ratio) + 1.0, 1);
+    gyre_rope_check_keys(source, keys);
+    return 1;
 }

@@ -8,6 +8,7 @@
 #include "reading/family.h"
 #include "reading/file_read.h"
 #include "reading/gguf_write.h"
+#include "reading/json_load.h"
 #include "reading/replace_file.h"
 #include "reading/rope_words.h"
 
@@ -411,7 +412,7 @@ static gyre_status change_config(writing *w, const char *target) {
     gyre_status status = check_rest(w, group);
     if (status == GYRE_OK) status = gyre_file_read(w->before->path, &text, &bytes, w->err);
     if (status != GYRE_OK) return status;
-    w->root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    w->root = gyre_json_load(text, bytes, NULL);
     gyre_edit_begin(&w->edit, text, bytes, w->err);
     free(text);
     if (!w->root)
