@@ -378,10 +378,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_entry(const gyre_encodi
 
 /* -- the places, one by one ------------------------------------------------------------------------------------------ */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
- * type; computed in double and rounded once, but for f16 and bf16 with a row of a float table as it is: that is added in
- * float and rounded once.  in == out allowed, other overlap not.  tables may be NULL where the
- * scheme trains none at the input.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an argument, memory
- * or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
+ * type; computed in double and rounded once.  But what F32, F16 and BF16 get from a row of a float table as it is, or from a
+ * sinusoid of up to 8192 channels, is a float, and added in float.  in == out allowed, other overlap not.  tables may be
+ * NULL where the scheme trains none at the input.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an
+ * argument, memory or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables,
                                               const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                               const gyre_exec *exec);

@@ -6,7 +6,14 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { CHANNEL_CHUNK = 256, TOKEN_CHUNK = 64, GRADIENT_CHANNELS = 64, SUMS = 64, TOKENS = 4 /* of a work item */ };
+enum {
+    CHANNEL_CHUNK = 256,
+    TOKEN_CHUNK = 64,
+    GRADIENT_CHANNELS = 64,
+    SUMS = 64,
+    TOKENS = 4 /* of a work item */,
+    PLAIN_CHANNELS = 8192
+};
 static const double ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err) {
@@ -78,13 +85,35 @@ static void make_row(const addition *a, int64_t position, int64_t first, int64_t
         p[c] *= a->factor;
 }
 
-/* A row of a float table as it is, to channels side by side: straight to the kernel.  1 = the token is done. */
+/* What a scheme that keeps rows would have kept. */
+static void round_row(const addition *a, int64_t position, float *row) {
+    const int64_t dim = a->in->shape[3];
+    double p[CHANNEL_CHUNK];
+    for (int64_t first = 0, count; first < dim; first += count) {
+        count = smaller(dim - first, CHANNEL_CHUNK);
+        a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+        for (int64_t c = 0; c < count; c++)
+            row[first + c] = (float)a->factor * (float)p[c];
+    }
+}
+
+/* The row in float, as it lies or in `buffer`, or NULL: a row of a float table, or one that the scheme keeps. */
+static const float *plain_row(const addition *a, int64_t position, float *buffer) {
+    const gyre_scheme *scheme = a->encoding->scheme;
+    if (scheme->input_row_f32) {
+        if (!scheme->input_row_f32(a->encoding, position, (float)a->factor, buffer)) round_row(a, position, buffer);
+        return buffer;
+    }
+    const gyre_taps taps = scheme->input_taps(a->encoding, position);
+    return taps.count == 1 && taps.share[0] == 1 ? gyre_cview_at(a->table, 0, 0, taps.row[0], 0) : NULL;
+}
+
+/* To channels side by side: straight to the kernel.  1 = the token is done. */
 static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) {
-    if (!a->plain) return 0;
-    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
-    if (taps.count != 1 || taps.share[0] != 1) return 0;
+    float buffer[PLAIN_CHANNELS];
     const gyre_kernels *kernels = a->encoding->kernels;
-    const float *row = gyre_cview_at(a->table, 0, 0, taps.row[0], 0);
+    const float *row = plain_row(a, position, buffer);
+    if (!row) return 0;
     const void *in = gyre_cview_at(a->in, b, t, 0, 0);
     void *out = gyre_view_at(a->out, b, t, 0, 0);
     (a->in->dtype == GYRE_F32   ? kernels->add_f32
@@ -94,8 +123,10 @@ static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) 
 }
 
 static int is_plain(const addition *a) {
+    if (a->in->dtype == GYRE_F64 || a->in->stride[3] != 1 || a->out->stride[3] != 1) return 0;
+    if (a->encoding->scheme->input_row_f32) return a->in->shape[3] <= PLAIN_CHANNELS;
     return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_F32 &&
-           a->table->stride[3] == 1 && a->in->dtype != GYRE_F64 && a->in->stride[3] == 1 && a->out->stride[3] == 1;
+           a->table->stride[3] == 1;
 }
 
 /* One token of every batch row: p is made once for neighbours that share a position. */

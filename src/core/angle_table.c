@@ -44,9 +44,8 @@ static void advise(void *memory, size_t bytes) {
 #endif
 }
 
-gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_error *err) {
+gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err) {
     enum { ALIGN = 64 };
-    const int64_t pairs = encoding->config.rope.dim / 2;
     const size_t head = (sizeof(gyre_angle_table) + ALIGN - 1) / ALIGN * ALIGN;
     const size_t steps = 2 * (size_t)BLOCK * (size_t)pairs * sizeof(double);
     const size_t states = (1 + 2 * blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
@@ -68,6 +67,13 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_er
     advise(table->wide, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
+}
+
+void gyre_angle_table_offer(gyre_encoding *encoding, int64_t pairs, int64_t length) {
+    const int64_t most_rows = 32768, most_bytes = (int64_t)64 << 20, row = 2 * pairs * (int64_t)sizeof(float);
+    int64_t rows = length == 0 || length > most_rows ? most_rows : length;
+    if (rows > most_bytes / row) rows = most_bytes / row;
+    if (rows > 0 && encoding->own_memory) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
 }
 
 /* 1: the caller shall fill it in, and set it to READY. */
@@ -103,7 +109,7 @@ typedef struct block_target {
 } block_target;
 
 static void fill_directly(const gyre_encoding *encoding, const block_target *to, int64_t j) {
-    const int64_t pairs = encoding->config.rope.dim / 2;
+    const int64_t pairs = encoding->angles->pairs;
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     for (int64_t first = 0, count; first < pairs; first += count) {
         count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;

@@ -6,9 +6,13 @@
 #define GYRE_CORE_ANGLE_TABLE_H
 #include "core/encoding.h"
 
-/* encoding->angles for `rows` positions from 0; memory is taken whole and not touched until it is needed. */
-gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t rows, gyre_error *err);
-/* out = [2][rope.dim / 2]: cos, then sin of all pairs at position m, forward, attention factor included; NULL where m is
+/* encoding->angles for `rows` positions from 0 of the `pairs` frequencies that the encoding has by then, or will; memory is
+ * taken whole and not touched until it is needed. */
+gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err);
+/* The same for as many positions as are worth it where nobody says how many: up to `length` (0 = unknown), bounded in rows
+ * and bytes, and with malloc's memory alone.  Does without where there is no memory. */
+void gyre_angle_table_offer(gyre_encoding *encoding, int64_t pairs, int64_t length);
+/* out = [2][pairs]: cos, then sin of all pairs at position m, forward, attention factor included; NULL where m is
  * outside the table, or somebody is at work on its block. */
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m);
 /* The same in double, as gyre_angles_f64 computes them, for rows of that type. */

@@ -71,6 +71,8 @@ typedef struct gyre_scheme {
      * the one number there: add.c multiplies. */
     gyre_taps (*input_taps)(const gyre_encoding *encoding, int64_t position);
     void (*input_row)(const gyre_encoding *encoding, int64_t position, int64_t first, int64_t count, double *row);
+    /* The same, whole, times factor, in float, where it is kept: 1; else 0, and nothing is done.  NULL = never. */
+    int (*input_row_f32)(const gyre_encoding *encoding, int64_t position, float factor, float *row);
     /* b falls or grows with |k - q| without bound: attention forms the scores of a row relative to its nearest key's b. */
     int decays;
     /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a score_tile of its

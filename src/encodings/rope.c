@@ -265,18 +265,12 @@ static gyre_status take_attention_factor(gyre_encoding *encoding, gyre_error *er
                      rope->mscale_all_dim, factor);
 }
 
-/* Unless told otherwise a table takes at most so much memory, and that only as far as it is used. */
-static const int64_t most_rows = 32768, most_bytes = (int64_t)64 << 20;
-
 static gyre_status make_table(gyre_encoding *encoding, gyre_error *err) {
     const struct gyre_rope_config *rope = &encoding->config.rope;
-    const int64_t trained = encoding->config.trained_length, row = rope->dim * (int64_t)sizeof(float);
-    if (rope->table_positions > 0) return gyre_angle_table_make(encoding, rope->table_positions, err);
-    if (rope->table_positions == GYRE_NO_TABLE || !encoding->own_memory) return GYRE_OK;
-    int64_t rows = trained > rope->length ? trained : rope->length;
-    if (rows == 0 || rows > most_rows) rows = most_rows;
-    if (rows > most_bytes / row) rows = most_bytes / row;
-    if (rows > 0) (void)gyre_angle_table_make(encoding, rows, NULL); /* it can do without */
+    const int64_t trained = encoding->config.trained_length;
+    if (rope->table_positions > 0) return gyre_angle_table_make(encoding, rope->dim / 2, rope->table_positions, err);
+    if (rope->table_positions != GYRE_NO_TABLE)
+        gyre_angle_table_offer(encoding, rope->dim / 2, trained > rope->length ? trained : rope->length);
     return GYRE_OK;
 }
 
