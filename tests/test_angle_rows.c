@@ -88,6 +88,27 @@ static void steps_change_no_bit(void **state) {
     }
 }
 
+/* Where pairs turn by 1024 radians per position, far out, doubles leave most of each product to its rest. */
+static void fast_pairs_change_no_bit(void **state) {
+    (void)state;
+    static float c[2][POSITIONS * PAIRS], s[2][POSITIONS * PAIRS];
+    static double factors[PAIRS];
+    for (int i = 0; i < PAIRS; i++)
+        factors[i] = 0x1p-10;
+    for (int table = 0; table < 2; table++) {
+        gyre_config config = config_with(table ? 100 : GYRE_NO_TABLE);
+        config.rope.base = 10000;
+        config.trained_length = 4096;
+        config.rope.scaling = GYRE_LONGROPE;
+        config.rope.short_factor = config.rope.long_factor = factors;
+        gyre_encoding *e = test_encoding(&config);
+        rows_at(e, ((int64_t)1 << 31) - POSITIONS, POSITIONS, c[table], s[table]);
+        gyre_encoding_free(e);
+    }
+    assert_memory_equal(c[0], c[1], sizeof c[0]);
+    assert_memory_equal(s[0], s[1], sizeof s[0]);
+}
+
 /* -- many at once ------------------------------------------------------------------------------------------------------ */
 enum { THREADS = 4, TABLE = 3000 };
 typedef struct reader {
@@ -187,6 +208,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_at_any_position),
         cmocka_unit_test(steps_change_no_bit),
+        cmocka_unit_test(fast_pairs_change_no_bit),
         cmocka_unit_test(readers_do_not_wait),
         cmocka_unit_test(any_views),
         cmocka_unit_test(refuses),
