@@ -41,7 +41,8 @@ typedef struct addition {
     const gyre_cview *in;
     const gyre_view *out;
     double factor; /* of the row as the scheme gives it */
-    int plain;     /* rows of the table go to the kernels as they lie */
+    int floats;    /* rows of a float table may be wanted as they are, and are then added in float (f64: in double) */
+    int plain;     /* the same, and they go to the kernels as they lie */
 } addition;
 
 static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
@@ -78,13 +79,19 @@ static void make_row(const addition *a, int64_t position, int64_t first, int64_t
         p[c] *= a->factor;
 }
 
-/* A row of a float table as it is, to channels side by side: straight to the kernel.  1 = the token is done. */
-static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) {
-    if (!a->plain) return 0;
+/* The row of a float table that is wanted as it is, or -1. */
+static int64_t float_row(const addition *a, int64_t position) {
+    if (!a->floats) return -1;
     const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
-    if (taps.count != 1 || taps.share[0] != 1) return 0;
+    return taps.count == 1 && taps.share[0] == 1 ? taps.row[0] : -1;
+}
+
+/* Such a row, to channels side by side: straight to the kernel.  1 = the token is done. */
+static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) {
+    const int64_t from = float_row(a, position);
+    if (from < 0) return 0;
     const gyre_kernels *kernels = a->encoding->kernels;
-    const float *row = gyre_cview_at(a->table, 0, 0, taps.row[0], 0);
+    const float *row = gyre_cview_at(a->table, 0, 0, from, 0);
     const void *in = gyre_cview_at(a->in, b, t, 0, 0);
     void *out = gyre_view_at(a->out, b, t, 0, 0);
     (a->in->dtype == GYRE_F32   ? kernels->add_f32
@@ -93,9 +100,16 @@ static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) 
     return 1;
 }
 
-static int is_plain(const addition *a) {
+static int adds_floats(const addition *a) {
     return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_F32 &&
-           a->table->stride[3] == 1 && a->in->dtype != GYRE_F64 && a->in->stride[3] == 1 && a->out->stride[3] == 1;
+           a->in->dtype != GYRE_F64;
+}
+
+/* As the kernel rounds, so that channels that lie apart get the same bits: a sum of two floats, rounded to double and then
+ * to float, is the sum in float. */
+static void round_to_float(double *x, int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        x[c] = (double)(float)x[c];
 }
 
 /* One token of every batch row: p is made once for neighbours that share a position. */
@@ -112,6 +126,7 @@ static void add_slowly(const addition *a, int64_t t, int64_t batch, int64_t end)
             gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 x[c] += p[c];
+            if (float_row(a, position) >= 0) round_to_float(x, count);
             gyre_store_row_f64(x, count, gyre_view_at(a->out, b, t, 0, first), a->out->dtype, a->out->stride[3]);
         }
     }
@@ -141,8 +156,9 @@ gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables, c
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
-    addition a = {encoding, table, positions, in, out, factor_of(encoding, table), 0};
-    a.plain = is_plain(&a);
+    addition a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
+    a.floats = adds_floats(&a);
+    a.plain = a.floats && table->stride[3] == 1 && in->stride[3] == 1 && out->stride[3] == 1;
     const double bytes = (double)gyre_view_elements(in->shape) * (double)gyre_dtype_size(in->dtype);
     gyre_parallel(a.plain && bytes < ALONE ? NULL : exec, add_tokens, &a, (in->shape[1] + TOKENS - 1) / TOKENS);
     return GYRE_OK;
