@@ -88,6 +88,57 @@ static void steps_change_no_bit(void **state) {
     }
 }
 
+/* Where pairs turn by 1024 radians per position, far out, doubles leave most of each product to its rest. */
+static void fast_pairs_change_no_bit(void **state) {
+    (void)state;
+    static float c[2][POSITIONS * PAIRS], s[2][POSITIONS * PAIRS];
+    static double factors[PAIRS];
+    for (int i = 0; i < PAIRS; i++)
+        factors[i] = 0x1p-10;
+    for (int table = 0; table < 2; table++) {
+        gyre_config config = config_with(table ? 100 : GYRE_NO_TABLE);
+        config.rope.base = 10000;
+        config.trained_length = 4096;
+        config.rope.scaling = GYRE_LONGROPE;
+        config.rope.short_factor = config.rope.long_factor = factors;
+        gyre_encoding *e = test_encoding(&config);
+        rows_at(e, ((int64_t)1 << 31) - POSITIONS, POSITIONS, c[table], s[table]);
+        gyre_encoding_free(e);
+    }
+    assert_memory_equal(c[0], c[1], sizeof c[0]);
+    assert_memory_equal(s[0], s[1], sizeof s[0]);
+}
+
+/* An image's tokens have a position per axis: pairs take what the rows of several positions keep for them. */
+static void axes_take_rows_of_their_own(void **state) {
+    (void)state;
+    enum { TOKENS = 40, HEADS = 3, AXES = 3, N = TOKENS * HEADS * 2 * PAIRS };
+    static float x[N], got[2][N];
+    int64_t where[AXES][TOKENS];
+    test_random random = {5};
+    test_fill(&random, x, N);
+    for (int64_t t = 0; t < TOKENS; t++)
+        for (int64_t a = 0; a < AXES; a++)
+            where[a][t] = t < 30 ? 7 + t % (2 + a) + 50 * a : 980 + t * a - 1000 * (t == 35); /* the last: some outside */
+    const gyre_positions positions = {where, GYRE_I64, 0, 0, 0, 1, TOKENS};
+    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, TOKENS, HEADS, 2 * PAIRS);
+    for (int direction = 0; direction < 3; direction++) {
+        for (int table = 0; table < 2; table++) {
+            gyre_config config = config_with(table ? 1000 : GYRE_NO_TABLE);
+            config.rope.axes = AXES;
+            config.rope.axes_layout = GYRE_AXES_INTERLEAVED;
+            config.rope.section[0] = PAIRS - 2 * (PAIRS / 3);
+            config.rope.section[1] = config.rope.section[2] = PAIRS / 3;
+            gyre_encoding *e = test_encoding(&config);
+            const gyre_view out = gyre_dense(got[table], GYRE_F32, 1, TOKENS, HEADS, 2 * PAIRS);
+            assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_KEY, &positions, &in, &out, NULL));
+            if (table) assert_true(gyre_angle_table_bytes(e) > 0);
+            gyre_encoding_free(e);
+        }
+        assert_memory_equal(got[0], got[1], sizeof got[0]);
+    }
+}
+
 /* -- many at once ------------------------------------------------------------------------------------------------------ */
 enum { THREADS = 4, TABLE = 3000 };
 typedef struct reader {
@@ -187,6 +238,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_at_any_position),
         cmocka_unit_test(steps_change_no_bit),
+        cmocka_unit_test(fast_pairs_change_no_bit),
+        cmocka_unit_test(axes_take_rows_of_their_own),
         cmocka_unit_test(readers_do_not_wait),
         cmocka_unit_test(any_views),
         cmocka_unit_test(refuses),

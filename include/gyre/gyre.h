@@ -236,9 +236,10 @@ typedef struct gyre_config {
         int clockwise; /* 1 = pairs turn by minus the angle (nanochat) */
         gyre_scaling scaling;
         int64_t length;                /* context length in use where a call names none; 0 = trained_length */
-        int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once they are needed, its memory
-                                        * taken at creation; 0 = up to the lengths above, at most 32768 and 64 MiB, and none
-                                        * with an allocator of one's own; GYRE_NO_TABLE */
+        int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once they are needed, in memory
+                                        * taken at creation: dim floats a position, and dim doubles for rows of F64; 0 = up to
+                                        * the lengths above, at most 32768 and 64 MiB of floats, and none with an allocator of
+                                        * one's own; GYRE_NO_TABLE */
         double base;                   /* > 1; 0 = 10000 */
         double factor;                 /* s >= 1; 0 = 1 */
         double attention_factor;       /* of cos and sin, so its square of scores; 2^-64 .. 2^64, 0 = the scaling's */
@@ -414,8 +415,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
 /* cosine[b, t, 0, i], sine[b, t, 0, i] = what pair i of the token turns by, attention factor included, forward and
  * clockwise as the encoding has it: for who rotates by himself.  Without temperature, far turns and xPos's magnitudes. Views
  * [batch, token, 1, rope.dim / 2], both of F32 or both of F64, at the context length in use.  Consecutive positions into F32
- * whose last stride is 1 are the fast way.  No overlap.  Errors: EUNSUPPORTED (nothing rotates), EINVAL, ESHAPE, EDTYPE,
- * ERANGE. */
+ * whose last stride is 1 are the fast way, where the encoding has one axis and a table of any size.  No overlap.  Errors:
+ * EUNSUPPORTED (nothing rotates), EINVAL, ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_angle_rows(const gyre_encoding *encoding, const gyre_positions *positions,
                                                      const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec);
 

@@ -48,7 +48,8 @@ typedef struct addition {
     const gyre_cview *in;
     const gyre_view *out;
     double factor; /* of the row as the scheme gives it */
-    int plain;     /* rows of the table go to the kernels as they lie */
+    int floats;    /* kept rows, and rows of a float table wanted as they are, are added in float (f64: in double) */
+    int plain;     /* the same, and they go to the kernels as they lie */
 } addition;
 
 static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
@@ -82,38 +83,41 @@ static void make_row(const addition *a, int64_t position, int64_t first, int64_t
     else
         sum_taps(a, position, first, count, p);
     for (int64_t c = 0; c < count; c++)
-        p[c] *= a->factor;
+        if (a->floats && a->encoding->scheme->input_row) /* as rows that are kept have it */
+            p[c] = (double)((float)a->factor * (float)p[c]);
+        else
+            p[c] *= a->factor;
 }
 
-/* What a scheme that keeps rows would have kept. */
-static void round_row(const addition *a, int64_t position, float *row) {
+/* 1: what the position adds is a float. */
+static int is_float(const addition *a, int64_t position) {
+    if (!a->floats || a->encoding->scheme->input_row_f32) return a->floats;
+    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
+    return taps.count == 1 && taps.share[0] == 1;
+}
+
+/* That, as it lies in the table or in `buffer`. */
+static const float *float_row(const addition *a, int64_t position, float *buffer) {
+    const gyre_scheme *scheme = a->encoding->scheme;
     const int64_t dim = a->in->shape[3];
     double p[CHANNEL_CHUNK];
+    if (!scheme->input_row_f32) return gyre_cview_at(a->table, 0, 0, scheme->input_taps(a->encoding, position).row[0], 0);
+    if (scheme->input_row_f32(a->encoding, position, (float)a->factor, buffer)) return buffer;
     for (int64_t first = 0, count; first < dim; first += count) {
         count = smaller(dim - first, CHANNEL_CHUNK);
-        a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+        make_row(a, position, first, count, p);
         for (int64_t c = 0; c < count; c++)
-            row[first + c] = (float)a->factor * (float)p[c];
+            buffer[first + c] = (float)p[c];
     }
-}
-
-/* The row in float, as it lies or in `buffer`, or NULL: a row of a float table, or one that the scheme keeps. */
-static const float *plain_row(const addition *a, int64_t position, float *buffer) {
-    const gyre_scheme *scheme = a->encoding->scheme;
-    if (scheme->input_row_f32) {
-        if (!scheme->input_row_f32(a->encoding, position, (float)a->factor, buffer)) round_row(a, position, buffer);
-        return buffer;
-    }
-    const gyre_taps taps = scheme->input_taps(a->encoding, position);
-    return taps.count == 1 && taps.share[0] == 1 ? gyre_cview_at(a->table, 0, 0, taps.row[0], 0) : NULL;
+    return buffer;
 }
 
 /* To channels side by side: straight to the kernel.  1 = the token is done. */
 static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) {
     float buffer[PLAIN_CHANNELS];
+    if (!is_float(a, position)) return 0;
     const gyre_kernels *kernels = a->encoding->kernels;
-    const float *row = plain_row(a, position, buffer);
-    if (!row) return 0;
+    const float *row = float_row(a, position, buffer);
     const void *in = gyre_cview_at(a->in, b, t, 0, 0);
     void *out = gyre_view_at(a->out, b, t, 0, 0);
     (a->in->dtype == GYRE_F32   ? kernels->add_f32
@@ -122,11 +126,17 @@ static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) 
     return 1;
 }
 
-static int is_plain(const addition *a) {
-    if (a->in->dtype == GYRE_F64 || a->in->stride[3] != 1 || a->out->stride[3] != 1) return 0;
+static int adds_floats(const addition *a) {
+    if (a->in->dtype == GYRE_F64) return 0;
     if (a->encoding->scheme->input_row_f32) return a->in->shape[3] <= PLAIN_CHANNELS;
-    return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_F32 &&
-           a->table->stride[3] == 1;
+    return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_F32;
+}
+
+/* As the kernel rounds, so that channels that lie apart get the same bits: a sum of two floats, rounded to double and then
+ * to float, is the sum in float. */
+static void round_to_float(double *x, int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        x[c] = (double)(float)x[c];
 }
 
 /* One token of every batch row: p is made once for neighbours that share a position. */
@@ -143,6 +153,7 @@ static void add_slowly(const addition *a, int64_t t, int64_t batch, int64_t end)
             gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 x[c] += p[c];
+            if (is_float(a, position)) round_to_float(x, count);
             gyre_store_row_f64(x, count, gyre_view_at(a->out, b, t, 0, first), a->out->dtype, a->out->stride[3]);
         }
     }
@@ -172,8 +183,10 @@ gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables, c
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
-    addition a = {encoding, table, positions, in, out, factor_of(encoding, table), 0};
-    a.plain = is_plain(&a);
+    addition a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
+    a.floats = adds_floats(&a);
+    a.plain =
+        a.floats && (encoding->scheme->input_row_f32 || table->stride[3] == 1) && in->stride[3] == 1 && out->stride[3] == 1;
     const double bytes = (double)gyre_view_elements(in->shape) * (double)gyre_dtype_size(in->dtype);
     gyre_parallel(a.plain && bytes < ALONE ? NULL : exec, add_tokens, &a, (in->shape[1] + TOKENS - 1) / TOKENS);
     return GYRE_OK;

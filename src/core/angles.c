@@ -10,8 +10,9 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
     const double m = position, product = m * frequency.high;
     const double rest = fma(m, frequency.high, -product) + m * frequency.low;
     const double c = cos(product), s = sin(product), second = 0.5 * rest * rest;
-    *cosine = c - (rest * s + second * c);
-    *sine = s + (rest * c - second * s);
+    const double odd = rest - second * (1.0 / 3) * rest; /* 1024 rad per position leave a rest of up to 2^-12 at 2^31 */
+    *cosine = c - (odd * s + second * c);
+    *sine = s + (odd * c - second * s);
 }
 
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length) {
@@ -87,24 +88,40 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
     }
 }
 
-/* The table holds forward angles of text, where all axes agree, with the forward factor, so an inverse that divides by it
- * cannot use them. */
-static const float *table_row(const gyre_angles *angles, const double *position) {
+/* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
+static const float *table_row(const gyre_angles *angles, double m) {
     const gyre_encoding *e = angles->encoding;
     if (!e->angles || !angles->own || angles->far || angles->factor != e->attention_factor) return NULL;
-    const double m = position[0];
-    if (!(m >= 0 && m <= (double)GYRE_MAX_POSITION)) return NULL;
-    for (int64_t a = 1; a < gyre_axes_of(e); a++)
-        if (position[a] != m) return NULL;
-    return gyre_angle_table_row(e, (int64_t)m);
+    return m >= 0 && m <= (double)GYRE_MAX_POSITION ? gyre_angle_table_row(e, (int64_t)m) : NULL;
+}
+
+/* Text, where all axes agree. */
+static int one_position(const gyre_angles *angles, const double *position) {
+    for (int64_t a = 1; a < gyre_axes_of(angles->encoding); a++)
+        if (position[a] != position[0]) return 0;
+    return 1;
+}
+
+/* Axes that do not: each pair from the row of its own.  1 = done. */
+static int gather_axes(const gyre_angles *angles, int64_t first, int64_t count, const double *position, float *buffer) {
+    const gyre_encoding *e = angles->encoding;
+    const float *row[GYRE_MAX_AXES];
+    for (int64_t a = 0; a < gyre_axes_of(e); a++)
+        if (!(row[a] = table_row(angles, position[a]))) return 0;
+    for (int64_t j = 0; j < count; j++) {
+        const float *own = row[e->axis[first + j]] + first + j;
+        buffer[j] = own[0];
+        buffer[count + j] = own[e->config.rope.dim / 2];
+    }
+    return 1;
 }
 
 gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                              const double *position, float *buffer) {
-    const float *row = table_row(angles, position);
-    if (row)
-        return (gyre_cos_sin){row + first, row + angles->encoding->config.rope.dim / 2 + first,
-                              angles->direction != GYRE_FORWARD};
+    const int one = one_position(angles, position), back = angles->direction != GYRE_FORWARD;
+    const float *row = one ? table_row(angles, position[0]) : NULL;
+    if (row) return (gyre_cos_sin){row + first, row + angles->encoding->config.rope.dim / 2 + first, back};
+    if (!one && gather_axes(angles, first, count, position, buffer)) return (gyre_cos_sin){buffer, buffer + count, back};
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     gyre_angles_f64(angles, frequency, first, count, position, c, s);
     for (int64_t j = 0; j < count; j++) {

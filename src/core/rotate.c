@@ -119,16 +119,19 @@ static int64_t step_out(const rotation *r) {
     return gyre_member_step(r->write) * r->out->stride[3];
 }
 
-/* Channels that lie apart, or more of them than a chunk: through rows on the stack. */
-static void turn_gathered(const rotation *r, const chunk *c, const token *k, gyre_cos_sin turn, int64_t h) {
-    const int64_t n = c->count;
-    float x[2 * GYRE_PAIR_CHUNK];
-    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, turn.back, turn.cosine, turn.sine};
-    for (int m = 0; m < 2; m++)
-        gyre_load_row(member_in(r, k, h, c->first, m), r->in->dtype, step_in(r), n, x + m * n);
-    r->angles.encoding->kernels->rotate_f32(&turns);
-    for (int m = 0; m < 2; m++)
-        gyre_store_row(x + m * n, n, member_out(r, k, h, c->first, m), r->out->dtype, step_out(r));
+/* Channels that lie apart, or more of them than a chunk: through rows on the stack, in the type they have. */
+static void turn_gathered(const rotation *r, const chunk *c, const token *k, const void *cosine, const void *sine,
+                          int back) {
+    const int64_t n = c->count, size = (int64_t)gyre_dtype_size(r->in->dtype);
+    _Alignas(double) char x[2 * GYRE_PAIR_CHUNK * sizeof(double)];
+    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, back, cosine, sine};
+    for (int64_t h = 0; h < r->in->shape[2]; h++) {
+        for (int m = 0; m < 2; m++)
+            gyre_copy_row(member_in(r, k, h, c->first, m), step_in(r), x + m * n * size, 1, r->in->dtype, n);
+        turn_rows(r, &turns);
+        for (int m = 0; m < 2; m++)
+            gyre_copy_row(x + m * n * size, 1, member_out(r, k, h, c->first, m), step_out(r), r->in->dtype, n);
+    }
 }
 
 static void cos_sin_f64(const chunk *c, const token *k, double *cosine, double *sine) {
@@ -157,35 +160,19 @@ static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
 static void turn_token_f32(const rotation *r, const chunk *c, const token *k) {
     float buffer[2 * GYRE_PAIR_CHUNK];
     const gyre_cos_sin turn = cos_sin_f32(c, k, buffer);
-    if (kernel_takes(r, c)) {
+    if (kernel_takes(r, c))
         call_kernel(r, k, turn.cosine, turn.sine, turn.back);
-        return;
-    }
-    for (int64_t h = 0; h < r->in->shape[2]; h++)
-        turn_gathered(r, c, k, turn, h);
-}
-
-static void turn_gathered_f64(const rotation *r, const chunk *c, const token *k, const double *cosine, const double *sine,
-                              int64_t h) {
-    const int64_t n = c->count;
-    double x[2 * GYRE_PAIR_CHUNK];
-    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, 0, cosine, sine};
-    for (int m = 0; m < 2; m++)
-        gyre_load_row_f64(member_in(r, k, h, c->first, m), GYRE_F64, step_in(r), n, x + m * n);
-    r->angles.encoding->kernels->rotate_f64(&turns);
-    for (int m = 0; m < 2; m++)
-        gyre_store_row_f64(x + m * n, n, member_out(r, k, h, c->first, m), GYRE_F64, step_out(r));
+    else
+        turn_gathered(r, c, k, turn.cosine, turn.sine, turn.back);
 }
 
 static void turn_token_f64(const rotation *r, const chunk *c, const token *k) {
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
-    if (kernel_takes(r, c)) {
+    if (kernel_takes(r, c))
         call_kernel(r, k, cosine, sine, 0);
-        return;
-    }
-    for (int64_t h = 0; h < r->in->shape[2]; h++)
-        turn_gathered_f64(r, c, k, cosine, sine, h);
+    else
+        turn_gathered(r, c, k, cosine, sine, 0);
 }
 
 /* -- channels that do not -------------------------------------------------------------------------------------------- */
