@@ -8,7 +8,7 @@ target_compile_definitions(gyre_command_objects PRIVATE
     GYRE_MODELS_INSTALL="${CMAKE_INSTALL_FULL_DATADIR}/gyre/models")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
-target_link_libraries(gyre_command PRIVATE gyre_train gyre_report PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads m)
+target_link_libraries(gyre_command PRIVATE gyre_train gyre_report PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
 set_target_properties(gyre_command PROPERTIES
     LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -26,11 +26,14 @@ if(GYRE_SANITIZE)
 endif()
 
 # Files named after an instruction set are compiled for it; the dispatch decides at run time which of them may run.  On
-# other processors they are empty.
+# other processors they are empty.  (NEON is part of AArch64: nothing to switch on.)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(GYRE_TIERS avx2 avx512)
     set(GYRE_FLAGS_avx2 -mavx2 -mfma -mf16c)
-    set(GYRE_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma)
+    set(GYRE_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^wasm32$")
+    set(GYRE_TIERS wasm)
+    set(GYRE_FLAGS_wasm -msimd128)
 else()
     set(GYRE_TIERS "")
 endif()

@@ -2,7 +2,7 @@
  * says that two ways must agree. */
 #include "naive_attention.h"
 
-#include "kernels/kernels.h"
+#include "each_tier.h"
 
 #include <float.h>
 
@@ -131,7 +131,7 @@ static void compare(const problem *p) {
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    if (!gyre_kernels_tier(tier)) skip();
+    tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t i = 0; i < SHAPES; i++) {
         problem p = make_problem(&shapes[i], 11 + i);
@@ -381,7 +381,7 @@ static void strided_equals_dense(void **state) {
 /* Neither a NaN behind the mask nor the NaN of another query reaches a row. */
 static void masked_nan_stays_away(void **state) {
     const char *tier = *state;
-    if (!gyre_kernels_tier(tier)) skip();
+    tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     const shape s = {GYRE_ROPE, GYRE_HALF, 1, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 21);
@@ -635,18 +635,11 @@ static void bias_needs_its_heads(void **state) {
     free_problem(&p);
 }
 
-#define FOR_TIER(test, tier)                                                                                                \
-    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
-        FOR_TIER(agrees_with_definition, "scalar"),
-        FOR_TIER(agrees_with_definition, "avx2"),
-        FOR_TIER(agrees_with_definition, "avx512"),
-        FOR_TIER(masked_nan_stays_away, "scalar"),
-        FOR_TIER(masked_nan_stays_away, "avx2"),
-        FOR_TIER(masked_nan_stays_away, "avx512"),
+        FOR_TIERS(agrees_with_definition),
+        FOR_TIERS(masked_nan_stays_away),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(decode_equals_whole),
         cmocka_unit_test(strided_equals_dense),

@@ -1,7 +1,7 @@
 /* test_attention_gradient.c: the backward pass against central differences of the definition, in double. */
 #include "naive_attention.h"
 
-#include "kernels/kernels.h"
+#include "each_tier.h"
 
 /* -- central differences ------------------------------------------------------------------------------------------- */
 
@@ -67,7 +67,7 @@ enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *larg
 
 static void agrees_with_differences(void **state) {
     const char *tier = *state;
-    if (!gyre_kernels_tier(tier)) skip();
+    tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t i = 0; i < SMALL; i++)
         check_shape(&small[i], SIZE_MAX);
@@ -197,7 +197,7 @@ static void unseen_gets_nothing(void **state) {
 /* A NaN in one query's rows reaches the keys that it sees and no other; one in a key reaches no query before it. */
 static void masked_nan_stays_away(void **state) {
     const char *tier = *state;
-    if (!gyre_kernels_tier(tier)) skip();
+    tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     enum { TOKENS = 90, DIM = 16, KEY = 60, QUERY = 20 };
     const shape s = {GYRE_ROPE, GYRE_HALF, 1, TOKENS, TOKENS, 1, 1, DIM, DIM, 1, 0, IN_ORDER};
@@ -289,17 +289,10 @@ static void refuses_bad_arguments(void **state) {
     free_problem(&p);
 }
 
-#define FOR_TIER(test, tier)                                                                                                \
-    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIER(agrees_with_differences, "scalar"),
-        FOR_TIER(agrees_with_differences, "avx2"),
-        FOR_TIER(agrees_with_differences, "avx512"),
-        FOR_TIER(masked_nan_stays_away, "scalar"),
-        FOR_TIER(masked_nan_stays_away, "avx2"),
-        FOR_TIER(masked_nan_stays_away, "avx512"),
+        FOR_TIERS(agrees_with_differences),
+        FOR_TIERS(masked_nan_stays_away),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(strided_equals_dense),
         cmocka_unit_test(unseen_gets_nothing),

@@ -2,7 +2,7 @@
  * own (Transformer-XL's vectors) or depends on more than the distance (FIRE; ALiBi with slopes for either direction). */
 #include "naive_tables.h"
 
-#include "kernels/kernels.h"
+#include "each_tier.h"
 
 static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
 
@@ -27,7 +27,7 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    if (!gyre_kernels_tier(tier)) skip();
+    tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++) {
@@ -139,14 +139,12 @@ static void transformer_xl_without_biases(void **state) {
     free_problem(&b);
 }
 
-#define FOR_TIER(test, tier)                                                                                                \
-    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIER(agrees_with_definition, "scalar"),      FOR_TIER(agrees_with_definition, "avx2"),
-        FOR_TIER(agrees_with_definition, "avx512"),      cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(only_distances_matter),         cmocka_unit_test(refuses_bad_tables),
+        FOR_TIERS(agrees_with_definition),
+        cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(only_distances_matter),
+        cmocka_unit_test(refuses_bad_tables),
         cmocka_unit_test(transformer_xl_without_biases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -153,8 +153,8 @@ static void table_for_people(void **state) {
 
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench", 2, "known are: encodings, train");
-    assert_fails("bench encoding", 2, "known are: encodings, train");
+    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, train");
+    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, train");
     assert_fails("bench encodings train", 2, "one benchmark at a time");
     assert_fails("bench encodings --schemes albi", 2, "did you mean alibi?");
     assert_fails("bench encodings --schemes something", 2, "none of nope, ");

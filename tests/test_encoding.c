@@ -72,7 +72,7 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.layout, (gyre_layout)3, (void)0);
     REFUSED(rope(), rope.scaling, (gyre_scaling)99, (void)0);
     REFUSED(rope(), rope.length, -1, (void)0);
-    REFUSED(rope(), rope.table_positions, -1, (void)0);
+    REFUSED(rope(), rope.table_positions, -2, (void)0);
     REFUSED(rope(), rope.base, 1, (void)0);
     REFUSED(rope(), rope.base, -10000, (void)0);
     REFUSED(rope(), rope.base, NAN, (void)0);
@@ -291,7 +291,7 @@ static void absurd_tables(void **state) {
     config.rope.table_positions = INT32_MAX;
     assert_int_equal(gyre_encoding_create(&e, &config, &alloc, NULL), GYRE_ENOMEM);
     assert_null(e);
-    assert_true(most == (size_t)INT32_MAX * 64 * sizeof(float));
+    assert_true(most >= (size_t)INT32_MAX * 64 * sizeof(float));
 }
 
 /* -- the small services ---------------------------------------------------------------------------------------------- */

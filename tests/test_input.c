@@ -61,6 +61,35 @@ static void odd_tensor2tensor_ends_in_zero(void **state) {
     gyre_encoding_free(f);
 }
 
+/* Rows of a float table by the kernel, and the same channels two apart: not one bit between them. */
+static void strides_change_no_bit(void **state) {
+    (void)state;
+    enum { ROWS = 64, WIDTH = 4096, N = ROWS * WIDTH };
+    static float table[N];
+    static uint16_t x[N], y[N], apart[2 * N];
+    test_random random = {7};
+    gyre_encoding *e = learned(ROWS, WIDTH);
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F32, 1, 1, ROWS, WIDTH)};
+    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    for (int type = 1; type <= 2; type++) {
+        for (int i = 0; i < N; i++) {
+            table[i] = (float)ldexp(test_uniform(&random), -(int)(test_next(&random) % 24));
+            x[i] = apart[2 * i] = (uint16_t)((types[type] == GYRE_F16 ? 0x3c00 : 0x3f80) + test_next(&random) % 64);
+        }
+        const gyre_cview in = gyre_cdense(x, types[type], 1, ROWS, 1, WIDTH);
+        const gyre_view out = gyre_dense(y, types[type], 1, ROWS, 1, WIDTH);
+        gyre_view strided = gyre_dense(apart, types[type], 1, ROWS, 1, WIDTH);
+        for (int i = 0; i < 4; i++)
+            strided.stride[i] *= 2;
+        const gyre_cview same = gyre_const(strided);
+        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add(e, &tables, &positions, &same, &strided, NULL));
+        for (int i = 0; i < N; i++)
+            assert_int_equal(apart[2 * i], y[i]);
+    }
+    gyre_encoding_free(e);
+}
+
 /* -- rounding: a table of awkward numbers, added to 0 --------------------------------------------------------------- */
 static double awkward(test_random *random, gyre_dtype dtype) {
     static const int least[] = {-152, -27, -136, -60}, most[] = {129, 17, 129, 60};
@@ -330,6 +359,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
         cmocka_unit_test(odd_tensor2tensor_ends_in_zero),
+        cmocka_unit_test(strides_change_no_bit),
         cmocka_unit_test(stores_round_once_to_nearest_even),
         cmocka_unit_test(every_short_number_survives),
         cmocka_unit_test(learned_rows_are_added),

@@ -1,8 +1,7 @@
 /* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include "support.h"
-
-#include "kernels/kernels.h"
+#include "each_tier.h"
+#include "rotation_checks.h"
 
 #include <float.h>
 #include <math.h>
@@ -11,11 +10,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const gyre_kernels *tier_of(void **state) {
-    const gyre_kernels *kernels = gyre_kernels_tier(*state);
-    if (!kernels) skip();
-    assert_string_equal(kernels->tier, *state);
-    return kernels;
+/* What of its bound a kernel uses: more than 1 is wrong, and so is a NaN. */
+static void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
+    print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
+    assert_true(worst <= 1);
+}
+
+/* The larger share, of those so far and |got - want| / bound; infinite for a NaN. */
+static long double larger_share(long double worst, long double got, long double want, long double bound) {
+    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
+    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
 }
 
 /* -- product ------------------------------------------------------------------------------------------------------- */
@@ -27,7 +31,8 @@ typedef struct product_case {
 } product_case;
 
 /* |c - exact| <= gamma_(k + 1) (|c0| + sum |a b|): one rounding for each product and each sum, in whatever order. */
-static void check_product(const gyre_kernels *kernels, const product_case *t, int accumulate, test_random *random) {
+static long double check_product(const gyre_kernels *kernels, const product_case *t, int accumulate, test_random *random) {
+    long double worst = 0;
     const int64_t a_step = t->by_columns == 2 ? 3 : 1;
     const int64_t a_row = t->by_columns ? a_step : t->k + t->gap, a_col = t->by_columns ? t->m * a_step + t->gap : 1;
     const int64_t b_row = t->n + t->gap, c_row = t->n + t->gap;
@@ -54,31 +59,34 @@ static void check_product(const gyre_kernels *kernels, const product_case *t, in
                 exact += term;
                 size += fabsl(term);
             }
-            test_close((long double)got, exact, (long double)(t->k + 1) * 0x1p-24L * 1.001L * size, "c");
+            worst = larger_share(worst, (long double)got, exact, (long double)(t->k + 1) * 0x1p-24L * 1.001L * size);
         }
     }
     free(a);
     free(b);
     free(c);
+    return worst;
 }
 
 static void product_within_bound(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {31};
+    long double worst = 0;
     for (int64_t m = 1; m <= 26; m++) /* every remainder of the row blocks, every width of the column blocks */
         for (int64_t n = 16; n <= 144; n += 16) {
             const product_case shape = {m, n, 1 + (m * n) % 37, (int)(m % 3), m % 5};
-            check_product(kernels, &shape, (int)(n / 16 % 2), &random);
+            worst = fmaxl(worst, check_product(kernels, &shape, (int)(n / 16 % 2), &random));
         }
     static const product_case others[] = {{64, 64, 128, 0, 0}, {64, 64, 64, 1, 0}, {3, 32, 0, 0, 1}, {1, 256, 200, 0, 7}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         for (int accumulate = 0; accumulate < 2; accumulate++)
-            check_product(kernels, &others[i], accumulate, &random);
+            worst = fmaxl(worst, check_product(kernels, &others[i], accumulate, &random));
+    report_share("matmul_f32", kernels, worst);
 }
 
 /* A row of the product alone has the bits it has among others, and so has a group of its columns. */
 static void product_same_for_any_split(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     enum { M = 29, N = 96, K = 50 };
     static float a[M * K], b[K * N], whole[M * N], part[M * N];
     test_random random = {32};
@@ -97,8 +105,9 @@ static void product_same_for_any_split(void **state) {
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
 static void exp_within_bound(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     float x[16], y[16], sum;
+    double worst = 0;
     const uint32_t step = 4099; /* of the 1.1e9 floats between -87.3365 and -0, and as many positive ones up to 80 */
     for (int sign = 0; sign < 2; sign++) {
         const float end = sign ? 87.3365f : 80;
@@ -111,16 +120,16 @@ static void exp_within_bound(void **state) {
             }
             kernels->exp_row_f32(y, 16, 0, &sum);
             for (int i = 0; i < 16; i++) {
-                const double want = exp((double)x[i]);
-                if (!(fabs((double)y[i] - want) <= 0x1p-22 * want))
-                    test_close(y[i], want, 0x1p-22L * (long double)want, "exp");
+                const double want = exp((double)x[i]), share = fabs((double)y[i] - want) / (0x1p-22 * want);
+                worst = share <= worst ? worst : isnan(share) ? (double)INFINITY : share;
             }
         }
     }
+    report_share("exp_row_f32", kernels, (long double)worst);
 }
 
 static void exp_at_the_edges(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     float y[16] = {0,    -INFINITY, NAN,  -87.33f, -87.34f, -88,   -104, -1e30f,
                    -0.f, -FLT_MIN,  1e-8, -1,      1,       -1000, -90,  -FLT_MAX};
     float sum;
@@ -153,9 +162,10 @@ static void exp_at_the_edges(void **state) {
 }
 
 static void row_sums_and_maxima(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {33};
     float a[160], b[160], got;
+    long double worst = 0;
     for (int64_t n = 0; n <= 160; n += 16) {
         test_fill(&random, a, 160);
         test_fill(&random, b, 160);
@@ -167,7 +177,7 @@ static void row_sums_and_maxima(void **state) {
             most = fmaxf(most, a[i]);
         }
         kernels->dot_row_f32(a, b, n, &got);
-        test_close(got, dot, (long double)n * 0x1p-24L * 1.001L * size, "dot");
+        worst = larger_share(worst, (long double)got, dot, (long double)n * 0x1p-24L * 1.001L * size);
         kernels->max_row_f32(a, n, &got);
         assert_true(got == most);
     }
@@ -178,10 +188,11 @@ static void row_sums_and_maxima(void **state) {
         kernels->max_row_f32(a, 32, &got);
         assert_true(got == -3);
     }
+    report_share("dot_row_f32", kernels, worst);
 }
 
 static void finds_what_is_not_finite(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     const float bad[] = {INFINITY, -INFINITY, NAN};
     float x[48];
     int finite;
@@ -199,22 +210,22 @@ static void finds_what_is_not_finite(void **state) {
 }
 
 /* Memory that ends where the processor faults. */
-static float *guarded(size_t floats) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = floats * sizeof(float), up = (bytes + page - 1) / page * page;
+static void *guarded(size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
     char *memory = mmap(NULL, up + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(memory != MAP_FAILED);
     assert_int_equal(mprotect(memory + up, page, PROT_NONE), 0);
-    return (float *)(void *)(memory + (up - bytes));
+    return memory + (up - bytes);
 }
 
-static void unguard(float *at, size_t floats) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = floats * sizeof(float), up = (bytes + page - 1) / page * page;
-    assert_int_equal(munmap((char *)(void *)at + bytes - up, up + page), 0);
+static void unguard(void *at, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
+    assert_int_equal(munmap((char *)at + bytes - up, up + page), 0);
 }
 
 /* Not a float past the last of any operand, in any of the ways that a may lie.  (A compiler did.) */
 static void product_reads_no_further(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     for (int way = 0; way < 3; way++)
         for (int64_t m = 1; m <= 9; m++)
             for (int64_t n = 16; n <= 48; n += 16)
@@ -227,20 +238,20 @@ static void product_reads_no_further(void **state) {
                                                    : 5 * m + 1;
                     const size_t sizes[3] = {(size_t)((m - 1) * row + (k - 1) * col + 1), (size_t)((k - 1) * (n + 1300) + n),
                                              (size_t)((m - 1) * (n + 16) + n)};
-                    float *at[3];
+                    void *at[3];
                     for (int i = 0; i < 3; i++)
-                        at[i] = guarded(sizes[i]);
+                        at[i] = guarded(sizes[i] * sizeof(float));
                     const gyre_matmul product = {m, n, k, at[0], row, col, at[1], n + 1300, at[2], n + 16, k % 2};
                     kernels->matmul_f32(&product);
                     for (int i = 0; i < 3; i++)
-                        unguard(at[i], sizes[i]);
+                        unguard(at[i], sizes[i] * sizeof(float));
                 }
 }
 
 /* Every way that rows can go on, any width, and no score past the last. */
 static void picks_entries(void **state) {
     enum { LINES = 5, WIDTH = 40, ROWS = 120 };
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {35};
     static float from[LINES * ROWS + WIDTH], to[LINES * (WIDTH + 1)], want[LINES * (WIDTH + 1)];
     for (int way = -2; way <= 3; way++) /* -2: no rows; 2: in no order; 3: in no order, with a step */
@@ -281,7 +292,7 @@ static void picks_entries(void **state) {
 }
 
 static void softmax_gradient_row(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {34};
     float p[48], dp[48], was[48];
     test_fill(&random, p, 48);
@@ -301,7 +312,7 @@ static void softmax_gradient_row(void **state) {
 }
 
 static void transposes(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     enum { ROWS = 48, COLUMNS = 32, IN = COLUMNS + 3, OUT = ROWS + 5 };
     static float in[ROWS * IN], out[COLUMNS * OUT];
     for (int i = 0; i < ROWS * IN; i++)
@@ -317,57 +328,84 @@ static void transposes(void **state) {
 
 /* -- rotation ------------------------------------------------------------------------------------------------------- */
 
-typedef void rotate_kernel(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
-
-static rotate_kernel *rotation_of(const gyre_kernels *kernels, int from, int to) { /* 1: interleaved */
-    if (from) return to ? kernels->rotate_interleaved_f32 : kernels->rotate_interleaved_to_half_f32;
-    return to ? kernels->rotate_half_to_interleaved_f32 : kernels->rotate_half_f32;
-}
-
-/* Right to three roundings, and the very bits of the scalar tier, in place (within a layout) and out of it, for every
- * remainder of a vector; what lies between the heads stays. */
-static void check_rotation(const gyre_kernels *kernels, int from, int to, int64_t pairs, test_random *random) {
-    enum { HEADS = 3, MOST = 80, ROW = 2 * MOST + 7 };
-    static float x[HEADS * ROW], y[HEADS * ROW], z[HEADS * ROW], c[MOST], s[MOST];
-    const gyre_heads heads = {HEADS, pairs, ROW, ROW};
-    rotate_kernel *const rotate = rotation_of(kernels, from, to);
-    assert_true(pairs <= MOST);
-    test_fill(random, x, HEADS * ROW);
-    test_fill(random, c, MOST); /* no rotation: a cos and a sin that are unrelated tell more */
-    test_fill(random, s, MOST);
-    memset(y, 0x5A, sizeof y);
-    memset(z, 0x5A, sizeof z);
-    rotate(x, y, &heads, c, s);
-    rotation_of(gyre_kernels_tier("scalar"), from, to)(x, z, &heads, c, s);
-    assert_memory_equal(y, z, sizeof y);
-    for (int64_t h = 0; h < HEADS; h++)
-        for (int64_t i = 0; i < pairs; i++) {
-            const float *in = x + h * ROW + (from ? 2 * i : i), *out = y + h * ROW + (to ? 2 * i : i);
-            const double a = (double)in[0], b = (double)in[from ? 1 : pairs], cos = (double)c[i], sin = (double)s[i];
-            const long double low = (long double)out[0], high = (long double)out[to ? 1 : pairs];
-            test_close(low, a * cos - b * sin, 0x1.01p-23 * (fabs(a * cos) + fabs(b * sin)), "low");
-            test_close(high, a * sin + b * cos, 0x1.01p-23 * (fabs(a * sin) + fabs(b * cos)), "high");
-        }
-    memset(z, 0x5A, sizeof z);
-    for (int64_t h = 0; h < HEADS; h++) {
-        assert_memory_equal(y + h * ROW + 2 * pairs, z, (size_t)(ROW - 2 * pairs) * sizeof *y);
-        memcpy(y + h * ROW + 2 * pairs, x + h * ROW + 2 * pairs, (size_t)(ROW - 2 * pairs) * sizeof *y);
-    }
-    if (from != to) return;
-    rotate(x, x, &heads, c, s);
-    assert_memory_equal(x, y, sizeof x);
-}
-
 static void rotates(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
-    test_random random = {35};
-    for (int64_t pairs = 1; pairs <= 80; pairs++)
-        for (int layouts = 0; layouts < 4; layouts++)
-            check_rotation(kernels, layouts / 2, layouts % 2, pairs, &random);
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    for (int i = 0; i < ROTATION_TYPES; i++) {
+        const rotation_type *type = &rotation_types[i];
+        const rotation_verdict verdict = check_rotations(rotation_of(kernels, type->dtype), type->dtype);
+        print_message("rotate_%s %s: %.2f of its bound\n", type->name, kernels->tier, verdict.worst);
+        if (verdict.wrong) fail_msg("rotate_%s %s: %s", type->name, kernels->tier, verdict.wrong);
+    }
+}
+
+static void odd_pairs_stay_alone(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    for (int i = 0; i < ROTATION_TYPES; i++) {
+        const rotation_type *type = &rotation_types[i];
+        const char *wrong = check_odd_pairs(rotation_of(kernels, type->dtype), type->dtype);
+        if (wrong) fail_msg("rotate_%s %s: %s", type->name, kernels->tier, wrong);
+    }
+}
+
+static void rounds_to_nearest_even(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    for (int i = 0; i < ROTATION_TYPES; i++) {
+        const rotation_type *type = &rotation_types[i];
+        if (gyre_dtype_size(type->dtype) != 2) continue;
+        const char *wrong = check_all_roundings(rotation_of(kernels, type->dtype), type->dtype);
+        if (wrong) fail_msg("rotate_%s %s: %s", type->name, kernels->tier, wrong);
+    }
+}
+
+/* Every operand ends where the processor faults: not a byte past the last is read or written. */
+static void rotation_reads_no_further(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    enum { OPERANDS = 4 };
+    for (int i = 0; i < ROTATION_TYPES; i++)
+        for (int64_t pairs = 1; pairs <= 40; pairs += pairs < 18 ? 1 : 11)
+            for (int way = 0; way < ROTATION_WAYS; way++) {
+                const rotation_type *type = &rotation_types[i];
+                const rotation_case k = rotation_way(type->dtype, way, pairs);
+                const size_t size = gyre_dtype_size(type->dtype), angles = (size_t)pairs * (size == 8 ? 8 : 4);
+                const size_t bytes[OPERANDS] = {2 * (size_t)pairs * size, 2 * (size_t)pairs * size, angles, angles};
+                char *at[OPERANDS];
+                for (int o = 0; o < OPERANDS; o++)
+                    at[o] = guarded(bytes[o]);
+                const gyre_turns turns = {at[0],       at[1],     1,      pairs, 2 * pairs, 2 * pairs,
+                                          k.from_half, k.to_half, k.back, at[2], at[3]};
+                rotation_of(kernels, type->dtype)(&turns);
+                for (int o = 0; o < OPERANDS; o++)
+                    unguard(at[o], bytes[o]);
+            }
+}
+
+/* A float sum is exact in double, so rounding that once is the right answer; of a 16-bit type, that rounded once more. */
+static void adds_rows(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    enum { MOST = 70 };
+    void (*const adds[])(const void *, void *, const float *, int64_t) = {kernels->add_f32, kernels->add_f16,
+                                                                          kernels->add_bf16};
+    static float in[MOST + 1], out[MOST + 1], want[MOST + 1], row[MOST]; /* of any type */
+    test_random random = {37};
+    for (int type = 0; type < 3; type++)
+        for (int64_t n = 0; n <= MOST; n++) {
+            const gyre_dtype dtype = rotation_types[type].dtype;
+            test_fill(&random, row, MOST);
+            memset(out, 0x5A, sizeof out);
+            memset(want, 0x5A, sizeof want);
+            for (size_t i = 0; i < (size_t)n; i++) {
+                test_put(in, dtype, i, test_uniform(&random));
+                test_put(want, dtype, i, (double)(float)(test_get(in, dtype, i) + (double)row[i]));
+            }
+            adds[type](in, out, row, n);
+            assert_memory_equal(out, want, sizeof out);
+            adds[type](in, in, row, n);
+            assert_memory_equal(in, want, (size_t)n * gyre_dtype_size(dtype));
+        }
 }
 
 static void scales_rows(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const gyre_kernels *kernels = tier_or_skip(*state);
     static const float factors[] = {0.3f, -7, 0, 1, 0x1p-140f, INFINITY};
     test_random random = {36};
     float x[81], y[81];
@@ -386,13 +424,19 @@ static void scales_rows(void **state) {
 
 static void environment_lowers_the_tier(void **state) {
     (void)state;
-    static const char *const tiers[] = {"scalar", "avx2", "avx512"};
+#define NAME_OF(unused, name) #name,
+    static const char *const tiers[] = {GYRE_TIERS(NAME_OF, )};
+#undef NAME_OF
+    enum { TIERS = sizeof tiers / sizeof *tiers };
     unsetenv("GYRE_CPU");
-    const gyre_kernels *best = gyre_kernels_pick();
+    const gyre_kernels *best = gyre_kernels_pick(), *first = NULL;
+    for (int i = 0; i < TIERS && !first; i++)
+        first = gyre_kernels_tier(tiers[i]);
     assert_non_null(best);
+    assert_ptr_equal(best, first);
     assert_non_null(gyre_kernels_tier("scalar"));
     assert_null(gyre_kernels_tier("mmx"));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < TIERS; i++) {
         const gyre_kernels *tier = gyre_kernels_tier(tiers[i]);
         assert_int_equal(setenv("GYRE_CPU", tiers[i], 1), 0);
         assert_ptr_equal(gyre_kernels_pick(), tier ? tier : best);
@@ -402,16 +446,26 @@ static void environment_lowers_the_tier(void **state) {
     unsetenv("GYRE_CPU");
 }
 
+/* What every processor of a family has, a build for it has. */
+static void this_processor_has_its_tier(void **state) {
+    (void)state;
+#if defined(__aarch64__)
+    assert_string_equal(gyre_kernels_pick()->tier, "neon");
+#elif defined(__x86_64__)
+    assert_true(gyre_tier_avx2 && gyre_tier_avx512);
+#else
+    skip();
+#endif
+}
+
 static void every_tier_is_whole(void **state) {
-    const gyre_kernels *kernels = tier_of(state);
+    const char *why = why_skipped(*state);
+    if (why) print_message("%s is skipped here and in all tests below: %s\n", (const char *)*state, why);
+    const gyre_kernels *kernels = tier_or_skip(*state);
 #define GYRE_KERNEL(name, parameters) assert_true(kernels->name != NULL);
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 }
-
-#define FOR_TIER(test, tier)                                                                                                \
-    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
-#define FOR_TIERS(test) FOR_TIER(test, "scalar"), FOR_TIER(test, "avx2"), FOR_TIER(test, "avx512")
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -427,8 +481,13 @@ int main(void) {
         FOR_TIERS(softmax_gradient_row),
         FOR_TIERS(transposes),
         FOR_TIERS(rotates),
+        FOR_TIERS(odd_pairs_stay_alone),
+        FOR_TIERS(rounds_to_nearest_even),
+        FOR_TIERS(rotation_reads_no_further),
         FOR_TIERS(scales_rows),
+        FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
+        cmocka_unit_test(this_processor_has_its_tier),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

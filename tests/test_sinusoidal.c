@@ -390,8 +390,69 @@ static void wrong_configs(void **state) {
     refused(&wrong, "input.dim: 5 is odd; each sine needs its cosine (gyre_config)");
 }
 
+/* -- rows that are kept ------------------------------------------------------------------------------------------------ */
+static void *plain_alloc(void *ctx, size_t bytes, size_t align) {
+    (void)ctx;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+static void plain_free(void *ctx, void *memory) {
+    (void)ctx;
+    free(memory);
+}
+
+/* An allocator of one's own gets no rows kept: what is added has the same bits without them, inside their reach and out. */
+static void check_kept(const gyre_config *config, gyre_dtype dtype) {
+    enum { ROWS = 7 };
+    static double x[ROWS * 33], y[ROWS * 33], z[ROWS * 33]; /* of any type */
+    static const int64_t where[ROWS] = {0, 1, 63, 64, 499, 500, -1};
+    const gyre_alloc alloc = {plain_alloc, plain_free, NULL};
+    const int64_t dim = config->input.dim;
+    const float one = 0.75f;
+    gyre_encoding *with = test_encoding(config), *without = NULL;
+    assert_ok(gyre_encoding_create(&without, config, &alloc, NULL));
+    test_random random = {77};
+    for (int64_t i = 0; i < ROWS * dim; i++)
+        test_put(x, dtype, (size_t)i, test_uniform(&random));
+    const gyre_tables tables = {.input = gyre_cdense(&one, GYRE_F32, 1, 1, 1, 1)};
+    const gyre_positions positions = {where, GYRE_I64, 0, 0, 0, 1, 0};
+    const gyre_cview in = gyre_cdense(x, dtype, 1, ROWS, 1, dim);
+    const gyre_view a = gyre_dense(y, dtype, 1, ROWS, 1, dim), b = gyre_dense(z, dtype, 1, ROWS, 1, dim);
+    assert_ok(gyre_add(with, &tables, &positions, &in, &a, NULL));
+    assert_ok(gyre_add(without, &tables, &positions, &in, &b, NULL));
+    assert_memory_equal(y, z, (size_t)(ROWS * dim) * gyre_dtype_size(dtype));
+    static double apart[2 * ROWS * 33]; /* nor does it matter how channels lie */
+    gyre_view wide = gyre_dense(apart, dtype, 1, ROWS, 1, dim);
+    for (int i = 0; i < 4; i++)
+        wide.stride[i] *= 2;
+    assert_ok(gyre_add(with, &tables, &positions, &in, &wide, NULL));
+    for (int64_t i = 0; i < ROWS * dim; i++)
+        assert_true(test_get(apart, dtype, (size_t)(2 * i)) == test_get(y, dtype, (size_t)i));
+    gyre_encoding_free(with);
+    gyre_encoding_free(without);
+}
+
+static void kept_rows_change_no_bit(void **state) {
+    (void)state;
+    static const gyre_dtype dtypes[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+    for (int layout = GYRE_SIN_INTERLEAVED; layout <= GYRE_COS_TENSOR2TENSOR; layout++)
+        for (int type = 0; type < 4; type++)
+            for (int way = 0; way < 2; way++) {
+                gyre_config config = GYRE_CONFIG_INIT;
+                config.kind = GYRE_SINUSOIDAL;
+                config.trained_length = 500;
+                config.input.layout = (gyre_sinusoid)layout;
+                config.input.dim = layout == GYRE_SIN_TENSOR2TENSOR || layout == GYRE_COS_TENSOR2TENSOR ? 33 : 32;
+                config.input.offset = way ? 2 : 0;
+                config.input.zero_padding = way;
+                config.input.scale = way ? 3.1 : 0;
+                config.input.trained_scale = way;
+                check_kept(&config, dtypes[type]);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kept_rows_change_no_bit),
         cmocka_unit_test(layouts_follow_their_formulas),
         cmocka_unit_test(cosines_first_swap_the_halves_of_the_reference),
         cmocka_unit_test(rows_of_known_models),

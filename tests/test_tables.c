@@ -2,7 +2,7 @@
  * against the definition. */
 #include "naive_tables.h"
 
-#include "kernels/kernels.h"
+#include "each_tier.h"
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
@@ -235,7 +235,7 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    if (!gyre_kernels_tier(tier)) skip();
+    tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++) {
@@ -504,17 +504,12 @@ static void scratch_is_linear(void **state) {
         }
 }
 
-#define FOR_TIER(test, tier)                                                                                                \
-    { #test " " tier, test, NULL, NULL, (void *)(uintptr_t)tier }
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_agree_with_reference),
         cmocka_unit_test(bert_refuses_positions_outside),
         cmocka_unit_test(attention_agrees_with_reference),
-        FOR_TIER(agrees_with_definition, "scalar"),
-        FOR_TIER(agrees_with_definition, "avx2"),
-        FOR_TIER(agrees_with_definition, "avx512"),
+        FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(only_distances_matter),
         cmocka_unit_test(masked_nan_stays_away),

@@ -24,6 +24,9 @@ typedef struct bench_options {
 /* One benchmark each.  out = the exit status. */
 int bench_train(const bench_options *options);
 int bench_encodings(const bench_options *options);
+int bench_rotate(const bench_options *options);
+int bench_angles(const bench_options *options);
+int bench_add(const bench_options *options);
 
 /* -- measuring --------------------------------------------------------------------------------------------------------- */
 double bench_seconds(void); /* of a clock that only rises */

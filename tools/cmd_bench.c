@@ -96,9 +96,25 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     }
 }
 
+typedef struct benchmark {
+    const char *name;
+    int (*run)(const bench_options *options);
+} benchmark;
+static const benchmark benchmarks[] = {{"rotate", bench_rotate},
+                                       {"angles", bench_angles},
+                                       {"add", bench_add},
+                                       {"encodings", bench_encodings},
+                                       {"train", bench_train}};
+enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, train"
+
 static const char DOC[] =
     "Measure what positions cost attention, or the speed of training, on this machine."
-    "\vencodings: attention with each scheme, at batch 1, in turn with attention without positions: milliseconds, medians, "
+    "\vrotate: queries turned in place, every type and layout of pairs, 1 to 4096 tokens, against a multiplication of the "
+    "same bytes by a constant: medians, and the median of the rounds' ratios.\n\n"
+    "angles: cos and sin of 131072 positions x 64 frequencies, exact and as PyTorch computes them.\n\n"
+    "add: position embeddings added at the input in place, 4096 channels.\n\n"
+    "encodings: attention with each scheme, at batch 1, in turn with attention without positions: milliseconds, medians, "
     "and "
     "the median of the rounds' ratios; the scratch memory it asks for, and by how much the resident memory of a process "
     "grows "
@@ -108,24 +124,27 @@ static const char DOC[] =
     "by OpenBLAS.\n\n"
     "Nothing else should run meanwhile.\n\n"
     "Examples:\n"
+    "  gyre bench rotate\n"
     "  gyre bench encodings --threads 1\n"
     "  gyre bench encodings --tokens 2k --schemes alibi,deberta --rounds 15\n"
     "  gyre bench encodings --tokens 512 --gradient --json\n"
     "  gyre bench train --rounds 9\n";
 
 int cmd_bench(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "encodings|train", DOC, NULL, NULL, NULL};
+    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|train", DOC, NULL, NULL, NULL};
     bench_arguments a = {.options = {.rounds = 7,
                                      .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_ROPE}},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &a.options.common);
     const char *what = a.options.what;
-    if (!what) cli_usage("benchmark: none named; known are: encodings, train");
-    const int trains = strcmp(what, "train") == 0;
-    if (!trains && strcmp(what, "encodings") != 0) cli_usage("%s: no such benchmark; known are: encodings, train", what);
-    const char *other = trains ? a.of_encodings : a.of_train;
-    if (other) cli_usage("%s: not an option of gyre bench %s", other, what);
-    const int status = trains ? bench_train(&a.options) : bench_encodings(&a.options);
+    const benchmark *chosen = NULL;
+    for (int i = 0; what && i < BENCHMARKS; i++)
+        if (strcmp(benchmarks[i].name, what) == 0) chosen = &benchmarks[i];
+    if (!chosen) cli_usage("%s: no such benchmark; known are: " BENCHMARK_NAMES, what ? what : "benchmark");
+    if (a.of_train && chosen->run != bench_train) cli_usage("%s: not an option of gyre bench %s", a.of_train, what);
+    if (a.of_encodings && chosen->run != bench_encodings)
+        cli_usage("%s: not an option of gyre bench %s", a.of_encodings, what);
+    const int status = chosen->run(&a.options);
     free(a.options.encodings.tokens);
     return status;
 }

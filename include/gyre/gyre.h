@@ -118,7 +118,8 @@ typedef struct gyre_exec {
     int64_t width;
 } gyre_exec;
 
-/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor; at most 1024). */
+/* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor; at most 1024). EUNSUPPORTED
+ * for more than one where there are none (WebAssembly). */
 typedef struct gyre_pool gyre_pool;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err);
 GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */
@@ -142,6 +143,7 @@ typedef enum gyre_kind {
     GYRE_SANDWICH        /* the product of two sinusoids, a decay nobody trains: Chi 2022, arXiv 2212.10356 */
 } gyre_kind;
 enum { GYRE_MAX_AXES = 4 };
+enum { GYRE_NO_TABLE = -1 }; /* of rope.table_positions: angles are computed in every call */
 enum { GYRE_AT_INPUT = 1, GYRE_AT_QUERY_KEY = 2, GYRE_AT_SCORE = 4, GYRE_AT_VALUE = 8 };
 
 /* theta_i = base^(-2 i / dim), s = factor, L = trained_length, n = the length in use, wavelength = 2 pi / theta. */
@@ -184,6 +186,13 @@ typedef enum gyre_temperature {
     GYRE_TEMPERATURE_LLAMA4,   /* 1 + slope ln(1 + floor((m + 1) / length)) */
     GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / length)) */
 } gyre_temperature;
+/* How position x frequency and its cos and sin are computed. */
+typedef enum gyre_angle_path {
+    GYRE_ANGLES_EXACT, /* as the errors stated below have it: right at any position */
+    GYRE_ANGLES_TORCH  /* frequencies, their product with the position, cos and sin in float, operation by operation as
+                        * transformers has PyTorch do it on a CPU with FMA, to the last bit: what models were trained with.
+                        * Off by position x 2^-25 and more.  Needs a build with SLEEF */
+} gyre_angle_path;
 typedef enum gyre_sinusoid {
     GYRE_SIN_INTERLEAVED,   /* sin, cos, sin, cos; exponent 2i / dim */
     GYRE_SIN_CONCATENATED,  /* all sines, then all cosines; exponent 2i / dim */
@@ -227,7 +236,10 @@ typedef struct gyre_config {
         int clockwise; /* 1 = pairs turn by minus the angle (nanochat) */
         gyre_scaling scaling;
         int64_t length;                /* context length in use where a call names none; 0 = trained_length */
-        int64_t table_positions;       /* angles of positions 0 .. this - 1 kept at creation; 0 = none */
+        int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once they are needed, in memory
+                                        * taken at creation: dim floats a position, and dim doubles for rows of F64; 0 = up to
+                                        * the lengths above, at most 32768 and 64 MiB of floats, and none with an allocator of
+                                        * one's own; GYRE_NO_TABLE */
         double base;                   /* > 1; 0 = 10000 */
         double factor;                 /* s >= 1; 0 = 1 */
         double attention_factor;       /* of cos and sin, so its square of scores; 2^-64 .. 2^64, 0 = the scaling's */
@@ -249,6 +261,7 @@ typedef struct gyre_config {
         gyre_far far;
         int64_t window;    /* far: distances below it are as trained; needed */
         double far_factor; /* leaky: 2^-10 .. 2^32; grouped: a whole number, 1 .. 2^32; needed by both */
+        gyre_angle_path angles;
     } rope;
     struct gyre_query_config {
         gyre_temperature temperature;
@@ -278,7 +291,8 @@ typedef struct gyre_config {
     { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0,                                                 \
       {0, 0, GYRE_SIN_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
       {0, 0, GYRE_HALF, 0, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
-       NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0},          \
+       NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0,           \
+       GYRE_ANGLES_EXACT},                                                                     \
       {GYRE_TEMPERATURE_NONE, 0, 0},                                                           \
       {NULL, NULL, 0, 0, 0, 0, 0, 0, 0, GYRE_DECAY_LOG} }
 /* clang-format on */
@@ -293,7 +307,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 typedef struct gyre_encoding gyre_encoding;
 
 /* *out = the encoding that config describes, or a status and err (may be NULL) naming the field and its value.
- * Copies everything it needs.  Errors: EINVAL, ENOMEM. */
+ * Copies everything it needs.  Errors: EINVAL, ENOMEM, EUNSUPPORTED (GYRE_ANGLES_TORCH without SLEEF, or of a scaling that
+ * transformers has not). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
@@ -364,9 +379,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_entry(const gyre_encodi
 
 /* -- the places, one by one ------------------------------------------------------------------------------------------ */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
- * type; computed in double and rounded once.  in == out allowed, other overlap not.  tables may be NULL where the
- * scheme trains none at the input.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an argument, memory
- * or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
+ * type; computed in double and rounded once.  But what F32, F16 and BF16 get from a row of a float table as it is, or from a
+ * sinusoid of up to 8192 channels, is a float, and added in float.  in == out allowed, other overlap not.  tables may be
+ * NULL where the scheme trains none at the input.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an
+ * argument, memory or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables,
                                               const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                               const gyre_exec *exec);
@@ -395,6 +411,14 @@ typedef enum gyre_role { GYRE_QUERY, GYRE_KEY } gyre_role;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
                                                  const gyre_exec *exec);
+
+/* cosine[b, t, 0, i], sine[b, t, 0, i] = what pair i of the token turns by, attention factor included, forward and
+ * clockwise as the encoding has it: for who rotates by himself.  Without temperature, far turns and xPos's magnitudes. Views
+ * [batch, token, 1, rope.dim / 2], both of F32 or both of F64, at the context length in use.  Consecutive positions into F32
+ * whose last stride is 1 are the fast way, where the encoding has one axis and a table of any size.  No overlap.  Errors:
+ * EUNSUPPORTED (nothing rotates), EINVAL, ESHAPE, EDTYPE, ERANGE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_angle_rows(const gyre_encoding *encoding, const gyre_positions *positions,
+                                                     const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec);
 
 /* out = in with the rows of a projection to queries or keys reordered: a model whose rotation pairs channels as `from` (HALF
  * or INTERLEAVED) gives the same scores under `to`.  Views [1, heads, head_dim, inputs] (a bias has inputs 1; for keys of

@@ -194,7 +194,6 @@ size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre
     s.key_rows = take_floats(&a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (plan->gradient) {
         s.dout_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
-        s.back = take_floats(&a, 1, plan->turn.pairs);
         s.dscores = take_floats(&a, QUERY_TILE, KEY_TILE);
     }
     s.tables.q_rows = s.q_rows[0];

@@ -12,10 +12,9 @@
 #include <string.h>
 
 /* Turns gradients of E(m)x, near and far, into those of x, in x[0]. */
-static void turn_back(const gyre_attention_plan *plan, gyre_role role, const gyre_rows *rows, float *const x[2],
-                      float *back) {
+static void turn_back(const gyre_attention_plan *plan, gyre_role role, const gyre_rows *rows, float *const x[2]) {
     for (int far = 0; far <= plan->turn.far; far++) {
-        const gyre_turned how = {role, far, back};
+        const gyre_turned how = {role, far, 1};
         gyre_turns_apply(plan, rows, &how, x[far]);
     }
     for (int64_t i = 0; plan->turn.far && i < rows->count * plan->head_pad; i++)
@@ -195,7 +194,7 @@ static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, 
     for (int64_t i = 0; i < q->count; i++)
         for (int far = 0; far <= plan->turn.far; far++)
             plan->kernels->scale_row_f32(q->dq_rows[far] + i * plan->head_pad, plan->head_pad, q->scale[i]);
-    turn_back(plan, GYRE_QUERY, rows, q->dq_rows, q->back);
+    turn_back(plan, GYRE_QUERY, rows, q->dq_rows);
     gyre_rows_write(&call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
 }
 
@@ -215,7 +214,7 @@ static void differentiate_item(const gyre_attention_call *call, int64_t item, gy
         differentiate(call, keys, &rows, q);
     }
     const gyre_rows all = {batch, key_head, 0, plan->keys};
-    turn_back(plan, GYRE_KEY, &all, keys->dk_rows, q->back);
+    turn_back(plan, GYRE_KEY, &all, keys->dk_rows);
     gyre_rows_write(&call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad);
     gyre_rows_write(&call->dqkv[2], &all, keys->dv_rows, plan->value_pad);
 }

@@ -129,7 +129,6 @@ typedef struct gyre_query_side {
     float *dout_rows;               /* gradient */
     float *dq_rows[2];              /* gradient, as q_rows */
     float *dscores;                 /* gradient, as scores */
-    float *back;                    /* gradient: [turn.pairs] */
     gyre_table_side tables;         /* where the encoding has any */
 } gyre_query_side;
 

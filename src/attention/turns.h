@@ -19,11 +19,10 @@ size_t gyre_turns_place(gyre_attention_plan *plan, char *memory);
 /* Computes them. */
 void gyre_turns_prepare(const gyre_attention_plan *plan, const gyre_exec *exec);
 
-/* x[i] = row i of `rows` turned, far or near; back (room for half the rotated channels) not NULL: by the transpose. */
+/* x[i] = row i of `rows` turned, far or near; back 1: by the transpose. */
 typedef struct gyre_turned {
     gyre_role role;
-    int far;
-    float *back;
+    int far, back;
 } gyre_turned;
 void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, const gyre_turned *how, float *x);
 

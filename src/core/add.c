@@ -6,7 +6,15 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { CHANNEL_CHUNK = 256, TOKEN_CHUNK = 64, GRADIENT_CHANNELS = 64, SUMS = 64 };
+enum {
+    CHANNEL_CHUNK = 256,
+    TOKEN_CHUNK = 64,
+    GRADIENT_CHANNELS = 64,
+    SUMS = 64,
+    TOKENS = 4 /* of a work item */,
+    PLAIN_CHANNELS = 8192
+};
+static const double ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_input_config *input = &encoding->config.input;
@@ -40,6 +48,8 @@ typedef struct addition {
     const gyre_cview *in;
     const gyre_view *out;
     double factor; /* of the row as the scheme gives it */
+    int floats;    /* kept rows, and rows of a float table wanted as they are, are added in float (f64: in double) */
+    int plain;     /* the same, and they go to the kernels as they lie */
 } addition;
 
 static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
@@ -73,26 +83,92 @@ static void make_row(const addition *a, int64_t position, int64_t first, int64_t
     else
         sum_taps(a, position, first, count, p);
     for (int64_t c = 0; c < count; c++)
-        p[c] *= a->factor;
+        if (a->floats && a->encoding->scheme->input_row) /* as rows that are kept have it */
+            p[c] = (double)((float)a->factor * (float)p[c]);
+        else
+            p[c] *= a->factor;
+}
+
+/* 1: what the position adds is a float. */
+static int is_float(const addition *a, int64_t position) {
+    if (!a->floats || a->encoding->scheme->input_row_f32) return a->floats;
+    const gyre_taps taps = a->encoding->scheme->input_taps(a->encoding, position);
+    return taps.count == 1 && taps.share[0] == 1;
+}
+
+/* That, as it lies in the table or in `buffer`. */
+static const float *float_row(const addition *a, int64_t position, float *buffer) {
+    const gyre_scheme *scheme = a->encoding->scheme;
+    const int64_t dim = a->in->shape[3];
+    double p[CHANNEL_CHUNK];
+    if (!scheme->input_row_f32) return gyre_cview_at(a->table, 0, 0, scheme->input_taps(a->encoding, position).row[0], 0);
+    if (scheme->input_row_f32(a->encoding, position, (float)a->factor, buffer)) return buffer;
+    for (int64_t first = 0, count; first < dim; first += count) {
+        count = smaller(dim - first, CHANNEL_CHUNK);
+        make_row(a, position, first, count, p);
+        for (int64_t c = 0; c < count; c++)
+            buffer[first + c] = (float)p[c];
+    }
+    return buffer;
+}
+
+/* To channels side by side: straight to the kernel.  1 = the token is done. */
+static int add_plain(const addition *a, int64_t b, int64_t t, int64_t position) {
+    float buffer[PLAIN_CHANNELS];
+    if (!is_float(a, position)) return 0;
+    const gyre_kernels *kernels = a->encoding->kernels;
+    const float *row = float_row(a, position, buffer);
+    const void *in = gyre_cview_at(a->in, b, t, 0, 0);
+    void *out = gyre_view_at(a->out, b, t, 0, 0);
+    (a->in->dtype == GYRE_F32   ? kernels->add_f32
+     : a->in->dtype == GYRE_F16 ? kernels->add_f16
+                                : kernels->add_bf16)(in, out, row, a->in->shape[3]);
+    return 1;
+}
+
+static int adds_floats(const addition *a) {
+    if (a->in->dtype == GYRE_F64) return 0;
+    if (a->encoding->scheme->input_row_f32) return a->in->shape[3] <= PLAIN_CHANNELS;
+    return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_F32;
+}
+
+/* As the kernel rounds, so that channels that lie apart get the same bits: a sum of two floats, rounded to double and then
+ * to float, is the sum in float. */
+static void round_to_float(double *x, int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        x[c] = (double)(float)x[c];
 }
 
 /* One token of every batch row: p is made once for neighbours that share a position. */
-static void add_token(void *arg, int64_t t) {
-    const addition *a = arg;
+static void add_slowly(const addition *a, int64_t t, int64_t batch, int64_t end) {
     const int64_t dim = a->in->shape[3];
     double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK];
     for (int64_t first = 0; first < dim; first += CHANNEL_CHUNK) {
         const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
         int64_t position = 0;
-        for (int64_t b = 0; b < a->in->shape[0]; b++) {
+        for (int64_t b = batch; b < end; b++) {
             const int64_t known = position;
             gyre_positions_read(a->positions, b, t, 1, &position);
-            if (b == 0 || position != known) make_row(a, position, first, count, p);
+            if (b == batch || position != known) make_row(a, position, first, count, p);
             gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
             for (int64_t c = 0; c < count; c++)
                 x[c] += p[c];
+            if (is_float(a, position)) round_to_float(x, count);
             gyre_store_row_f64(x, count, gyre_view_at(a->out, b, t, 0, first), a->out->dtype, a->out->stride[3]);
         }
+    }
+}
+
+static void add_tokens(void *arg, int64_t block) {
+    const addition *a = arg;
+    const int64_t end = smaller(a->in->shape[1], (block + 1) * TOKENS);
+    for (int64_t t = block * TOKENS; t < end; t++) {
+        int64_t position, b = 0;
+        for (; a->plain && b < a->in->shape[0]; b++) {
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (!add_plain(a, b, t, position)) add_slowly(a, t, b, b + 1);
+        }
+        if (!a->plain) add_slowly(a, t, 0, a->in->shape[0]);
     }
 }
 
@@ -107,8 +183,12 @@ gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables, c
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
-    addition a = {encoding, table, positions, in, out, factor_of(encoding, table)};
-    gyre_parallel(exec, add_token, &a, in->shape[1]);
+    addition a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
+    a.floats = adds_floats(&a);
+    a.plain =
+        a.floats && (encoding->scheme->input_row_f32 || table->stride[3] == 1) && in->stride[3] == 1 && out->stride[3] == 1;
+    const double bytes = (double)gyre_view_elements(in->shape) * (double)gyre_dtype_size(in->dtype);
+    gyre_parallel(a.plain && bytes < ALONE ? NULL : exec, add_tokens, &a, (in->shape[1] + TOKENS - 1) / TOKENS);
     return GYRE_OK;
 }
 

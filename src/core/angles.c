@@ -1,14 +1,18 @@
 /* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
 #include "core/angles.h"
 
+#include "core/angle_table.h"
+#include "core/torch_math.h"
+
 #include <math.h>
 
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine) {
     const double m = position, product = m * frequency.high;
     const double rest = fma(m, frequency.high, -product) + m * frequency.low;
     const double c = cos(product), s = sin(product), second = 0.5 * rest * rest;
-    *cosine = c - (rest * s + second * c);
-    *sine = s + (rest * c - second * s);
+    const double odd = rest - second * (1.0 / 3) * rest; /* 1024 rad per position leave a rest of up to 2^-12 at 2^31 */
+    *cosine = c - (odd * s + second * c);
+    *sine = s + (odd * c - second * s);
 }
 
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length) {
@@ -45,11 +49,37 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
     return buffer;
 }
 
+/* In float, and widened. */
+static void torch_angles(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                         const double *position, double *cosine, double *sine) {
+    const gyre_encoding *encoding = angles->encoding;
+    const float factor = (float)angles->factor;
+    float angle[GYRE_PAIR_CHUNK], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < GYRE_PAIR_CHUNK ? count - done : GYRE_PAIR_CHUNK;
+        for (int64_t j = 0; j < n; j++) {
+            const int axis = encoding->axis ? encoding->axis[first + done + j] : 0;
+            angle[j] = (float)position[axis] * (float)frequency[done + j].high;
+        }
+        gyre_torch_cos_sin(angle, n, c, s);
+        for (int64_t j = 0; j < n; j++) {
+            cosine[done + j] = (double)(c[j] * factor);
+            sine[done + j] = (double)(s[j] * factor);
+        }
+    }
+}
+
 void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                      const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
     const int back = (angles->direction != GYRE_FORWARD) != (encoding->config.rope.clockwise != 0);
     const double sign = back ? -angles->factor : angles->factor;
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) {
+        torch_angles(angles, frequency, first, count, position, cosine, sine);
+        for (int64_t j = 0; back && j < count; j++)
+            sine[j] = -sine[j];
+        return;
+    }
     for (int64_t j = 0; j < count; j++) {
         double c, s;
         gyre_angle(frequency[j], position[encoding->axis ? encoding->axis[first + j] : 0], &c, &s);
@@ -58,40 +88,47 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
     }
 }
 
-/* The table holds forward angles of text, where all axes agree, with the forward factor, so an inverse that divides by it
- * cannot use them. */
-static const float *table_row(const gyre_angles *angles, const double *position) {
+/* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
+static const float *table_row(const gyre_angles *angles, double m) {
     const gyre_encoding *e = angles->encoding;
     if (!e->angles || !angles->own || angles->far || angles->factor != e->attention_factor) return NULL;
-    const double m = position[0];
-    if (!(m >= 0 && m < (double)e->config.rope.table_positions)) return NULL;
-    for (int64_t a = 1; a < gyre_axes_of(e); a++)
-        if (position[a] != m) return NULL;
-    return e->angles + (int64_t)m * e->config.rope.dim;
+    return m >= 0 && m <= (double)GYRE_MAX_POSITION ? gyre_angle_table_row(e, (int64_t)m) : NULL;
+}
+
+/* Text, where all axes agree. */
+static int one_position(const gyre_angles *angles, const double *position) {
+    for (int64_t a = 1; a < gyre_axes_of(angles->encoding); a++)
+        if (position[a] != position[0]) return 0;
+    return 1;
+}
+
+/* Axes that do not: each pair from the row of its own.  1 = done. */
+static int gather_axes(const gyre_angles *angles, int64_t first, int64_t count, const double *position, float *buffer) {
+    const gyre_encoding *e = angles->encoding;
+    const float *row[GYRE_MAX_AXES];
+    for (int64_t a = 0; a < gyre_axes_of(e); a++)
+        if (!(row[a] = table_row(angles, position[a]))) return 0;
+    for (int64_t j = 0; j < count; j++) {
+        const float *own = row[e->axis[first + j]] + first + j;
+        buffer[j] = own[0];
+        buffer[count + j] = own[e->config.rope.dim / 2];
+    }
+    return 1;
 }
 
 gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                              const double *position, float *buffer) {
-    const float *row = table_row(angles, position);
-    gyre_cos_sin out = {buffer, buffer + count};
-    if (!row) {
-        double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
-        gyre_angles_f64(angles, frequency, first, count, position, c, s);
-        for (int64_t j = 0; j < count; j++) {
-            buffer[j] = (float)c[j];
-            buffer[count + j] = (float)s[j];
-        }
-        return out;
+    const int one = one_position(angles, position), back = angles->direction != GYRE_FORWARD;
+    const float *row = one ? table_row(angles, position[0]) : NULL;
+    if (row) return (gyre_cos_sin){row + first, row + angles->encoding->config.rope.dim / 2 + first, back};
+    if (!one && gather_axes(angles, first, count, position, buffer)) return (gyre_cos_sin){buffer, buffer + count, back};
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    gyre_angles_f64(angles, frequency, first, count, position, c, s);
+    for (int64_t j = 0; j < count; j++) {
+        buffer[j] = (float)c[j];
+        buffer[count + j] = (float)s[j];
     }
-    out.cosine = row + first;
-    const float *sine = row + angles->encoding->config.rope.dim / 2 + first;
-    if (angles->direction == GYRE_FORWARD) {
-        out.sine = sine;
-        return out;
-    }
-    for (int64_t j = 0; j < count; j++)
-        buffer[count + j] = -sine[j];
-    return out;
+    return (gyre_cos_sin){buffer, buffer + count, 0};
 }
 
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {

@@ -4,7 +4,7 @@
 #include "core/encoding.h"
 
 /* Pairs worked on at a time: bounds the stack, whatever the dimension. */
-enum { GYRE_PAIR_CHUNK = 256 };
+enum { GYRE_PAIR_CHUNK = GYRE_TURN_PAIRS };
 
 /* cos and sin of position * (high + low), within an ulp or so of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);
@@ -29,9 +29,11 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
 void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                      const double *position, double *cosine, double *sine);
 
-/* The same rounded once to float: pointers into the encoding's table where it reaches, else into buffer[2 * count]. */
+/* The same rounded once to float: pointers into the encoding's table where it reaches, else into buffer[2 * count].  back: 1
+ * = sine is that of the forward turn, and this one goes the other way. */
 typedef struct gyre_cos_sin {
     const float *cosine, *sine;
+    int back;
 } gyre_cos_sin;
 gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                              const double *position, float *buffer);

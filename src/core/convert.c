@@ -1,54 +1,31 @@
 /* convert.c: f16 and bf16 by their bits. */
 #include "core/convert.h"
 
+#include "kernels/half.h"
+
 #include <math.h>
 #include <string.h>
 
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 float gyre_bf16_to_f32(uint16_t brain) {
-    return float_of((uint32_t)brain << 16);
+    return gyre_brain_widen(brain);
 }
-
 uint16_t gyre_f32_to_bf16(float value) {
-    const uint32_t bits = bits_of(value);
-    if (isnan(value)) return (uint16_t)((bits >> 16) | 0x40u); /* quiet: a truncated payload could read as infinity */
-    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    return gyre_brain_round(value);
 }
-
 float gyre_f16_to_f32(uint16_t half) {
-    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = half & 0x7fffu;
-    if (rest >= 0x7c00u) return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    if (rest >= 0x0400u) return float_of(sign | ((rest << 13) + 0x38000000u));
-    return float_of(sign | bits_of((float)rest * 0x1p-24f)); /* subnormal: an integer times 2^-24 */
+    return gyre_half_widen(half);
 }
-
 uint16_t gyre_f32_to_f16(float value) {
-    const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
-    if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x3ffu));
-    if (rest >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); /* 65520 and up round to infinity */
-    if (rest < 0x38800000u) /* below 2^-14: adding 1/2 aligns the last f16 bit with the last f32 bit, which rounds */
-        return (uint16_t)(sign | (bits_of(float_of(rest) + 0.5f) - 0x3f000000u));
-    return (uint16_t)(sign | ((rest + 0xfffu + (rest >> 13 & 1u) - 0x38000000u) >> 13));
+    return gyre_half_round(value);
 }
 
 /* To float by rounding to odd: a second rounding to a type with two bits less then equals one rounding of the whole. */
 static float round_to_odd(double value) {
     const float nearest = (float)value;
     if (isnan(value) || (double)nearest == value) return nearest;
-    uint32_t bits = bits_of(nearest);
+    uint32_t bits = gyre_bits_of(nearest);
     if (fabs((double)nearest) > fabs(value)) bits--;
-    return float_of(bits | 1u);
+    return gyre_float_of(bits | 1u);
 }
 
 uint16_t gyre_f64_to_f16(double value) {

@@ -8,6 +8,13 @@
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 
+/* WebAssembly has threads where it is built to have them, by -pthread. */
+#if defined(__wasm__) && !defined(_REENTRANT)
+#define GYRE_HAS_THREADS 0
+#else
+#define GYRE_HAS_THREADS 1
+#endif
+
 /* A position past this magnitude is refused: the angle's error bound is stated up to it. */
 #define GYRE_MAX_POSITION ((int64_t)1 << 31)
 
@@ -49,6 +56,8 @@ typedef struct gyre_taps {
     double share[GYRE_MAX_TAPS];
 } gyre_taps;
 
+typedef struct gyre_angle_table gyre_angle_table; /* angle_table.h */
+
 typedef struct gyre_scheme {
     gyre_kind kind;
     const char *name; /* as the command and config.json spell it */
@@ -62,6 +71,8 @@ typedef struct gyre_scheme {
      * the one number there: add.c multiplies. */
     gyre_taps (*input_taps)(const gyre_encoding *encoding, int64_t position);
     void (*input_row)(const gyre_encoding *encoding, int64_t position, int64_t first, int64_t count, double *row);
+    /* The same, whole, times factor, in float, where it is kept: 1; else 0, and nothing is done.  NULL = never. */
+    int (*input_row_f32)(const gyre_encoding *encoding, int64_t position, float factor, float *row);
     /* b falls or grows with |k - q| without bound: attention forms the scores of a row relative to its nearest key's b. */
     int decays;
     /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a score_tile of its
@@ -87,6 +98,7 @@ struct gyre_encoding {
     const gyre_scheme *scheme;
     const gyre_kernels *kernels;
     gyre_alloc alloc;
+    int own_memory;                        /* 1: alloc is malloc, which hands out pages when they are touched */
     unsigned places;                       /* the scheme's, unless init found fewer */
     int64_t first_position, last_position; /* what the scheme can represent, both included */
     double *slopes, *slopes_after;         /* [heads]; after: NULL = the same */
@@ -98,10 +110,10 @@ struct gyre_encoding {
     double *decay;                      /* [rope.dim / 2], xPos: log2 of what a pair shrinks by per position; NULL = none */
     gyre_table_size table[GYRE_TABLES]; /* what the caller trains */
     gyre_row_map map;
-    double *fixed;        /* [2 reach + 1][head_dim]: a table nobody trains, for the sides in fixed_sides */
-    unsigned fixed_sides; /* GYRE_ON_* */
-    double score_terms;   /* the default scale is 1 / sqrt(head_dim score_terms) */
-    float *angles;        /* [table_positions][2][rope.dim / 2]: cos, then sin, attention factor included */
+    double *fixed;            /* [2 reach + 1][head_dim]: a table nobody trains, for the sides in fixed_sides */
+    unsigned fixed_sides;     /* GYRE_ON_* */
+    double score_terms;       /* the default scale is 1 / sqrt(head_dim score_terms) */
+    gyre_angle_table *angles; /* for positions from 0 to rope.table_positions - 1, or NULL */
 };
 
 /* The scheme of a kind, or NULL (src/encodings/registry.c). */
@@ -152,9 +164,8 @@ typedef struct gyre_turn {
 } gyre_turn;
 /* rows[i] = cos[rope.dim / 2], sin[rope.dim / 2] of token first + i, attention factor included.  Positions were checked. */
 void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows);
-/* x[i * stride + c], c < head_dim: row i turned in place by angles[i], within its layout; back (room for rope.dim / 2) not
- * NULL: by the transpose. */
-void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, float *back);
+/* x[i * stride + c], c < head_dim: row i turned in place by angles[i], within its layout; back 1: by the transpose. */
+void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, int back);
 /* factor[c] = what xPos multiplies channel c by over a distance: queries relative to a and keys relative to b meet with a
  * distance of a - b. */
 void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor);

@@ -5,6 +5,8 @@
  * 2e-7. */
 #include "core/frequency.h"
 
+#include "core/frequency_torch.h"
+
 #include <math.h>
 
 static const long double two_pi = 6.283185307179586476925286766559005768L;
@@ -171,6 +173,10 @@ static long double frequency_of(const recipe *r, int64_t pair) {
 }
 
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
+    if (config->rope.angles == GYRE_ANGLES_TORCH) {
+        gyre_torch_frequencies(config, length, first, count, out);
+        return;
+    }
     const recipe r = prepare(config, length);
     for (int64_t j = 0; j < count; j++)
         out[j] = split(frequency_of(&r, first + j));

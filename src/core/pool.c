@@ -4,6 +4,7 @@
  * its work on its own thread: nothing waits for anything that may be waiting for it, so nesting cannot deadlock. */
 #include "core/encoding.h"
 
+#if GYRE_HAS_THREADS
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -141,3 +142,4 @@ gyre_exec gyre_pool_exec(gyre_pool *pool) {
     exec.width = pool->count + 1;
     return exec;
 }
+#endif

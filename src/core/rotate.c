@@ -1,7 +1,8 @@
 /* rotate.c: queries and keys turned by their positions.
  *
  * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
- * Contiguous float channels go to the kernels as they lie; everything else is gathered into the half layout first. */
+ * Channels side by side go to the kernels as they lie; others are gathered into the half layout first. */
+#include "core/angle_table.h"
 #include "core/angles.h"
 #include "core/convert.h"
 #include "core/permute.h"
@@ -11,6 +12,7 @@
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
+static const int64_t ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 /* Past 2^100 either way a magnitude is refused: its product with a channel would soon leave the range of float. */
 static const double MOST_LOG2 = 100;
@@ -23,9 +25,12 @@ typedef struct rotation {
     const gyre_view *out;
     int64_t first, dim;      /* the rotated channels; dim 0 where the scheme rotates nothing */
     gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
-    int64_t blocks;          /* of tokens, per batch row */
+    int64_t elements;
+    int64_t blocks; /* of tokens, per batch row */
     int in_place;
-    int moves; /* in place, and moved between the layouts before or after the turn, not by it */
+    int kept;         /* angles come from the encoding's table, where it has them, and go to the kernel with the row */
+    gyre_turns turns; /* what such rows have in common */
+    int moves;        /* in place, and moved between the layouts before or after the turn, not by it */
 } rotation;
 
 /* Pairs first .. first + count - 1, of frequencies `frequency`. */
@@ -68,34 +73,36 @@ static token token_of(const rotation *r, int64_t b, int64_t t, const double *pos
 
 /* -- channels that turn ---------------------------------------------------------------------------------------------- */
 
+/* A chunk that is the whole row, its channels side by side. */
 static int kernel_takes(const rotation *r, const chunk *c) {
-    return r->in->dtype == GYRE_F32 && r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
+    return r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
 
-typedef void rotate_kernel(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
-
-static rotate_kernel *kernel_of(const rotation *r) {
+static void turn_rows(const rotation *r, const gyre_turns *turns) {
     const gyre_kernels *kernels = r->angles.encoding->kernels;
-    if (r->read == GYRE_HALF)
-        return r->write == GYRE_HALF ? kernels->rotate_half_f32 : kernels->rotate_half_to_interleaved_f32;
-    return r->write == GYRE_HALF ? kernels->rotate_interleaved_to_half_f32 : kernels->rotate_interleaved_f32;
+    switch (r->in->dtype) {
+    case GYRE_F16:
+        kernels->rotate_f16(turns);
+        return;
+    case GYRE_BF16:
+        kernels->rotate_bf16(turns);
+        return;
+    case GYRE_F64:
+        kernels->rotate_f64(turns);
+        return;
+    default:
+        kernels->rotate_f32(turns);
+    }
 }
 
-/* From one layout to the other kernels do not work in place. */
-static void call_kernel(const rotation *r, const token *k, gyre_cos_sin turn) {
-    const gyre_heads heads = {r->in->shape[2], r->dim / 2, r->in->stride[2], r->out->stride[2]};
-    const gyre_heads one = {1, r->dim / 2, 0, 0};
-    const float *in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
-    float *out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
-    float buffer[2 * GYRE_PAIR_CHUNK];
-    if (!r->in_place || r->read == r->write) {
-        kernel_of(r)(in, out, &heads, turn.cosine, turn.sine);
-        return;
-    }
-    for (int64_t h = 0; h < heads.count; h++) {
-        kernel_of(r)(in + h * heads.in_stride, buffer, &one, turn.cosine, turn.sine);
-        memcpy(out + h * heads.out_stride, buffer, (size_t)r->dim * sizeof *out);
-    }
+static void call_kernel(const rotation *r, const token *k, const void *cosine, const void *sine, int back) {
+    gyre_turns turns = r->turns;
+    turns.in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
+    turns.out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
+    turns.cosine = cosine;
+    turns.sine = sine;
+    turns.back = back;
+    turn_rows(r, &turns);
 }
 
 /* Member 0 or 1 of the chunk's first pair, and the elements from pair to pair. */
@@ -112,15 +119,19 @@ static int64_t step_out(const rotation *r) {
     return gyre_member_step(r->write) * r->out->stride[3];
 }
 
-static void turn_gathered(const rotation *r, const chunk *c, const token *k, gyre_cos_sin turn, int64_t h) {
-    const int64_t n = c->count;
-    const gyre_heads one = {1, n, 2 * n, 2 * n};
-    float x[2 * GYRE_PAIR_CHUNK];
-    for (int m = 0; m < 2; m++)
-        gyre_load_row(member_in(r, k, h, c->first, m), r->in->dtype, step_in(r), n, x + m * n);
-    r->angles.encoding->kernels->rotate_half_f32(x, x, &one, turn.cosine, turn.sine);
-    for (int m = 0; m < 2; m++)
-        gyre_store_row(x + m * n, n, member_out(r, k, h, c->first, m), r->out->dtype, step_out(r));
+/* Channels that lie apart, or more of them than a chunk: through rows on the stack, in the type they have. */
+static void turn_gathered(const rotation *r, const chunk *c, const token *k, const void *cosine, const void *sine,
+                          int back) {
+    const int64_t n = c->count, size = (int64_t)gyre_dtype_size(r->in->dtype);
+    _Alignas(double) char x[2 * GYRE_PAIR_CHUNK * sizeof(double)];
+    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, back, cosine, sine};
+    for (int64_t h = 0; h < r->in->shape[2]; h++) {
+        for (int m = 0; m < 2; m++)
+            gyre_copy_row(member_in(r, k, h, c->first, m), step_in(r), x + m * n * size, 1, r->in->dtype, n);
+        turn_rows(r, &turns);
+        for (int m = 0; m < 2; m++)
+            gyre_copy_row(x + m * n * size, 1, member_out(r, k, h, c->first, m), step_out(r), r->in->dtype, n);
+    }
 }
 
 static void cos_sin_f64(const chunk *c, const token *k, double *cosine, double *sine) {
@@ -136,7 +147,7 @@ static void cos_sin_f64(const chunk *c, const token *k, double *cosine, double *
 static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
     if (!k->angles.encoding->decay)
         return gyre_angles_f32(&k->angles, c->frequency, c->first, c->count, k->position, buffer);
-    const gyre_cos_sin out = {buffer, buffer + c->count};
+    const gyre_cos_sin out = {buffer, buffer + c->count, 0};
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
     for (int64_t i = 0; i < c->count; i++) {
@@ -149,27 +160,19 @@ static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
 static void turn_token_f32(const rotation *r, const chunk *c, const token *k) {
     float buffer[2 * GYRE_PAIR_CHUNK];
     const gyre_cos_sin turn = cos_sin_f32(c, k, buffer);
-    if (kernel_takes(r, c)) {
-        call_kernel(r, k, turn);
-        return;
-    }
-    for (int64_t h = 0; h < r->in->shape[2]; h++)
-        turn_gathered(r, c, k, turn, h);
+    if (kernel_takes(r, c))
+        call_kernel(r, k, turn.cosine, turn.sine, turn.back);
+    else
+        turn_gathered(r, c, k, turn.cosine, turn.sine, turn.back);
 }
 
 static void turn_token_f64(const rotation *r, const chunk *c, const token *k) {
-    const int64_t in_step = step_in(r), out_step = step_out(r);
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
-    for (int64_t h = 0; h < r->in->shape[2]; h++) {
-        const double *a = member_in(r, k, h, c->first, 0), *d = member_in(r, k, h, c->first, 1);
-        double *low = member_out(r, k, h, c->first, 0), *high = member_out(r, k, h, c->first, 1);
-        for (int64_t i = 0; i < c->count; i++) {
-            const double x = a[i * in_step], y = d[i * in_step];
-            low[i * out_step] = x * cosine[i] - y * sine[i];
-            high[i * out_step] = x * sine[i] + y * cosine[i];
-        }
-    }
+    if (kernel_takes(r, c))
+        call_kernel(r, k, cosine, sine, 0);
+    else
+        turn_gathered(r, c, k, cosine, sine, 0);
 }
 
 /* -- channels that do not -------------------------------------------------------------------------------------------- */
@@ -244,6 +247,37 @@ static void turn_pairs(const rotation *r, const token *tokens, int64_t count) {
     }
 }
 
+/* -- tokens whose angles are kept ------------------------------------------------------------------------------------ */
+/* One axis, nothing but the attention factor on it, channels side by side: the row of the table is all that is needed. */
+static int takes_kept(const rotation *r) {
+    const gyre_encoding *e = r->angles.encoding;
+    return r->dim > 0 && e->angles && !e->axis && !e->decay && r->angles.own && r->angles.factor == e->attention_factor &&
+           (r->role == GYRE_KEY || e->config.query.temperature == GYRE_TEMPERATURE_NONE) && r->in->stride[3] == 1 &&
+           r->out->stride[3] == 1 && !r->moves;
+}
+
+/* 1 = the token is done. */
+static int turn_kept(const rotation *r, int64_t b, int64_t t) {
+    const gyre_encoding *e = r->angles.encoding;
+    const int64_t m = gyre_position_at(r->positions, b, t, 0), size = (int64_t)gyre_dtype_size(r->in->dtype);
+    if (m == 0 && r->angles.factor == 1) return 0; /* stays bit for bit */
+    const int wide = r->in->dtype == GYRE_F64;
+    const void *row = wide ? (const void *)gyre_angle_table_wide_row(e, m) : gyre_angle_table_row(e, m);
+    if (!row) return 0;
+    gyre_turns turns = r->turns;
+    turns.in = (const char *)turns.in + (b * r->in->stride[0] + t * r->in->stride[1]) * size;
+    turns.out = (char *)turns.out + (b * r->out->stride[0] + t * r->out->stride[1]) * size;
+    turns.cosine = row;
+    turns.sine = (const char *)row + (size_t)turns.pairs * (wide ? sizeof(double) : sizeof(float));
+    if (!r->in_place && r->dim < r->in->shape[3]) {
+        const token k = {.b = b, .t = t, .scale = 1};
+        pass_channels(r, &k, 0, r->first);
+        pass_channels(r, &k, r->first + r->dim, r->in->shape[3] - r->first - r->dim);
+    }
+    turn_rows(r, &turns);
+    return 1;
+}
+
 static void turn_block(void *arg, int64_t block) {
     const rotation *r = arg;
     const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
@@ -251,14 +285,18 @@ static void turn_block(void *arg, int64_t block) {
     const int64_t axes = gyre_axes_of(r->angles.encoding);
     double positions[TOKEN_BLOCK * GYRE_MAX_AXES];
     token tokens[TOKEN_BLOCK];
-    gyre_positions_read_axes(r->angles.encoding, r->positions, b, first, count, positions);
+    int64_t others = 0;
     for (int64_t t = 0; t < count; t++) {
-        tokens[t] = token_of(r, b, first + t, positions + t * axes);
-        pass_token(r, &tokens[t]);
-        if (r->moves && r->angles.direction != GYRE_FORWARD) move_token(r, &tokens[t]);
+        if (r->kept && turn_kept(r, b, first + t)) continue;
+        double *position = positions + others * axes;
+        gyre_positions_read_axes(r->angles.encoding, r->positions, b, first + t, 1, position);
+        token *k = &tokens[others++];
+        *k = token_of(r, b, first + t, position);
+        pass_token(r, k);
+        if (r->moves && r->angles.direction != GYRE_FORWARD) move_token(r, k);
     }
-    turn_pairs(r, tokens, count);
-    for (int64_t t = 0; r->moves && r->angles.direction == GYRE_FORWARD && t < count; t++)
+    if (others > 0) turn_pairs(r, tokens, others);
+    for (int64_t t = 0; r->moves && r->angles.direction == GYRE_FORWARD && t < others; t++)
         move_token(r, &tokens[t]);
 }
 
@@ -277,11 +315,11 @@ static gyre_status check_magnitudes(const rotation *r) {
 }
 
 /* A chunk of pairs goes straight from one layout to the other.  In place it would run over channels that are still to be
- * read, but where the chunk is the whole row and read into a buffer first, as turn_token_f64 does not. */
+ * read, but where the chunk is the whole row: that is read before it is written. */
 static void choose_layouts(rotation *r, gyre_layout layout) {
     r->read = r->write = layout == GYRE_HALF ? GYRE_HALF : GYRE_INTERLEAVED;
     if (layout != GYRE_INTERLEAVED_TO_HALF) return;
-    r->moves = r->in_place && (r->dim / 2 > GYRE_PAIR_CHUNK || r->in->dtype == GYRE_F64);
+    r->moves = r->in_place && r->dim / 2 > GYRE_PAIR_CHUNK;
     if (r->moves) return;
     if (r->angles.direction == GYRE_FORWARD)
         r->write = GYRE_HALF;
@@ -293,8 +331,21 @@ static gyre_status run(rotation *r, const gyre_exec *exec) {
     r->in_place = gyre_same_memory(r->in, r->out);
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
+    r->kept = takes_kept(r);
+    if (r->dim > 0)
+        r->turns = (gyre_turns){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
+                                .out = gyre_view_at(r->out, 0, 0, 0, r->first),
+                                .heads = r->in->shape[2],
+                                .pairs = r->dim / 2,
+                                .in_head = r->in->stride[2],
+                                .out_head = r->out->stride[2],
+                                .from_half = r->read == GYRE_HALF,
+                                .to_half = r->write == GYRE_HALF,
+                                .back = r->angles.direction != GYRE_FORWARD};
     const gyre_status status = check_magnitudes(r);
-    if (status == GYRE_OK) gyre_parallel(exec, turn_block, r, r->blocks * r->in->shape[0]);
+    if (status == GYRE_OK)
+        gyre_parallel(r->elements < ALONE / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec, turn_block, r,
+                      r->blocks * r->in->shape[0]);
     return status;
 }
 
@@ -307,11 +358,13 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     gyre_status status = gyre_pair_check(in, out);
     if (status != GYRE_OK) return status;
     if (turns && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
-    if (gyre_view_elements(in->shape) == 0) return GYRE_OK;
+    const int64_t elements = gyre_view_elements(in->shape);
+    if (elements == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
 
-    rotation r = {.angles = {.encoding = encoding, .direction = direction, .factor = 1},
+    rotation r = {.elements = elements,
+                  .angles = {.encoding = encoding, .direction = direction, .factor = 1},
                   .role = role,
                   .positions = positions,
                   .in = in,

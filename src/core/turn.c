@@ -45,20 +45,13 @@ void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int6
 
 /* The kernels pair (i, i + pairs) or (2i, 2i + 1).  Where the layout moves channels on the way out, a product of two rows
  * turned alike does not notice that they stay. */
-void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride,
-                    float *back) {
+void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, int back) {
     const int64_t pairs = encoding->config.rope.dim / 2;
-    const gyre_heads one = {1, pairs, 0, 0};
+    const int half = encoding->config.rope.layout == GYRE_HALF;
     x += encoding->config.rope.first;
     for (int64_t i = 0; i < rows; i++, x += stride, angles += 2 * pairs) {
-        const float *sine = angles + pairs;
-        for (int64_t j = 0; back && j < pairs; j++)
-            back[j] = -sine[j];
-        if (back) sine = back;
-        if (encoding->config.rope.layout == GYRE_HALF)
-            encoding->kernels->rotate_half_f32(x, x, &one, angles, sine);
-        else
-            encoding->kernels->rotate_interleaved_f32(x, x, &one, angles, sine);
+        const gyre_turns turns = {x, x, 1, pairs, 0, 0, half, half, back, angles, angles + pairs};
+        encoding->kernels->rotate_f32(&turns);
     }
 }
 

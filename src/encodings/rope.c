@@ -1,5 +1,8 @@
 /* rope.c: pairs of channels of queries and keys, turned by an angle that grows with the position. */
+#include "core/angle_table.h"
 #include "core/angles.h"
+#include "core/frequency_torch.h"
+#include "core/torch_math.h"
 #include "encodings/schemes.h"
 
 #include <inttypes.h>
@@ -262,25 +265,22 @@ static gyre_status take_attention_factor(gyre_encoding *encoding, gyre_error *er
                      rope->mscale_all_dim, factor);
 }
 
-static gyre_status fill_table(gyre_encoding *encoding, gyre_error *err) {
-    const int64_t pairs = encoding->config.rope.dim / 2, rows = encoding->config.rope.table_positions;
-    const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, 0);
-    if (rows == 0) return GYRE_OK;
-    float *table = gyre_encoding_allocate(encoding, rows, (size_t)(2 * pairs) * sizeof *table, err);
-    if (!table) return GYRE_ENOMEM;
-    for (int64_t m = 0; m < rows; m++)
-        for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK) {
-            const int64_t count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
-            float buffer[2 * GYRE_PAIR_CHUNK];
-            double position[GYRE_MAX_AXES];
-            for (int a = 0; a < GYRE_MAX_AXES; a++)
-                position[a] = (double)m;
-            const gyre_cos_sin turn = gyre_angles_f32(&angles, encoding->frequency + first, first, count, position, buffer);
-            memcpy(table + 2 * pairs * m + first, turn.cosine, (size_t)count * sizeof *table);
-            memcpy(table + 2 * pairs * m + pairs + first, turn.sine, (size_t)count * sizeof *table);
-        }
-    encoding->angles = table; /* only now: until it is whole, angles are computed */
+static gyre_status make_table(gyre_encoding *encoding, gyre_error *err) {
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    const int64_t trained = encoding->config.trained_length;
+    if (rope->table_positions > 0) return gyre_angle_table_make(encoding, rope->dim / 2, rope->table_positions, err);
+    if (rope->table_positions != GYRE_NO_TABLE)
+        gyre_angle_table_offer(encoding, rope->dim / 2, trained > rope->length ? trained : rope->length);
     return GYRE_OK;
+}
+
+static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
+    if ((unsigned)config->rope.angles > GYRE_ANGLES_TORCH)
+        return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
+                         (int)config->rope.angles);
+    if (config->rope.angles == GYRE_ANGLES_EXACT || gyre_torch_has(config)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: not as PyTorch, %s (gyre_config)",
+                     gyre_torch_math() ? "which has no such scaling" : "in a build without SLEEF");
 }
 
 static gyre_status check(const gyre_config *config, gyre_error *err) {
@@ -291,6 +291,7 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
     if (status == GYRE_OK) status = check_scaling(config, err);
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_far(rope, err);
+    if (status == GYRE_OK) status = check_angles(config, err);
     return status == GYRE_OK ? check_xpos(rope, err) : status;
 }
 
@@ -310,7 +311,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     encoding->frequency = gyre_encoding_allocate(encoding, config->rope.dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     gyre_rope_frequencies(config, 0, 0, config->rope.dim / 2, encoding->frequency);
-    return fill_table(encoding, err);
+    return make_table(encoding, err);
 }
 
 /* The pairs dealt out evenly, what is left over to the first axes. */

@@ -1,4 +1,5 @@
 /* sinusoidal.c: sines and cosines of the position, added at the input. */
+#include "core/angle_table.h"
 #include "core/angles.h"
 #include "encodings/schemes.h"
 
@@ -57,6 +58,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     for (int64_t i = 0; i < pairs; i++)
         encoding->frequency[i] = forms[input->layout].short_exponent ? gyre_frequency_power(input->base, i, pairs - 1)
                                                                      : gyre_frequency_power(input->base, 2 * i, input->dim);
+    gyre_angle_table_offer(encoding, pairs, encoding->config.trained_length);
     if (input->trained_scale) encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, 1, 1};
     return GYRE_OK;
 }
@@ -87,5 +89,31 @@ static void input_row(const gyre_encoding *encoding, int64_t position, int64_t f
     }
 }
 
-const gyre_scheme gyre_scheme_sinusoidal = {
-    .kind = GYRE_SINUSOIDAL, .name = "sinusoidal", .places = GYRE_AT_INPUT, .init = init, .input_row = input_row};
+/* From the rows that are kept: 0 where there is none. */
+static int input_row_f32(const gyre_encoding *encoding, int64_t position, float factor, float *row) {
+    const input_config *input = &encoding->config.input;
+    const layout_form *form = &forms[input->layout];
+    const int64_t pairs = input->dim / 2;
+    if (input->zero_padding && position == -1) return 0;
+    const float *cosine = gyre_angle_table_row(encoding, position + input->offset);
+    if (!cosine) return 0;
+    const float *first = form->cosines_first ? cosine : cosine + pairs,
+                *second = form->cosines_first ? cosine + pairs : cosine;
+    for (int64_t i = 0; form->interleaved && i < pairs; i++) {
+        row[2 * i] = factor * first[i];
+        row[2 * i + 1] = factor * second[i];
+    }
+    for (int64_t i = 0; !form->interleaved && i < pairs; i++) {
+        row[i] = factor * first[i];
+        row[pairs + i] = factor * second[i];
+    }
+    if (input->dim % 2 != 0) row[2 * pairs] = 0;
+    return 1;
+}
+
+const gyre_scheme gyre_scheme_sinusoidal = {.kind = GYRE_SINUSOIDAL,
+                                            .name = "sinusoidal",
+                                            .places = GYRE_AT_INPUT,
+                                            .init = init,
+                                            .input_row = input_row,
+                                            .input_row_f32 = input_row_f32};

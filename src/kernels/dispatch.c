@@ -3,35 +3,43 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
 
-/* __builtin_cpu_supports asks CPUID and, for AVX and later, whether the system saves the registers (XCR0). */
+/* __builtin_cpu_supports asks CPUID and, for AVX and later, whether the system saves the registers (XCR0).  Clang's did not
+ * know F16C before version 19; it works on the registers that AVX has, so its own bit of CPUID is what is left to ask. */
 static int runs_avx2(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return 0;
-#endif
+    unsigned eax, ebx, ecx, edx;
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) &&
+           (ecx & bit_F16C);
 }
-
 static int runs_avx512(void) {
-#if defined(__x86_64__) || defined(__i386__)
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-#else
-    return 0;
-#endif
 }
+#else
+#define runs_avx2()   0
+#define runs_avx512() 0
+#endif
+/* A processor that runs a build which has one of these runs the tier: Advanced SIMD is in every AArch64, a module of
+ * WebAssembly is accepted whole or not at all, and C is C. */
+#define runs_neon()   1
+#define runs_wasm()   1
+#define runs_scalar() 1
 
 const gyre_kernels *gyre_kernels_tier(const char *tier) {
-    if (strcmp(tier, "scalar") == 0) return gyre_tier_scalar;
-    if (strcmp(tier, "avx2") == 0) return runs_avx2() ? gyre_tier_avx2 : NULL;
-    if (strcmp(tier, "avx512") == 0) return runs_avx512() ? gyre_tier_avx512 : NULL;
+#define TABLE_OF(wanted, name)                                                                                              \
+    if (strcmp(wanted, #name) == 0) return gyre_tier_##name && runs_##name() ? gyre_tier_##name : NULL;
+    GYRE_TIERS(TABLE_OF, tier)
+#undef TABLE_OF
     return NULL;
 }
 
 /* A wish that is unknown, or more than the processor has, is no wish. */
 const gyre_kernels *gyre_kernels_pick(void) {
-    static const char *const best_first[] = {"avx512", "avx2", "scalar"};
+#define NAME_OF(unused, name) #name,
+    static const char *const best_first[] = {GYRE_TIERS(NAME_OF, )};
+#undef NAME_OF
     const char *wish = getenv("GYRE_CPU");
     const gyre_kernels *kernels = wish ? gyre_kernels_tier(wish) : NULL;
     for (size_t i = 0; !kernels && i < sizeof best_first / sizeof *best_first; i++)

@@ -3,11 +3,31 @@
 #define GYRE_KERNELS_H
 #include <stdint.h>
 
-/* How the heads of one token lie in memory. */
-typedef struct gyre_heads {
-    int64_t count, pairs;
-    int64_t in_stride, out_stride; /* elements from head to head */
-} gyre_heads;
+/* Rows of pairs: (x[i], x[i + pairs]), the half layout, or (x[2i], x[2i + 1]).  in == out with equal strides, or no overlap;
+ * in place and from one layout to the other, at most GYRE_TURN_PAIRS. */
+enum { GYRE_TURN_PAIRS = 256 };
+typedef struct gyre_turns {
+    const void *in;
+    void *out;
+    int64_t heads, pairs;
+    int64_t in_head, out_head; /* elements from head to head */
+    int from_half, to_half;    /* layouts read and written */
+    int back;                  /* 1: the other way, sin_i negated */
+    const void *cosine, *sine;
+} gyre_turns;
+
+/* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:
+ *     cosine_out[j * out_row + i] = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
+ *     sine_out[j * out_row + i]   = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
+ * doubtful[j] = 1 where one of a row lies so near the middle between two floats that what is left out of doubles might have
+ * rounded it to the other; else as it was. */
+typedef struct gyre_angle_block {
+    int64_t rows, pairs, row, out_row;
+    double factor, sine_factor;
+    const double *cosine, *sine, *step_cosine, *step_sine;
+    float *cosine_out, *sine_out;
+    unsigned char *doubtful;
+} gyre_angle_block;
 
 /* c[i * c_row + j] (+)= sum over l < k of a[i * a_row + l * a_col] b[l * b_row + j], i < m, j < n; n a multiple of 16.
  * One order of summation over l, whatever the split over i and j. */
@@ -50,13 +70,13 @@ typedef struct gyre_pick {
 } gyre_pick;
 
 typedef struct gyre_kernels {
-    const char *tier; /* "scalar", "avx2", "avx512" */
+    const char *tier; /* its name in GYRE_TIERS (tiers.h) */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 } gyre_kernels;
 
-/* The best table this processor runs; GYRE_CPU=scalar|avx2|avx512 in the environment asks for a lower one. */
+/* The best table this processor runs; GYRE_CPU=<a tier> in the environment asks for a lower one. */
 const gyre_kernels *gyre_kernels_pick(void);
 /* The table of one tier, or NULL where this processor (or this build) has none. */
 const gyre_kernels *gyre_kernels_tier(const char *tier);

@@ -1,7 +1,7 @@
 /* tier.h: the kernels, written once over a small vector vocabulary.  A tier's source file defines the vocabulary and
  * includes this file, which then defines every kernel as a static function and, last, the tier's table.
  *
- * The vocabulary: TIER (its name), vec, mask, LANES (1, 8 or 16), BLOCK_ROWS and BLOCK_VECS (accumulators of the
+ * The vocabulary: TIER (its name), vec, mask, LANES (1, 4, 8 or 16), BLOCK_ROWS and BLOCK_VECS (accumulators of the
  * product that fit the registers beside its operands) and the vec_ functions used below.  vec_max(a, b) gives b where either
  * is a NaN. */
 #ifndef GYRE_KERNELS_TIER_H
@@ -184,31 +184,30 @@ static void transpose_f32(const gyre_transpose *t) {
             transpose_square(t->in + r * t->in_row + c, t->in_row, t->out + c * t->out_row + r, t->out_row);
 }
 
-/* -- rotation ---------------------------------------------------------------------------------------------------- */
-#if LANES > 1
-/* Two products and one sum, each rounded, as in rotate_scalar.c: a rotation has the same bits in every tier and by every
- * way through memory. */
-static void rotate_half(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin) {
-    const int64_t pairs = heads->pairs;
-    for (int64_t h = 0; h < heads->count; h++) {
-        const float *a = in + h * heads->in_stride, *b = a + pairs;
-        float *low = out + h * heads->out_stride, *high = low + pairs;
-        int64_t i = 0;
-        for (; i + LANES <= pairs; i += LANES) {
-            const vec x = vec_load(a + i), y = vec_load(b + i), c = vec_load(cos + i), s = vec_load(sin + i);
-            vec_store(low + i, vec_sub(vec_mul(x, c), vec_mul(y, s)));
-            vec_store(high + i, vec_add(vec_mul(x, s), vec_mul(y, c)));
+/* -- angles -------------------------------------------------------------------------------------------------------- */
+/* Anchor, step, products, sum and factor are each right to about 2^-52 of the larger product; 2^-49 is more than all that,
+ * and than what a direct computation is off by. */
+INLINE int angle_pair(float *out, double first, double second, double factor) {
+    const double value = factor * (first + second),
+                 margin = 0x1p-49 * factor * (__builtin_fabs(first) + __builtin_fabs(second));
+    const float low = (float)(value - margin), high = (float)(value + margin);
+    *out = high;
+    return low != high;
+}
+
+static void angle_rows(const gyre_angle_block *job) {
+    const double *restrict c = job->cosine, *restrict s = job->sine;
+    for (int64_t j = 0; j < job->rows; j++) {
+        const double *restrict sc = job->step_cosine + j * job->row, *restrict ss = job->step_sine + j * job->row;
+        float *restrict low = job->cosine_out + j * job->out_row, *restrict high = job->sine_out + j * job->out_row;
+        int doubts = 0;
+        for (int64_t i = 0; i < job->pairs; i++) {
+            doubts |= angle_pair(&low[i], c[i] * sc[i], -(s[i] * ss[i]), job->factor);
+            doubts |= angle_pair(&high[i], s[i] * sc[i], c[i] * ss[i], job->sine_factor);
         }
-        for (; i < pairs; i++) {
-            const float x = a[i], y = b[i];
-            low[i] = x * cos[i] - y * sin[i];
-            high[i] = x * sin[i] + y * cos[i];
-        }
+        if (doubts) job->doubtful[j] = 1;
     }
 }
-#else
-#define rotate_half gyre_rotate_half_f32_scalar
-#endif
 
 /* -- the tier's table -------------------------------------------------------------------------------------------- */
 #define JOIN2(a, b) a##b
@@ -218,10 +217,14 @@ static void rotate_half(const float *in, float *out, const gyre_heads *heads, co
 
 static const gyre_kernels table = {
     .tier = TEXT(TIER),
-    .rotate_half_f32 = rotate_half,
-    .rotate_interleaved_f32 = gyre_rotate_interleaved_f32_scalar,
-    .rotate_interleaved_to_half_f32 = gyre_rotate_interleaved_to_half_f32_scalar,
-    .rotate_half_to_interleaved_f32 = gyre_rotate_half_to_interleaved_f32_scalar,
+    .rotate_f32 = rotate_f32,
+    .rotate_f16 = rotate_f16,
+    .rotate_bf16 = rotate_bf16,
+    .rotate_f64 = rotate_f64,
+    .angle_rows = angle_rows,
+    .add_f32 = add_f32,
+    .add_f16 = add_f16,
+    .add_bf16 = add_bf16,
     .matmul_f32 = matmul_f32,
     .exp_row_f32 = exp_row_f32,
     .max_row_f32 = max_row_f32,

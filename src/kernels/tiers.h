@@ -1,17 +1,15 @@
-/* tiers.h: what the tiers' source files show to dispatch.c and to each other. */
+/* tiers.h: what the tiers' source files show to dispatch.c, to each other and to the tests. */
 #ifndef GYRE_KERNELS_TIERS_H
 #define GYRE_KERNELS_TIERS_H
 #include "kernels/kernels.h"
 
-/* NULL where this build has no such tier. */
-extern const gyre_kernels *const gyre_tier_scalar, *const gyre_tier_avx2, *const gyre_tier_avx512;
+/* The one list of tiers, the better before the worse: tier(with, name) for each. */
+#define GYRE_VECTOR_TIERS(tier, with) tier(with, avx512) tier(with, avx2) tier(with, neon) tier(with, wasm)
+#define GYRE_TIERS(tier, with)        GYRE_VECTOR_TIERS(tier, with) tier(with, scalar)
 
-void gyre_rotate_half_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos, const float *sin);
-void gyre_rotate_interleaved_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos,
-                                        const float *sin);
-void gyre_rotate_interleaved_to_half_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos,
-                                                const float *sin);
-void gyre_rotate_half_to_interleaved_f32_scalar(const float *in, float *out, const gyre_heads *heads, const float *cos,
-                                                const float *sin);
+/* gyre_tier_<name>: NULL where this build has no such tier.  A build has those of its processor's family. */
+#define GYRE_TIER_DECLARE(prefix, name) extern const gyre_kernels *const prefix##name;
+GYRE_TIERS(GYRE_TIER_DECLARE, gyre_tier_)
+#undef GYRE_TIER_DECLARE
 
 #endif

@@ -1,0 +1,418 @@
+/* rotate_tier.h: rotation and addition, written once over the vocabulary of a tier (vec_*.h) for every type and layout of
+ * pairs.
+ *
+ * What is left of a row past its last whole vector goes through a vector on the stack, so it is computed like all others,
+ * and a rotation has the same bits in every layout and by every way through memory. */
+#ifndef GYRE_KERNELS_ROTATE_TIER_H
+#define GYRE_KERNELS_ROTATE_TIER_H
+#include "kernels/tiers.h"
+
+#include <string.h>
+
+#define TURN_INLINE static inline __attribute__((always_inline))
+
+#if defined(__clang__)
+#define TURN_UNROLL _Pragma("unroll")
+#else
+#define TURN_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* -- types ------------------------------------------------------------------------------------------------------------- */
+typedef vec turn_load(const void *p);
+typedef void turn_store(void *p, vec a);
+/* Constants wherever it is passed on, so that all of it is inlined. */
+typedef struct turn_type {
+    turn_load *load;
+    turn_store *store;
+    int64_t size; /* bytes of an element */
+} turn_type;
+
+TURN_INLINE vec turn_load_f32(const void *p) {
+    return vec_load(p);
+}
+TURN_INLINE void turn_store_f32(void *p, vec a) {
+    vec_store(p, a);
+}
+TURN_INLINE vec turn_load_f16(const void *p) {
+    return vec_load_f16(p);
+}
+TURN_INLINE void turn_store_f16(void *p, vec a) {
+    vec_store_f16(p, a);
+}
+TURN_INLINE vec turn_load_bf16(const void *p) {
+    return vec_load_bf16(p);
+}
+TURN_INLINE void turn_store_bf16(void *p, vec a) {
+    vec_store_bf16(p, a);
+}
+
+/* The first n < LANES elements at p, zeros after them. */
+TURN_INLINE vec turn_load_some(turn_type type, const char *p, int64_t n) {
+    float some[LANES] = {0};
+    memcpy(some, p, (size_t)(n * type.size));
+    return type.load(some);
+}
+TURN_INLINE void turn_store_some(turn_type type, char *p, vec a, int64_t n) {
+    float some[LANES];
+    type.store(some, a);
+    memcpy(p, some, (size_t)(n * type.size));
+}
+/* n >= LANES: a whole vector. */
+TURN_INLINE vec turn_load_up_to(turn_type type, const char *p, int64_t n) {
+    return n >= LANES ? type.load(p) : turn_load_some(type, p, n);
+}
+TURN_INLINE void turn_store_up_to(turn_type type, char *p, vec a, int64_t n) {
+    if (n >= LANES)
+        type.store(p, a);
+    else if (n > 0)
+        turn_store_some(type, p, a, n);
+}
+
+/* -- the turn ---------------------------------------------------------------------------------------------------------- */
+/* cos and sin of some pairs; minus = -sin.  Back, the two change places. */
+typedef struct turn_angles {
+    vec c, s, minus;
+} turn_angles;
+
+/* Two roundings and a fused product, the same in every layout: (x c - y s, y c + x s). */
+TURN_INLINE void turn_pairs(vec *a, vec *b, const turn_angles *k) {
+    const vec x = vec_held(*a), y = vec_held(*b);
+    *a = vec_fma(x, k->c, vec_mul(y, k->minus));
+    *b = vec_fma(y, k->c, vec_mul(x, k->s));
+}
+
+/* Of pairs i .. i + n - 1, n <= LANES. */
+TURN_INLINE turn_angles angles_at(const gyre_turns *t, int64_t i, int64_t n) {
+    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
+    const vec s = turn_load_up_to(table, (const char *)((const float *)t->sine + i), n), minus = vec_mul(vec_set1(-1), s);
+    const vec c = turn_load_up_to(table, (const char *)((const float *)t->cosine + i), n);
+    return t->back ? (turn_angles){c, minus, s} : (turn_angles){c, s, minus};
+}
+
+TURN_INLINE const char *head_in(const gyre_turns *t, turn_type type, int64_t h) {
+    return (const char *)t->in + h * t->in_head * type.size;
+}
+TURN_INLINE char *head_out(const gyre_turns *t, turn_type type, int64_t h) {
+    return (char *)t->out + h * t->out_head * type.size;
+}
+
+/* Pairs i .. i + n - 1 of a head, n <= LANES, from any layout to any. */
+TURN_INLINE void turn_some(turn_type type, const gyre_turns *t, const char *in, char *out, int64_t i, int64_t n,
+                           const turn_angles *k) {
+    const int64_t half = t->pairs * type.size, at = i * type.size, second = LANES * type.size;
+    vec a, b;
+    if (t->from_half) {
+        a = turn_load_up_to(type, in + at, n);
+        b = turn_load_up_to(type, in + half + at, n);
+    } else {
+        a = turn_load_up_to(type, in + 2 * at, 2 * n);
+        b = 2 * n > LANES ? turn_load_up_to(type, in + 2 * at + second, 2 * n - LANES) : vec_set1(0);
+        vec_part(&a, &b);
+    }
+    turn_pairs(&a, &b, k);
+    if (t->to_half) {
+        turn_store_up_to(type, out + at, a, n);
+        turn_store_up_to(type, out + half + at, b, n);
+    } else {
+        vec_join(&a, &b);
+        turn_store_up_to(type, out + 2 * at, a, 2 * n);
+        turn_store_up_to(type, out + 2 * at + second, b, 2 * n - LANES);
+    }
+}
+
+/* Pairs from `first` on within a layout, a vector of all heads at a time. */
+TURN_INLINE void turn_rest(turn_type type, const gyre_turns *t, int64_t first) {
+    for (int64_t i = first, n; i < t->pairs; i += n) {
+        n = t->pairs - i < LANES ? t->pairs - i : LANES;
+        const turn_angles k = angles_at(t, i, n);
+        for (int64_t h = 0; h < t->heads; h++)
+            turn_some(type, t, head_in(t, type, h), head_out(t, type, h), i, n, &k);
+    }
+}
+
+/* From one layout to the other, head by head; in place, through a copy on the stack. */
+TURN_INLINE void turn_across(turn_type type, const gyre_turns *t) {
+    char copy[2 * GYRE_TURN_PAIRS * 4];
+    for (int64_t h = 0; h < t->heads; h++) {
+        const char *in = head_in(t, type, h);
+        int64_t i = 0;
+        if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs * type.size));
+        for (; i + LANES <= t->pairs; i += LANES) {
+            const turn_angles k = angles_at(t, i, LANES);
+            turn_some(type, t, in, head_out(t, type, h), i, LANES, &k);
+        }
+        if (i == t->pairs) continue;
+        const turn_angles k = angles_at(t, i, t->pairs - i);
+        turn_some(type, t, in, head_out(t, type, h), i, t->pairs - i, &k);
+    }
+}
+
+#if LANES > 1
+/* The same from half to half, TURN_BLOCK vectors of angles in registers while all heads go by; out = pairs done. */
+TURN_INLINE int64_t turn_halves(turn_type type, const gyre_turns *t) {
+    const int64_t block = TURN_BLOCK * LANES, half = t->pairs * type.size;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_BLOCK];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
+        for (int64_t h = 0; h < t->heads; h++) {
+            const char *in = head_in(t, type, h) + i * type.size;
+            char *out = head_out(t, type, h) + i * type.size;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BLOCK; v++) {
+                vec a = type.load(in + v * LANES * type.size), b = type.load(in + half + v * LANES * type.size);
+                turn_pairs(&a, &b, &k[v]);
+                type.store(out + v * LANES * type.size, a);
+                type.store(out + half + v * LANES * type.size, b);
+            }
+        }
+    }
+    return i;
+}
+
+/* Pairs that stay beside each other: each element times its cos, plus its neighbour times the sin with a sign of its own:
+ * (c0 c0 c1 c1 ...), (-s0 s0 -s1 s1 ...).  out = pairs done. */
+TURN_INLINE int64_t turn_beside(turn_type type, const gyre_turns *t) {
+    const int64_t block = TURN_BESIDE * LANES / 2;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        vec c[TURN_BESIDE], s[TURN_BESIDE];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BESIDE; v += 2) {
+            const turn_angles k = angles_at(t, i + v * LANES / 2, LANES);
+            c[v] = c[v + 1] = k.c;
+            s[v] = k.minus;
+            s[v + 1] = k.s;
+            vec_join(&c[v], &c[v + 1]);
+            vec_join(&s[v], &s[v + 1]);
+        }
+        for (int64_t h = 0; h < t->heads; h++) {
+            const char *in = head_in(t, type, h) + 2 * i * type.size;
+            char *out = head_out(t, type, h) + 2 * i * type.size;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BESIDE; v++) {
+                const vec x = vec_held(type.load(in + v * LANES * type.size));
+                type.store(out + v * LANES * type.size, vec_fma(x, c[v], vec_mul(vec_swap(x), s[v])));
+            }
+        }
+    }
+    return i;
+}
+
+/* bf16 by two to a lane of 32 bits: in halves, angles are dealt out to even and odd places alike; beside each other, the
+ * members of a pair are what comes apart. */
+TURN_INLINE int64_t turn_brain_halves(const gyre_turns *t) {
+    const int64_t block = TURN_BLOCK * LANES;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_BLOCK];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v += 2) {
+            vec_part(&k[v].c, &k[v + 1].c);
+            vec_part(&k[v].s, &k[v + 1].s);
+            vec_part(&k[v].minus, &k[v + 1].minus);
+        }
+        for (int64_t h = 0; h < t->heads; h++) {
+            const uint16_t *in = (const uint16_t *)t->in + h * t->in_head + i;
+            uint16_t *out = (uint16_t *)t->out + h * t->out_head + i;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BLOCK; v += 2) {
+                vec a[2], b[2];
+                vec_load_two_bf16(in + v * LANES, &a[0], &a[1]);
+                vec_load_two_bf16(in + t->pairs + v * LANES, &b[0], &b[1]);
+                turn_pairs(&a[0], &b[0], &k[v]);
+                turn_pairs(&a[1], &b[1], &k[v + 1]);
+                vec_store_two_bf16(out + v * LANES, a[0], a[1]);
+                vec_store_two_bf16(out + t->pairs + v * LANES, b[0], b[1]);
+            }
+        }
+    }
+    return i;
+}
+
+TURN_INLINE int64_t turn_brain_beside(const gyre_turns *t) {
+    const int64_t block = TURN_BLOCK * LANES;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_BLOCK];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BLOCK; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
+        for (int64_t h = 0; h < t->heads; h++) {
+            const uint16_t *in = (const uint16_t *)t->in + h * t->in_head + 2 * i;
+            uint16_t *out = (uint16_t *)t->out + h * t->out_head + 2 * i;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BLOCK; v++) {
+                vec a, b;
+                vec_load_two_bf16(in + 2 * v * LANES, &a, &b);
+                turn_pairs(&a, &b, &k[v]);
+                vec_store_two_bf16(out + 2 * v * LANES, a, b);
+            }
+        }
+    }
+    return i;
+}
+#else
+#define turn_halves(type, t) 0
+#define turn_beside(type, t) 0
+#define turn_brain_halves(t) 0
+#define turn_brain_beside(t) 0
+#endif
+
+/* The layouts are constants in what is inlined. */
+TURN_INLINE void turn_rows(turn_type type, int brain, const gyre_turns *t) {
+    gyre_turns known = *t;
+    if (t->from_half && t->to_half) {
+        known.from_half = known.to_half = 1;
+        turn_rest(type, &known, brain ? turn_brain_halves(&known) : turn_halves(type, &known));
+    } else if (!t->from_half && !t->to_half) {
+        known.from_half = known.to_half = 0;
+        turn_rest(type, &known, brain ? turn_brain_beside(&known) : turn_beside(type, &known));
+    } else if (t->from_half) {
+        known.from_half = 1, known.to_half = 0;
+        turn_across(type, &known);
+    } else {
+        known.from_half = 0, known.to_half = 1;
+        turn_across(type, &known);
+    }
+}
+
+static void rotate_f32(const gyre_turns *t) {
+    turn_rows((turn_type){turn_load_f32, turn_store_f32, 4}, 0, t);
+}
+static void rotate_f16(const gyre_turns *t) {
+    turn_rows((turn_type){turn_load_f16, turn_store_f16, 2}, 0, t);
+}
+static void rotate_bf16(const gyre_turns *t) {
+    turn_rows((turn_type){turn_load_bf16, turn_store_bf16, 2}, 1, t);
+}
+
+/* -- adding ------------------------------------------------------------------------------------------------------------ */
+TURN_INLINE void add_row(turn_type type, const void *in, void *out, const float *row, int64_t n) {
+    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
+    const char *from = in;
+    char *to = out;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        type.store(to + i * type.size, vec_add(type.load(from + i * type.size), vec_load(row + i)));
+    if (i >= n) return;
+    const vec sum =
+        vec_add(turn_load_some(type, from + i * type.size, n - i), turn_load_some(table, (const char *)(row + i), n - i));
+    turn_store_some(type, to + i * type.size, sum, n - i);
+}
+
+static void add_f32(const void *in, void *out, const float *row, int64_t n) {
+    add_row((turn_type){turn_load_f32, turn_store_f32, 4}, in, out, row, n);
+}
+static void add_f16(const void *in, void *out, const float *row, int64_t n) {
+    add_row((turn_type){turn_load_f16, turn_store_f16, 2}, in, out, row, n);
+}
+static void add_bf16(const void *in, void *out, const float *row, int64_t n) {
+    add_row((turn_type){turn_load_bf16, turn_store_bf16, 2}, in, out, row, n);
+}
+
+/* -- f64 --------------------------------------------------------------------------------------------------------------- */
+/* The same by vectors of WIDE_LANES doubles.  (Written as plain C, GCC 12 fuses some of the products and not others,
+ * whatever -ffp-contract says.) */
+TURN_INLINE wide wide_load_up_to(const double *p, int64_t n) {
+    double some[WIDE_LANES] = {0};
+    if (n >= WIDE_LANES) return wide_load(p);
+    if (n > 0) memcpy(some, p, (size_t)n * sizeof *p);
+    return wide_load(some);
+}
+TURN_INLINE void wide_store_up_to(double *p, wide a, int64_t n) {
+    double some[WIDE_LANES];
+    wide_store(n >= WIDE_LANES ? p : some, a);
+    if (n > 0 && n < WIDE_LANES) memcpy(p, some, (size_t)n * sizeof *p);
+}
+
+typedef struct wide_angles {
+    wide c, s, minus;
+} wide_angles;
+
+TURN_INLINE wide_angles wide_angles_at(const gyre_turns *t, int64_t i, int64_t n) {
+    const wide s = wide_load_up_to((const double *)t->sine + i, n), minus = wide_mul(wide_set1(-1), s);
+    const wide c = wide_load_up_to((const double *)t->cosine + i, n);
+    return t->back ? (wide_angles){c, minus, s} : (wide_angles){c, s, minus};
+}
+
+TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n, const wide_angles *k) {
+    wide a, b;
+    if (t->from_half) {
+        a = wide_load_up_to(in + i, n);
+        b = wide_load_up_to(in + t->pairs + i, n);
+    } else {
+        a = wide_load_up_to(in + 2 * i, 2 * n);
+        b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
+        wide_part(&a, &b);
+    }
+    a = wide_held(a), b = wide_held(b);
+    wide x = wide_fma(a, k->c, wide_mul(b, k->minus)), y = wide_fma(b, k->c, wide_mul(a, k->s));
+    if (t->to_half) {
+        wide_store_up_to(out + i, x, n);
+        wide_store_up_to(out + t->pairs + i, y, n);
+    } else {
+        wide_join(&x, &y);
+        wide_store_up_to(out + 2 * i, x, 2 * n);
+        wide_store_up_to(out + 2 * i + WIDE_LANES, y, 2 * n - WIDE_LANES);
+    }
+}
+
+/* Angles of a few vectors in registers while all heads go by. */
+TURN_INLINE void turn_doubles(const gyre_turns *t) {
+    enum { AT_ONCE = 2 };
+    int64_t i = 0;
+    for (; i + AT_ONCE * WIDE_LANES <= t->pairs; i += AT_ONCE * WIDE_LANES) {
+        wide_angles k[AT_ONCE];
+        TURN_UNROLL
+        for (int v = 0; v < AT_ONCE; v++)
+            k[v] = wide_angles_at(t, i + v * WIDE_LANES, WIDE_LANES);
+        for (int64_t h = 0; h < t->heads; h++) {
+            TURN_UNROLL
+            for (int v = 0; v < AT_ONCE; v++)
+                turn_wide(t, (const double *)t->in + h * t->in_head, (double *)t->out + h * t->out_head, i + v * WIDE_LANES,
+                          WIDE_LANES, &k[v]);
+        }
+    }
+    for (int64_t n; i < t->pairs; i += n) {
+        n = t->pairs - i < WIDE_LANES ? t->pairs - i : WIDE_LANES;
+        const wide_angles k = wide_angles_at(t, i, n);
+        for (int64_t h = 0; h < t->heads; h++)
+            turn_wide(t, (const double *)t->in + h * t->in_head, (double *)t->out + h * t->out_head, i, n, &k);
+    }
+}
+
+/* From one layout to the other, head by head; in place, through a copy on the stack. */
+TURN_INLINE void turn_doubles_across(const gyre_turns *t) {
+    double copy[2 * GYRE_TURN_PAIRS];
+    for (int64_t h = 0; h < t->heads; h++) {
+        const double *in = (const double *)t->in + h * t->in_head;
+        double *out = (double *)t->out + h * t->out_head;
+        if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs) * sizeof *in);
+        for (int64_t i = 0, n; i < t->pairs; i += n) {
+            n = t->pairs - i < WIDE_LANES ? t->pairs - i : WIDE_LANES;
+            const wide_angles k = wide_angles_at(t, i, n);
+            turn_wide(t, in, out, i, n, &k);
+        }
+    }
+}
+
+static void rotate_f64(const gyre_turns *t) {
+    gyre_turns known = *t;
+    if (t->from_half && t->to_half) {
+        known.from_half = known.to_half = 1;
+        turn_doubles(&known);
+    } else if (!t->from_half && !t->to_half) {
+        known.from_half = known.to_half = 0;
+        turn_doubles(&known);
+    } else {
+        turn_doubles_across(t);
+    }
+}
+
+#endif

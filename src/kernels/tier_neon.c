@@ -1,0 +1,11 @@
+/* tier_neon.c: the kernels for the Advanced SIMD of AArch64, which every such processor has. */
+#include "kernels/tiers.h"
+
+#if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)
+#include "kernels/vec_neon.h"
+
+#include "kernels/rotate_tier.h"
+#include "kernels/tier.h"
+#else
+const gyre_kernels *const gyre_tier_neon = 0;
+#endif

@@ -1,0 +1,11 @@
+/* tier_wasm.c: the kernels for the SIMD of WebAssembly.  Built with -msimd128. */
+#include "kernels/tiers.h"
+
+#if defined(__wasm_simd128__)
+#include "kernels/vec_wasm.h"
+
+#include "kernels/rotate_tier.h"
+#include "kernels/tier.h"
+#else
+const gyre_kernels *const gyre_tier_wasm = 0;
+#endif

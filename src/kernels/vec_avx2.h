@@ -1,0 +1,179 @@
+/* vec_avx2.h: the vocabulary of tier.h and rotate_tier.h in AVX2 with FMA and F16C, eight floats at a time. */
+#ifndef GYRE_KERNELS_VEC_AVX2_H
+#define GYRE_KERNELS_VEC_AVX2_H
+#include "kernels/transpose_avx.h"
+#include <immintrin.h>
+
+#define TIER        avx2
+#define LANES       8
+#define BLOCK_ROWS  6
+#define BLOCK_VECS  2
+#define WIDE_VECS   8
+#define TURN_BLOCK  2
+#define TURN_BESIDE 4
+
+typedef __m256 vec;
+typedef __m256 mask;
+
+static inline vec vec_load(const float *p) {
+    return _mm256_loadu_ps(p);
+}
+/* The same value in a register: GCC would rather load it again for each use. */
+static inline vec vec_held(vec a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
+static inline void vec_store(float *p, vec a) {
+    _mm256_storeu_ps(p, a);
+}
+static inline vec vec_set1(float a) {
+    return _mm256_set1_ps(a);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return _mm256_mul_ps(a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return _mm256_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return _mm256_sub_ps(a, b);
+}
+static inline vec vec_max(vec a, vec b) {
+    return _mm256_max_ps(a, b);
+}
+static inline vec vec_min(vec a, vec b) {
+    return _mm256_min_ps(a, b);
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return _mm256_cmp_ps(a, b, _CMP_NLT_UQ);
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ);
+}
+static inline vec vec_keep(mask m, vec a) {
+    return _mm256_and_ps(m, a);
+}
+
+/* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 2^31, which shifts out. */
+static inline vec vec_scale(vec y, vec n) {
+    const __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
+}
+
+static inline float vec_sum(vec a) {
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+
+static inline float vec_top(vec a) {
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+
+/* lane i = from[row[i] - low] */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    const __m256i at = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)row), _mm256_set1_epi32(low));
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), at);
+}
+
+/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+static inline vec vec_load_f16(const uint16_t *p) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+static inline void vec_store_f16(uint16_t *p, vec a) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+/* To nearest even: the half below the last bit kept, less one where that bit is 0, is added before the cut. */
+static inline void vec_store_bf16(uint16_t *p, vec a) {
+    const __m256i bits = _mm256_castps_si256(a), last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(last, _mm256_set1_epi32(0x7fff)));
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    const __m256i high = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, nan), 16);
+    const __m128i narrow = _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1));
+    _mm_storeu_si128((__m128i *)(void *)p, narrow);
+}
+/* 16 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000)));
+}
+/* Half a unit of the last place is added before the cut.  Right but for what is cut off being just that half, and for NaNs:
+ * both are rare, and then all lanes take the long way. */
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    const __m256i low = _mm256_castps_si256(even), high = _mm256_castps_si256(odd), half = _mm256_set1_epi32(0x8000);
+    const __m256i cut = _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xAA);
+    const __m256i ties = _mm256_cmpeq_epi16(cut, _mm256_set1_epi16((short)0x8000));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(even, odd, _CMP_UNORD_Q));
+    const __m256i odds = _mm256_or_si256(ties, nan);
+    if (__builtin_expect(!_mm256_testz_si256(odds, odds), 0)) {
+        uint16_t some[2][LANES];
+        vec_store_bf16(some[0], even);
+        vec_store_bf16(some[1], odd);
+        for (int i = 0; i < 2 * LANES; i++)
+            p[i] = some[i % 2][i / 2];
+        return;
+    }
+    const __m256i e = _mm256_srli_epi32(_mm256_add_epi32(low, half), 16), o = _mm256_add_epi32(high, half);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_blend_epi16(o, e, 0x55));
+}
+/* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
+static inline vec vec_swap(vec a) {
+    return _mm256_permute_ps(a, 0xB1);
+}
+/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+static inline void vec_part(vec *low, vec *high) {
+    const __m256 a = _mm256_shuffle_ps(*low, *high, 0x88), b = _mm256_shuffle_ps(*low, *high, 0xDD);
+    *low = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a), 0xD8));
+    *high = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(b), 0xD8));
+}
+static inline void vec_join(vec *a, vec *b) {
+    const __m256 low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
+    *a = _mm256_permute2f128_ps(low, high, 0x20);
+    *b = _mm256_permute2f128_ps(low, high, 0x31);
+}
+
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 4
+typedef __m256d wide;
+static inline wide wide_load(const double *p) {
+    return _mm256_loadu_pd(p);
+}
+static inline void wide_store(double *p, wide a) {
+    _mm256_storeu_pd(p, a);
+}
+static inline wide wide_held(wide a) {
+    __asm__("" : "+x"(a));
+    return a;
+}
+static inline wide wide_set1(double a) {
+    return _mm256_set1_pd(a);
+}
+static inline wide wide_mul(wide a, wide b) {
+    return _mm256_mul_pd(a, b);
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return _mm256_fmadd_pd(a, b, c);
+}
+static inline void wide_part(wide *low, wide *high) {
+    const __m256d a = _mm256_unpacklo_pd(*low, *high), b = _mm256_unpackhi_pd(*low, *high);
+    *low = _mm256_permute4x64_pd(a, 0xD8);
+    *high = _mm256_permute4x64_pd(b, 0xD8);
+}
+static inline void wide_join(wide *a, wide *b) {
+    const __m256d low = _mm256_unpacklo_pd(*a, *b), high = _mm256_unpackhi_pd(*a, *b);
+    *a = _mm256_permute2f128_pd(low, high, 0x20);
+    *b = _mm256_permute2f128_pd(low, high, 0x31);
+}
+
+#endif

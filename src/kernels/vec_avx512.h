@@ -1,0 +1,171 @@
+/* vec_avx512.h: the vocabulary of tier.h and rotate_tier.h in AVX-512 (F, BW, VL, DQ), sixteen floats at a time. */
+#ifndef GYRE_KERNELS_VEC_AVX512_H
+#define GYRE_KERNELS_VEC_AVX512_H
+#include "kernels/transpose_avx.h"
+#include <immintrin.h>
+
+#define TIER        avx512
+#define LANES       16
+#define BLOCK_ROWS  8
+#define BLOCK_VECS  2
+#define WIDE_VECS   4
+#define TURN_BLOCK  4
+#define TURN_BESIDE 8
+
+typedef __m512 vec;
+typedef __mmask16 mask;
+
+static inline vec vec_load(const float *p) {
+    return _mm512_loadu_ps(p);
+}
+/* The same value in a register: GCC would rather load it again for each use. */
+static inline vec vec_held(vec a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
+static inline void vec_store(float *p, vec a) {
+    _mm512_storeu_ps(p, a);
+}
+static inline vec vec_set1(float a) {
+    return _mm512_set1_ps(a);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return _mm512_fmadd_ps(a, b, c);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return _mm512_mul_ps(a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return _mm512_add_ps(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return _mm512_sub_ps(a, b);
+}
+static inline vec vec_max(vec a, vec b) {
+    return _mm512_max_ps(a, b);
+}
+static inline vec vec_min(vec a, vec b) {
+    return _mm512_min_ps(a, b);
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ);
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
+}
+static inline vec vec_keep(mask m, vec a) {
+    return _mm512_maskz_mov_ps(m, a);
+}
+static inline vec vec_scale(vec y, vec n) {
+    return _mm512_scalef_ps(y, n);
+}
+static inline float vec_sum(vec a) {
+    return _mm512_reduce_add_ps(a);
+}
+static inline float vec_top(vec a) {
+    return _mm512_reduce_max_ps(a);
+}
+
+/* lane i = from[row[i] - low] */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    const __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(row), _mm512_set1_epi32(low));
+    return _mm512_permutexvar_ps(at, _mm512_loadu_ps(from));
+}
+
+/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+static inline vec vec_load_f16(const uint16_t *p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
+static inline void vec_store_f16(uint16_t *p, vec a) {
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+/* To nearest even, by whole numbers: the instruction of AVX512-BF16 takes subnormal numbers for zeros. */
+static inline void vec_store_bf16(uint16_t *p, vec a) {
+    const __m512i bits = _mm512_castps_si512(a), last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    const __m512i out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(out, 16)));
+}
+/* 32 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    const __m512i both = _mm512_loadu_si512(p);
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000)));
+}
+/* Half a unit of the last place is added before the cut.  Right but for what is cut off being just that half, and for NaNs:
+ * both are rare, and then all lanes take the long way. */
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    const __m512i low = _mm512_castps_si512(even), high = _mm512_castps_si512(odd), half = _mm512_set1_epi32(0x8000);
+    const __m512i cut = _mm512_mask_blend_epi16(0xAAAAAAAA, low, _mm512_slli_epi32(high, 16));
+    const __mmask32 ties = _mm512_cmpeq_epi16_mask(cut, _mm512_set1_epi16((short)0x8000));
+    const __mmask16 nan = _mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q);
+    if (__builtin_expect(ties | nan, 0)) {
+        uint16_t some[2][LANES];
+        vec_store_bf16(some[0], even);
+        vec_store_bf16(some[1], odd);
+        for (int i = 0; i < 2 * LANES; i++)
+            p[i] = some[i % 2][i / 2];
+        return;
+    }
+    const __m512i e = _mm512_srli_epi32(_mm512_add_epi32(low, half), 16), o = _mm512_add_epi32(high, half);
+    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0x55555555, o, e));
+}
+/* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
+static inline vec vec_swap(vec a) {
+    return _mm512_permute_ps(a, 0xB1);
+}
+/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+static inline void vec_part(vec *low, vec *high) {
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512 a = _mm512_permutex2var_ps(*low, even, *high);
+    *high = _mm512_permutex2var_ps(*low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), *high);
+    *low = a;
+}
+static inline void vec_join(vec *a, vec *b) {
+    const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512 low = _mm512_permutex2var_ps(*a, first, *b);
+    *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), *b);
+    *a = low;
+}
+
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 8
+typedef __m512d wide;
+static inline wide wide_load(const double *p) {
+    return _mm512_loadu_pd(p);
+}
+static inline void wide_store(double *p, wide a) {
+    _mm512_storeu_pd(p, a);
+}
+static inline wide wide_held(wide a) {
+    __asm__("" : "+v"(a));
+    return a;
+}
+static inline wide wide_set1(double a) {
+    return _mm512_set1_pd(a);
+}
+static inline wide wide_mul(wide a, wide b) {
+    return _mm512_mul_pd(a, b);
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return _mm512_fmadd_pd(a, b, c);
+}
+static inline void wide_part(wide *low, wide *high) {
+    const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
+    const __m512d a = _mm512_permutex2var_pd(*low, even, *high);
+    *high = _mm512_permutex2var_pd(*low, _mm512_add_epi64(even, _mm512_set1_epi64(1)), *high);
+    *low = a;
+}
+static inline void wide_join(wide *a, wide *b) {
+    const __m512i first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
+    const __m512d low = _mm512_permutex2var_pd(*a, first, *b);
+    *b = _mm512_permutex2var_pd(*a, _mm512_add_epi64(first, _mm512_set1_epi64(4)), *b);
+    *a = low;
+}
+
+#endif

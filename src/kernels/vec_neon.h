@@ -1,0 +1,168 @@
+/* vec_neon.h: the vocabulary of tier.h and rotate_tier.h in Advanced SIMD as every AArch64 has it, four floats at a time. */
+#ifndef GYRE_KERNELS_VEC_NEON_H
+#define GYRE_KERNELS_VEC_NEON_H
+#include <arm_neon.h>
+#include <stdint.h>
+
+/* 32 registers: 24 accumulators leave eight for a row of b and for a. */
+#define TIER        neon
+#define LANES       4
+#define BLOCK_ROWS  6
+#define BLOCK_VECS  4
+#define WIDE_VECS   8
+#define TRANSPOSE   4
+#define TURN_BLOCK  4
+#define TURN_BESIDE 8
+
+typedef float32x4_t vec;
+typedef uint32x4_t mask;
+
+static inline vec vec_load(const float *p) {
+    return vld1q_f32(p);
+}
+/* Arithmetic takes registers only: what is loaded is held. */
+static inline vec vec_held(vec a) {
+    return a;
+}
+static inline void vec_store(float *p, vec a) {
+    vst1q_f32(p, a);
+}
+static inline vec vec_set1(float a) {
+    return vdupq_n_f32(a);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return vfmaq_f32(c, a, b);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return vmulq_f32(a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return vaddq_f32(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return vsubq_f32(a, b);
+}
+/* FMAX and FMIN give a NaN, FMAXNM and FMINNM the other operand, whichever it is; wanted is the second. */
+static inline vec vec_max(vec a, vec b) {
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
+static inline vec vec_min(vec a, vec b) {
+    return vbslq_f32(vcltq_f32(a, b), a, b);
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return vmvnq_u32(vcltq_f32(a, b));
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return vmvnq_u32(vceqq_f32(a, b));
+}
+static inline vec vec_keep(mask m, vec a) {
+    return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(a)));
+}
+static inline float vec_sum(vec a) {
+    return vaddvq_f32(a);
+}
+static inline float vec_top(vec a) {
+    return vmaxvq_f32(a);
+}
+
+/* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
+static inline vec vec_scale(vec y, vec n) {
+    return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(y), vshlq_n_s32(vcvtq_s32_f32(n), 23)));
+}
+
+static inline void transpose_square(const float *in, int64_t in_row, float *out, int64_t out_row) {
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(in), vld1q_f32(in + in_row));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(in + 2 * in_row), vld1q_f32(in + 3 * in_row));
+    for (int i = 0; i < 2; i++) {
+        const float64x2_t x = vreinterpretq_f64_f32(a.val[i]), y = vreinterpretq_f64_f32(b.val[i]);
+        vst1q_f32(out + i * out_row, vreinterpretq_f32_f64(vzip1q_f64(x, y)));
+        vst1q_f32(out + (i + 2) * out_row, vreinterpretq_f32_f64(vzip2q_f64(x, y)));
+    }
+}
+
+/* lane i = from[row[i] - low], 0 <= row[i] - low < 4: the four bytes of a lane, looked up. */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    const uint32x4_t lane = vreinterpretq_u32_s32(vsubq_s32(vld1q_s32(row), vdupq_n_s32(low)));
+    const uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100), lane, vdupq_n_u32(0x04040404));
+    return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), vreinterpretq_u8_u32(bytes)));
+}
+
+/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* FCVTL and FCVTN are in the first version of the architecture; only arithmetic in f16 came later. */
+static inline vec vec_load_f16(const uint16_t *p) {
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+static inline void vec_store_f16(uint16_t *p, vec a) {
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+/* The upper half of each lane is its bf16, to nearest even: the half below the last bit kept, less one where that bit is 0,
+ * is added.  A NaN would run over into infinity or into the sign, and is made quiet instead. */
+static inline uint32x4_t brain_round(vec a) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(a), last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
+    return vbslq_u32(vceqq_f32(a, a), rounded, vorrq_u32(bits, vdupq_n_u32(0x400000)));
+}
+static inline void vec_store_bf16(uint16_t *p, vec a) {
+    vst1_u16(p, vshrn_n_u32(brain_round(a), 16));
+}
+/* 8 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p));
+    *even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
+    *odd = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
+}
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    vst1q_u16(p, vreinterpretq_u16_u32(vsriq_n_u32(brain_round(odd), brain_round(even), 16)));
+}
+/* Neighbours exchanged: lanes 1, 0, 3, 2. */
+static inline vec vec_swap(vec a) {
+    return vrev64q_f32(a);
+}
+/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+static inline void vec_part(vec *low, vec *high) {
+    const vec a = vuzp1q_f32(*low, *high);
+    *high = vuzp2q_f32(*low, *high);
+    *low = a;
+}
+static inline void vec_join(vec *a, vec *b) {
+    const vec low = vzip1q_f32(*a, *b);
+    *b = vzip2q_f32(*a, *b);
+    *a = low;
+}
+
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 2
+typedef float64x2_t wide;
+static inline wide wide_load(const double *p) {
+    return vld1q_f64(p);
+}
+static inline wide wide_held(wide a) {
+    return a;
+}
+static inline void wide_store(double *p, wide a) {
+    vst1q_f64(p, a);
+}
+static inline wide wide_set1(double a) {
+    return vdupq_n_f64(a);
+}
+static inline wide wide_mul(wide a, wide b) {
+    return vmulq_f64(a, b);
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return vfmaq_f64(c, a, b);
+}
+static inline void wide_part(wide *low, wide *high) {
+    const wide a = vuzp1q_f64(*low, *high);
+    *high = vuzp2q_f64(*low, *high);
+    *low = a;
+}
+static inline void wide_join(wide *a, wide *b) {
+    const wide low = vzip1q_f64(*a, *b);
+    *b = vzip2q_f64(*a, *b);
+    *a = low;
+}
+
+#endif

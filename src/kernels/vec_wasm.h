@@ -1,0 +1,192 @@
+/* vec_wasm.h: the vocabulary of tier.h and rotate_tier.h in the 128-bit SIMD of WebAssembly, four floats at a time; it has
+ * no fused product (relaxed SIMD may fuse or not, as the machine likes): multiply, then add. */
+#ifndef GYRE_KERNELS_VEC_WASM_H
+#define GYRE_KERNELS_VEC_WASM_H
+#include <stdint.h>
+#include <wasm_simd128.h>
+
+/* What runs it mostly has the 16 registers of x86-64. */
+#define TIER        wasm
+#define LANES       4
+#define BLOCK_ROWS  4
+#define BLOCK_VECS  2
+#define WIDE_VECS   8
+#define TRANSPOSE   4
+#define TURN_BLOCK  2
+#define TURN_BESIDE 4
+
+typedef v128_t vec;
+typedef v128_t mask;
+
+static inline vec vec_load(const float *p) {
+    return wasm_v128_load(p);
+}
+/* What is loaded is held: there is no arithmetic on memory. */
+static inline vec vec_held(vec a) {
+    return a;
+}
+static inline void vec_store(float *p, vec a) {
+    wasm_v128_store(p, a);
+}
+static inline vec vec_set1(float a) {
+    return wasm_f32x4_splat(a);
+}
+static inline vec vec_mul(vec a, vec b) {
+    return wasm_f32x4_mul(a, b);
+}
+static inline vec vec_add(vec a, vec b) {
+    return wasm_f32x4_add(a, b);
+}
+static inline vec vec_sub(vec a, vec b) {
+    return wasm_f32x4_sub(a, b);
+}
+static inline vec vec_fma(vec a, vec b, vec c) {
+    return vec_add(vec_mul(a, b), c);
+}
+/* pmax(x, y) is x < y ? y : x: its first operand where one is a NaN, so ours change places. */
+static inline vec vec_max(vec a, vec b) {
+    return wasm_f32x4_pmax(b, a);
+}
+static inline vec vec_min(vec a, vec b) {
+    return wasm_f32x4_pmin(b, a);
+}
+static inline mask vec_not_less(vec a, vec b) {
+    return wasm_v128_not(wasm_f32x4_lt(a, b));
+}
+static inline mask vec_unequal(vec a, vec b) {
+    return wasm_f32x4_ne(a, b);
+}
+static inline vec vec_keep(mask m, vec a) {
+    return wasm_v128_and(m, a);
+}
+static inline float vec_sum(vec a) {
+    const vec x = vec_add(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
+    return wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 1);
+}
+static inline float vec_top(vec a) {
+    const vec x = vec_max(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
+    return wasm_f32x4_extract_lane(vec_max(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+}
+
+/* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
+static inline vec vec_scale(vec y, vec n) {
+    return wasm_i32x4_add(y, wasm_i32x4_shl(wasm_i32x4_trunc_sat_f32x4(n), 23));
+}
+
+static inline void transpose_square(const float *in, int64_t in_row, float *out, int64_t out_row) {
+    const vec a = wasm_v128_load(in), b = wasm_v128_load(in + in_row);
+    const vec c = wasm_v128_load(in + 2 * in_row), d = wasm_v128_load(in + 3 * in_row);
+    const vec ab = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), cd = wasm_i32x4_shuffle(c, d, 0, 4, 1, 5);
+    const vec ab2 = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7), cd2 = wasm_i32x4_shuffle(c, d, 2, 6, 3, 7);
+    wasm_v128_store(out, wasm_i64x2_shuffle(ab, cd, 0, 2));
+    wasm_v128_store(out + out_row, wasm_i64x2_shuffle(ab, cd, 1, 3));
+    wasm_v128_store(out + 2 * out_row, wasm_i64x2_shuffle(ab2, cd2, 0, 2));
+    wasm_v128_store(out + 3 * out_row, wasm_i64x2_shuffle(ab2, cd2, 1, 3));
+}
+
+/* lane i = from[row[i] - low], 0 <= row[i] - low < 4: the four bytes of a lane, looked up. */
+static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+    const v128_t lane = wasm_i32x4_sub(wasm_v128_load(row), wasm_i32x4_splat(low));
+    const v128_t bytes = wasm_i32x4_add(wasm_i32x4_mul(lane, wasm_i32x4_splat(0x04040404)), wasm_i32x4_splat(0x03020100));
+    return wasm_i8x16_swizzle(wasm_v128_load(from), bytes);
+}
+
+/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* The bits below the sign, moved to where a float has them, read as a number 2^112 times too small, subnormal or not; the
+ * product is exact.  Infinities and NaNs have the largest exponent in either type. */
+static inline vec vec_load_f16(const uint16_t *p) {
+    const v128_t half = wasm_u32x4_load16x4(p), rest = wasm_v128_and(half, wasm_i32x4_splat(0x7fff));
+    const v128_t sign = wasm_i32x4_shl(wasm_v128_xor(half, rest), 16);
+    const v128_t finite = vec_mul(wasm_i32x4_shl(rest, 13), vec_set1(0x1p112f));
+    const v128_t beyond = wasm_i32x4_gt(rest, wasm_i32x4_splat(0x7bff));
+    return wasm_v128_or(sign, wasm_v128_or(finite, wasm_v128_and(beyond, wasm_i32x4_splat(0x7f800000))));
+}
+/* As gyre_half_round (half.h) does it, every case computed and the right one chosen. */
+static inline v128_t half_round(vec a) {
+    const v128_t rest = wasm_v128_and(a, wasm_i32x4_splat(0x7fffffff)), sign = wasm_u32x4_shr(wasm_v128_xor(a, rest), 16);
+    const v128_t last = wasm_v128_and(wasm_u32x4_shr(rest, 13), wasm_i32x4_splat(1));
+    const v128_t sum = wasm_i32x4_add(wasm_i32x4_add(rest, last), wasm_i32x4_splat(0xfff - 0x38000000));
+    const v128_t normal = wasm_u32x4_shr(sum, 13);
+    const v128_t subnormal = wasm_i32x4_sub(vec_add(rest, vec_set1(0.5f)), wasm_i32x4_splat(0x3f000000));
+    const v128_t payload = wasm_v128_and(wasm_u32x4_shr(rest, 13), wasm_i32x4_splat(0x3ff));
+    const v128_t nan = wasm_v128_or(payload, wasm_i32x4_splat(0x7e00));
+    v128_t out = wasm_v128_bitselect(subnormal, normal, wasm_i32x4_lt(rest, wasm_i32x4_splat(0x38800000)));
+    out = wasm_v128_bitselect(wasm_i32x4_splat(0x7c00), out, wasm_i32x4_ge(rest, wasm_i32x4_splat(0x477ff000)));
+    out = wasm_v128_bitselect(nan, out, wasm_i32x4_gt(rest, wasm_i32x4_splat(0x7f800000)));
+    return wasm_v128_or(sign, out);
+}
+static inline void vec_store_f16(uint16_t *p, vec a) {
+    const v128_t half = half_round(a);
+    wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(half, half), 0);
+}
+static inline vec vec_load_bf16(const uint16_t *p) {
+    return wasm_i32x4_shl(wasm_u32x4_load16x4(p), 16);
+}
+/* The upper half of each lane is its bf16, to nearest even: the half below the last bit kept, less one where that bit is 0,
+ * is added.  A NaN would run over into infinity or into the sign, and is made quiet instead. */
+static inline v128_t brain_round(vec a) {
+    const v128_t last = wasm_v128_and(wasm_u32x4_shr(a, 16), wasm_i32x4_splat(1));
+    const v128_t rounded = wasm_i32x4_add(wasm_i32x4_add(a, wasm_i32x4_splat(0x7fff)), last);
+    return wasm_v128_bitselect(rounded, wasm_v128_or(a, wasm_i32x4_splat(0x400000)), wasm_f32x4_eq(a, a));
+}
+static inline void vec_store_bf16(uint16_t *p, vec a) {
+    const v128_t brain = wasm_u32x4_shr(brain_round(a), 16);
+    wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(brain, brain), 0);
+}
+/* 8 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    const v128_t both = wasm_v128_load(p);
+    *even = wasm_i32x4_shl(both, 16);
+    *odd = wasm_v128_and(both, wasm_i32x4_splat((int32_t)0xffff0000));
+}
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    const v128_t high = wasm_v128_and(brain_round(odd), wasm_i32x4_splat((int32_t)0xffff0000));
+    wasm_v128_store(p, wasm_v128_or(high, wasm_u32x4_shr(brain_round(even), 16)));
+}
+/* Neighbours exchanged: lanes 1, 0, 3, 2. */
+static inline vec vec_swap(vec a) {
+    return wasm_i32x4_shuffle(a, a, 1, 0, 3, 2);
+}
+/* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
+static inline void vec_part(vec *low, vec *high) {
+    const vec a = wasm_i32x4_shuffle(*low, *high, 0, 2, 4, 6);
+    *high = wasm_i32x4_shuffle(*low, *high, 1, 3, 5, 7);
+    *low = a;
+}
+static inline void vec_join(vec *a, vec *b) {
+    const vec low = wasm_i32x4_shuffle(*a, *b, 0, 4, 1, 5);
+    *b = wasm_i32x4_shuffle(*a, *b, 2, 6, 3, 7);
+    *a = low;
+}
+
+/* -- doubles ------------------------------------------------------------------------------------------------------------ */
+#define WIDE_LANES 2
+typedef v128_t wide;
+static inline wide wide_load(const double *p) {
+    return wasm_v128_load(p);
+}
+static inline wide wide_held(wide a) {
+    return a;
+}
+static inline void wide_store(double *p, wide a) {
+    wasm_v128_store(p, a);
+}
+static inline wide wide_set1(double a) {
+    return wasm_f64x2_splat(a);
+}
+static inline wide wide_mul(wide a, wide b) {
+    return wasm_f64x2_mul(a, b);
+}
+static inline wide wide_fma(wide a, wide b, wide c) {
+    return wasm_f64x2_add(wasm_f64x2_mul(a, b), c);
+}
+static inline void wide_part(wide *low, wide *high) {
+    const wide a = wasm_i64x2_shuffle(*low, *high, 0, 2);
+    *high = wasm_i64x2_shuffle(*low, *high, 1, 3);
+    *low = a;
+}
+static inline void wide_join(wide *a, wide *b) {
+    wide_part(a, b); /* of two by two, the same */
+}
+
+#endif

@@ -1,0 +1,340 @@
+/* wasm_kernels.c: every kernel of the WebAssembly tier by its bound or against the scalar tier, and the public functions
+ * above them.  A plain program, not one of cmocka's: those need what WASI has not (setjmp). */
+#include "kernels/tiers.h"
+#include "rotation_checks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int failures, checks;
+static void check(int right, const char *what) {
+    checks++;
+    if (right) return;
+    failures++;
+    printf("FAILED: %s\n", what);
+}
+
+static const gyre_kernels *wasm, *scalar;
+static test_random source = {40};
+
+static int within(double got, double want, double bound) {
+    return fabs(got - want) <= bound;
+}
+
+/* gamma_(k + 1) of the sum of what is added, by doubles, which are exact enough for floats. */
+static void product(void) {
+    enum { M = 15, N = 144, K = 37, GAP = 3 };
+    static float a[M * K], b[K * (N + GAP)], c[M * (N + GAP)], was[M * (N + GAP)];
+    int right = 1, apart = 1;
+    for (int64_t m = 1; m <= M; m++)
+        for (int64_t n = 16; n <= N; n += 16)
+            for (int way = 0; way < 4; way++) {
+                const int64_t k = 1 + (m * n) % K, a_row = way & 1 ? 1 : k, a_col = way & 1 ? m : 1;
+                test_fill(&source, a, M * K);
+                test_fill(&source, b, K * (N + GAP));
+                test_fill(&source, c, M * (N + GAP));
+                memcpy(was, c, sizeof c);
+                wasm->matmul_f32(&(gyre_matmul){m, n, k, a, a_row, a_col, b, N + GAP, c, N + GAP, way >> 1});
+                for (int64_t i = 0; i < m; i++) {
+                    for (int64_t j = 0; j < n; j++) {
+                        double exact = way >> 1 ? (double)was[i * (N + GAP) + j] : 0, size = fabs(exact);
+                        for (int64_t l = 0; l < k; l++) {
+                            const double term = (double)a[i * a_row + l * a_col] * (double)b[l * (N + GAP) + j];
+                            exact += term;
+                            size += fabs(term);
+                        }
+                        right &= within((double)c[i * (N + GAP) + j], exact, (double)(k + 1) * 0x1p-24 * 1.001 * size);
+                    }
+                    for (int64_t j = n; j < N + GAP; j++)
+                        apart &= c[i * (N + GAP) + j] == was[i * (N + GAP) + j];
+                }
+            }
+    check(right, "matmul_f32 is within its bound");
+    check(apart, "matmul_f32 writes its columns only");
+}
+
+static void exponentials(void) {
+    float y[16], x[16], sum;
+    int right = 1;
+    for (double at = -87.33; at < 80; at += 0.0137 * 16) {
+        double total = 0;
+        for (int i = 0; i < 16; i++) {
+            x[i] = y[i] = (float)(at + 0.0137 * i);
+            total += exp((double)x[i]);
+        }
+        wasm->exp_row_f32(y, 16, 0, &sum);
+        for (int i = 0; i < 16; i++)
+            right &= within((double)y[i], exp((double)x[i]), 0x1p-22 * exp((double)x[i]));
+        right &= within((double)sum, total, 0x1p-19 * total);
+    }
+    check(right, "exp_row_f32 is within 2^-22");
+    float edges[16] = {0, -INFINITY, NAN, -87.34f, -88, -104, -1e30f, -0.f, -1000, -90};
+    wasm->exp_row_f32(edges, 16, 0, &sum);
+    check(edges[0] == 1 && edges[7] == 1 && isnan(edges[2]) && isnan(sum), "exp_row_f32: 0 and NaN");
+    int zeros = edges[1] == 0 && edges[8] == 0 && edges[9] == 0;
+    for (int i = 3; i <= 6; i++)
+        zeros &= edges[i] == 0;
+    check(zeros, "exp_row_f32: what is too small is 0");
+}
+
+static void rows(void) {
+    enum { MOST = 160 };
+    static float a[MOST], b[MOST], c[MOST];
+    int sums = 1, maxima = 1, finite = 1, scaled = 1, gradients = 1;
+    for (int64_t n = 0; n <= MOST; n += 16)
+        for (int64_t odd = 0; odd < n || odd == 0; odd++) {
+            float got, want;
+            int is_finite;
+            double dot = 0, size = 0;
+            test_fill(&source, a, MOST);
+            test_fill(&source, b, MOST);
+            for (int64_t i = 0; i < n; i++) {
+                dot += (double)a[i] * (double)b[i];
+                size += fabs((double)a[i] * (double)b[i]);
+            }
+            wasm->dot_row_f32(a, b, n, &got);
+            sums &= within((double)got, dot, (double)n * 0x1p-24 * 1.001 * size);
+            wasm->finite_row_f32(a, n, &is_finite);
+            finite &= is_finite;
+            memcpy(c, b, sizeof c);
+            wasm->scale_row_f32(c, n, 0.3f);
+            for (int64_t i = 0; i < MOST; i++)
+                scaled &= c[i] == (i < n ? (float)((double)b[i] * (double)0.3f) : b[i]);
+            if (n == 0) continue;
+            a[odd] = odd % 3 ? NAN : -INFINITY;
+            a[(odd + 5) % n] = 0;
+            b[(odd + 5) % n] = NAN;
+            wasm->finite_row_f32(a, n, &is_finite);
+            finite &= !is_finite;
+            wasm->max_row_f32(a, n, &got);
+            scalar->max_row_f32(a, n, &want);
+            maxima &= got == want;
+            memcpy(c, b, sizeof c);
+            wasm->softmax_gradient_row_f32(a, c, n, 0.25f);
+            for (int64_t i = 0; i < n; i++)
+                gradients &= same_number((double)c[i] + 0.0, a[i] == 0 ? 0 : (double)(a[i] * (b[i] - 0.25f)) + 0.0);
+        }
+    check(sums, "dot_row_f32 is within its bound");
+    check(maxima, "max_row_f32 finds the largest, NaNs or not");
+    check(finite, "finite_row_f32 finds what is not");
+    check(scaled, "scale_row_f32 rounds once");
+    check(gradients, "softmax_gradient_row_f32 by its definition");
+}
+
+static void picks(void) {
+    enum { LINES = 3, WIDTH = 40, ROWS = 120, SIZE = LINES * (WIDTH + 1) };
+    static float from[LINES * ROWS], to[SIZE], want[SIZE];
+    static int32_t row[ROWS];
+    int right = 1;
+    for (int way = -1; way <= 2; way++)
+        for (int64_t n = 0; n <= WIDTH; n++) {
+            test_fill(&source, from, LINES * ROWS);
+            test_fill(&source, to, SIZE);
+            memcpy(want, to, sizeof to);
+            for (int i = 0; i < ROWS; i++)
+                row[i] = 1000 + (way == 2 ? (int)(test_next(&source) % ROWS) : way < 0 ? 90 - i : way * i);
+            gyre_pick pick = {.lines = LINES, .n = n, .to = to, .to_row = WIDTH + 1, .from = from, .from_row = ROWS};
+            pick.row = row;
+            pick.base = 1000;
+            pick.steady = way < 2;
+            wasm->pick_f32(&pick);
+            for (int l = 0; l < LINES; l++)
+                for (int64_t j = 0; j < n; j++)
+                    want[l * (WIDTH + 1) + j] += from[l * ROWS + row[j] - 1000];
+            right &= memcmp(to, want, sizeof to) == 0;
+        }
+    check(right, "pick_f32 by its definition");
+}
+
+static void transposes(void) {
+    enum { ROWS = 48, COLUMNS = 32, IN = COLUMNS + 3, OUT = ROWS + 5 };
+    static float in[ROWS * IN], out[COLUMNS * OUT];
+    int right = 1;
+    for (int i = 0; i < ROWS * IN; i++)
+        in[i] = (float)i;
+    wasm->transpose_f32(&(gyre_transpose){ROWS, COLUMNS, in, IN, out, OUT});
+    for (int c = 0; c < COLUMNS; c++)
+        for (int r = 0; r < OUT; r++)
+            right &= out[c * OUT + r] == (r < ROWS ? in[r * IN + c] : 0);
+    check(right, "transpose_f32");
+}
+
+static void adds(void) {
+    enum { MOST = 70 };
+    static float in[MOST], out[MOST], want[MOST], row[MOST]; /* of any type */
+    void (*const kernels[])(const void *, void *, const float *, int64_t) = {wasm->add_f32, wasm->add_f16, wasm->add_bf16};
+    for (int type = 0; type < 3; type++) {
+        const gyre_dtype dtype = rotation_types[type].dtype;
+        int right = 1;
+        for (int64_t n = 0; n <= MOST; n++) {
+            test_fill(&source, row, MOST);
+            memset(out, 0x5A, sizeof out);
+            memset(want, 0x5A, sizeof want);
+            for (size_t i = 0; i < (size_t)n; i++) {
+                test_put(in, dtype, i, test_uniform(&source));
+                test_put(want, dtype, i, (double)(float)(test_get(in, dtype, i) + (double)row[i]));
+            }
+            kernels[type](in, out, row, n);
+            right &= memcmp(out, want, sizeof out) == 0;
+        }
+        check(right, "add by its definition");
+    }
+}
+
+/* An angle that is not doubtful is the float nearest what it is in long double. */
+static void angles(void) {
+    enum { ROWS = 64, PAIRS = 37 };
+    static double step_cosine[ROWS * PAIRS], step_sine[ROWS * PAIRS], cosine[PAIRS], sine[PAIRS];
+    static float c[ROWS * PAIRS], s[ROWS * PAIRS];
+    unsigned char doubtful[ROWS] = {0};
+    int doubts = 0, right = 1;
+    for (int i = 0; i < PAIRS; i++) {
+        cosine[i] = cos(i * 0.37 + 5);
+        sine[i] = sin(i * 0.37 + 5);
+        for (int j = 0; j < ROWS; j++) {
+            step_cosine[j * PAIRS + i] = cos(j / (i + 1.7));
+            step_sine[j * PAIRS + i] = sin(j / (i + 1.7));
+        }
+    }
+    wasm->angle_rows(&(gyre_angle_block){.rows = ROWS,
+                                         .pairs = PAIRS,
+                                         .row = PAIRS,
+                                         .out_row = PAIRS,
+                                         .factor = 1.25,
+                                         .sine_factor = -1.25,
+                                         .cosine = cosine,
+                                         .sine = sine,
+                                         .step_cosine = step_cosine,
+                                         .step_sine = step_sine,
+                                         .cosine_out = c,
+                                         .sine_out = s,
+                                         .doubtful = doubtful});
+    for (int j = 0; j < ROWS; j++) {
+        doubts += doubtful[j];
+        for (int i = 0; i < PAIRS && !doubtful[j]; i++) {
+            const long double x = (long double)cosine[i], y = (long double)sine[i];
+            const long double p = (long double)step_cosine[j * PAIRS + i], q = (long double)step_sine[j * PAIRS + i];
+            right &= c[j * PAIRS + i] == (float)(1.25L * (x * p - y * q)) &&
+                     s[j * PAIRS + i] == (float)(-1.25L * (y * p + x * q));
+        }
+    }
+    check(right && doubts < ROWS / 4, "angle_rows rounds as the exact product does");
+}
+
+static void rotations(void) {
+    for (int i = 0; i < ROTATION_TYPES; i++) {
+        const rotation_type *type = &rotation_types[i];
+        rotate_kernel *kernel = rotation_of(wasm, type->dtype);
+        const rotation_verdict verdict = check_rotations(kernel, type->dtype);
+        const char *odd = check_odd_pairs(kernel, type->dtype);
+        const char *rounding = gyre_dtype_size(type->dtype) == 2 ? check_all_roundings(kernel, type->dtype) : NULL;
+        printf("rotate_%s wasm: %.2f of its bound\n", type->name, verdict.worst);
+        check(!verdict.wrong, verdict.wrong);
+        check(!odd, odd);
+        check(!rounding, rounding);
+    }
+}
+
+/* -- the public functions, under either tier ---------------------------------------------------------------------------- */
+enum { TOKENS = 100, QUERY_HEADS = 4, KEY_HEADS = 2, DIM = 64 };
+
+static gyre_encoding *rope(const char *tier) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_encoding *encoding = NULL;
+    config.kind = GYRE_ROPE;
+    config.head_dim = DIM;
+    check(setenv("GYRE_CPU", tier, 1) == 0, "setenv");
+    check(gyre_encoding_create(&encoding, &config, NULL, NULL) == GYRE_OK, "gyre_encoding_create");
+    return encoding;
+}
+
+static void rotate_publicly(const char *tier, gyre_dtype dtype, void *x) {
+    gyre_encoding *encoding = rope(tier);
+    gyre_view view = gyre_dense(x, dtype, 1, TOKENS, QUERY_HEADS, DIM);
+    gyre_cview in = gyre_const(view);
+    const gyre_positions positions = {.base = 1000000};
+    check(gyre_rotate(encoding, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &view, NULL) == GYRE_OK, "gyre_rotate");
+    gyre_encoding_free(encoding);
+}
+
+static void rotates_publicly(void) {
+    enum { SIZE = TOKENS * QUERY_HEADS * DIM };
+    static double x[SIZE], y[SIZE];
+    for (int i = 0; i < ROTATION_TYPES; i++) {
+        const gyre_dtype dtype = rotation_types[i].dtype;
+        int same = 1;
+        for (size_t at = 0; at < SIZE; at++)
+            test_put(x, dtype, at, test_uniform(&source));
+        memcpy(y, x, sizeof x);
+        rotate_publicly("wasm", dtype, x);
+        rotate_publicly("scalar", dtype, y);
+        for (size_t at = 0; at < SIZE; at++) /* neither fuses, so their bits agree */
+            same &= same_number(test_get(x, dtype, at), test_get(y, dtype, at));
+        check(same, "gyre_rotate: wasm and scalar agree");
+    }
+}
+
+static void attend(const char *tier, float *q, float *k, float *v, float *out) {
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_encoding *encoding = rope(tier);
+    args.encoding = encoding;
+    args.q = gyre_const(gyre_dense(q, GYRE_F32, 1, TOKENS, QUERY_HEADS, DIM));
+    args.k = gyre_const(gyre_dense(k, GYRE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.v = gyre_const(gyre_dense(v, GYRE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.causal = 1;
+    args.out = gyre_dense(out, GYRE_F32, 1, TOKENS, QUERY_HEADS, DIM);
+    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    check(bytes > 0 && scratch, "gyre_attention_scratch");
+    check(gyre_attention(&args, scratch, bytes, NULL) == GYRE_OK, "gyre_attention");
+    free(scratch);
+    gyre_encoding_free(encoding);
+}
+
+static void attends_publicly(void) {
+    static float q[TOKENS * QUERY_HEADS * DIM], k[TOKENS * KEY_HEADS * DIM], v[TOKENS * KEY_HEADS * DIM];
+    static float out[2][TOKENS * QUERY_HEADS * DIM];
+    int same = 1, first = 1;
+    test_fill(&source, q, TOKENS * QUERY_HEADS * DIM);
+    test_fill(&source, k, TOKENS * KEY_HEADS * DIM);
+    test_fill(&source, v, TOKENS * KEY_HEADS * DIM);
+    attend("wasm", q, k, v, out[0]);
+    attend("scalar", q, k, v, out[1]);
+    for (int i = 0; i < TOKENS * QUERY_HEADS * DIM; i++)
+        same &= within((double)out[0][i], (double)out[1][i], 1e-5);
+    for (int h = 0; h < QUERY_HEADS; h++) /* the first token sees itself alone: its value */
+        for (int i = 0; i < DIM; i++)
+            first &= within((double)out[0][h * DIM + i], (double)v[h / (QUERY_HEADS / KEY_HEADS) * DIM + i], 1e-6);
+    check(same, "gyre_attention: wasm and scalar agree");
+    check(first, "gyre_attention: the first token sees its own value");
+}
+
+static void pool_of_one(void) {
+    gyre_pool *pool = NULL;
+    check(gyre_pool_create(&pool, 2, NULL) == GYRE_EUNSUPPORTED && !pool, "two threads: EUNSUPPORTED");
+    check(gyre_pool_create(&pool, -1, NULL) == GYRE_EINVAL && !pool, "-1 threads: EINVAL");
+    check(gyre_pool_create(&pool, 0, NULL) == GYRE_OK && gyre_pool_exec(pool).width == 1, "a pool of one thread");
+    gyre_pool_free(pool);
+}
+
+int main(void) {
+    unsetenv("GYRE_CPU");
+    wasm = gyre_kernels_tier("wasm");
+    scalar = gyre_kernels_tier("scalar");
+    check(wasm && gyre_kernels_pick() == wasm, "the wasm tier is there, and picked");
+    check(!gyre_kernels_tier("avx2") && !gyre_kernels_tier("neon"), "no other processor's tier");
+    if (!wasm) return 1;
+    product();
+    exponentials();
+    rows();
+    picks();
+    transposes();
+    adds();
+    angles();
+    rotations();
+    rotates_publicly();
+    attends_publicly();
+    pool_of_one();
+    printf("%d checks, %d failed\n", checks, failures);
+    return failures > 0;
+}
