@@ -151,6 +151,21 @@ static void table_for_people(void **state) {
     assert_null(strstr(o->out, "rope-"));
 }
 
+/* A result a line, so that a reader needs no parser that knows where one ends. */
+static void results_are_lines(void **state) {
+    (void)state;
+    const outcome *o = run("bench angles --rounds 1 --threads 1 --json");
+    assert_int_equal(o->exit, 0);
+    static char text[1 << 16];
+    memcpy(text, o->out, sizeof text);
+    int lines = 0;
+    for (line l = next_line(text); l.root; l = next_line(l.next), lines++) {
+        assert_string_equal(test_string(l.root, "bench"), "angles");
+        json_decref(l.root);
+    }
+    assert_true(lines > 0);
+}
+
 static void wrong_use(void **state) {
     (void)state;
     assert_fails("bench", 2, "known are: rotate, angles, add, encodings, train");
@@ -170,12 +185,9 @@ static void wrong_use(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),
-                                       cmocka_unit_test(median_of_rounds),
-                                       cmocka_unit_test(every_kind_is_measured),
-                                       cmocka_unit_test(table_for_people),
-                                       cmocka_unit_test(no_scheme_needs_a_matrix),
-                                       cmocka_unit_test(every_gradient_runs),
-                                       cmocka_unit_test(wrong_use)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),           cmocka_unit_test(median_of_rounds),
+                                       cmocka_unit_test(every_kind_is_measured),   cmocka_unit_test(table_for_people),
+                                       cmocka_unit_test(no_scheme_needs_a_matrix), cmocka_unit_test(every_gradient_runs),
+                                       cmocka_unit_test(results_are_lines),        cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

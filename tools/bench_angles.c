@@ -30,10 +30,10 @@ static double seconds_of_writing(const angle_run *r, int round) {
 static int print(const bench_options *o, const char *path, int64_t threads, double seconds, double writing) {
     const double pairs = (double)POSITIONS * PAIRS, bytes = 2 * pairs * sizeof(float);
     if (o->common.json)
-        return cli_json_write(stdout, json_pack("{s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f}", "bench", "angles", "path",
-                                                path, "positions", POSITIONS, "pairs", PAIRS, "threads", (json_int_t)threads,
-                                                "ns", 1e9 * seconds, "mpairs_per_s", 1e-6 * pairs / seconds, "gbps",
-                                                1e-9 * bytes / seconds, "write_gbps", 1e-9 * bytes / writing));
+        return cli_json_line(json_pack("{s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f}", "bench", "angles", "path", path,
+                                       "positions", POSITIONS, "pairs", PAIRS, "threads", (json_int_t)threads, "ns",
+                                       1e9 * seconds, "mpairs_per_s", 1e-6 * pairs / seconds, "gbps", 1e-9 * bytes / seconds,
+                                       "write_gbps", 1e-9 * bytes / writing));
     printf("%-6s %7lld %12.1f %16.0f %8.1f %12.1f\n", path, (long long)threads, 1e3 * seconds, 1e-6 * pairs / seconds,
            1e-9 * bytes / seconds, 1e-9 * bytes / writing);
     return fflush(stdout) ? cli_fail("standard output: writing failed (gyre bench)") : 0;

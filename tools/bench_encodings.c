@@ -145,10 +145,7 @@ static int print_json(const bench_options *o, const bench_scheme *scheme, const 
         s->gradient, "ms", r->ms, "base_ms", r->base_ms, "ratio", r->ratio, "goal",
         cli_json_number(r->goal > 0 ? r->goal : NAN), "scratch_bytes", (json_int_t)r->scratch, "peak_bytes",
         r->peak < 0 ? json_null() : json_integer((json_int_t)r->peak), "matrix_bytes", (json_int_t)matrix_bytes(s));
-    if (!line) return cli_fail("JSON: out of memory (result)");
-    const int bad = json_dumpf(line, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
-    json_decref(line);
-    return bad ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+    return cli_json_line(line);
 }
 
 static void print_head(const bench_options *o, const bench_shape *s) {

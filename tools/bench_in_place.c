@@ -127,11 +127,11 @@ void bench_in_place_head(const char *column) {
 int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, const bench_in_place_result *r) {
     const double moved = 2 * (double)r->bytes; /* read and written */
     if (o->common.json)
-        return cli_json_write(stdout, json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench",
-                                                row->bench, "dtype", bench_type_names[row->type], row->column, row->what,
-                                                "tokens", (json_int_t)row->tokens, "threads", (json_int_t)row->threads, "ns",
-                                                r->ns, "gbps", moved / r->ns, "limit_gbps", moved / r->limit_ns, "of_limit",
-                                                r->of_limit, "bytes_gbps", moved / r->bytes_ns, "of_bytes", r->of_bytes));
+        return cli_json_line(json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench", row->bench,
+                                       "dtype", bench_type_names[row->type], row->column, row->what, "tokens",
+                                       (json_int_t)row->tokens, "threads", (json_int_t)row->threads, "ns", r->ns, "gbps",
+                                       moved / r->ns, "limit_gbps", moved / r->limit_ns, "of_limit", r->of_limit,
+                                       "bytes_gbps", moved / r->bytes_ns, "of_bytes", r->of_bytes));
     printf("%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n", bench_type_names[row->type], row->what,
            (long long)row->tokens, (long long)row->threads, r->ns, moved / r->ns, moved / r->limit_ns, r->of_limit,
            moved / r->bytes_ns, r->of_bytes);

@@ -596,6 +596,13 @@ int cli_json_write(FILE *file, json_t *root) {
     return bad ? cli_fail("JSON: %s (writing the result)", strerror(errno)) : 0;
 }
 
+int cli_json_line(json_t *root) {
+    if (!root) return cli_fail("JSON: out of memory (result)");
+    const int bad = json_dumpf(root, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
+    json_decref(root);
+    return bad ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+}
+
 json_t *cli_json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }

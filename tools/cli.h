@@ -124,6 +124,7 @@ int cli_output_close(cli_output *output, int status);
 
 /* Writes root with a newline and releases it.  NULL root: memory ran out, reported. */
 int cli_json_write(FILE *file, json_t *root);
+int cli_json_line(json_t *root); /* the same on one line of standard output, at once: for results that come one by one */
 json_t *cli_json_number(double value); /* null where JSON has no number for it */
 json_t *cli_json_hash(uint64_t hash);  /* "fnv1a64:0123456789abcdef" */
 

@@ -363,18 +363,17 @@ TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, i
     }
 }
 
-/* Angles of a few vectors in registers while all heads go by. */
-TURN_INLINE void turn_doubles(const gyre_turns *t) {
-    enum { AT_ONCE = 2 };
+/* Angles of a few vectors in registers while all heads go by: at_once (constant, at most 8) of them. */
+TURN_INLINE void turn_doubles(const gyre_turns *t, int at_once) {
     int64_t i = 0;
-    for (; i + AT_ONCE * WIDE_LANES <= t->pairs; i += AT_ONCE * WIDE_LANES) {
-        wide_angles k[AT_ONCE];
+    for (; i + at_once * WIDE_LANES <= t->pairs; i += at_once * WIDE_LANES) {
+        wide_angles k[8];
         TURN_UNROLL
-        for (int v = 0; v < AT_ONCE; v++)
+        for (int v = 0; v < at_once; v++)
             k[v] = wide_angles_at(t, i + v * WIDE_LANES, WIDE_LANES);
         for (int64_t h = 0; h < t->heads; h++) {
             TURN_UNROLL
-            for (int v = 0; v < AT_ONCE; v++)
+            for (int v = 0; v < at_once; v++)
                 turn_wide(t, (const double *)t->in + h * t->in_head, (double *)t->out + h * t->out_head, i + v * WIDE_LANES,
                           WIDE_LANES, &k[v]);
         }
@@ -406,10 +405,10 @@ static void rotate_f64(const gyre_turns *t) {
     gyre_turns known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
-        turn_doubles(&known);
+        turn_doubles(&known, 2);
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
-        turn_doubles(&known);
+        turn_doubles(&known, 8); /* so many that most rows go by once, from end to end: memory is read ahead */
     } else {
         turn_doubles_across(t);
     }
