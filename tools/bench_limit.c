@@ -3,6 +3,20 @@
 
 #include <string.h>
 
+/* By the compiler's vectors; 16-bit numbers by their exponents, which a power of two is added to. */
+static void multiply_plainly(void *x, gyre_dtype dtype, int64_t n, float by) {
+    const int16_t step = by > 1 ? 1 : -1;
+    if (dtype == GYRE_F64)
+        for (int64_t i = 0; i < n; i++)
+            ((double *)x)[i] *= (double)by;
+    else if (dtype == GYRE_F32)
+        for (int64_t i = 0; i < n; i++)
+            ((float *)x)[i] *= by;
+    else
+        for (int64_t i = 0; i < n; i++)
+            ((int16_t *)x)[i] = (int16_t)(((int16_t *)x)[i] + step * (dtype == GYRE_F16 ? 1 << 10 : 1 << 7));
+}
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #define WITH(features) __attribute__((target(features)))
@@ -74,6 +88,10 @@ WITH("avx2") static void brains_256(uint16_t *x, int64_t n, float by) {
 
 void bench_multiply(void *x, gyre_dtype dtype, int64_t n, float by) {
     const int wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw");
+    if (!wide && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) { /* F16C came before these */
+        multiply_plainly(x, dtype, n, by);
+        return;
+    }
     switch (dtype) {
     case GYRE_F64:
         (wide ? doubles_512 : doubles_256)(x, n, by);
@@ -89,17 +107,7 @@ void bench_multiply(void *x, gyre_dtype dtype, int64_t n, float by) {
     }
 }
 #else
-/* Elsewhere the compiler's vectors; 16-bit numbers by their exponents, which a power of two is added to. */
 void bench_multiply(void *x, gyre_dtype dtype, int64_t n, float by) {
-    const int16_t step = by > 1 ? 1 : -1;
-    if (dtype == GYRE_F64)
-        for (int64_t i = 0; i < n; i++)
-            ((double *)x)[i] *= (double)by;
-    else if (dtype == GYRE_F32)
-        for (int64_t i = 0; i < n; i++)
-            ((float *)x)[i] *= by;
-    else
-        for (int64_t i = 0; i < n; i++)
-            ((int16_t *)x)[i] = (int16_t)(((int16_t *)x)[i] + step * (dtype == GYRE_F16 ? 1 << 10 : 1 << 7));
+    multiply_plainly(x, dtype, n, by);
 }
 #endif

@@ -237,9 +237,10 @@ typedef struct gyre_config {
         gyre_scaling scaling;
         int64_t length;                /* context length in use where a call names none; 0 = trained_length */
         int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once they are needed, in memory
-                                        * taken at creation: dim floats a position, and dim doubles for rows of F64; 0 = up to
-                                        * the lengths above, at most 32768 and 64 MiB of floats, and none with an allocator of
-                                        * one's own; GYRE_NO_TABLE */
+                                        * taken at creation: dim floats a position, and with malloc, whose pages cost nothing
+                                        * until then, dim doubles for rows of F64; 0 = up to the lengths above (32768 where
+                                        * none is said), at most 64 MiB of floats, and none with an allocator of one's own;
+                                        * GYRE_NO_TABLE */
         double base;                   /* > 1; 0 = 10000 */
         double factor;                 /* s >= 1; 0 = 1 */
         double attention_factor;       /* of cos and sin, so its square of scores; 2^-64 .. 2^64, 0 = the scaling's */

@@ -26,7 +26,7 @@ struct gyre_angle_table {
     double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
     block_state *state; /* [1 + 2 blocks]: of the steps, of each block of rows, of each block of wide ones */
     float *row;         /* [rows][2][pairs] */
-    double *wide;       /* the same */
+    double *wide;       /* the same, or NULL */
 };
 
 static size_t blocks_of(int64_t rows) {
@@ -49,7 +49,8 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
     const size_t head = (sizeof(gyre_angle_table) + ALIGN - 1) / ALIGN * ALIGN;
     const size_t steps = 2 * (size_t)BLOCK * (size_t)pairs * sizeof(double);
     const size_t states = (1 + 2 * blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
-    const size_t row = 2 * (size_t)pairs * sizeof(float), all = 3 * row; /* a wide row takes two */
+    /* A wide row takes two; only where memory that is not touched costs nothing. */
+    const size_t row = 2 * (size_t)pairs * sizeof(float), all = encoding->own_memory ? 3 * row : row;
     if ((uint64_t)rows > (SIZE_MAX / 2 - head - steps - states) / all)
         return gyre_fail(err, GYRE_ENOMEM, "rope.table_positions: more than memory can hold (gyre_config)");
     char *memory = gyre_encoding_allocate(encoding, (int64_t)(head + steps + states + (size_t)rows * all), 1, err);
@@ -59,19 +60,19 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
                                 pairs,
                                 (double *)(void *)(memory + head),
                                 (block_state *)(memory + head + steps),
-                                NULL,
-                                (double *)(void *)(memory + head + steps + states)};
-    table->row = (float *)(table->wide + 2 * rows * pairs);
+                                (float *)(void *)(memory + head + steps + states),
+                                NULL};
+    if (encoding->own_memory) table->wide = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
     for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
         atomic_init(&table->state[i], EMPTY);
-    advise(table->wide, (size_t)rows * all);
+    advise(table->row, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
 }
 
 void gyre_angle_table_offer(gyre_encoding *encoding, int64_t pairs, int64_t length) {
-    const int64_t most_rows = 32768, most_bytes = (int64_t)64 << 20, row = 2 * pairs * (int64_t)sizeof(float);
-    int64_t rows = length == 0 || length > most_rows ? most_rows : length;
+    const int64_t usual_rows = 32768, most_bytes = (int64_t)64 << 20, row = 2 * pairs * (int64_t)sizeof(float);
+    int64_t rows = length == 0 ? usual_rows : length;
     if (rows > most_bytes / row) rows = most_bytes / row;
     if (rows > 0 && encoding->own_memory) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
 }
@@ -156,7 +157,7 @@ static void fill_block(const gyre_encoding *encoding, const block_target *to) {
 /* 1: the steps are there. */
 static int have_steps(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
-    if (ready(&t->state[0])) return 1;
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH || ready(&t->state[0])) return 1; /* torch needs none */
     if (!claim(&t->state[0])) return 0;
     fill_steps(encoding);
     atomic_store_explicit(&t->state[0], READY, memory_order_release);
@@ -180,7 +181,7 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
 
 const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m) {
     const gyre_angle_table *t = encoding->angles;
-    if (!t || m < 0 || m >= t->rows) return NULL;
+    if (!t || !t->wide || m < 0 || m >= t->rows) return NULL;
     const int64_t anchor = m / BLOCK * BLOCK, end = t->rows - anchor < BLOCK ? t->rows : anchor + BLOCK;
     block_state *state = &t->state[1 + (int64_t)blocks_of(t->rows) + m / BLOCK];
     if (!ready(state)) {

@@ -27,35 +27,35 @@ typedef struct turn_type {
     int64_t size; /* bytes of an element */
 } turn_type;
 
-TURN_INLINE vec turn_load_f32(const void *p) {
+static inline vec turn_load_f32(const void *p) {
     return vec_load(p);
 }
-TURN_INLINE void turn_store_f32(void *p, vec a) {
+static inline void turn_store_f32(void *p, vec a) {
     vec_store(p, a);
 }
-TURN_INLINE vec turn_load_f16(const void *p) {
+static inline vec turn_load_f16(const void *p) {
     return vec_load_f16(p);
 }
-TURN_INLINE void turn_store_f16(void *p, vec a) {
+static inline void turn_store_f16(void *p, vec a) {
     vec_store_f16(p, a);
 }
-TURN_INLINE vec turn_load_bf16(const void *p) {
+static inline vec turn_load_bf16(const void *p) {
     return vec_load_bf16(p);
 }
-TURN_INLINE void turn_store_bf16(void *p, vec a) {
+static inline void turn_store_bf16(void *p, vec a) {
     vec_store_bf16(p, a);
 }
 
 /* The first n < LANES elements at p, zeros after them. */
 TURN_INLINE vec turn_load_some(turn_type type, const char *p, int64_t n) {
     float some[LANES] = {0};
-    memcpy(some, p, (size_t)(n * type.size));
+    if (n > 0) memcpy(some, p, (size_t)(n * type.size));
     return type.load(some);
 }
 TURN_INLINE void turn_store_some(turn_type type, char *p, vec a, int64_t n) {
     float some[LANES];
     type.store(some, a);
-    memcpy(p, some, (size_t)(n * type.size));
+    if (n > 0) memcpy(p, some, (size_t)(n * type.size));
 }
 /* n >= LANES: a whole vector. */
 TURN_INLINE vec turn_load_up_to(turn_type type, const char *p, int64_t n) {
@@ -130,12 +130,12 @@ TURN_INLINE void turn_rest(turn_type type, const gyre_turns *t, int64_t first) {
     }
 }
 
-/* From one layout to the other, head by head; in place, through a copy on the stack. */
-TURN_INLINE void turn_across(turn_type type, const gyre_turns *t) {
+/* From one layout to the other, pairs from `first` on, head by head; in place, through a copy on the stack. */
+TURN_INLINE void turn_across(turn_type type, const gyre_turns *t, int64_t first) {
     char copy[2 * GYRE_TURN_PAIRS * 4];
-    for (int64_t h = 0; h < t->heads; h++) {
+    for (int64_t h = 0; h < t->heads && first < t->pairs; h++) {
         const char *in = head_in(t, type, h);
-        int64_t i = 0;
+        int64_t i = first;
         if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs * type.size));
         for (; i + LANES <= t->pairs; i += LANES) {
             const turn_angles k = angles_at(t, i, LANES);
@@ -166,6 +166,39 @@ TURN_INLINE int64_t turn_halves(turn_type type, const gyre_turns *t) {
                 turn_pairs(&a, &b, &k[v]);
                 type.store(out + v * LANES * type.size, a);
                 type.store(out + half + v * LANES * type.size, b);
+            }
+        }
+    }
+    return i;
+}
+
+/* From one layout to the other, likewise: all of a block is read before any is written, so in place the block must be the
+ * whole head.  out = pairs done. */
+TURN_INLINE int64_t turn_apart(turn_type type, const gyre_turns *t) {
+    const int64_t block = TURN_APART * LANES, half = t->pairs * type.size, vector = LANES * type.size;
+    int64_t i = 0;
+    if (t->in == t->out && t->pairs != block) return 0;
+    for (; i + block <= t->pairs; i += block) {
+        turn_angles k[TURN_APART];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_APART; v++)
+            k[v] = angles_at(t, i + v * LANES, LANES);
+        for (int64_t h = 0; h < t->heads; h++) {
+            const char *in = head_in(t, type, h) + (t->from_half ? 1 : 2) * i * type.size;
+            char *out = head_out(t, type, h) + (t->to_half ? 1 : 2) * i * type.size;
+            vec a[TURN_APART], b[TURN_APART];
+            TURN_UNROLL
+            for (int v = 0; v < TURN_APART; v++) {
+                a[v] = type.load(in + (t->from_half ? v : 2 * v) * vector);
+                b[v] = type.load(t->from_half ? in + half + v * vector : in + (2 * v + 1) * vector);
+                if (!t->from_half) vec_part(&a[v], &b[v]);
+                turn_pairs(&a[v], &b[v], &k[v]);
+                if (!t->to_half) vec_join(&a[v], &b[v]);
+            }
+            TURN_UNROLL
+            for (int v = 0; v < TURN_APART; v++) {
+                type.store(out + (t->to_half ? v : 2 * v) * vector, a[v]);
+                type.store(t->to_half ? out + half + v * vector : out + (2 * v + 1) * vector, b[v]);
             }
         }
     }
@@ -259,6 +292,7 @@ TURN_INLINE int64_t turn_brain_beside(const gyre_turns *t) {
 }
 #else
 #define turn_halves(type, t) 0
+#define turn_apart(type, t)  0
 #define turn_beside(type, t) 0
 #define turn_brain_halves(t) 0
 #define turn_brain_beside(t) 0
@@ -275,10 +309,10 @@ TURN_INLINE void turn_rows(turn_type type, int brain, const gyre_turns *t) {
         turn_rest(type, &known, brain ? turn_brain_beside(&known) : turn_beside(type, &known));
     } else if (t->from_half) {
         known.from_half = 1, known.to_half = 0;
-        turn_across(type, &known);
+        turn_across(type, &known, turn_apart(type, &known));
     } else {
         known.from_half = 0, known.to_half = 1;
-        turn_across(type, &known);
+        turn_across(type, &known, turn_apart(type, &known));
     }
 }
 

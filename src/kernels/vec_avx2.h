@@ -11,6 +11,7 @@
 #define WIDE_VECS   8
 #define TURN_BLOCK  2
 #define TURN_BESIDE 4
+#define TURN_APART  8
 
 typedef __m256 vec;
 typedef __m256 mask;

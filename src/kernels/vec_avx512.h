@@ -11,6 +11,7 @@
 #define WIDE_VECS   4
 #define TURN_BLOCK  4
 #define TURN_BESIDE 8
+#define TURN_APART  4
 
 typedef __m512 vec;
 typedef __mmask16 mask;

@@ -13,6 +13,7 @@
 #define TRANSPOSE   4
 #define TURN_BLOCK  4
 #define TURN_BESIDE 8
+#define TURN_APART  16
 
 typedef float32x4_t vec;
 typedef uint32x4_t mask;

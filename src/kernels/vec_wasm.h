@@ -14,6 +14,7 @@
 #define TRANSPOSE   4
 #define TURN_BLOCK  2
 #define TURN_BESIDE 4
+#define TURN_APART  16
 
 typedef v128_t vec;
 typedef v128_t mask;
