@@ -74,7 +74,8 @@ static inline void call_rotation(rotate_kernel *kernel, const rotation_case *k, 
                          .to_half = k->to_half,
                          .back = k->back,
                          .cosine = (char *)o->cosine + BEFORE * angle,
-                         .sine = (char *)o->sine + BEFORE * angle});
+                         .sine = (char *)o->sine + BEFORE * angle,
+                         .streams = (int)(k->pairs / 2 % 2)});
 }
 
 /* Where pair i of a head has its members, and what it turns by. */

@@ -372,7 +372,7 @@ static void rotation_reads_no_further(void **state) {
                 for (int o = 0; o < OPERANDS; o++)
                     at[o] = guarded(bytes[o]);
                 const gyre_turns turns = {at[0],       at[1],     1,      pairs, 2 * pairs, 2 * pairs,
-                                          k.from_half, k.to_half, k.back, at[2], at[3]};
+                                          k.from_half, k.to_half, k.back, at[2], at[3],     0};
                 rotation_of(kernels, type->dtype)(&turns);
                 for (int o = 0; o < OPERANDS; o++)
                     unguard(at[o], bytes[o]);

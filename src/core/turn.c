@@ -50,7 +50,7 @@ void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t 
     const int half = encoding->config.rope.layout == GYRE_HALF;
     x += encoding->config.rope.first;
     for (int64_t i = 0; i < rows; i++, x += stride, angles += 2 * pairs) {
-        const gyre_turns turns = {x, x, 1, pairs, 0, 0, half, half, back, angles, angles + pairs};
+        const gyre_turns turns = {x, x, 1, pairs, 0, 0, half, half, back, angles, angles + pairs, 0};
         encoding->kernels->rotate_f32(&turns);
     }
 }

@@ -14,6 +14,7 @@ typedef struct gyre_turns {
     int from_half, to_half;    /* layouts read and written */
     int back;                  /* 1: the other way, sin_i negated */
     const void *cosine, *sine;
+    int streams; /* 1: the whole call is more than a cache holds; changes no bit */
 } gyre_turns;
 
 /* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:

@@ -398,8 +398,8 @@ TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, i
 }
 
 /* Angles of a few vectors in registers while all heads go by: at_once (constant, at most 8) of them. */
-TURN_INLINE void turn_doubles(const gyre_turns *t, int at_once) {
-    int64_t i = 0;
+TURN_INLINE void turn_doubles(const gyre_turns *t, int at_once, int64_t first) {
+    int64_t i = first;
     for (; i + at_once * WIDE_LANES <= t->pairs; i += at_once * WIDE_LANES) {
         wide_angles k[8];
         TURN_UNROLL
@@ -420,6 +420,38 @@ TURN_INLINE void turn_doubles(const gyre_turns *t, int at_once) {
     }
 }
 
+#if WIDE_LANES > 1
+/* Pairs that stay beside each other, as turn_beside has it.  out = pairs done. */
+TURN_INLINE int64_t turn_doubles_beside(const gyre_turns *t) {
+    const int64_t block = TURN_BESIDE * WIDE_LANES / 2;
+    int64_t i = 0;
+    for (; i + block <= t->pairs; i += block) {
+        wide c[TURN_BESIDE], s[TURN_BESIDE];
+        TURN_UNROLL
+        for (int v = 0; v < TURN_BESIDE; v += 2) {
+            const wide_angles k = wide_angles_at(t, i + v * WIDE_LANES / 2, WIDE_LANES);
+            c[v] = c[v + 1] = k.c;
+            s[v] = k.minus;
+            s[v + 1] = k.s;
+            wide_join(&c[v], &c[v + 1]);
+            wide_join(&s[v], &s[v + 1]);
+        }
+        for (int64_t h = 0; h < t->heads; h++) {
+            const double *in = (const double *)t->in + h * t->in_head + 2 * i;
+            double *out = (double *)t->out + h * t->out_head + 2 * i;
+            TURN_UNROLL
+            for (int v = 0; v < TURN_BESIDE; v++) {
+                const wide x = wide_held(wide_load(in + v * WIDE_LANES));
+                wide_store(out + v * WIDE_LANES, wide_fma(x, c[v], wide_mul(wide_swap(x), s[v])));
+            }
+        }
+    }
+    return i;
+}
+#else
+#define turn_doubles_beside(t) 0
+#endif
+
 /* From one layout to the other, head by head; in place, through a copy on the stack. */
 TURN_INLINE void turn_doubles_across(const gyre_turns *t) {
     double copy[2 * GYRE_TURN_PAIRS];
@@ -435,14 +467,22 @@ TURN_INLINE void turn_doubles_across(const gyre_turns *t) {
     }
 }
 
+/* Out of memory, rows go by once, from end to end, so that they are read ahead; out of a cache, fewer angles stay in
+ * registers. */
 static void rotate_f64(const gyre_turns *t) {
     gyre_turns known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
-        turn_doubles(&known, 2);
+        if (t->streams)
+            turn_doubles(&known, 8, 0);
+        else
+            turn_doubles(&known, 2, 0);
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
-        turn_doubles(&known, 8); /* so many that most rows go by once, from end to end: memory is read ahead */
+        if (t->streams)
+            turn_doubles(&known, 8, 0);
+        else
+            turn_doubles(&known, 2, turn_doubles_beside(&known));
     } else {
         turn_doubles_across(t);
     }

@@ -166,6 +166,9 @@ static inline wide wide_mul(wide a, wide b) {
 static inline wide wide_fma(wide a, wide b, wide c) {
     return _mm256_fmadd_pd(a, b, c);
 }
+static inline wide wide_swap(wide a) {
+    return _mm256_permute_pd(a, 0x5);
+}
 static inline void wide_part(wide *low, wide *high) {
     const __m256d a = _mm256_unpacklo_pd(*low, *high), b = _mm256_unpackhi_pd(*low, *high);
     *low = _mm256_permute4x64_pd(a, 0xD8);

@@ -156,6 +156,9 @@ static inline wide wide_mul(wide a, wide b) {
 static inline wide wide_fma(wide a, wide b, wide c) {
     return _mm512_fmadd_pd(a, b, c);
 }
+static inline wide wide_swap(wide a) {
+    return _mm512_permute_pd(a, 0x55);
+}
 static inline void wide_part(wide *low, wide *high) {
     const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
     const __m512d a = _mm512_permutex2var_pd(*low, even, *high);

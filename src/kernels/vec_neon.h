@@ -155,6 +155,9 @@ static inline wide wide_mul(wide a, wide b) {
 static inline wide wide_fma(wide a, wide b, wide c) {
     return vfmaq_f64(c, a, b);
 }
+static inline wide wide_swap(wide a) {
+    return vextq_f64(a, a, 1);
+}
 static inline void wide_part(wide *low, wide *high) {
     const wide a = vuzp1q_f64(*low, *high);
     *high = vuzp2q_f64(*low, *high);

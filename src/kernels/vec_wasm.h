@@ -181,6 +181,9 @@ static inline wide wide_mul(wide a, wide b) {
 static inline wide wide_fma(wide a, wide b, wide c) {
     return wasm_f64x2_add(wasm_f64x2_mul(a, b), c);
 }
+static inline wide wide_swap(wide a) {
+    return wasm_i64x2_shuffle(a, a, 1, 0);
+}
 static inline void wide_part(wide *low, wide *high) {
     const wide a = wasm_i64x2_shuffle(*low, *high, 0, 2);
     *high = wasm_i64x2_shuffle(*low, *high, 1, 3);
