@@ -43,14 +43,15 @@ WITH("avx512f") static void halves_512(uint16_t *x, int64_t n, float by) {
 WITH("avx512f,avx512bw") static void brains_512(uint16_t *x, int64_t n, float by) {
     const __m512 b = _mm512_set1_ps(by);
     const __m512i top = _mm512_set1_epi32((int)0xffff0000), half = _mm512_set1_epi32(0x8000);
+    const __mmask32 low = 0x55555555;
     for (int64_t i = 0; i + 32 <= n; i += 32) {
         const __m512i both = _mm512_loadu_si512(x + i);
-        const __m512i even = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), b));
-        const __m512i odd = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(both, top)), b));
-        const __m512i cut = _mm512_mask_blend_epi16(0xAAAAAAAA, even, _mm512_slli_epi32(odd, 16));
-        if (_mm512_cmpeq_epi16_mask(cut, _mm512_set1_epi16((short)0x8000))) return;
-        const __m512i low = _mm512_srli_epi32(_mm512_add_epi32(even, half), 16);
-        _mm512_storeu_si512(x + i, _mm512_mask_blend_epi16(0x55555555, _mm512_add_epi32(odd, half), low));
+        const __m512 even = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(both, 16)), b);
+        const __m512 odd = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(both, top)), b);
+        const __m512i e = _mm512_add_epi32(_mm512_castps_si512(even), half);
+        const __m512i o = _mm512_add_epi32(_mm512_castps_si512(odd), half);
+        if (_mm512_mask_testn_epi16_mask(low, e, e) | _mm512_mask_testn_epi16_mask(low, o, o)) return;
+        _mm512_storeu_si512(x + i, _mm512_mask_blend_epi16(low, o, _mm512_srli_epi32(e, 16)));
     }
 }
 

@@ -109,14 +109,16 @@ static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
     *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000)));
 }
-/* Half a unit of the last place is added before the cut.  Right but for what is cut off being just that half, and for NaNs:
- * both are rare, and then all lanes take the long way. */
+/* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
+ * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
+ * it. */
 static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
-    const __m256i low = _mm256_castps_si256(even), high = _mm256_castps_si256(odd), half = _mm256_set1_epi32(0x8000);
-    const __m256i cut = _mm256_blend_epi16(low, _mm256_slli_epi32(high, 16), 0xAA);
-    const __m256i ties = _mm256_cmpeq_epi16(cut, _mm256_set1_epi16((short)0x8000));
+    const __m256i half = _mm256_set1_epi32(0x8000);
+    const __m256i e = _mm256_add_epi32(_mm256_castps_si256(even), half),
+                  o = _mm256_add_epi32(_mm256_castps_si256(odd), half);
+    const __m256i cut = _mm256_blend_epi16(e, _mm256_slli_epi32(o, 16), 0xAA);
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(even, odd, _CMP_UNORD_Q));
-    const __m256i odds = _mm256_or_si256(ties, nan);
+    const __m256i odds = _mm256_or_si256(_mm256_cmpeq_epi16(cut, _mm256_setzero_si256()), nan);
     if (__builtin_expect(!_mm256_testz_si256(odds, odds), 0)) {
         uint16_t some[2][LANES];
         vec_store_bf16(some[0], even);
@@ -125,8 +127,7 @@ static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
             p[i] = some[i % 2][i / 2];
         return;
     }
-    const __m256i e = _mm256_srli_epi32(_mm256_add_epi32(low, half), 16), o = _mm256_add_epi32(high, half);
-    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_blend_epi16(o, e, 0x55));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm256_blend_epi16(o, _mm256_srli_epi32(e, 16), 0x55));
 }
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {

@@ -98,14 +98,17 @@ static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000)));
 }
-/* Half a unit of the last place is added before the cut.  Right but for what is cut off being just that half, and for NaNs:
- * both are rare, and then all lanes take the long way. */
+/* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
+ * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
+ * it. */
 static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
-    const __m512i low = _mm512_castps_si512(even), high = _mm512_castps_si512(odd), half = _mm512_set1_epi32(0x8000);
-    const __m512i cut = _mm512_mask_blend_epi16(0xAAAAAAAA, low, _mm512_slli_epi32(high, 16));
-    const __mmask32 ties = _mm512_cmpeq_epi16_mask(cut, _mm512_set1_epi16((short)0x8000));
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i e = _mm512_add_epi32(_mm512_castps_si512(even), half),
+                  o = _mm512_add_epi32(_mm512_castps_si512(odd), half);
+    const __mmask32 low = 0x55555555, ties = _mm512_mask_testn_epi16_mask(low, e, e),
+                    others = _mm512_mask_testn_epi16_mask(low, o, o);
     const __mmask16 nan = _mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q);
-    if (__builtin_expect(ties | nan, 0)) {
+    if (__builtin_expect(ties | others | nan, 0)) {
         uint16_t some[2][LANES];
         vec_store_bf16(some[0], even);
         vec_store_bf16(some[1], odd);
@@ -113,8 +116,7 @@ static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
             p[i] = some[i % 2][i / 2];
         return;
     }
-    const __m512i e = _mm512_srli_epi32(_mm512_add_epi32(low, half), 16), o = _mm512_add_epi32(high, half);
-    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(0x55555555, o, e));
+    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(low, o, _mm512_srli_epi32(e, 16)));
 }
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
