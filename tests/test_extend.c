@@ -286,6 +286,11 @@ static void a_factor_may_be_given(void **state) {
     assert_int_equal(test_integer(root, "max_position_embeddings"), 10000);
     assert_true(test_number(json_object_get(root, "rope_scaling"), "factor") == 8);
     json_decref(root);
+    /* It may reach less far than the length: written all the same, and told. */
+    const outcome *o = run("extend @llama2 --to 64k --method yarn:8 --write @short.json");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->err, "reaches 32768 tokens of the 65536"));
+    assert_string_equal(run("extend @llama2 --to 64k --method yarn:16 --write @short.json")->err, "");
 }
 
 /* -- GGUF

@@ -195,6 +195,14 @@ static int print_figures(const extend_options *o, const extension *e, FILE *file
     return status;
 }
 
+/* A factor that the user names may fall short of the length, which is written all the same. */
+static void warn_of_reach(const extend_options *o, const extension *e, double factor) {
+    const double reach = factor * (double)e->trained;
+    if (strchr(o->method, ':') && factor > 1 && reach < (double)o->to)
+        cli_warn("--method %s: its factor reaches %.0f tokens of the %lld that the model now says it reads", o->method,
+                 reach, (long long)o->to);
+}
+
 static int write_model(const extend_options *o, const extension *e, FILE *file) {
     gyre_error err = {0, ""};
     recipe r;
@@ -213,6 +221,7 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     const gyre_status status = gyre_reading_write(o->path, &config, o->to, o->write, &err);
     cli_pending_copy(NULL);
     if (status) return cli_fail_error(&err);
+    warn_of_reach(o, e, config.rope.factor);
     const int count = extend_changes(e, path, changes);
     return o->common.json ? extend_print_written_json(e, &r, path, changes, count, file)
                           : extend_print_written(e, &r, path, changes, count, file);
