@@ -43,10 +43,11 @@ static double time_calls(const bench_in_place *r, int64_t times) {
     return (bench_seconds() - begun) / (double)times;
 }
 static double time_limit(scaling *limit, const gyre_exec *exec, int64_t times) {
+    const int64_t even = times / 2 * 2 + 2; /* what is halved is doubled again */
     const double begun = bench_seconds();
-    for (int64_t i = 0; i < times / 2 * 2 + 2; i++) /* an even number: what is halved is doubled again */
+    for (int64_t i = 0; i < even; i++)
         limit_once(limit, exec);
-    return (bench_seconds() - begun) / (double)(times / 2 * 2 + 2);
+    return (bench_seconds() - begun) / (double)even;
 }
 
 static void measure(const bench_in_place *r, scaling *limit, int64_t rounds, bench_in_place_result *out) {

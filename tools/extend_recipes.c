@@ -172,7 +172,8 @@ static double seeming_length(const struct gyre_rope_config *rope, int64_t length
     if (rope->far == GYRE_FAR_AS_NEAR || past <= 0) return (double)length;
     if (rope->far == GYRE_FAR_CLAMPED) return (double)rope->window + 1;
     if (rope->far == GYRE_FAR_LEAKY) return (double)rope->window + (double)past / rope->far_factor + 1;
-    return (double)(most / group + rope->window - rope->window / group) + 1;
+    const int64_t groups = most / group + rope->window - rope->window / group;
+    return (double)groups + 1;
 }
 
 /* The first distance that turns otherwise for being far; -1 = none below the trained length. */

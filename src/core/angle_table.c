@@ -36,9 +36,9 @@ static size_t blocks_of(int64_t rows) {
 /* Pages of 2 MiB spare a walk of the page tables for every row or two. */
 static void advise(void *memory, size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const uintptr_t first = ((uintptr_t)memory + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-    const uintptr_t last = ((uintptr_t)memory + bytes) / HUGE_PAGE * HUGE_PAGE;
-    if (last > first) (void)madvise((void *)first, last - first, MADV_HUGEPAGE);
+    const size_t before = (HUGE_PAGE - (uintptr_t)memory % HUGE_PAGE) % HUGE_PAGE;
+    const size_t whole = bytes > before ? (bytes - before) / HUGE_PAGE * HUGE_PAGE : 0;
+    if (whole > 0) (void)madvise((char *)memory + before, whole, MADV_HUGEPAGE);
 #else
     (void)memory, (void)bytes;
 #endif

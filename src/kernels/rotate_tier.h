@@ -294,8 +294,8 @@ TURN_INLINE int64_t turn_brain_beside(const gyre_turns *t) {
 #define turn_halves(type, t) 0
 #define turn_apart(type, t)  0
 #define turn_beside(type, t) 0
-#define turn_brain_halves(t) 0
-#define turn_brain_beside(t) 0
+#define turn_brain_halves(t) ((int64_t)0)
+#define turn_brain_beside(t) ((int64_t)0)
 #endif
 
 /* The layouts are constants in what is inlined. */

@@ -19,7 +19,8 @@ static size_t past_number(char *text, size_t bytes, size_t at, int *changed) {
     for (at = first; at < bytes && strchr("0123456789.eE+-", text[at]) && text[at]; at++)
         is_whole &= text[at] >= '0' && text[at] <= '9';
     if (is_whole && at - first >= INT64_DIGITS) {
-        memcpy(text + at - 2, "e2", 2);
+        text[at - 2] = 'e';
+        text[at - 1] = '2';
         *changed = 1;
     }
     return at > first ? at : first;
@@ -48,7 +49,7 @@ static int change(char *text, size_t bytes) {
         const size_t word = word_at(text, bytes, at);
         if (word > 0) {
             memset(text + at, ' ', word);
-            memcpy(text + at, "\"\"", 2);
+            text[at] = text[at + 1] = '"';
             at += word;
             changed = 1;
         } else if (text[at] == '"') {
