@@ -4,6 +4,7 @@
 
 #include "model/model.h"
 #include "reading/family.h"
+#include "reading/json_load.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -110,7 +111,7 @@ gyre_status gyre_config_parse(const char *json, size_t bytes, const char *path, 
     json_error_t error;
     gyre_build *build = gyre_build_begin(path, "config.json", GYRE_AS_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
-    json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = gyre_json_load(json, bytes, &error);
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
     const gyre_json_source source = {build, json, bytes};

@@ -3,17 +3,15 @@
 
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "reading/file_read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SIZE_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, BLOCK = 4096 };
@@ -27,8 +25,7 @@ typedef struct entry {
 
 struct gyre_safetensors {
     char *path;
-    void *map;
-    size_t bytes;
+    gyre_mapping map;
     const unsigned char *data; /* after the header */
     uint64_t data_bytes;
     entry *entries; /* by name */
@@ -192,15 +189,15 @@ static uint64_t read_header_size(const unsigned char *map) {
 }
 
 static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
-    const unsigned char *map = file->map;
-    if (file->bytes < SIZE_BYTES)
-        return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->bytes, file->path);
+    const unsigned char *map = file->map.bytes;
+    if (file->map.size < SIZE_BYTES)
+        return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->map.size, file->path);
     const uint64_t size = read_header_size(map);
-    if (size > MOST_HEADER || size > file->bytes - SIZE_BYTES)
+    if (size > MOST_HEADER || size > file->map.size - SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: a header of %" PRIu64 " bytes in a file of %zu (%s)", size,
-                         file->bytes, file->path);
+                         file->map.size, file->path);
     file->data = map + SIZE_BYTES + size;
-    file->data_bytes = file->bytes - SIZE_BYTES - size;
+    file->data_bytes = file->map.size - SIZE_BYTES - size;
     if (size == 0 || map[SIZE_BYTES] != '{')
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: the header does not begin with { (%s)", file->path);
     json_error_t error;
@@ -216,32 +213,13 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
 }
 
 /* -- opening and reading ----------------------------------------------------------------------------------------------- */
-static gyre_status map_file(gyre_safetensors *file, int descriptor, gyre_error *err) {
-    struct stat info;
-    if (fstat(descriptor, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", file->path, strerror(errno));
-    if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", file->path);
-    if ((uint64_t)info.st_size > SIZE_MAX) return gyre_fail(err, GYRE_EIO, "%s: too large for this machine", file->path);
-    if (info.st_size == 0) return gyre_fail(err, GYRE_EFORMAT, "safetensors: empty (%s)", file->path);
-    void *map = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-    if (map == MAP_FAILED) return gyre_fail(err, GYRE_EIO, "%s: %s", file->path, strerror(errno));
-    file->map = map;
-    file->bytes = (size_t)info.st_size;
-    return GYRE_OK;
-}
-
 gyre_status gyre_safetensors_open(gyre_safetensors **out, const char *path, gyre_error *err) {
     gyre_safetensors *file = calloc(1, sizeof *file);
     if (!file || !(file->path = strdup(path))) {
         free(file);
         return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
     }
-    /* O_NONBLOCK: a pipe of that name is an error, not a wait. */
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    gyre_status status = descriptor < 0 ? gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno)) : GYRE_OK;
-    if (status == GYRE_OK) {
-        status = map_file(file, descriptor, err);
-        close(descriptor);
-    }
+    gyre_status status = gyre_mapping_open(&file->map, path, err);
     if (status == GYRE_OK) status = parse(file, err);
     if (status == GYRE_OK)
         *out = file;
@@ -255,7 +233,7 @@ void gyre_safetensors_free(gyre_safetensors *file) {
     for (int64_t i = 0; i < file->count; i++)
         free(file->entries[i].name);
     free(file->entries);
-    if (file->map) munmap(file->map, file->bytes);
+    gyre_mapping_close(&file->map);
     free(file->path);
     free(file);
 }
