@@ -92,7 +92,7 @@ static int divide(gyre_attention_plan *plan, int64_t most) {
     plan->sides = plan->split ? plan->items : plan->jobs;
     plan->turn_bytes = gyre_turns_place(plan, NULL);
     plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
-    plan->job_bytes = gyre_query_side_place(plan, NULL, NULL);
+    plan->job_bytes = gyre_query_side_place(plan, NULL, NULL, NULL);
     size_t sides, jobs;
     return !__builtin_mul_overflow((size_t)plan->sides, plan->side_bytes, &sides) &&
            !__builtin_mul_overflow((size_t)plan->jobs, plan->job_bytes, &jobs) &&
@@ -113,6 +113,8 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_atten
     plan->encoding = args->encoding;
     plan->kernels = args->encoding ? args->encoding->kernels : gyre_kernels_pick();
     plan->gradient = gradient;
+    plan->softcap = (float)args->softcap;
+    plan->sinks = args->sinks;
     measure(plan, args);
     return divide(plan, gyre_exec_width(exec)) ? GYRE_OK : GYRE_ENOMEM;
 }
@@ -177,28 +179,41 @@ size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_k
     return a.used;
 }
 
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side) {
+void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side) {
+    for (int far = 0; far <= plan->turn.far; far++)
+        side->q_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
+    side->out_rows = take_floats(a, QUERY_TILE, plan->value_pad);
+    side->table_rows = side->q_rows[0];
+    if (plan->table.content || plan->table.position) side->table_rows = take_floats(a, QUERY_TILE, plan->head_pad);
+}
+
+void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables) {
+    gyre_table_side t = {0};
+    for (int far = 0; plan->gradient && far <= plan->turn.far; far++)
+        side->dq_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
+    if (plan->turn.far) side->far_scores = take_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->turn.fades) {
+        side->faded_rows = take_floats(a, QUERY_TILE, plan->head_pad);
+        side->fade = take_floats(a, 1, plan->head_pad);
+    }
+    side->scores = take_floats(a, QUERY_TILE, KEY_TILE);
+    side->key_rows = take_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
+    if (plan->gradient) {
+        side->dout_rows = take_floats(a, QUERY_TILE, plan->value_pad);
+        side->dscores = take_floats(a, QUERY_TILE, KEY_TILE);
+        if (plan->softcap > 0) side->cap_slope = take_floats(a, QUERY_TILE, KEY_TILE);
+    }
+    t.dq_rows = side->dq_rows[0];
+    if (plan->relative) gyre_tables_place(plan, a, &t);
+    side->tables = tables;
+    if (tables) *tables = t;
+}
+
+size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side, gyre_table_side *tables) {
     gyre_arena a = {memory, 0};
     gyre_query_side s = {0};
-    for (int far = 0; far <= plan->turn.far; far++) {
-        s.q_rows[far] = take_floats(&a, QUERY_TILE, plan->head_pad);
-        if (plan->gradient) s.dq_rows[far] = take_floats(&a, QUERY_TILE, plan->head_pad);
-    }
-    if (plan->turn.far) s.far_scores = take_floats(&a, QUERY_TILE, KEY_TILE);
-    if (plan->turn.fades) {
-        s.faded_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
-        s.fade = take_floats(&a, 1, plan->head_pad);
-    }
-    s.out_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
-    s.scores = take_floats(&a, QUERY_TILE, KEY_TILE);
-    s.key_rows = take_floats(&a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
-    if (plan->gradient) {
-        s.dout_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
-        s.dscores = take_floats(&a, QUERY_TILE, KEY_TILE);
-    }
-    s.tables.q_rows = s.q_rows[0];
-    s.tables.dq_rows = s.dq_rows[0];
-    if (plan->relative) gyre_tables_place(plan, &a, &s.tables);
+    gyre_query_rows_place(plan, &a, &s);
+    gyre_query_work_place(plan, &a, &s, tables);
     if (memory) *side = s;
     return a.used;
 }

@@ -223,8 +223,9 @@ static void run_items(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     gyre_key_side keys;
     gyre_query_side queries;
+    gyre_table_side tables;
     gyre_key_side_place(call->plan, gyre_side_memory(call, job), &keys);
-    gyre_query_side_place(call->plan, gyre_job_memory(call, job), &queries);
+    gyre_query_side_place(call->plan, gyre_job_memory(call, job), &queries, &tables);
     for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;)
         differentiate_item(call, item, &keys, &queries);
 }
@@ -234,9 +235,10 @@ static void run_wave(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     gyre_key_side keys;
     gyre_query_side queries;
+    gyre_table_side tables;
     if (call->wave + job >= call->tasks) return;
     gyre_key_side_place(call->plan, gyre_side_memory(call, job), &keys);
-    gyre_query_side_place(call->plan, gyre_job_memory(call, job), &queries);
+    gyre_query_side_place(call->plan, gyre_job_memory(call, job), &queries, &tables);
     differentiate_item(call, call->wave + job, &keys, &queries);
 }
 

@@ -43,7 +43,7 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_side *key
                                  .a = q->scores,
                                  .a_row = KEY_TILE,
                                  .a_col = 1,
-                                 .b = keys->v_rows + (meeting->tile * KEY_TILE + meeting->first) * plan->value_pad,
+                                 .b = keys->v_rows + (meeting->held * KEY_TILE + meeting->first) * plan->value_pad,
                                  .b_row = plan->value_pad,
                                  .c = q->out_rows,
                                  .c_row = plan->value_pad,
@@ -105,8 +105,9 @@ static void run_items(void *arg, int64_t job) {
     const gyre_attention_plan *plan = call->plan;
     gyre_key_side keys;
     gyre_query_side queries;
+    gyre_table_side tables;
     gyre_key_side_place(plan, gyre_side_memory(call, job), &keys);
-    gyre_query_side_place(plan, gyre_job_memory(call, job), &queries);
+    gyre_query_side_place(plan, gyre_job_memory(call, job), &queries, &tables);
     for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         gyre_key_side_fill(plan, item, 0, plan->key_tiles, &keys, &queries);
         for (int64_t i = 0; i < plan->group * plan->query_tiles; i++)
@@ -126,7 +127,8 @@ static void run_fills(void *arg, int64_t job) {
     const gyre_attention_plan *plan = call->plan;
     const int64_t share = fill_share(plan);
     gyre_query_side work;
-    gyre_query_side_place(plan, gyre_job_memory(call, job), &work);
+    gyre_table_side tables;
+    gyre_query_side_place(plan, gyre_job_memory(call, job), &work, &tables);
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         const int64_t item = task / plan->jobs, begin = task % plan->jobs * share, end = begin + share;
         gyre_key_side keys;
@@ -140,7 +142,8 @@ static void run_parts(void *arg, int64_t job) {
     const gyre_attention_plan *plan = call->plan;
     const int64_t parts = plan->group * plan->query_tiles;
     gyre_query_side queries;
-    gyre_query_side_place(plan, gyre_job_memory(call, job), &queries);
+    gyre_table_side tables;
+    gyre_query_side_place(plan, gyre_job_memory(call, job), &queries, &tables);
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         gyre_key_side keys;
         gyre_key_side_place(plan, gyre_side_memory(call, task / parts), &keys);

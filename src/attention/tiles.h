@@ -4,6 +4,7 @@
  * of every head of their group, tile_rows of them at a time.  Only a tile of scores exists at any time. */
 #ifndef GYRE_ATTENTION_TILES_H
 #define GYRE_ATTENTION_TILES_H
+#include "attention/passes.h"
 #include "core/encoding.h"
 #include <stdatomic.h>
 
@@ -14,14 +15,17 @@ enum { QUERY_TILE = 64, SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, KEY_TILE = 1
 
 /* A call, checked and measured. */
 typedef struct gyre_attention_plan {
-    const gyre_attention_args *args;
-    const gyre_encoding *encoding; /* NULL = none */
+    const gyre_pass *pass;
+    const gyre_attention_args *args; /* the pass's */
+    const gyre_key_source *source;   /* likewise */
+    const gyre_encoding *encoding;   /* NULL = none */
     const gyre_kernels *kernels;
     int64_t queries, keys, query_heads, key_heads, group;
     int64_t head_dim, head_pad, value_dim, value_pad; /* pad: up to a multiple of 16 */
     int64_t tile_rows, query_tiles, key_tiles, items; /* tile_rows: at most QUERY_TILE */
     int64_t window;                                   /* 0 = unlimited */
-    float scale;
+    int64_t sinks;
+    float scale, softcap; /* softcap: 0 = none */
     int gradient;
     int by_order; /* who sees whom goes by the order of tokens, not by their positions */
     int split;    /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
@@ -69,6 +73,7 @@ typedef struct gyre_key_side {
     int64_t *order; /* what decides who sees them; mostly the positions themselves */
     gyre_key_tile *tiles;
     /* Two of each where far pairs turn otherwise: [0] near, [1] far. */
+    int64_t first_held;  /* tile whose rows and columns come first below: forward, the only one */
     float *k_columns[2]; /* [tile][head_pad][KEY_TILE]: turned keys, transposed */
     float *k_rows[2];    /* gradient: [tile][KEY_TILE][head_pad] */
     float *dk_rows[2];   /* gradient: as k_rows */
@@ -91,18 +96,17 @@ typedef struct gyre_table_side {
     int64_t offset[QUERY_TILE], entries;
     int once,
         steps; /* each distance is listed once, in order; steps: and rows change by 0 or 1 between neighbours, one way */
-    int64_t *distance;       /* [QUERY_TILE * KEY_TILE], all four */
-    int turns;               /* once, and the queries' positions are consecutive too */
-    int32_t *row, *row_back; /* row_back: last distance first; where there is a key table */
-    float *number;           /* on the score */
-    double *dnumber;         /* gradient */
-    double *kept;            /* [queries + keys]: numbers of head kept_head, from plan->table.first_distance on */
-    int64_t kept_head;       /* -1 = none yet */
-    float *near, *far;       /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
-    double *dbias;           /* gradient: [bias_rows][heads of an item] */
-    float *q_rows;  /* the queries that the query table meets: those of the query side, or with a bias of their own */
-    int q_finite;   /* gradient: they are */
-    float *dq_rows; /* gradient: of them */
+    int64_t *distance;            /* [QUERY_TILE * KEY_TILE], all four */
+    int turns;                    /* once, and the queries' positions are consecutive too */
+    int32_t *row, *row_back;      /* row_back: last distance first; where there is a key table */
+    float *number;                /* on the score */
+    double *dnumber;              /* gradient */
+    double *kept;                 /* [queries + keys]: numbers of head kept_head, from plan->table.first_distance on */
+    int64_t kept_head;            /* -1 = none yet */
+    float *near, *far;            /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
+    double *dbias;                /* gradient: [bias_rows][heads of an item] */
+    int q_finite;                 /* gradient: the table_rows of the query side are */
+    float *dq_rows;               /* gradient: of those */
     double *dcontent, *dposition; /* gradient: [heads of an item][head_pad], of the two biases */
     gyre_packed query, key, value;
 } gyre_table_side;
@@ -129,7 +133,9 @@ typedef struct gyre_query_side {
     float *dout_rows;               /* gradient */
     float *dq_rows[2];              /* gradient, as q_rows */
     float *dscores;                 /* gradient, as scores */
-    gyre_table_side tables;         /* where the encoding has any */
+    float *table_rows;              /* what the query table meets: q_rows[0], or queries with a bias of their own */
+    float *cap_slope;               /* gradient under a softcap: its derivative, as scores */
+    gyre_table_side *tables;        /* where the encoding has any; the job's */
 } gyre_query_side;
 
 /* Memory handed out front to back. */
@@ -141,7 +147,11 @@ void *gyre_arena_take(gyre_arena *a, int64_t count, size_t size);
 
 /* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes. */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side);
+/* What each tile of queries that is under way has of its own, and what a job has once for all of them (tables NULL = only
+ * count); a gyre_query_side with both. */
+void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side);
+void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables);
+size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side, gyre_table_side *tables);
 
 /* -- rows in and out of the caller's views -------------------------------------------------------------------------- */
 typedef struct gyre_rows {
@@ -163,10 +173,12 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *
 
 /* -- one tile of queries against one tile of keys ------------------------------------------------------------------- */
 typedef struct gyre_meeting {
-    int64_t tile, first, count; /* keys first .. first + count - 1 of the tile; first a multiple of 16 */
-    int64_t columns;            /* count up to a multiple of 16 */
-    int masked;                 /* some of the rows x columns are not visible */
-    int near, far;              /* which turns their pairs need */
+    int64_t tile;
+    int64_t held;         /* the tile's place among those whose rows and columns the key side holds */
+    int64_t first, count; /* keys first .. first + count - 1 of the tile; first a multiple of 16 */
+    int64_t columns;      /* count up to a multiple of 16 */
+    int masked;           /* some of the rows x columns are not visible */
+    int near, far;        /* which turns their pairs need */
     const gyre_key_tile *keys;
 } gyre_meeting;
 

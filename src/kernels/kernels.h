@@ -70,6 +70,32 @@ typedef struct gyre_pick {
     int64_t step;
 } gyre_pick;
 
+/* scores[r * score_row + j] = sum over c < channels of q[r * q_row + c] k[j * k_row + c], times k_scale[j] where there are
+ * scales; r < rows, j < keys.  q has zeros from there to the next multiple of 16; k may not be read past its channels. */
+typedef struct gyre_key_scores {
+    int64_t rows, keys, channels;
+    const float *q;
+    int64_t q_row;
+    const void *k;
+    int64_t k_row;
+    const float *k_scale;
+    float *scores;
+    int64_t score_row;
+} gyre_key_scores;
+
+/* out[r * out_row + c] += sum over j < keys, in order, of weights[r * weight_row + j] v[j * v_row + c], c < channels.  The
+ * scales of Q8 are in the weights.  out has room up to the next multiple of 16, which may be written with anything finite.
+ */
+typedef struct gyre_value_sums {
+    int64_t rows, keys, channels;
+    const float *weights;
+    int64_t weight_row;
+    const void *v;
+    int64_t v_row;
+    float *out;
+    int64_t out_row;
+} gyre_value_sums;
+
 typedef struct gyre_kernels {
     const char *tier; /* its name in GYRE_TIERS (tiers.h) */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;

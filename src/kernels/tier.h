@@ -217,23 +217,9 @@ static void angle_rows(const gyre_angle_block *job) {
 
 static const gyre_kernels table = {
     .tier = TEXT(TIER),
-    .rotate_f32 = rotate_f32,
-    .rotate_f16 = rotate_f16,
-    .rotate_bf16 = rotate_bf16,
-    .rotate_f64 = rotate_f64,
-    .angle_rows = angle_rows,
-    .add_f32 = add_f32,
-    .add_f16 = add_f16,
-    .add_bf16 = add_bf16,
-    .matmul_f32 = matmul_f32,
-    .exp_row_f32 = exp_row_f32,
-    .max_row_f32 = max_row_f32,
-    .scale_row_f32 = scale_row_f32,
-    .dot_row_f32 = dot_row_f32,
-    .softmax_gradient_row_f32 = softmax_gradient_row_f32,
-    .finite_row_f32 = finite_row_f32,
-    .pick_f32 = pick_f32,
-    .transpose_f32 = transpose_f32,
+#define GYRE_KERNEL(name, parameters) .name = name,
+#include "kernels/kernels.def"
+#undef GYRE_KERNEL
 };
 const gyre_kernels *const JOIN(gyre_tier_, TIER) = &table;
 

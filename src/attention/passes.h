@@ -1,0 +1,33 @@
+/* passes.h: a call of attention as passes of one shape.
+ *
+ * A pass has one length in use and dense rows of one number of queries and keys.  A packed batch is a pass for each
+ * sequence, a padded one for each row; where the length in use follows the query (GYRE_LENGTH_CAUSAL), each sequence is a
+ * pass for each stretch of queries of one length, and its keys are turned anew. */
+#ifndef GYRE_ATTENTION_PASSES_H
+#define GYRE_ATTENTION_PASSES_H
+#include "attention/key_source.h"
+
+typedef struct gyre_pass {
+    gyre_attention_args args;       /* views and positions narrowed, length said; no sequences, starts or ends left in it */
+    gyre_key_source source;         /* of args, narrowed likewise */
+    int64_t sequence;               /* of the call; rows of the batch count on from it */
+    int64_t query_first, key_first; /* where the pass begins in its sequence */
+    int64_t batch_first, packed_query; /* where it begins in the views of the call */
+    int again;                         /* an earlier pass had the same keys: gradients to them are added to */
+} gyre_pass;
+
+typedef struct gyre_passes {
+    const gyre_attention_args *args;
+    const gyre_key_source *source; /* NULL = args' views; else args is one sequence */
+    int64_t sequence, query;       /* of the pass to come */
+} gyre_passes;
+
+/* Starts and ends in order, and within the views; reads them, but no positions. */
+gyre_status gyre_passes_check(const gyre_attention_args *args);
+/* out->args = args as a pass that none of the call's passes is larger than; touches no positions. */
+void gyre_passes_largest(const gyre_attention_args *args, gyre_pass *out);
+void gyre_passes_begin(gyre_passes *passes, const gyre_attention_args *args, const gyre_key_source *source);
+/* 1 and the next pass, or 0 where none is left. */
+int gyre_passes_next(gyre_passes *passes, gyre_pass *out);
+
+#endif
