@@ -4,7 +4,9 @@
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
 
-#define TIER        avx512
+#ifndef TIER /* tier_avx512bf16.c has a name of its own */
+#define TIER avx512
+#endif
 #define LANES       16
 #define BLOCK_ROWS  8
 #define BLOCK_VECS  2
@@ -113,6 +115,9 @@ static inline __m512i brain_in_order(__m512i a, __m512i b) {
                                           0x230021, 0x270025, 0x2b0029, 0x2f002d, 0x330031, 0x370035, 0x3b0039, 0x3f003d);
     return _mm512_permutex2var_epi16(a, odd, b);
 }
+#ifdef BRAIN_INSTRUCTION
+#include "kernels/brain_avx512bf16.h"
+#else
 static inline void vec_store_bf16(uint16_t *p, vec a) {
     const __m512i out = _mm512_srli_epi32(brain_round(a), 16);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(out));
@@ -142,6 +147,7 @@ static inline void vec_store_row_bf16(uint16_t *p, vec a, vec b) {
     brain_round_two(a, b, &x, &y);
     _mm512_storeu_si512(p, brain_in_order(x, y));
 }
+#endif
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
     return _mm512_permute_ps(a, 0xB1);
