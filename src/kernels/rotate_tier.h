@@ -391,18 +391,18 @@ TURN_INLINE wide_angles wide_angles_at(const gyre_turns *t, int64_t i, int64_t n
     return t->back ? (wide_angles){c, minus, s} : (wide_angles){c, s, minus};
 }
 
-TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n, const wide_angles *k) {
-    wide a, b;
+/* Pairs i .. i + n - 1, n <= WIDE_LANES, from any layout and to any. */
+TURN_INLINE void wide_read(const gyre_turns *t, const double *in, int64_t i, int64_t n, wide *a, wide *b) {
     if (t->from_half) {
-        a = wide_load_up_to(in + i, n);
-        b = wide_load_up_to(in + t->pairs + i, n);
+        *a = wide_load_up_to(in + i, n);
+        *b = wide_load_up_to(in + t->pairs + i, n);
     } else {
-        a = wide_load_up_to(in + 2 * i, 2 * n);
-        b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
-        wide_part(&a, &b);
+        *a = wide_load_up_to(in + 2 * i, 2 * n);
+        *b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
+        wide_part(a, b);
     }
-    a = wide_held(a), b = wide_held(b);
-    wide x = wide_fma(a, k->c, wide_mul(b, k->minus)), y = wide_fma(b, k->c, wide_mul(a, k->s));
+}
+TURN_INLINE void wide_write(const gyre_turns *t, double *out, int64_t i, int64_t n, wide x, wide y) {
     if (t->to_half) {
         wide_store_up_to(out + i, x, n);
         wide_store_up_to(out + t->pairs + i, y, n);
@@ -411,6 +411,17 @@ TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, i
         wide_store_up_to(out + 2 * i, x, 2 * n);
         wide_store_up_to(out + 2 * i + WIDE_LANES, y, 2 * n - WIDE_LANES);
     }
+}
+TURN_INLINE void wide_pairs(wide *a, wide *b, const wide_angles *k) {
+    const wide x = wide_held(*a), y = wide_held(*b);
+    *a = wide_fma(x, k->c, wide_mul(y, k->minus));
+    *b = wide_fma(y, k->c, wide_mul(x, k->s));
+}
+TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n, const wide_angles *k) {
+    wide a, b;
+    wide_read(t, in, i, n, &a, &b);
+    wide_pairs(&a, &b, k);
+    wide_write(t, out, i, n, a, b);
 }
 
 /* Angles of a few vectors in registers while all heads go by: at_once (constant, at most 8) of them. */
@@ -468,19 +479,50 @@ TURN_INLINE int64_t turn_doubles_beside(const gyre_turns *t) {
 #define turn_doubles_beside(t) 0
 #endif
 
-/* From one layout to the other, head by head; in place, through a copy on the stack. */
+/* From one layout to the other in place, head by head: through registers where a head fits them, else through a copy on the
+ * stack. */
+TURN_INLINE void turn_doubles_apart(const gyre_turns *t) {
+    enum { VECTORS = 8 };
+    wide_angles k[VECTORS];
+    TURN_UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        k[v] = wide_angles_at(t, v * WIDE_LANES, WIDE_LANES);
+    for (int64_t h = 0; h < t->heads; h++) {
+        wide a[VECTORS], b[VECTORS];
+        TURN_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            wide_read(t, (const double *)t->in + h * t->in_head, v * WIDE_LANES, WIDE_LANES, &a[v], &b[v]);
+            wide_pairs(&a[v], &b[v], &k[v]);
+        }
+        TURN_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            wide_write(t, (double *)t->out + h * t->out_head, v * WIDE_LANES, WIDE_LANES, a[v], b[v]);
+    }
+}
 TURN_INLINE void turn_doubles_across(const gyre_turns *t) {
     double copy[2 * GYRE_TURN_PAIRS];
     for (int64_t h = 0; h < t->heads; h++) {
-        const double *in = (const double *)t->in + h * t->in_head;
-        double *out = (double *)t->out + h * t->out_head;
-        if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs) * sizeof *in);
-        for (int64_t i = 0, n; i < t->pairs; i += n) {
-            n = t->pairs - i < WIDE_LANES ? t->pairs - i : WIDE_LANES;
-            const wide_angles k = wide_angles_at(t, i, n);
-            turn_wide(t, in, out, i, n, &k);
+        const double *in = memcpy(copy, (const double *)t->in + h * t->in_head, (size_t)(2 * t->pairs) * sizeof *in);
+        double *head = (double *)t->out + h * t->out_head;
+        int64_t i = 0;
+        for (; i + WIDE_LANES <= t->pairs; i += WIDE_LANES) {
+            const wide_angles k = wide_angles_at(t, i, WIDE_LANES);
+            turn_wide(t, in, head, i, WIDE_LANES, &k);
         }
+        if (i == t->pairs) continue;
+        const wide_angles k = wide_angles_at(t, i, t->pairs - i);
+        turn_wide(t, in, head, i, t->pairs - i, &k);
     }
+}
+TURN_INLINE void turn_doubles_between(const gyre_turns *t) {
+    if (t->in != t->out && t->streams)
+        turn_doubles(t, 8, 0);
+    else if (t->in != t->out)
+        turn_doubles(t, 2, 0);
+    else if (WIDE_LANES == 8 && t->pairs == 64)
+        turn_doubles_apart(t);
+    else
+        turn_doubles_across(t);
 }
 
 /* Out of memory, rows go by once, from end to end, so that they are read ahead; out of a cache, fewer angles stay in
@@ -499,8 +541,12 @@ static void rotate_f64(const gyre_turns *t) {
             turn_doubles(&known, 8, 0);
         else
             turn_doubles(&known, 2, turn_doubles_beside(&known));
+    } else if (t->from_half) {
+        known.from_half = 1, known.to_half = 0;
+        turn_doubles_between(&known);
     } else {
-        turn_doubles_across(t);
+        known.from_half = 0, known.to_half = 1;
+        turn_doubles_between(&known);
     }
 }
 
