@@ -525,6 +525,18 @@ TURN_INLINE void turn_doubles_between(const gyre_turns *t) {
         turn_doubles_across(t);
 }
 
+/* Functions of their own: in one with the rest, GCC runs out of registers for addresses. */
+static __attribute__((noinline)) void doubles_to_half(const gyre_turns *t) {
+    gyre_turns known = *t;
+    known.from_half = 0, known.to_half = 1;
+    turn_doubles_between(&known);
+}
+static __attribute__((noinline)) void doubles_from_half(const gyre_turns *t) {
+    gyre_turns known = *t;
+    known.from_half = 1, known.to_half = 0;
+    turn_doubles_between(&known);
+}
+
 /* Out of memory, rows go by once, from end to end, so that they are read ahead; out of a cache, fewer angles stay in
  * registers. */
 static void rotate_f64(const gyre_turns *t) {
@@ -542,11 +554,9 @@ static void rotate_f64(const gyre_turns *t) {
         else
             turn_doubles(&known, 2, turn_doubles_beside(&known));
     } else if (t->from_half) {
-        known.from_half = 1, known.to_half = 0;
-        turn_doubles_between(&known);
+        doubles_from_half(t);
     } else {
-        known.from_half = 0, known.to_half = 1;
-        turn_doubles_between(&known);
+        doubles_to_half(t);
     }
 }
 
