@@ -1,4 +1,5 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
+#include "attention/option_args.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/turns.h"
@@ -108,7 +109,9 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_atten
     gyre_status status = check_types(args);
     if (!status) status = check_shapes(args);
     if (!status) status = check_encoding(args);
+    if (!status) status = gyre_options_check(args, gradient);
     if (status) return status;
+    plan->pass = NULL;
     plan->args = args;
     plan->encoding = args->encoding;
     plan->kernels = args->encoding ? args->encoding->kernels : gyre_kernels_pick();
