@@ -104,14 +104,14 @@ static void fill_values(const gyre_attention_plan *plan, const gyre_rows *rows, 
 
 static gyre_span seen_by_batch(const gyre_attention_plan *plan, int64_t batch, int64_t *buffer) {
     int64_t least = INT64_MAX, most = INT64_MIN;
-    if (!plan->args->causal && plan->window == 0) return (gyre_span){INT64_MIN, INT64_MAX};
+    if (!plan->args->causal && plan->window == 0) return (gyre_span){INT64_MIN, INT64_MAX, INT64_MIN};
     for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
         const int64_t left = plan->queries - first;
         const gyre_rows rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};
         read_order(plan, GYRE_QUERY, &rows, buffer);
         gyre_extremes(buffer, rows.count, &least, &most);
     }
-    return plan->queries > 0 ? gyre_seen_by_any(plan, least, most) : (gyre_span){0, -1};
+    return plan->queries > 0 ? gyre_seen_by_any(plan, least, most) : (gyre_span){0, -1, INT64_MIN};
 }
 
 int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
@@ -119,7 +119,7 @@ int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
     const gyre_span seen = seen_by_batch(plan, keys->batch, order);
     read_order(plan, GYRE_KEY, keys, order);
     gyre_extremes(order, keys->count, &least, &most);
-    return least <= seen.high && most >= seen.low;
+    return gyre_span_meets(seen, least, most);
 }
 
 void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
@@ -134,7 +134,7 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t b
         gyre_positions_read(&plan->args->k_pos, rows.batch, rows.first, rows.count, side->positions + rows.first);
         if (plan->by_order) read_order(plan, GYRE_KEY, &rows, side->order + rows.first);
         describe(side->positions + rows.first, side->order + rows.first, tile);
-        if (tile->least > seen.high || tile->most < seen.low) continue;
+        if (!gyre_span_meets(seen, tile->least, tile->most)) continue;
         fill_keys(plan, &rows, side, work);
         fill_values(plan, &rows, side, work);
     }
@@ -143,13 +143,14 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t b
 /* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
  * fall at two rates, the larger of the nearest ones before and after it. */
 static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, int64_t i) {
-    const int64_t position = q->positions[i], order = q->order[i];
+    const int64_t position = q->positions[i];
+    const gyre_onlooker from = {position, q->order[i], q->batch, q->first + i, q->head};
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    int found = gyre_nearest_key(plan, keys, position, order, GYRE_ANYWHERE, &nearest[0]);
+    int found = gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
-        found = gyre_nearest_key(plan, keys, position, order, GYRE_BEFORE, &nearest[0]);
-        found += gyre_nearest_key(plan, keys, position, order, GYRE_AFTER, &nearest[found]);
+        found = gyre_nearest_key(plan, keys, &from, GYRE_BEFORE, &nearest[0]);
+        found += gyre_nearest_key(plan, keys, &from, GYRE_AFTER, &nearest[found]);
     }
     const gyre_score_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
     plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, bias);
