@@ -160,8 +160,10 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys
 }
 
 static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
+    const int decays = plan->encoding && plan->encoding->scheme->decays;
     memset(side->bias, 0, sizeof side->bias);
-    for (int64_t i = 0; plan->encoding && plan->encoding->scheme->decays && i < side->count; i++)
+    memcpy(side->nearest, side->positions, (size_t)side->count * sizeof *side->nearest); /* at no distance no bias is left */
+    for (int64_t i = 0; decays && plan->softcap == 0 && i < side->count; i++)
         find_bias(plan, keys, side, i);
 }
 
