@@ -3,6 +3,7 @@
  *
  * A row keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values; when a tile brings a
  * larger score, the two sums shrink by exp(old - new). */
+#include "attention/sinks.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/turns.h"
@@ -54,11 +55,11 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_side *key
 static void write_rows(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_query_side *q) {
     const gyre_view *lse = &plan->args->lse;
     for (int64_t i = 0; i < q->count; i++) {
-        const float share = q->sum[i] == 0 ? 0 : (float)(1 / q->sum[i]);
-        plan->kernels->scale_row_f32(q->out_rows + i * plan->value_pad, plan->value_pad, share);
+        const gyre_row_end end = gyre_row_close(plan, rows->head, (double)q->top[i], q->sum[i], q->bias[i]);
+        shrink_row(plan, q->out_rows + i * plan->value_pad, (float)end.share);
         if (!lse->data) continue;
         const int64_t at = rows->batch * lse->stride[0] + (rows->first + i) * lse->stride[1] + rows->head * lse->stride[2];
-        ((float *)lse->data)[at] = q->sum[i] == 0 ? -INFINITY : (float)(q->bias[i] + (double)q->top[i] + log(q->sum[i]));
+        ((float *)lse->data)[at] = (float)(q->bias[i] + end.weighs);
     }
     gyre_rows_write(&plan->args->out, rows, q->out_rows, plan->value_pad);
 }
