@@ -37,7 +37,7 @@ static gyre_status check_sinks(const gyre_attention_args *args) {
     return gyre_same_shape(sinks->shape, shape) ? gyre_cview_check(sinks) : GYRE_ESHAPE;
 }
 
-static gyre_status check_weights(const gyre_attention_args *args) {
+gyre_status gyre_weights_check(const gyre_attention_args *args) {
     const gyre_view *weights = &args->weights;
     if (!weights->data) return GYRE_OK;
     if (weights->dtype != GYRE_F32) return GYRE_EDTYPE;
@@ -48,9 +48,8 @@ static gyre_status check_weights(const gyre_attention_args *args) {
     return gyre_output_check(weights);
 }
 
-gyre_status gyre_options_check(const gyre_attention_args *args, int gradient) {
+gyre_status gyre_options_check(const gyre_attention_args *args) {
     if (!numbers_fit(args)) return GYRE_EINVAL;
-    gyre_status status = check_mask(args);
-    if (!status) status = check_sinks(args);
-    return status || gradient ? status : check_weights(args);
+    const gyre_status status = check_mask(args);
+    return status ? status : check_sinks(args);
 }

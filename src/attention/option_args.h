@@ -3,9 +3,10 @@
 #define GYRE_ATTENTION_OPTION_ARGS_H
 #include "gyre/gyre.h"
 
-/* softcap, sinks, dropout, mask, sink_logits and weights of args, whose q, k, out and, where batches are packed, starts were
- * checked; the gradient does not look at weights.  GYRE_OK; EINVAL: a number out of range, missing memory, or queries of
- * which there are no weights; EDTYPE; ESHAPE. Touches no element. */
-gyre_status gyre_options_check(const gyre_attention_args *args, int gradient);
+/* softcap, sinks, dropout, mask and sink_logits of args, whose shapes and, where batches are packed, starts were checked.
+ * GYRE_OK; EINVAL: a number out of range or missing memory; EDTYPE; ESHAPE.  Touches no element. */
+gyre_status gyre_options_check(const gyre_attention_args *args);
+/* The same of weights, which the gradient does not look at; EINVAL too where there are no such queries. */
+gyre_status gyre_weights_check(const gyre_attention_args *args);
 
 #endif

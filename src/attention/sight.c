@@ -7,8 +7,7 @@
 
 /* The last of the keys that stay in sight, by what decides it, as a query at q has it; INT64_MIN: none. */
 static int64_t last_sink(const gyre_attention_plan *plan, int64_t q) {
-    const int64_t before = plan->by_order && plan->pass ? plan->pass->key_first : 0; /* keys of the sequence, not here */
-    const int64_t last = plan->sinks - before - 1;
+    const int64_t last = plan->sinks - 1; /* order counts from the first key of the sequence, whatever the pass has of it */
     if (plan->sinks == 0 || plan->window == 0) return INT64_MIN;
     return plan->args->causal && last > q ? q : last;
 }
