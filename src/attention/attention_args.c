@@ -1,4 +1,5 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
+#include "attention/backward.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/turns.h"
@@ -92,7 +93,8 @@ static int divide(gyre_attention_plan *plan, int64_t most) {
     plan->sides = plan->split ? plan->items : plan->jobs;
     plan->turn_bytes = gyre_turns_place(plan, NULL);
     plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
-    plan->job_bytes = gyre_query_side_place(plan, NULL, NULL, NULL);
+    plan->job_bytes =
+        plan->gradient ? gyre_gradient_job_place(plan, NULL, NULL) : gyre_query_side_place(plan, NULL, NULL, NULL);
     size_t sides, jobs;
     return !__builtin_mul_overflow((size_t)plan->sides, plan->side_bytes, &sides) &&
            !__builtin_mul_overflow((size_t)plan->jobs, plan->job_bytes, &jobs) &&
@@ -185,12 +187,13 @@ void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_
     side->out_rows = take_floats(a, QUERY_TILE, plan->value_pad);
     side->table_rows = side->q_rows[0];
     if (plan->table.content || plan->table.position) side->table_rows = take_floats(a, QUERY_TILE, plan->head_pad);
+    for (int far = 0; plan->gradient && far <= plan->turn.far; far++)
+        side->dq_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
+    if (plan->gradient) side->dout_rows = take_floats(a, QUERY_TILE, plan->value_pad);
 }
 
 void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables) {
     gyre_table_side t = {0};
-    for (int far = 0; plan->gradient && far <= plan->turn.far; far++)
-        side->dq_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
     if (plan->turn.far) side->far_scores = take_floats(a, QUERY_TILE, KEY_TILE);
     if (plan->turn.fades) {
         side->faded_rows = take_floats(a, QUERY_TILE, plan->head_pad);
@@ -199,11 +202,9 @@ void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_
     side->scores = take_floats(a, QUERY_TILE, KEY_TILE);
     side->key_rows = take_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (plan->gradient) {
-        side->dout_rows = take_floats(a, QUERY_TILE, plan->value_pad);
         side->dscores = take_floats(a, QUERY_TILE, KEY_TILE);
         if (plan->softcap > 0) side->cap_slope = take_floats(a, QUERY_TILE, KEY_TILE);
     }
-    t.dq_rows = side->dq_rows[0];
     if (plan->relative) gyre_tables_place(plan, a, &t);
     side->tables = tables;
     if (tables) *tables = t;
