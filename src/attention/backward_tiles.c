@@ -81,8 +81,8 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_side *k
     const gyre_cview out = gyre_const(plan->args->out);
     gyre_query_side_fill(plan, keys, rows, q);
     fill_tops(plan, keys, rows, q);
-    gyre_rows_read(call->dout, rows, q->dout_rows, plan->value_pad);
-    gyre_rows_read(&out, rows, q->out_rows, plan->value_pad);
+    gyre_rows_read(plan, call->dout, rows, q->dout_rows, plan->value_pad);
+    gyre_rows_read(plan, &out, rows, q->out_rows, plan->value_pad);
     q->q_finite = 1;
     for (int far = 0; far <= plan->turn.far; far++) {
         int finite;
@@ -245,7 +245,7 @@ static void finish_queries(const gyre_attention_call *call, const gyre_rows *row
         for (int far = 0; far <= plan->turn.far; far++)
             plan->kernels->scale_row_f32(q->dq_rows[far] + i * plan->head_pad, plan->head_pad, q->scale[i]);
     turn_back(plan, GYRE_QUERY, rows, q->dq_rows);
-    gyre_rows_write(&call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
+    gyre_rows_write(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
 }
 
 /* -- an item --------------------------------------------------------------------------------------------------------- */
@@ -306,10 +306,26 @@ static int64_t differentiate_tiles(const gyre_attention_call *call, int64_t item
     return count;
 }
 
+/* Rows of all keys of an item, and those that earlier passes left, which are floats. */
+static void write_keys(const gyre_attention_call *call, const gyre_view *view, const gyre_rows *all, float *rows,
+                       int64_t pad, float *before) {
+    const gyre_attention_plan *plan = call->plan;
+    const gyre_cview left = gyre_const(*view);
+    for (int64_t first = 0; plan->pass->again && first < all->count; first += KEY_TILE) {
+        const int64_t n = all->count - first < KEY_TILE ? all->count - first : KEY_TILE;
+        const gyre_rows part = {all->batch, all->head, first, n};
+        float *restrict to = rows + first * pad;
+        gyre_rows_read(plan, &left, &part, before, pad);
+        for (int64_t i = 0; i < n * pad; i++)
+            to[i] += before[i];
+    }
+    gyre_rows_write(plan, view, all, rows, pad);
+}
+
 void gyre_gradient_of_item(const gyre_attention_call *call, int64_t item, gyre_key_side *keys, gyre_gradient_job *job) {
     const gyre_attention_plan *plan = call->plan;
     const size_t key_rows = (size_t)(plan->key_tiles * KEY_TILE);
-    gyre_key_side_fill(plan, item, 0, plan->key_tiles, keys, &job->q[0]);
+    gyre_key_side_fill(plan, item, keys, &job->q[0]);
     if (plan->relative) gyre_tables_clear(plan, &job->q[0]);
     for (int far = 0; far <= plan->turn.far; far++)
         memset(keys->dk_rows[far], 0, key_rows * (size_t)plan->head_pad * sizeof(float));
@@ -318,6 +334,6 @@ void gyre_gradient_of_item(const gyre_attention_call *call, int64_t item, gyre_k
         i += differentiate_tiles(call, item, i, keys, job);
     const gyre_rows all = {item / plan->key_heads, item % plan->key_heads, 0, plan->keys};
     turn_back(plan, GYRE_KEY, &all, keys->dk_rows);
-    gyre_rows_write(&call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad);
-    gyre_rows_write(&call->dqkv[2], &all, keys->dv_rows, plan->value_pad);
+    write_keys(call, &call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad, job->q[0].key_rows);
+    write_keys(call, &call->dqkv[2], &all, keys->dv_rows, plan->value_pad, job->q[0].key_rows);
 }
