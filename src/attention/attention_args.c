@@ -1,5 +1,6 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
 #include "attention/backward.h"
+#include "attention/option_args.h"
 #include "attention/run.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
@@ -66,7 +67,8 @@ gyre_status gyre_attention_args_check(const gyre_attention_args *args, const gyr
     gyre_status status = check_types(args, source);
     if (!status) status = check_shapes(args);
     if (!status) status = check_encoding(args);
-    return status ? status : gyre_passes_check(args);
+    if (!status) status = gyre_passes_check(args);
+    return status ? status : gyre_options_check(args);
 }
 
 gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source) {

@@ -6,6 +6,7 @@
  * laid out once and meets all of them, so memory does not grow with the number of keys. */
 #include "attention/decode.h"
 #include "attention/dropout.h"
+#include "attention/option_args.h"
 #include "attention/run.h"
 #include "attention/sight.h"
 #include "attention/tables.h"
@@ -352,6 +353,7 @@ gyre_status gyre_attention_run_check(const gyre_attention_args *args, const gyre
     gyre_passes passes;
     gyre_pass pass;
     gyre_status status = gyre_attention_args_check(args, source);
+    if (!status) status = gyre_weights_check(args);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     status = gyre_attention_views_check(args, source);
     gyre_passes_begin(&passes, args, source);
@@ -381,7 +383,7 @@ gyre_status gyre_attention_run(const gyre_attention_args *args, const gyre_key_s
 size_t gyre_attention_run_scratch(const gyre_attention_args *args, const gyre_key_source *source, const gyre_exec *exec) {
     gyre_attention_plan plan;
     gyre_pass pass;
-    if (gyre_attention_args_check(args, source)) return 0;
+    if (gyre_attention_args_check(args, source) || gyre_weights_check(args)) return 0;
     gyre_passes_largest(args, source, &pass);
     if (gyre_attention_plan_make(&plan, &pass, 0, exec)) return 0;
     return plan.bytes > 0 ? plan.bytes : ALIGNMENT; /* 0 means invalid */

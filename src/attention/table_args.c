@@ -30,7 +30,7 @@ gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
 /* Distances between tokens that can see each other, where positions count up from a base. */
 static void measure_distances(gyre_attention_plan *plan) {
     const gyre_attention_args *args = plan->args;
-    const int64_t window = args->window, most = GYRE_MAX_POSITION;
+    const int64_t window = args->sinks > 0 ? 0 : args->window, most = GYRE_MAX_POSITION; /* sinks may be at any distance */
     if (args->q_pos.data || args->k_pos.data) return;
     if (args->q_pos.base < -most || args->q_pos.base > most || args->k_pos.base < -most || args->k_pos.base > most) return;
     int64_t low = args->k_pos.base - args->q_pos.base - (plan->queries - 1);
