@@ -18,7 +18,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KERPLE, .decay = GYRE_DECAY_POWER),
     WITH(GYRE_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_SHAW, .max_distance = 9),
-    WITH(GYRE_BERT, .max_distance = 1024),
+    WITH(GYRE_BERT, .max_distance = 4096),
     WITH(GYRE_FIRE, .width = 8),
     WITH(GYRE_TRANSFORMER_XL, .max_distance = 40),
     /* from here on with causal 1 alone */
@@ -30,10 +30,10 @@ enum { SCHEMES = sizeof schemes / sizeof *schemes, ANY_CAUSAL = SCHEMES - 3 };
 
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
-    {2, 5, 9, 4, 2, 8, 8, 0, 0, 0, 0},     {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},     {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
-    {1, 8, 24, 2, 1, 8, 8, 2, 6, 0, 0},    {2, 7, 23, 2, 2, 8, 8, 2, 3, 0, 1},    {1, 12, 30, 2, 1, 8, 8, 0, 5, 0, 0},
-    {1, 3, 400, 2, 1, 8, 8, 1, 30, 0, 0},  {1, 70, 290, 2, 1, 8, 8, 1, 40, 0, 0}, {1, 40, 270, 2, 2, 8, 8, 0, 25, 0, 1},
-    {1, 66, 280, 2, 1, 8, 8, 2, 33, 0, 0},
+    {2, 5, 9, 4, 2, 8, 8, 0, 0, 0, 0},     {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},      {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
+    {1, 8, 24, 2, 1, 8, 8, 2, 6, 0, 0},    {2, 7, 23, 2, 2, 8, 8, 2, 3, 0, 1},     {1, 12, 30, 2, 1, 8, 8, 0, 5, 0, 0},
+    {1, 3, 400, 2, 1, 8, 8, 1, 30, 0, 0},  {1, 70, 290, 2, 1, 8, 8, 1, 40, 0, 0},  {1, 40, 270, 2, 2, 8, 8, 0, 25, 0, 1},
+    {1, 66, 280, 2, 1, 8, 8, 2, 33, 0, 0}, {1, 3, 2200, 2, 1, 8, 8, 1, 300, 0, 0},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
@@ -252,6 +252,19 @@ static void softcap_bends_the_whole_bias(void **state) {
 /* -- the score that no key has
  * ------------------------------------------------------------------------------------------------ */
 
+/* One head's sink of NaN leaves the other head alone. */
+static void sink_of_nan(void **state) {
+    (void)state;
+    const layout s = {1, 5, 20, 2, 1, 8, 8, 0, 0, 0, 0};
+    const options o = {.sink_logits = 1};
+    trial t = make_trial(&schemes[2], &s, &o, 12);
+    t.sink[1] = NAN;
+    run_trial(&t, NULL);
+    for (size_t e = 0; e < t.p.out_size; e++)
+        assert_true(isnan(t.p.out[e]) == (e / 8 % 2 == 1));
+    free_trial(&t);
+}
+
 static void sinks_of_any_size(void **state) {
     (void)state;
     const layout s = {1, 5, 200, 2, 1, 8, 8, 0, 0, 0, 0};
@@ -275,6 +288,23 @@ static void sinks_of_any_size(void **state) {
         free_trial(&t);
     }
     free_trial(&want);
+}
+
+/* A weight that the sink leaves at 0 adds nothing, even of an infinite value. */
+static void values_behind_a_large_sink(void **state) {
+    (void)state;
+    for (int few = 0; few < 2; few++) {
+        const layout s = {1, few ? 4 : 40, 150, 1, 1, 8, 8, 0, 0, 0, 0};
+        const options o = {.sink_logits = 1};
+        trial t = make_trial(&schemes[0], &s, &o, 2);
+        t.sink[0] = 500;
+        t.p.x[V][8 * 60 + 3] = INFINITY;
+        t.p.x[V][8 * 70 + 3] = -INFINITY;
+        run_trial(&t, NULL);
+        for (size_t e = 0; e < t.p.out_size; e++)
+            assert_true(t.p.out[e] == 0);
+        free_trial(&t);
+    }
 }
 
 /* -- errors
@@ -380,7 +410,9 @@ int main(void) {
         cmocka_unit_test(mask_of_nan),
         cmocka_unit_test(biases_stay_relative_to_what_is_seen),
         cmocka_unit_test(softcap_bends_the_whole_bias),
+        cmocka_unit_test(sink_of_nan),
         cmocka_unit_test(sinks_of_any_size),
+        cmocka_unit_test(values_behind_a_large_sink),
         cmocka_unit_test(refuses_bad_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* sight.c: who sees whom. */
 #include "attention/sight.h"
 #include "attention/mask.h"
+#include "core/view.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -126,4 +127,9 @@ void gyre_mask_row(const gyre_attention_plan *plan, const gyre_meeting *meeting,
     if (first == last || (meeting->keys->sorted && (k[first] >= seen.low || k[last - 1] <= seen.sinks))) return;
     for (; first < last; first++)
         if (gyre_outside(seen, k[first])) row[first] = -INFINITY;
+}
+
+float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head) {
+    const gyre_cview *sinks = &plan->args->sink_logits;
+    return sinks->data ? *(const float *)gyre_cview_at(sinks, 0, 0, head, 0) : -INFINITY;
 }

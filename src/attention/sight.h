@@ -39,4 +39,9 @@ int gyre_nearest_key(const gyre_attention_plan *plan, const gyre_key_side *keys,
 /* -infinity for the keys that a query at q does not see, both by what decides it. */
 void gyre_mask_row(const gyre_attention_plan *plan, const gyre_meeting *meeting, const int64_t *k, int64_t q, float *row);
 
+/* gyre_attention_args.sink_logits: the score that no key has, of a query head; -infinity where there is none.  It is whole:
+ * what joins scores that are relative to a row's bias is this less that bias.  A row's log-sum-exp has it in it, so weights
+ * formed from that ask for no more, and exp(sink - lse) is what goes to no key. */
+float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);
+
 #endif
