@@ -2,6 +2,7 @@
  * exp(sink - lse) in a row and no value, so a loss changes with it by -exp(sink - lse) dout . out, summed over the rows of
  * its head. */
 #include "attention/backward.h"
+#include "attention/sight.h"
 #include "core/convert.h"
 #include "core/view.h"
 #include <math.h>
@@ -38,11 +39,11 @@ static void differentiate_sink(void *arg, int64_t head) {
     const gyre_attention_call *call = arg;
     const gyre_attention_args *args = call->plan->args;
     const gyre_cview lse = gyre_const(args->lse);
-    const float sink = *(const float *)gyre_cview_at(&args->sink_logits, 0, 0, head, 0);
+    const double sink = (double)gyre_sink_logit(call->plan, head);
     double sum = 0;
     for (int64_t b = 0; b < args->q.shape[0]; b++)
         for (int64_t i = 0; i < call->plan->queries && sink != -INFINITY; i++) {
-            const double weight = exp((double)sink - (double)*(const float *)gyre_cview_at(&lse, b, i, head, 0));
+            const double weight = exp(sink - (double)*(const float *)gyre_cview_at(&lse, b, i, head, 0));
             if (weight != 0) sum -= weight * delta_of(call, b, i, head);
         }
     const gyre_view *to = &call->gradients->sink_logits;

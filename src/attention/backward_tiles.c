@@ -9,6 +9,7 @@
  * log-sum-exp and nowhere else.  Queries come in one order, so every sum has one order. */
 #include "attention/backward.h"
 #include "attention/dropout.h"
+#include "attention/sight.h"
 #include "attention/tables.h"
 #include "attention/turns.h"
 #include "core/view.h"
@@ -27,13 +28,11 @@ static void turn_back(const gyre_attention_plan *plan, gyre_role role, const gyr
 
 /* Adds the score that no key has to the sums of the rows, which their largest score comes to have. */
 static void add_sink(const gyre_attention_plan *plan, gyre_query_side *q) {
-    const gyre_cview *sinks = &plan->args->sink_logits;
-    if (!sinks->data) return;
-    const float sink = *(const float *)gyre_cview_at(sinks, 0, 0, q->head, 0);
-    for (int64_t i = 0; i < q->count; i++) {
-        const double score = (double)sink - q->bias[i], top = (double)q->top[i];
+    const double sink = (double)gyre_sink_logit(plan, q->head);
+    for (int64_t i = 0; sink != -INFINITY && i < q->count; i++) {
+        const double score = sink - q->bias[i], top = (double)q->top[i];
         if (score <= top)
-            q->sum[i] += score == -INFINITY ? 0 : exp(score - top);
+            q->sum[i] += exp(score - top);
         else
             q->sum[i] = 1 + q->sum[i] * exp(top - score), q->top[i] = (float)score;
     }
