@@ -37,12 +37,11 @@ static choice choice_of(const gyre_dropout *dropout) {
     return (choice){(uint64_t)(dropout->chance * 0x1p32 + 0.5), (float)(1 / (1 - dropout->chance))};
 }
 
-/* factor[j] = what key 4 group + j of a query is multiplied by. */
+/* kept[j] = all ones where key 4 group + j of a query stays, else 0. */
 static void choose(const gyre_dropout *dropout, const gyre_dropout_block *block, int64_t query, int64_t group,
-                   float factor[NUMBERS]) {
+                   uint32_t kept[NUMBERS]) {
     const uint32_t key[2] = {(uint32_t)dropout->seed, (uint32_t)(dropout->seed >> 32)};
-    const choice drop = choice_of(dropout);
-    const uint32_t last = (uint32_t)(drop.under - 1); /* 32 bits are enough: nothing comes here where under is 0 */
+    const uint32_t last = (uint32_t)(choice_of(dropout).under - 1); /* 32 bits: nothing comes here where under is 0 */
     uint32_t x[4][COUNTERS];
     for (uint32_t i = 0; i < COUNTERS; i++) {
         x[0][i] = (uint32_t)group + i;
@@ -53,26 +52,29 @@ static void choose(const gyre_dropout *dropout, const gyre_dropout_block *block,
     ten_rounds(x, COUNTERS, key);
     for (int i = 0; i < COUNTERS; i++)
         for (int w = 0; w < 4; w++)
-            factor[4 * i + w] = x[w][i] <= last ? 0 : drop.factor;
+            kept[4 * i + w] = x[w][i] > last ? UINT32_MAX : 0;
 }
 
 /* What is dropped is 0 whatever it was, an infinity or a NaN too. */
-static void multiply(const float *restrict factor, float *restrict x, int64_t n) {
-    for (int64_t j = 0; j < n; j++)
-        x[j] = factor[j] == 0 ? 0 : x[j] * factor[j];
+static void multiply(const uint32_t *restrict kept, float factor, float *restrict x, int64_t n) {
+    for (int64_t j = 0; j < n; j++) {
+        const float product = x[j] * factor;
+        x[j] = kept[j] ? product : 0;
+    }
 }
 
 void gyre_dropout_apply_both(const gyre_dropout *dropout, const gyre_dropout_block *block, float *x, float *y, int64_t ld) {
-    if (choice_of(dropout).under == 0) return;
     const int64_t first = block->key / 4, end = block->key + block->count;
+    const choice drop = choice_of(dropout);
+    if (drop.under == 0) return;
     for (int64_t i = 0; i < block->rows; i++)
         for (int64_t group = first; 4 * group < end; group += COUNTERS) {
-            float factor[NUMBERS];
+            uint32_t kept[NUMBERS];
             const int64_t from = group == first ? block->key : 4 * group;
             const int64_t left = end - 4 * group, to = 4 * group + (left < NUMBERS ? left : NUMBERS);
-            choose(dropout, block, block->query + i, group, factor);
-            multiply(factor + (from - 4 * group), x + i * ld + (from - block->key), to - from);
-            if (y) multiply(factor + (from - 4 * group), y + i * ld + (from - block->key), to - from);
+            choose(dropout, block, block->query + i, group, kept);
+            multiply(kept + (from - 4 * group), drop.factor, x + i * ld + (from - block->key), to - from);
+            if (y) multiply(kept + (from - 4 * group), drop.factor, y + i * ld + (from - block->key), to - from);
         }
 }
 
