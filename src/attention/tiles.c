@@ -200,8 +200,7 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_
 
 /* 1: a key is at the query's own position, found at one look: the usual thing, where keys follow each other. */
 static int stands_among(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t position) {
-    if (plan->by_order || plan->args->mask.data) return 0;
-    if (plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
+    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
     const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
     return t < plan->key_tiles && keys->tiles[t].steady && position >= keys->tiles[t].low && position <= keys->tiles[t].high;
 }
@@ -213,7 +212,8 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys
     const gyre_onlooker from = {position, q->order[i], q->batch, q->first + i, q->head};
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    int found = stands_among(plan, keys, position) || gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
+    const int here = !plan->args->mask.data && stands_among(plan, keys, position); /* a mask may hide it */
+    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
         found = gyre_nearest_key(plan, keys, &from, GYRE_BEFORE, &nearest[0]);
         found += gyre_nearest_key(plan, keys, &from, GYRE_AFTER, &nearest[found]);

@@ -73,8 +73,6 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass 
 gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source);
 /* The rest of the check, before anything is written: scratch, tables, positions. */
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
-/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`, whose extents were checked. */
-gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
 
 /* -- scratch ------------------------------------------------------------------------------------------------------- */
 typedef struct gyre_key_tile {
@@ -171,10 +169,9 @@ void gyre_key_tile_place(const gyre_attention_plan *plan, gyre_arena *a,
                          gyre_key_side *side); /* forward: rows, columns of one */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
 /* What each tile of queries that is under way has of its own, and what a job has once for all of them (tables NULL = only
- * count); a gyre_query_side with both. */
+ * count). */
 void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side);
 void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables);
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side, gyre_table_side *tables);
 
 /* -- rows in and out of the caller's views -------------------------------------------------------------------------- */
 typedef struct gyre_rows {
