@@ -49,9 +49,15 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
         plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
     if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
+    gyre_tiles_hide(plan, keys, queries, meeting);
+}
+
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting) {
+    const int64_t *order = keys->order + meeting->tile * KEY_TILE + meeting->first;
     if (!meeting->masked) return;
     for (int64_t i = 0; i < queries->count; i++)
-        gyre_mask_row(plan, meeting, keys->order + at, queries->order[i], queries->scores + i * KEY_TILE);
+        gyre_mask_row(plan, meeting, order, queries->order[i], queries->scores + i * KEY_TILE);
 }
 
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries) {
