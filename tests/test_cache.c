@@ -287,6 +287,25 @@ static void rounded_once(void **state) {
         }
 }
 
+/* At position 0 nothing turns, and an infinite channel makes no other a NaN. */
+static void not_turned(void **state) {
+    (void)state;
+    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_F16, GYRE_F16, 1, 64, 16, 1, GYRE_HALF, 0};
+    gyre_encoding *encoding = case_encoding(&c);
+    gyre_cache *cache = case_cache(&c, encoding);
+    float k[HEADS * DIM] = {INFINITY, 1, 2}, v[HEADS * VALUES] = {0};
+    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, 1, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_F32, 1, 1, HEADS, VALUES);
+    const gyre_positions positions = {0};
+    gyre_key_run run;
+    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL));
+    row_at(cache, 0, 0, &run);
+    for (size_t i = 0; i < DIM; i++)
+        assert_true(test_get(run.k, GYRE_F16, i) == (double)k[i]);
+    gyre_cache_free(cache);
+    gyre_encoding_free(encoding);
+}
+
 /* Rows of Q8 by the definition: the scale is the largest magnitude over 127, each number the nearest whole one, even where
  * two are as near; a row of zeros has scale 0. */
 static void whole_numbers(void **state) {
@@ -365,7 +384,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_configs),       cmocka_unit_test(not_to_be_kept), cmocka_unit_test(defaults),
         cmocka_unit_test(failing_allocations), cmocka_unit_test(wrong_appends),  cmocka_unit_test(rounded_once),
-        cmocka_unit_test(whole_numbers),       cmocka_unit_test(any_order),
+        cmocka_unit_test(not_turned),          cmocka_unit_test(whole_numbers),  cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,6 +177,24 @@ static void free_sample(sample *s) {
     gyre_encoding_free(s->encoding);
 }
 
+/* What was let in must bear being used. */
+static void use(gyre_cache *cache) {
+    const cache_case c = {.axes = 1};
+    const gyre_cache_config *config = gyre_cache_config_of(cache);
+    model_sequence *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    test_random random = {1};
+    for (int64_t i = 0; i < config->sequences; i++) {
+        const int64_t tokens = gyre_cache_tokens(cache, i);
+        assert_true(tokens >= 0 && tokens <= (config->page_tokens ? MOST_TOKENS : config->max_tokens / config->sequences));
+        if (config->heads != HEADS || config->head_dim != DIM || config->value_dim != VALUES) continue;
+        const gyre_status status = model_append(cache, &c, s, i, 3, 50, 1, &random);
+        assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
+        assert_ok(gyre_cache_drop(cache, i, 0, tokens / 2));
+    }
+    free(s);
+}
+
 static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyre_error *err) {
     purse p = {1 << 20, 0};
     const gyre_alloc alloc = {purse_alloc, purse_free, &p};
@@ -184,6 +202,7 @@ static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyr
     write_all(bytes, size);
     const gyre_status status = gyre_cache_load(&cache, path, s->encoding, &alloc, err);
     assert_true((status == GYRE_OK) == (cache != NULL));
+    if (cache) use(cache);
     gyre_cache_free(cache);
     assert_int_equal(p.held, 0);
     return status;

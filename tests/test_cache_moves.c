@@ -221,6 +221,32 @@ static void shifts_refused(void **state) {
     gyre_encoding_free(encoding);
 }
 
+/* A shift goes on behind the tokens that have it, but not to where angles are good for nothing. */
+static void far_shift(void **state) {
+    (void)state;
+    const cache_case c = {ROTATED, GYRE_F32, GYRE_F32, 1, 64, 16, 2, GYRE_HALF, 0};
+    const int64_t most = INT64_C(1) << 31, delta[GYRE_MAX_AXES] = {most - 100, most - 100, 0, 0};
+    gyre_encoding *encoding = case_encoding(&c);
+    gyre_cache *cache = case_cache(&c, encoding);
+    model_sequence *s = calloc(1, sizeof *s);
+    test_random random = {5};
+    assert_ok(model_append(cache, &c, s, 0, 5, 0, 1, &random));
+    assert_ok(gyre_cache_shift(cache, 0, 0, 5, delta));
+    for (int i = 0; i < 5; i++)
+        s->token[i].at[0] += delta[0], s->token[i].at[1] += delta[1];
+    assert_ok(model_append(cache, &c, s, 0, 5, most - 95, 1, &random));
+    assert_int_equal(cache->sequence[0].count, 1);
+    assert_ok(model_append(cache, &c, s, 0, 5, -100000, 1, &random));
+    assert_int_equal(cache->sequence[0].count, 2);
+    for (int64_t i = 0; i < 15; i++)
+        for (int a = 0; a < 2; a++)
+            assert_true(llabs((long long)gyre_cache_position(cache, 0, i)[a]) <= most);
+    compare_cache(cache, &c, s);
+    free(s);
+    gyre_cache_free(cache);
+    gyre_encoding_free(encoding);
+}
+
 /* -- sharing -------------------------------------------------------------------------------------------------------------
  */
 
@@ -410,8 +436,9 @@ static void stream(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(anything),   cmocka_unit_test(thousand_shifts), cmocka_unit_test(shifts_refused),
-        cmocka_unit_test(forks),      cmocka_unit_test(no_room),         cmocka_unit_test(contiguous),
-        cmocka_unit_test(many_holes), cmocka_unit_test(no_stretches),    cmocka_unit_test(stream),
+        cmocka_unit_test(far_shift),  cmocka_unit_test(forks),           cmocka_unit_test(no_room),
+        cmocka_unit_test(contiguous), cmocka_unit_test(many_holes),      cmocka_unit_test(no_stretches),
+        cmocka_unit_test(stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ enum { PATH_BYTES = 4096, BUFFER = 16384 };
 
 void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding) {
     header->kind = encoding ? (int64_t)encoding->config.kind : -1;
-    if (!gyre_cache_turns(encoding)) return;
+    if (!encoding || !gyre_cache_turns(encoding)) return;
     header->dim = encoding->config.rope.dim;
     header->first = encoding->config.rope.first;
     header->layout = encoding->config.rope.layout;
@@ -22,7 +22,7 @@ void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *
 }
 
 double gyre_cache_header_bytes(const gyre_cache_header *h) {
-    const double frequencies = h->dim > 0 ? 8.0 * (1 + (double)(h->dim / 2)) : 0;
+    const double frequencies = h->dim > 0 ? 8.0 + 4.0 * (double)h->dim : 0;
     return GYRE_CACHE_MAGIC + 4 + 8.0 * GYRE_CACHE_NUMBERS + frequencies + 4 + 8.0 * (double)h->sequences +
            8.0 * (3 + GYRE_MAX_AXES) * (double)h->stretches + 16.0 * (double)h->pages;
 }
