@@ -10,8 +10,7 @@
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* n elements `step` apart, widened; scale: of whole numbers. */
-static void read_row(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
     if (step != 1 && dtype == GYRE_Q8)
         for (int64_t c = 0; c < n; c++)
             to[c] = ((const int8_t *)from)[c * step];
@@ -47,7 +46,7 @@ void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, con
     const int64_t channels = view->shape[3];
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
         const void *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
-        read_row(plan->kernels, from, view->dtype, view->stride[3], channels, to);
+        gyre_row_read(plan->kernels, from, view->dtype, view->stride[3], channels, to);
         clear_rest(to, channels, pad);
     }
 }
@@ -143,7 +142,7 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_rows *rows, wh
         float *first = to + done * pad;
         for (int64_t i = 0; i < run.count; i++) {
             float *at = first + i * pad;
-            read_row(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
+            gyre_row_read(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
             clear_rest(at, channels, pad);
             if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
         }
@@ -198,6 +197,13 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_
 
 /* -- queries ------------------------------------------------------------------------------------------------------- */
 
+/* 1: a key is at the query's own position, found at one look: the usual thing, where keys follow each other. */
+static int stands_among(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t position) {
+    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
+    const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
+    return t < plan->key_tiles && keys->tiles[t].steady && position >= keys->tiles[t].low && position <= keys->tiles[t].high;
+}
+
 /* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
  * fall at two rates, the larger of the nearest ones before and after it. */
 static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, int64_t i) {
@@ -205,7 +211,8 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys
     const gyre_onlooker from = {position, q->order[i], q->batch, q->first + i, q->head};
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    int found = gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
+    const int here = !plan->args->mask.data && stands_among(plan, keys, position); /* a mask may hide it */
+    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
         found = gyre_nearest_key(plan, keys, &from, GYRE_BEFORE, &nearest[0]);
         found += gyre_nearest_key(plan, keys, &from, GYRE_AFTER, &nearest[found]);

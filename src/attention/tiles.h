@@ -6,7 +6,7 @@
 #define GYRE_ATTENTION_TILES_H
 #include "attention/partials.h"
 #include "attention/passes.h"
-#include "core/encoding.h"
+#include "core/angle_table.h"
 #include <stdatomic.h>
 
 /* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more
@@ -40,10 +40,14 @@ typedef struct gyre_attention_plan {
     struct gyre_turn_plan {
         int64_t pairs; /* 0 = nothing turns */
         int64_t window;
-        int far, fades;    /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
-        int shared;        /* the angles of queries are those of keys */
-        int64_t sets[2];   /* by gyre_role: batch rows that have angles of their own */
-        float *rows[2][2]; /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        int far, fades;       /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
+        int shared;           /* the angles of queries are those of keys */
+        int64_t sets[2];      /* by gyre_role: batch rows that have angles of their own */
+        float *rows[2][2];    /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        const float *kept[2]; /* [gyre_role]: near rows that the encoding has in its own memory, or NULL */
+        int by_steps;         /* rows of consecutive positions are made by these */
+        gyre_angle_steps steps;
+        void *step_memory;
     } turn;
     struct gyre_table_plan {
         int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */
@@ -69,8 +73,6 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass 
 gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source);
 /* The rest of the check, before anything is written: scratch, tables, positions. */
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
-/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`, whose extents were checked. */
-gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
 
 /* -- scratch ------------------------------------------------------------------------------------------------------- */
 typedef struct gyre_key_tile {
@@ -167,16 +169,17 @@ void gyre_key_tile_place(const gyre_attention_plan *plan, gyre_arena *a,
                          gyre_key_side *side); /* forward: rows, columns of one */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
 /* What each tile of queries that is under way has of its own, and what a job has once for all of them (tables NULL = only
- * count); a gyre_query_side with both. */
+ * count). */
 void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side);
 void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables);
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side, gyre_table_side *tables);
 
 /* -- rows in and out of the caller's views -------------------------------------------------------------------------- */
 typedef struct gyre_rows {
     int64_t batch, head, first, count;
 } gyre_rows;
 
+/* n elements `step` apart, widened; whole numbers without their scale. */
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
 /* to[i * pad + c] = view[batch, first + i, head, c], widened; the channels from there to pad are zeros. */
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
 /* The same back, rounded once. */
@@ -213,6 +216,9 @@ int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, 
 /* scores = scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b - the row's bias, -infinity where not visible. */
 void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting);
+/* The last of that, once the scores are whole: the softcap, the mask, and -infinity where not visible. */
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting);
 /* top = the largest score of each row over all tiles, -infinity where there is none; overwrites the scores. */
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries);
 /* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says
