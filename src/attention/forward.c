@@ -282,12 +282,13 @@ static void run_parts(void *arg, int64_t job) {
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         const int64_t item = task / plan->parts, part = task % plan->parts, first = part * PART_KEYS;
         const int64_t count = plan->keys - first < PART_KEYS ? plan->keys - first : PART_KEYS;
+        const gyre_key_stretch keys = {first, count};
         gyre_partial to;
         gyre_partials_place(plan, partial_memory(call), item, part, &to);
         know_keys(call, item / plan->key_heads, &w.keys);
         if (!quick)
             attend_item(&w, item, first / KEY_TILE, (first + count + KEY_TILE - 1) / KEY_TILE, &to);
-        else if (!gyre_decode_part(plan, item, first, count, w.decode, &to))
+        else if (!gyre_decode_part(plan, &w.keys, item, &keys, w.decode, &to))
             atomic_store(&strange_items(call)[item], 1);
     }
 }

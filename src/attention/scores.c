@@ -63,10 +63,16 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
         plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
     if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
+    gyre_tiles_hide(plan, keys, queries, meeting);
+}
+
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting) {
+    const int64_t *order = keys->order + meeting->tile * KEY_TILE + meeting->first;
     if (plan->softcap > 0) cap(plan, queries, meeting);
     if (plan->args->mask.data) gyre_mask_add(plan, queries, meeting);
     for (int64_t i = 0; meeting->masked && i < queries->count; i++)
-        gyre_mask_row(plan, meeting, keys->order + at, queries->order[i], queries->scores + i * KEY_TILE);
+        gyre_mask_row(plan, meeting, order, queries->order[i], queries->scores + i * KEY_TILE);
     if (plan->softcap > 0 && queries->cap_slope) flatten(queries, meeting);
 }
 

@@ -10,8 +10,7 @@
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* n elements `step` apart, widened; scale: of whole numbers. */
-static void read_row(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
     if (step != 1 && dtype == GYRE_Q8)
         for (int64_t c = 0; c < n; c++)
             to[c] = ((const int8_t *)from)[c * step];
@@ -47,7 +46,7 @@ void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, con
     const int64_t channels = view->shape[3];
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
         const void *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
-        read_row(plan->kernels, from, view->dtype, view->stride[3], channels, to);
+        gyre_row_read(plan->kernels, from, view->dtype, view->stride[3], channels, to);
         clear_rest(to, channels, pad);
     }
 }
@@ -143,7 +142,7 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_rows *rows, wh
         float *first = to + done * pad;
         for (int64_t i = 0; i < run.count; i++) {
             float *at = first + i * pad;
-            read_row(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
+            gyre_row_read(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
             clear_rest(at, channels, pad);
             if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
         }

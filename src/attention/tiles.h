@@ -178,6 +178,8 @@ typedef struct gyre_rows {
     int64_t batch, head, first, count;
 } gyre_rows;
 
+/* n elements `step` apart, widened; whole numbers without their scale. */
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
 /* to[i * pad + c] = view[batch, first + i, head, c], widened; the channels from there to pad are zeros. */
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
 /* The same back, rounded once. */
@@ -214,6 +216,9 @@ int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, 
 /* scores = scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b - the row's bias, -infinity where not visible. */
 void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting);
+/* The last of that, once the scores are whole: the softcap, the mask, and -infinity where not visible. */
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting);
 /* top = the largest score of each row over all tiles, -infinity where there is none; overwrites the scores. */
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries);
 /* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says
