@@ -9,13 +9,14 @@
  *                    s_mn += q_m . A[r] + k_n . B[r]  gyre_attention
  *     value          o_m += sum_n a_mn V[r]           gyre_attention
  *     all of them    in one pass, never n x n         gyre_attention
+ *     ... over keys and values that are kept           gyre_cache, gyre_cache_attention
  *
  * Conventions.  Shapes are [batch, token, head, channel]; strides count elements and may have any value, zero and
  * negative ones too; only a view that is written must not have stride 0 over more than one element (EINVAL).  A call
  * with no element to write does nothing, and is OK.  Views never own memory.  An encoding never changes after
  * creation: share it between threads freely.  Only *_create, *_open and *_load allocate.  A call that fails leaves its
  * outputs as they were.  Results do not depend on the number of threads, to the last bit.  NULL exec: the calling thread
- * alone.  NULL alloc: malloc.  The processor's best instructions are used; GYRE_CPU=scalar, avx2 or avx512 in the
+ * alone.  NULL alloc: malloc.  The processor's best instructions are used; GYRE_CPU=scalar, avx2, avx512, ... in the
  * environment asks for lower ones (read by gyre_encoding_create, and by attention without an encoding), which may change
  * last bits. */
 #ifndef GYRE_H

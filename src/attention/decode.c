@@ -97,9 +97,13 @@ static void score_passing(const decoder *d, const gyre_key_run *run, int64_t fir
         const int64_t left = run->count - done, n = left < PASSING_ROWS ? left : PASSING_ROWS;
         const gyre_rows rows = {d->batch, d->head, first + done, n};
         const gyre_turned how = {.role = GYRE_KEY};
-        for (int64_t j = 0; j < n; j++)
-            gyre_row_read(plan->kernels, (const char *)run->k + (done + j) * run->k_row * (int64_t)gyre_dtype_size(dtype),
-                          dtype, run->k_step, plan->head_dim, d->passing + j * plan->head_pad);
+        const char *from = (const char *)run->k + done * run->k_row * (int64_t)gyre_dtype_size(dtype);
+        if (run->k_step == 1 && run->k_row == plan->head_pad && plan->head_dim == plan->head_pad)
+            gyre_row_read(plan->kernels, from, dtype, 1, n * plan->head_pad, d->passing);
+        else
+            for (int64_t j = 0; j < n; j++)
+                gyre_row_read(plan->kernels, from + j * run->k_row * (int64_t)gyre_dtype_size(dtype), dtype, run->k_step,
+                              plan->head_dim, d->passing + j * plan->head_pad);
         if (!plan->source->turned) gyre_turns_apply(plan, &rows, &how, d->passing);
         gyre_key_scores job = *all;
         job.keys = n;

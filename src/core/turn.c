@@ -88,13 +88,14 @@ void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int6
 /* The kernels pair (i, i + pairs) or (2i, 2i + 1).  Where the layout moves channels on the way out, a product of two rows
  * turned alike does not notice that they stay. */
 void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, int back) {
-    const int64_t pairs = encoding->config.rope.dim / 2;
-    const int half = encoding->config.rope.layout == GYRE_HALF;
-    x += encoding->config.rope.first;
-    for (int64_t i = 0; i < rows; i++, x += stride, angles += 2 * pairs) {
-        const gyre_turns turns = {x, x, 1, pairs, 0, 0, half, half, back, angles, angles + pairs, 0};
-        encoding->kernels->rotate_f32(&turns);
-    }
+    const gyre_row_turns turns = {.rows = rows,
+                                  .pairs = encoding->config.rope.dim / 2,
+                                  .stride = stride,
+                                  .x = x + encoding->config.rope.first,
+                                  .angles = angles,
+                                  .half = encoding->config.rope.layout == GYRE_HALF,
+                                  .back = back};
+    encoding->kernels->turn_rows_f32(&turns);
 }
 
 /* Pairs first .. first + count - 1 of every row, by one angle each. */

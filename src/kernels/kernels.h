@@ -17,6 +17,13 @@ typedef struct gyre_turns {
     int streams; /* 1: the whole call is more than a cache holds; changes no bit */
 } gyre_turns;
 
+typedef struct gyre_row_turns {
+    int64_t rows, pairs, stride;
+    float *x;
+    const float *angles;
+    int half, back; /* as from_half and back above */
+} gyre_row_turns;
+
 /* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:
  *     cosine_out[j * out_row + i] = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
  *     sine_out[j * out_row + i]   = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
