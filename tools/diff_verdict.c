@@ -77,8 +77,9 @@ static void say_pair(diff_result *r, const diff_layers *d) {
 }
 
 static int grows(const explain_figures *f) {
+    const gyre_scaling scaling = f->config->rope.scaling;
     return f->config->kind == GYRE_ROPE &&
-           (f->config->rope.scaling == GYRE_DYNAMIC_NTK || f->config->rope.scaling == GYRE_LONGROPE);
+           (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_DYNAMIC_YARN || scaling == GYRE_LONGROPE);
 }
 
 /* Two scalings of which one follows the length may meet at one length and part at the next. */

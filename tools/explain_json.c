@@ -44,7 +44,7 @@ static int set_yarn(json_t *object, const explain_figures *f) {
     bad |= set(object, "beta_fast", cli_json_number(rope->beta_fast));
     bad |= set(object, "beta_slow", cli_json_number(rope->beta_slow));
     bad |= set(object, "truncate", json_boolean(!rope->fractional_bounds));
-    if (rope->scaling != GYRE_YARN) return bad;
+    if (rope->scaling != GYRE_YARN && rope->scaling != GYRE_DYNAMIC_YARN) return bad;
     bad |= set(object, "attention_factor", cli_json_number(f->attention_factor));
     bad |= set(object, "mscale", known_number(rope->mscale));
     return bad | set(object, "mscale_all_dim", known_number(rope->mscale_all_dim));
@@ -70,6 +70,7 @@ static json_t *scaling_json(const explain_figures *f) {
     case GYRE_BY_PARTS:
     case GYRE_BY_PARTS_PAPER:
     case GYRE_YARN:
+    case GYRE_DYNAMIC_YARN:
         bad |= set_yarn(object, f);
         break;
     case GYRE_LLAMA3:
