@@ -126,7 +126,8 @@ typedef struct gyre_eval_result {
     int64_t windows, scored;
 } gyre_eval_result;
 
-/* out = how well the model predicts ids[0 .. count - 1] under `encoding` (NULL = its own).  Windows are read in parallel;
+/* out = how well the model predicts ids[0 .. count - 1] under `encoding` (NULL = its own).  Windows are read in parallel, by
+ * 512 tokens at a time, or by 64 under GYRE_LENGTH_PREFIX, where each pass has its own length in use (passkeys likewise);
  * the result does not depend on how many at once.  Errors: EINVAL (a text shorter than context + 1), those of
  * gyre_context_read. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,

@@ -9,6 +9,7 @@ typedef struct evaluation {
     const gyre_text *text;
     const gyre_eval_options *options;
     int64_t context, stride, first_scored; /* predictions before first_scored in a window are not scored */
+    int64_t pass;                          /* tokens read at a time */
     int64_t windows, available;            /* read, of so many that the text holds */
     double *nats;                          /* [windows] sum over the scored predictions */
     double *bucket_nats;                   /* [windows][buckets], or NULL */
@@ -36,7 +37,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *ids = e->text->ids + window_start(e, index);
     const int64_t wanted_from = e->bucket_nats ? 0 : e->first_scored;
     for (int64_t from = 0, n; from < e->context; from += n) {
-        n = e->context - from < GYRE_WINDOW_ROWS ? e->context - from : GYRE_WINDOW_ROWS;
+        n = e->context - from < e->pass ? e->context - from : e->pass;
         int64_t rows = from + n - wanted_from;
         rows = rows < 0 ? 0 : rows > n ? n : rows;
         const gyre_status status = gyre_context_read(reader, ids + from, n, rows, logits, err);
@@ -97,7 +98,7 @@ static void summarise(const evaluation *e, gyre_eval_result *out) {
 
 gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
                           const gyre_eval_options *options, gyre_eval_result *out, const gyre_exec *exec, gyre_error *err) {
-    evaluation e = {.model = model, .text = text, .options = options};
+    evaluation e = {.model = model, .text = text, .options = options, .pass = gyre_window_pass(model, encoding)};
     gyre_status status = plan(&e, err);
     if (status) return status;
     const int by_position = options->by_position && options->buckets;

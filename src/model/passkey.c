@@ -80,9 +80,9 @@ typedef struct trials {
     const gyre_model *model;
     const gyre_text *text;
     const gyre_passkey_options *options;
-    int64_t keys, windows;
-    int32_t *tokens; /* [windows][context] */
-    int64_t *right;  /* [windows] */
+    int64_t keys, windows, pass; /* pass: tokens read at a time */
+    int32_t *tokens;             /* [windows][context] */
+    int64_t *right;              /* [windows] */
 } trials;
 
 static int likeliest(const float *logits, int64_t vocab) {
@@ -98,8 +98,14 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int64_t context = t->options->context, vocab = gyre_model_config_of(t->model)->vocab;
     const int64_t rows = t->keys * GYRE_PASSKEY_LENGTH, first = context - rows;
     const int32_t *tokens = t->tokens + index * context;
-    const gyre_status status = gyre_context_read(reader, tokens, context, rows, logits, err);
-    if (status) return status;
+    float *out = logits;
+    for (int64_t from = 0, n; from < context; from += n) {
+        n = context - from < t->pass ? context - from : t->pass;
+        const int64_t wanted = from + n <= first ? 0 : from < first ? from + n - first : n;
+        const gyre_status status = gyre_context_read(reader, tokens + from, n, wanted, out, err);
+        if (status) return status;
+        out += wanted * vocab;
+    }
     for (int64_t k = 0; k < t->keys; k++) {
         int right = 1;
         for (int64_t i = k * GYRE_PASSKEY_LENGTH; i < k * GYRE_PASSKEY_LENGTH + DIGITS; i++)
@@ -130,6 +136,7 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     gyre_status status = check(model, text, options, err);
     if (status) return status;
     trials t = {.model = model, .text = text, .options = options, .keys = fitting_keys(options->keys, options->context)};
+    t.pass = gyre_window_pass(model, encoding);
     t.windows = (options->trials + t.keys - 1) / t.keys;
     const size_t count = (size_t)(t.windows * options->context);
     t.tokens = malloc(count * sizeof *t.tokens);

@@ -45,6 +45,13 @@ static gyre_status prepare(run *r, gyre_error *err) {
     return GYRE_OK;
 }
 
+int64_t gyre_window_pass(const gyre_model *model, const gyre_encoding *encoding) {
+    enum { SHORT = 64 };
+    const gyre_config *config = gyre_encoding_config(encoding ? encoding : gyre_model_encoding(model));
+    const int grows = config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX;
+    return grows ? SHORT : GYRE_WINDOW_ROWS;
+}
+
 gyre_status gyre_windows_run(const gyre_windows *windows, const gyre_exec *exec, gyre_error *err) {
     run r = {windows, NULL, gyre_exec_width(exec)};
     if (r.count > windows->count) r.count = windows->count;

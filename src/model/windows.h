@@ -12,6 +12,9 @@ typedef struct gyre_windows {
     void *ctx;
 } gyre_windows;
 enum { GYRE_WINDOW_ROWS = 512 };
+/* out = tokens to read at a time, at most GYRE_WINDOW_ROWS: 64 where each pass has its own length in use
+ * (GYRE_LENGTH_PREFIX), as an engine that generates comes upon it by short steps. */
+int64_t gyre_window_pass(const gyre_model *model, const gyre_encoding *encoding);
 
 /* Calls fn once for each index below count.  The first failure by index is what is returned. */
 gyre_status gyre_windows_run(const gyre_windows *windows, const gyre_exec *exec, gyre_error *err);
