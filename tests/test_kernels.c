@@ -357,6 +357,39 @@ static void rounds_to_nearest_even(void **state) {
     }
 }
 
+/* The instruction that converts to bf16 and whole numbers do it alike, NaNs too: every upper half of a float with many a
+ * lower half, small ones among large ones, through a rotation by (x, 0) of (1, 0) and (0, 1), and as what is added to -0. */
+static void instruction_rounds_as_whole_numbers(void **state) {
+    enum { PAIRS = 64, UPPER = 65536, LOWER = 10 };
+    static const uint32_t lower[LOWER] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0x4000, 0xc000, 0x1234, 0xfedc};
+    const gyre_kernels *instruction = tier_or_skip(*state), *whole = gyre_kernels_tier("avx512");
+    static uint16_t in[2 * PAIRS], out[2][2 * PAIRS];
+    static float x[PAIRS];
+    static const float zeros[PAIRS];
+    for (uint32_t first = 0; first < UPPER * LOWER; first += PAIRS) {
+        for (uint32_t i = 0; i < PAIRS; i++) {
+            const uint32_t bits = ((first + i) / LOWER * 40503u) << 16 | lower[(first + i) % LOWER];
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        for (int way = 0; way < ROTATION_WAYS; way++) {
+            const int from_half = way & 1, to_half = way >> 1 & 1, member = way >> 2;
+            for (int i = 0; i < 2 * PAIRS; i++)
+                in[i] = (from_half ? i / PAIRS : i % 2) == member ? 0x3f80 : 0;
+            const gyre_turns turns = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
+            gyre_turns again = turns;
+            again.out = out[1];
+            instruction->rotate_bf16(&turns);
+            whole->rotate_bf16(&again);
+            assert_memory_equal(out[0], out[1], sizeof out[0]);
+        }
+        for (int i = 0; i < PAIRS; i++)
+            in[i] = 0x8000;
+        instruction->add_bf16(in, out[0], x, PAIRS);
+        whole->add_bf16(in, out[1], x, PAIRS);
+        assert_memory_equal(out[0], out[1], sizeof out[0]);
+    }
+}
+
 /* Every operand ends where the processor faults: not a byte past the last is read or written. */
 static void rotation_reads_no_further(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -452,7 +485,7 @@ static void this_processor_has_its_tier(void **state) {
 #if defined(__aarch64__)
     assert_string_equal(gyre_kernels_pick()->tier, "neon");
 #elif defined(__x86_64__)
-    assert_true(gyre_tier_avx2 && gyre_tier_avx512);
+    assert_true(gyre_tier_avx2 && gyre_tier_avx512 && gyre_tier_avx512bf16);
 #else
     skip();
 #endif
@@ -483,6 +516,7 @@ int main(void) {
         FOR_TIERS(rotates),
         FOR_TIERS(odd_pairs_stay_alone),
         FOR_TIERS(rounds_to_nearest_even),
+        FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
         FOR_TIERS(rotation_reads_no_further),
         FOR_TIERS(scales_rows),
         FOR_TIERS(adds_rows),

@@ -34,9 +34,9 @@ void gyre_turns_measure(gyre_attention_plan *plan) {
     plan->turn.window = encoding->config.rope.window;
     plan->turn.fades = encoding->decay != NULL;
     plan->turn.sets[GYRE_QUERY] = sets_of(&args->q_pos, args->q.shape[0]);
-    plan->turn.sets[GYRE_KEY] = sets_of(&args->k_pos, args->k.shape[0]);
-    plan->turn.shared =
-        !plan->turn.far && !plan->turn.fades && plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
+    plan->turn.sets[GYRE_KEY] = plan->source->turned ? 0 : sets_of(&args->k_pos, args->k.shape[0]);
+    plan->turn.shared = !plan->turn.far && !plan->turn.fades && !plan->source->turned && plan->queries == plan->keys &&
+                        same_positions(&args->q_pos, &args->k_pos);
 }
 
 size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
@@ -140,6 +140,15 @@ void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, co
     const int64_t set = turn->sets[how->role] > 1 ? rows->batch : 0;
     const float *angles = turn->rows[how->role][how->far] + (set * all + rows->first) * 2 * turn->pairs;
     gyre_turn_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->back);
+}
+
+void gyre_turns_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x) {
+    int64_t any = 0;
+    for (int a = 0; a < GYRE_MAX_AXES; a++)
+        any |= shift[a];
+    if (plan->turn.pairs == 0 || any == 0) return;
+    const gyre_shifted rows = {count, plan->head_pad, x};
+    gyre_turn_shift(plan->encoding, plan->args->q_pos.length, shift, 1, &rows);
 }
 
 /* -- a meeting --------------------------------------------------------------------------------------------------------- */

@@ -26,6 +26,9 @@ typedef struct gyre_turned {
 } gyre_turned;
 void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, const gyre_turned *how, float *x);
 
+/* x[i] = rows of turned keys, turned further by `shift` positions on each axis, without factors. */
+void gyre_turns_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x);
+
 /* seen_rows = the queries as the keys of the meeting expect them. */
 void gyre_turns_meet(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting);
 /* scores[i][j] = far_scores[i][j] where the distance is rope.window or more.  For a meeting that has both. */

@@ -166,6 +166,13 @@ typedef struct gyre_turn {
 void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows);
 /* x[i * stride + c], c < head_dim: row i turned in place by angles[i], within its layout; back 1: by the transpose. */
 void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, int back);
+/* Rows x[i * stride + c], turned in place by sign x shift[axis] positions, all alike and without the attention factor: of
+ * rows that have E already.  sign: 1 or -1. */
+typedef struct gyre_shifted {
+    int64_t rows, stride;
+    float *x;
+} gyre_shifted;
+void gyre_turn_shift(const gyre_encoding *encoding, int64_t length, const int64_t *shift, int sign, const gyre_shifted *to);
 /* factor[c] = what xPos multiplies channel c by over a distance: queries relative to a and keys relative to b meet with a
  * distance of a - b. */
 void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor);

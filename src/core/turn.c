@@ -55,6 +55,38 @@ void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t 
     }
 }
 
+/* Pairs first .. first + count - 1 of every row, by one angle each. */
+static void shift_pairs(const gyre_encoding *encoding, int64_t first, int64_t count, const double *c, const double *s,
+                        const gyre_shifted *to) {
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    const int half = encoding->config.rope.layout == GYRE_HALF;
+    for (int64_t i = 0; i < to->rows; i++) {
+        float *x = to->x + i * to->stride + encoding->config.rope.first;
+        for (int64_t j = 0; j < count; j++) {
+            float *a = x + (half ? first + j : 2 * (first + j)), *b = half ? a + pairs : a + 1;
+            const float cosine = (float)c[j], sine = (float)s[j], u = *a, v = *b;
+            *a = u * cosine - v * sine;
+            *b = v * cosine + u * sine;
+        }
+    }
+}
+
+void gyre_turn_shift(const gyre_encoding *encoding, int64_t length, const int64_t *shift, int sign, const gyre_shifted *to) {
+    gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, length);
+    const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
+    double position[GYRE_MAX_AXES], cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
+    gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    angles.factor = 1; /* a pure rotation: the rows have the factor already */
+    for (int64_t a = 0; a < axes; a++)
+        position[a] = (double)shift[a] * sign;
+    for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK) {
+        const int64_t n = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+        const gyre_frequency *frequency = gyre_angles_frequencies(&angles, first, n, buffer);
+        gyre_angles_f64(&angles, frequency, first, n, position, cosine, sine);
+        shift_pairs(encoding, first, n, cosine, sine, to);
+    }
+}
+
 void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor) {
     enum { MOST = 120 }; /* of either sign: a product with 0 or infinity would be a NaN */
     const struct gyre_rope_config *rope = &encoding->config.rope;
