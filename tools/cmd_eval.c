@@ -91,8 +91,9 @@ static const struct argp_option option_table[] = {
     {"length-policy", KEY_LENGTH_POLICY, "LIST", 0,
      "Out of declared, causal, prefix, or all of them: a row for each, for methods whose rotation depends on the length in "
      "use (dynamic, dynamic-yarn, and none where the model has LongRoPE or one of those). declared: L for all of a window; "
-     "causal: for each token, of the tokens up to it, rounded up to 64; prefix: for each pass of 64 tokens, of those up to "
-     "its end, as an engine that generates has it (default: as the model's config says, which is declared)",
+     "causal: for each token, of the tokens up to it, rounded up to 64; prefix: as an engine that generates "
+     "has it, of the tokens before the first one scored for all of those, then for each pass of 64, up to its end (default: "
+     "as the model's config says, which is declared)",
      4},
     {"protocol", KEY_PROTOCOL, "NAME", 0,
      "sliding: windows of L tokens every --stride, the last stride predictions of each scored; truncate: windows side by "

@@ -11,6 +11,7 @@ struct gyre_context {
     const gyre_encoding *encoding;
     gyre_layer_tables tables;
     int64_t max_tokens, tokens;
+    int64_t length;       /* in use of the tokens being read; 0 = the encoding's own, or each token's */
     float *keys, *values; /* [layers][max_tokens][kv_heads][head_dim], keys raw: they are turned when read */
     float *memory;        /* of the block and of the last norm */
     gyre_block block;
@@ -36,6 +37,7 @@ static gyre_attention_args attention_args(const gyre_context *x, int64_t layer, 
     args.k = gyre_cdense(x->keys + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
     args.v = gyre_cdense(x->values + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
     args.q_pos.base = tokens - rows;
+    args.q_pos.length = x->length;
     args.causal = 1;
     args.out = gyre_dense(x->block.mixed, GYRE_F32, 1, rows, c->heads, c->head_dim);
     return args;
@@ -116,6 +118,12 @@ static void store_keys(gyre_context *x, int64_t layer, int64_t rows) {
     }
 }
 
+/* Under GYRE_LENGTH_PREFIX a read is one pass, in however many chunks it is done. */
+static int64_t length_of_read(const gyre_context *x, int64_t n) {
+    const gyre_config *config = gyre_encoding_config(x->encoding);
+    return config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX ? x->tokens + n : 0;
+}
+
 /* The last layer only has to store its keys and values where no logits are wanted. */
 static gyre_status read_layers(gyre_context *x, int64_t rows, int wanted) {
     const int64_t layers = x->model->config.layers;
@@ -161,6 +169,7 @@ static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int6
 gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
                               gyre_error *err) {
     gyre_status status = check_read(context, tokens, n, rows, err);
+    context->length = length_of_read(context, n);
     const int64_t before = context->tokens, vocab = context->model->config.vocab;
     for (int64_t from = 0, chunk; !status && from < n; from += chunk) {
         chunk = n - from < CHUNK_ROWS ? n - from : CHUNK_ROWS;

@@ -80,9 +80,10 @@ typedef struct trials {
     const gyre_model *model;
     const gyre_text *text;
     const gyre_passkey_options *options;
-    int64_t keys, windows, pass; /* pass: tokens read at a time */
-    int32_t *tokens;             /* [windows][context] */
-    int64_t *right;              /* [windows] */
+    const gyre_windows *all;
+    int64_t keys, windows;
+    int32_t *tokens; /* [windows][context] */
+    int64_t *right;  /* [windows] */
 } trials;
 
 static int likeliest(const float *logits, int64_t vocab) {
@@ -100,7 +101,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *tokens = t->tokens + index * context;
     float *out = logits;
     for (int64_t from = 0, n; from < context; from += n) {
-        n = context - from < t->pass ? context - from : t->pass;
+        n = gyre_window_piece(t->all, from, first);
         const int64_t wanted = from + n <= first ? 0 : from < first ? from + n - first : n;
         const gyre_status status = gyre_context_read(reader, tokens + from, n, wanted, out, err);
         if (status) return status;
@@ -136,7 +137,6 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     gyre_status status = check(model, text, options, err);
     if (status) return status;
     trials t = {.model = model, .text = text, .options = options, .keys = fitting_keys(options->keys, options->context)};
-    t.pass = gyre_window_pass(model, encoding);
     t.windows = (options->trials + t.keys - 1) / t.keys;
     const size_t count = (size_t)(t.windows * options->context);
     t.tokens = malloc(count * sizeof *t.tokens);
@@ -146,6 +146,7 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     for (int64_t w = 0; w < t.windows && !status; w++)
         gyre_passkey_window(text, t.keys, options->context, &state, t.tokens + w * options->context, NULL);
     const gyre_windows windows = {model, encoding, options->context, t.windows, read_window, &t};
+    t.all = &windows;
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) {
         *out = (gyre_passkey_result){t.windows * t.keys, 0, t.windows};
