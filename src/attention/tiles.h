@@ -6,7 +6,7 @@
 #define GYRE_ATTENTION_TILES_H
 #include "attention/partials.h"
 #include "attention/passes.h"
-#include "core/encoding.h"
+#include "core/angle_table.h"
 #include <stdatomic.h>
 
 /* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more
@@ -44,6 +44,9 @@ typedef struct gyre_attention_plan {
         int shared;        /* the angles of queries are those of keys */
         int64_t sets[2];   /* by gyre_role: batch rows that have angles of their own */
         float *rows[2][2]; /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        int by_steps;      /* rows of consecutive positions are made by these */
+        gyre_angle_steps steps;
+        void *step_memory;
     } turn;
     struct gyre_table_plan {
         int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */

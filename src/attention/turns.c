@@ -1,5 +1,6 @@
 /* turns.c: angles of a call, and who turns by which. */
 #include "attention/turns.h"
+#include "core/angle_table.h"
 
 #include <string.h>
 
@@ -50,6 +51,7 @@ size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
             if (role == GYRE_KEY && turn->shared) turn->rows[role][far] = turn->rows[GYRE_QUERY][far];
         }
     }
+    turn->step_memory = turn->pairs > 0 ? gyre_arena_take(&a, (int64_t)gyre_turn_steps_bytes(plan->encoding), 1) : NULL;
     return a.used;
 }
 
@@ -108,7 +110,8 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
     gyre_turn how = {.role = role,
                      .length = args->q_pos.length,
                      .batch = index / tiles,
-                     .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos};
+                     .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos,
+                     .steps = turn->by_steps ? &turn->steps : NULL};
     if (role == GYRE_KEY && !plan->gradient && unseen(plan, how.batch, first, count)) return; /* all dk turn back */
     if (turn->fades) how.center = center_of(&how, first, count);
     for (how.far = 0; how.far <= turn->far; how.far++)
@@ -125,9 +128,22 @@ static void prepare_task(void *arg, int64_t task) {
         prepare_tile(plan, GYRE_KEY, task - queries);
 }
 
-void gyre_turns_prepare(const gyre_attention_plan *plan, const gyre_exec *exec) {
+/* Positions mostly rise, so the last token tells whether the encoding's own table reaches. */
+static void prepare_steps(gyre_attention_plan *plan) {
+    struct gyre_turn_plan *turn = &plan->turn;
+    const gyre_positions *positions = &plan->args->k_pos;
+    const int64_t length = plan->args->q_pos.length;
+    turn->by_steps = 0;
+    if (turn->sets[GYRE_KEY] == 0 || plan->keys == 0) return;
+    const int64_t last = gyre_position_at(positions, turn->sets[GYRE_KEY] - 1, plan->keys - 1, 0);
+    turn->by_steps = gyre_turn_steps_pay(plan->encoding, length, last, plan->keys);
+    if (turn->by_steps) gyre_angle_steps_make(plan->encoding, length, turn->step_memory, &turn->steps);
+}
+
+void gyre_turns_prepare(gyre_attention_plan *plan, const gyre_exec *exec) {
     const struct gyre_turn_plan *turn = &plan->turn;
     if (turn->pairs == 0) return;
+    prepare_steps(plan);
     const int64_t queries = turn->sets[GYRE_QUERY] * plan->query_tiles;
     const int64_t keys = turn->shared ? 0 : turn->sets[GYRE_KEY] * plan->key_tiles;
     gyre_parallel(exec, prepare_task, (void *)plan, queries + keys);

@@ -17,7 +17,7 @@ void gyre_turns_measure(gyre_attention_plan *plan);
 /* Where the angles lie, from `memory` on (NULL = only count); out = bytes. */
 size_t gyre_turns_place(gyre_attention_plan *plan, char *memory);
 /* Computes them. */
-void gyre_turns_prepare(const gyre_attention_plan *plan, const gyre_exec *exec);
+void gyre_turns_prepare(gyre_attention_plan *plan, const gyre_exec *exec);
 
 /* x[i] = row i of `rows` turned, far or near; back 1: by the transpose. */
 typedef struct gyre_turned {
