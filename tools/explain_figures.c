@@ -88,6 +88,12 @@ static double factor_in_use(const explain_figures *f) {
     return f->length > f->trained ? s * (double)f->length / (double)f->trained - (s - 1) : 1;
 }
 
+int explain_follows_length(const explain_figures *f) {
+    const gyre_scaling scaling = f->config->rope.scaling;
+    return f->config->kind == GYRE_ROPE &&
+           (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_DYNAMIC_YARN || scaling == GYRE_LONGROPE);
+}
+
 static explain_state state_of(double stretch, double factor) {
     if (isinf(stretch)) return EXPLAIN_STILL;
     if (fabs(stretch - 1) <= 1e-9) return EXPLAIN_KEPT;
