@@ -296,7 +296,8 @@ static void test_methods_act(void **state) {
 static void perplexities_under(const char *policies, size_t count, double *out) {
     char line[256];
     snprintf(line, sizeof line,
-             "eval @rope --text @text --contexts 256 --windows 2 --json --methods none,dynamic-yarn --length-policy %s",
+             "eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods none,dynamic-yarn "
+             "--length-policy %s",
              policies);
     json_t *root = run_json(line);
     assert_int_equal(json_array_size(json_object_get(root, "results")), 1 + count);
@@ -316,14 +317,16 @@ static void test_length_policies(void **state) {
     assert_true(some[0] == all[2] && some[1] == all[0]);
     perplexities_under("causal,all", 3, all);
     assert_true(all[1] == some[1] && all[2] == some[0]);
-    json_t *root = run_json("eval @rope --text @text --contexts 256 --windows 2 --json --methods dynamic-yarn");
+    json_t *root = run_json("eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods dynamic-yarn");
     assert_true(test_number(result_at(root, 0), "perplexity") == some[1]);
     assert_null(json_object_get(result_at(root, 0), "length_policy"));
     json_decref(root);
-    root = run_json("eval @rope --text @text --contexts 256 --windows 2 --json --methods yarn"); /* the same rotation */
+    root = run_json(
+        "eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods yarn"); /* the same rotation */
     assert_true(fabs(test_number(result_at(root, 0), "perplexity") - some[1]) <= 1e-5 * some[1]);
     json_decref(root);
-    const outcome *o = run("eval @rope --text @text --contexts 256 --windows 2 --methods none,dynamic --length-policy all");
+    const outcome *o =
+        run("eval @rope --text @text --contexts 256 --stride 100 --windows 2 --methods none,dynamic --length-policy all");
     static const char *const words[] = {"length", "any", "declared", "causal", "prefix"};
     assert_int_equal(o->exit, 0);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
