@@ -453,6 +453,24 @@ static void scales_rows(void **state) {
         }
 }
 
+/* The distance is exact, the product and the difference are rounded once each: the same bits in every tier. */
+static void slopes_rows_down(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    static const float distances[] = {0, 5, 47, 1000, -3, -1000, 8388500, -8388500};
+    test_random random = {37};
+    float x[81], y[81];
+    for (int64_t n = 0; n <= 80; n += 16)
+        for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
+            test_fill(&random, x, 81);
+            memcpy(y, x, sizeof y);
+            kernels->ramp_row_f32(y + 1, n, 0.3f, distances[d]);
+            for (int64_t i = 0; i < 81; i++) {
+                const float fall = (float)((double)0.3f * fabs((double)distances[d] - (double)(i - 1)));
+                assert_true(y[i] == (i >= 1 && i <= n ? x[i] - fall : x[i]));
+            }
+        }
+}
+
 /* -- which tier ---------------------------------------------------------------------------------------------------- */
 
 static void environment_lowers_the_tier(void **state) {
@@ -519,6 +537,7 @@ int main(void) {
         FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
         FOR_TIERS(rotation_reads_no_further),
         FOR_TIERS(scales_rows),
+        FOR_TIERS(slopes_rows_down),
         FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(this_processor_has_its_tier),

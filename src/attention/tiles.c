@@ -198,13 +198,21 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_
 
 /* -- queries ------------------------------------------------------------------------------------------------------- */
 
+/* 1: a key is at the query's own position, found at one look: the usual thing, where keys follow each other. */
+static int stands_among(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t position) {
+    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
+    const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
+    return t < plan->key_tiles && keys->tiles[t].steady && position >= keys->tiles[t].low && position <= keys->tiles[t].high;
+}
+
 /* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
  * fall at two rates, the larger of the nearest ones before and after it. */
 static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, int64_t i) {
     const int64_t position = q->positions[i], order = q->order[i];
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    int found = gyre_nearest_key(plan, keys, position, order, GYRE_ANYWHERE, &nearest[0]);
+    int found =
+        stands_among(plan, keys, position) || gyre_nearest_key(plan, keys, position, order, GYRE_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
         found = gyre_nearest_key(plan, keys, position, order, GYRE_BEFORE, &nearest[0]);
         found += gyre_nearest_key(plan, keys, position, order, GYRE_AFTER, &nearest[found]);

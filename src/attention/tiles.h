@@ -40,11 +40,12 @@ typedef struct gyre_attention_plan {
     struct gyre_turn_plan {
         int64_t pairs; /* 0 = nothing turns */
         int64_t window;
-        int far, fades;    /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
-        int shared;        /* the angles of queries are those of keys */
-        int64_t sets[2];   /* by gyre_role: batch rows that have angles of their own */
-        float *rows[2][2]; /* [gyre_role][far]: [sets][tokens][2][pairs] */
-        int by_steps;      /* rows of consecutive positions are made by these */
+        int far, fades;       /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
+        int shared;           /* the angles of queries are those of keys */
+        int64_t sets[2];      /* by gyre_role: batch rows that have angles of their own */
+        float *rows[2][2];    /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        const float *kept[2]; /* [gyre_role]: near rows that the encoding has in its own memory, or NULL */
+        int by_steps;         /* rows of consecutive positions are made by these */
         gyre_angle_steps steps;
         void *step_memory;
     } turn;

@@ -121,7 +121,7 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
 
 static void prepare_task(void *arg, int64_t task) {
     const gyre_attention_plan *plan = arg;
-    const int64_t queries = plan->turn.sets[GYRE_QUERY] * plan->query_tiles;
+    const int64_t queries = plan->turn.kept[GYRE_QUERY] ? 0 : plan->turn.sets[GYRE_QUERY] * plan->query_tiles;
     if (task < queries)
         prepare_tile(plan, GYRE_QUERY, task);
     else
@@ -140,12 +140,26 @@ static void prepare_steps(gyre_attention_plan *plan) {
     if (turn->by_steps) gyre_angle_steps_make(plan->encoding, length, turn->step_memory, &turn->steps);
 }
 
+static void find_kept(gyre_attention_plan *plan) {
+    struct gyre_turn_plan *turn = &plan->turn;
+    const gyre_attention_args *args = plan->args;
+    for (int role = 0; role < 2; role++) {
+        const gyre_turn how = {.role = (gyre_role)role,
+                               .length = args->q_pos.length,
+                               .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos};
+        turn->kept[role] = NULL;
+        if (turn->sets[role] != 1 || turn->far) continue;
+        turn->kept[role] = gyre_turn_kept(plan->encoding, &how, role == GYRE_QUERY ? plan->queries : plan->keys);
+    }
+}
+
 void gyre_turns_prepare(gyre_attention_plan *plan, const gyre_exec *exec) {
     const struct gyre_turn_plan *turn = &plan->turn;
     if (turn->pairs == 0) return;
     prepare_steps(plan);
-    const int64_t queries = turn->sets[GYRE_QUERY] * plan->query_tiles;
-    const int64_t keys = turn->shared ? 0 : turn->sets[GYRE_KEY] * plan->key_tiles;
+    find_kept(plan);
+    const int64_t queries = turn->kept[GYRE_QUERY] ? 0 : turn->sets[GYRE_QUERY] * plan->query_tiles;
+    const int64_t keys = turn->shared || turn->kept[GYRE_KEY] ? 0 : turn->sets[GYRE_KEY] * plan->key_tiles;
     gyre_parallel(exec, prepare_task, (void *)plan, queries + keys);
 }
 
@@ -154,7 +168,8 @@ void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, co
     if (turn->pairs == 0) return;
     const int64_t all = how->role == GYRE_QUERY ? plan->queries : plan->keys;
     const int64_t set = turn->sets[how->role] > 1 ? rows->batch : 0;
-    const float *angles = turn->rows[how->role][how->far] + (set * all + rows->first) * 2 * turn->pairs;
+    const float *all_rows = turn->kept[how->role] ? turn->kept[how->role] : turn->rows[how->role][how->far];
+    const float *angles = all_rows + (set * all + rows->first) * 2 * turn->pairs;
     gyre_turn_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->back);
 }
 

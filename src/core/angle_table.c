@@ -216,6 +216,13 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
     return t->row + 2 * t->pairs * m;
 }
 
+const float *gyre_angle_table_span(const gyre_encoding *encoding, int64_t m, int64_t count) {
+    if (!encoding->angles || m < 0 || count < 1 || m > encoding->angles->rows - count) return NULL;
+    for (int64_t n = m / BLOCK * BLOCK; n < m + count; n += BLOCK)
+        if (!gyre_angle_table_row(encoding, n)) return NULL;
+    return gyre_angle_table_row(encoding, m);
+}
+
 const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m) {
     const gyre_angle_table *t = encoding->angles;
     if (!t || !t->wide || m < 0 || m >= t->rows) return NULL;

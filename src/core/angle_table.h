@@ -15,6 +15,8 @@ void gyre_angle_table_offer(gyre_encoding *encoding, int64_t pairs, int64_t leng
 /* out = [2][pairs]: cos, then sin of all pairs at position m, forward, attention factor included; NULL where m is
  * outside the table, or somebody is at work on its block. */
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m);
+/* The same of positions m .. m + count - 1, one after the other; NULL where that of any of them is. */
+const float *gyre_angle_table_span(const gyre_encoding *encoding, int64_t m, int64_t count);
 /* The same in double, as gyre_angles_f64 computes them, for rows of that type. */
 const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m);
 /* Rows of floats in the caller's memory, `row` elements from each to the next. */

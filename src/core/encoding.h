@@ -163,6 +163,8 @@ typedef struct gyre_turn {
     double center;                        /* xPos: magnitudes are relative to this position */
     const struct gyre_angle_steps *steps; /* at that length, or NULL: consecutive positions by them */
 } gyre_turn;
+/* out = the rows of all `count` tokens where the encoding keeps them one after the other, in its own memory; or NULL. */
+const float *gyre_turn_kept(const gyre_encoding *encoding, const gyre_turn *turn, int64_t count);
 /* 1: so many tokens, the highest position of which is that, are better turned by steps made for the call (angle_table.h). */
 int gyre_turn_steps_pay(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens);
 size_t gyre_turn_steps_bytes(const gyre_encoding *encoding);

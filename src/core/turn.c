@@ -53,6 +53,16 @@ int gyre_turn_steps_pay(const gyre_encoding *encoding, int64_t length, int64_t h
     return tokens >= WORTH_IT && !(own && highest < gyre_angle_table_end(encoding));
 }
 
+const float *gyre_turn_kept(const gyre_encoding *encoding, const gyre_turn *turn, int64_t count) {
+    const gyre_positions *positions = turn->positions;
+    if (encoding->axis || encoding->decay || turn->far || count == 0) return NULL;
+    if (!gyre_rope_same_frequencies(&encoding->config, turn->length, 0)) return NULL;
+    const int64_t first = gyre_position_at(positions, turn->batch, 0, 0);
+    for (int64_t i = 1; positions->data && i < count; i++)
+        if (gyre_position_at(positions, turn->batch, i, 0) != first + i) return NULL;
+    return gyre_angle_table_span(encoding, first, count);
+}
+
 void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows) {
     enum { ROWS = 128 };
     gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, turn->length);
