@@ -2,7 +2,6 @@
 #include "model/layer_tables.h"
 #include "model/layers.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { CHUNK_ROWS = 512 }; /* rows per pass: enough for the matrix products, little enough to stay in cache */
 
@@ -11,31 +10,24 @@ struct gyre_context {
     const gyre_encoding *encoding;
     gyre_layer_tables tables;
     int64_t max_tokens, tokens;
-    int64_t length;       /* in use of the tokens being read; 0 = the encoding's own, or each token's */
-    float *keys, *values; /* [layers][max_tokens][kv_heads][head_dim], keys raw: they are turned when read */
-    float *memory;        /* of the block and of the last norm */
+    int64_t length;     /* in use of the tokens being read; 0 = the encoding's own, or each token's */
+    gyre_cache **cache; /* [layers], of one sequence; keys raw: they are turned when read, at any length */
+    float *memory;      /* of the block and of the last norm */
     gyre_block block;
     float *final, *final_scale;
     void *scratch; /* attention's */
     size_t scratch_bytes;
 };
 
-static int64_t cache_row(const gyre_model_config *c) {
-    return c->kv_heads * c->head_dim;
-}
-
-/* Queries: the last `rows` tokens of the first `tokens`; keys and values: all of them. */
+/* Queries: the last `rows` tokens of the first `tokens`. */
 static gyre_attention_args attention_args(const gyre_context *x, int64_t layer, int64_t rows, int64_t tokens) {
     const gyre_model_config *c = &x->model->config;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     gyre_view views[3];
     gyre_block_views(c, x->block.qkv, rows, 1, views);
-    const int64_t offset = layer * x->max_tokens * cache_row(c);
     args.encoding = x->encoding;
     args.tables = &x->tables.layer[layer];
     args.q = gyre_const(views[0]);
-    args.k = gyre_cdense(x->keys + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
-    args.v = gyre_cdense(x->values + offset, GYRE_F32, 1, tokens, c->kv_heads, c->head_dim);
     args.q_pos.base = tokens - rows;
     args.q_pos.length = x->length;
     args.causal = 1;
@@ -43,19 +35,44 @@ static gyre_attention_args attention_args(const gyre_context *x, int64_t layer, 
     return args;
 }
 
+static gyre_status create_caches(gyre_context *x, gyre_error *err) {
+    const gyre_model_config *c = &x->model->config;
+    gyre_cache_config config = GYRE_CACHE_INIT;
+    config.encoding = x->encoding;
+    config.heads = c->kv_heads;
+    config.head_dim = c->head_dim;
+    config.max_tokens = x->max_tokens;
+    x->cache = calloc((size_t)c->layers, sizeof *x->cache);
+    if (!x->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
+    for (int64_t layer = 0; layer < c->layers; layer++) {
+        const gyre_status status = gyre_cache_create(&x->cache[layer], &config, NULL, err);
+        if (status) return status;
+    }
+    return GYRE_OK;
+}
+
+/* The most that any number of queries needs: few go another way than many. */
+static size_t scratch_bytes(const gyre_context *x, int64_t rows) {
+    enum { FEW = 8 };
+    size_t most = 0;
+    for (int64_t n = 1; n <= rows; n = n < FEW || n == rows ? n + 1 : rows) {
+        const gyre_attention_args args = attention_args(x, 0, n, n);
+        const size_t bytes = gyre_cache_attention_scratch(x->cache[0], NULL, &args, NULL);
+        if (!bytes) return 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static gyre_status allocate(gyre_context *x) {
     const gyre_model_config *c = &x->model->config;
-    const int64_t rows = x->max_tokens < CHUNK_ROWS ? x->max_tokens : CHUNK_ROWS;
-    const int64_t block = gyre_block_floats(c, rows), cache = c->layers * x->max_tokens * cache_row(c);
-    x->keys = gyre_floats(cache);
-    x->values = gyre_floats(cache);
+    const int64_t rows = x->max_tokens < CHUNK_ROWS ? x->max_tokens : CHUNK_ROWS, block = gyre_block_floats(c, rows);
     x->memory = gyre_floats(block + rows * (c->width + 1));
-    if (!x->keys || !x->values || !x->memory) return GYRE_ENOMEM;
+    if (!x->memory) return GYRE_ENOMEM;
     gyre_block_carve(&x->block, c, rows, x->memory);
     x->final = x->memory + block;
     x->final_scale = x->final + rows * c->width;
-    const gyre_attention_args args = attention_args(x, 0, rows, x->max_tokens);
-    x->scratch_bytes = gyre_attention_scratch(&args, 0, NULL);
+    x->scratch_bytes = scratch_bytes(x, rows);
     if (!x->scratch_bytes) return GYRE_EINVAL;
     x->scratch = gyre_floats((int64_t)(x->scratch_bytes / sizeof(float)) + 1);
     return x->scratch ? GYRE_OK : GYRE_ENOMEM;
@@ -75,6 +92,7 @@ gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, con
     x->encoding = encoding ? encoding : model->encoding;
     x->max_tokens = max_tokens;
     gyre_status status = gyre_layer_tables_create(&x->tables, model, x->encoding, err);
+    if (!status) status = create_caches(x, err);
     if (status) {
         gyre_context_free(x);
         return status;
@@ -93,29 +111,39 @@ gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, con
 void gyre_context_free(gyre_context *context) {
     if (!context) return;
     gyre_layer_tables_free(&context->tables);
-    free(context->keys);
-    free(context->values);
+    for (int64_t layer = 0; context->cache && layer < context->model->config.layers; layer++)
+        gyre_cache_free(context->cache[layer]);
+    free(context->cache);
     free(context->memory);
     free(context->scratch);
     free(context);
 }
 
+/* Only the first `tokens` stay. */
+static void cut(gyre_context *x, int64_t tokens) {
+    for (int64_t layer = 0; layer < x->model->config.layers; layer++) {
+        const int64_t more = gyre_cache_tokens(x->cache[layer], 0) - tokens;
+        if (more <= 0) continue;
+        /* The last tokens leave no hole, so that nothing can fail. */
+        const gyre_status status = gyre_cache_drop(x->cache[layer], 0, tokens, more);
+        (void)status;
+    }
+    x->tokens = tokens;
+}
+
 void gyre_context_reset(gyre_context *context) {
-    context->tokens = 0;
+    cut(context, 0);
 }
 int64_t gyre_context_tokens(const gyre_context *context) {
     return context->tokens;
 }
 
-static void store_keys(gyre_context *x, int64_t layer, int64_t rows) {
-    const gyre_model_config *c = &x->model->config;
-    const int64_t row = cache_row(c), width = gyre_qkv_width(c);
-    const float *k = x->block.qkv + c->heads * c->head_dim;
-    const int64_t to = (layer * x->max_tokens + x->tokens) * row;
-    for (int64_t i = 0; i < rows; i++) {
-        memcpy(x->keys + to + i * row, k + i * width, (size_t)row * sizeof *k);
-        memcpy(x->values + to + i * row, k + i * width + row, (size_t)row * sizeof *k);
-    }
+static gyre_status store_keys(gyre_context *x, int64_t layer, int64_t rows) {
+    const gyre_positions positions = {.base = x->tokens};
+    gyre_view views[3];
+    gyre_block_views(&x->model->config, x->block.qkv, rows, 1, views);
+    const gyre_cview k = gyre_const(views[1]), v = gyre_const(views[2]);
+    return gyre_cache_append(x->cache[layer], 0, &k, &v, &positions, NULL);
 }
 
 /* Under GYRE_LENGTH_PREFIX a read is one pass, in however many chunks it is done. */
@@ -126,13 +154,13 @@ static int64_t length_of_read(const gyre_context *x, int64_t n) {
 
 /* The last layer only has to store its keys and values where no logits are wanted. */
 static gyre_status read_layers(gyre_context *x, int64_t rows, int wanted) {
-    const int64_t layers = x->model->config.layers;
+    const int64_t layers = x->model->config.layers, only = 0;
     for (int64_t layer = 0; layer < layers; layer++) {
         gyre_block_begin(x->model, layer, &x->block);
-        store_keys(x, layer, rows);
-        if (layer + 1 == layers && !wanted) return GYRE_OK;
+        gyre_status status = store_keys(x, layer, rows);
+        if (status || (layer + 1 == layers && !wanted)) return status;
         const gyre_attention_args args = attention_args(x, layer, rows, x->tokens + rows);
-        const gyre_status status = gyre_attention(&args, x->scratch, x->scratch_bytes, NULL);
+        status = gyre_cache_attention(x->cache[layer], &only, &args, x->scratch, x->scratch_bytes, NULL);
         if (status) return status;
         gyre_block_end(x->model, layer, &x->block, x->block.x);
     }
@@ -179,7 +207,7 @@ gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int6
         status = gyre_embed(context->model, context->encoding, tokens + from, 1, chunk, context->tokens, context->block.x);
         if (!status) status = read_layers(context, chunk, wanted > 0);
         if (status) {
-            context->tokens = before;
+            cut(context, before);
             return gyre_fail(err, status, "attention: %s (gyre_context_read)", gyre_status_text(status));
         }
         if (wanted) write_logits(context, chunk, wanted, logits);
