@@ -81,6 +81,14 @@ GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows,
                                                        float *logits, gyre_error *err);
 
+/* Lets a context that has read nothing yet (EINVAL) read without end: StreamingLLM (Xiao 2023, arXiv 2309.17453).  Once
+ * `window` tokens are held, of each further one only the first `sinks` and the last window - sinks, itself among them, are
+ * seen, at positions 0 .. window - 1 within the cache; such tokens are read one by one, however they come.  sinks + 2 <=
+ * window <= max_tokens; a max_tokens of several windows spares moving what is held once a token.  0, 0: no window.  A read
+ * that fails once the window has moved forgets all.  Errors: EINVAL; EUNSUPPORTED where positions are added at the input. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
+                                                         gyre_error *err);
+
 /* -- texts
  * ------------------------------------------------------------------------------------------------------------------- */
 /* Token ids in memory. */
