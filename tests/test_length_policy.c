@@ -353,10 +353,64 @@ static void prefix_is_one_attention_at_the_length(void **state) {
     }
 }
 
+/* The last token of those in the cache, its length by the policy alone. */
+static void call_cache(const gyre_cache *cache, const inputs *in, float *out) {
+    static _Alignas(64) char scratch[1 << 22];
+    const int64_t only = 0, m = gyre_cache_tokens(cache, 0) - 1;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = gyre_cdense(in->q + m * HEADS * HEAD, GYRE_F32, 1, 1, HEADS, HEAD);
+    args.q_pos.base = m;
+    args.causal = 1;
+    args.out = gyre_dense(out, GYRE_F32, 1, 1, HEADS, HEAD);
+    const size_t bytes = gyre_cache_attention_scratch(cache, &only, &args, NULL);
+    assert_in_range(bytes, 1, sizeof scratch);
+    assert_in_range(gyre_cache_attention_scratch(cache, NULL, &args, NULL), bytes, sizeof scratch);
+    assert_ok(gyre_cache_attention(cache, &only, &args, scratch, bytes, NULL));
+}
+
+/* Keys appended one by one, while the length grows, are those of the whole prefix at the length in use. */
+static void caches_turn_keys_for_the_length_in_use(void **state) {
+    (void)state;
+    static const gyre_length_policy policies[] = {GYRE_LENGTH_DECLARED, GYRE_LENGTH_CAUSAL, GYRE_LENGTH_PREFIX};
+    const inputs in = draw_inputs();
+    for (int w = 0; w < WAYS; w++)
+        for (int i = 0; i < 3; i++) {
+            const gyre_config p = config_of(&ways[w], policies[i], 6);
+            gyre_encoding *e = test_encoding(&p);
+            gyre_cache_config config = GYRE_CACHE_INIT;
+            gyre_cache *cache = NULL;
+            config.encoding = e;
+            config.heads = KEY_HEADS;
+            config.head_dim = HEAD;
+            config.max_tokens = TOKENS;
+            config.page_tokens = 16;
+            assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
+            for (int64_t m = 0; m < TOKENS; m++) {
+                float got[HEADS * HEAD];
+                double want[HEAD];
+                const gyre_positions at = {.base = m};
+                const gyre_cview k = gyre_cdense(in.k + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
+                const gyre_cview v = gyre_cdense(in.v + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
+                const int64_t length = i == 0 ? TOKENS : i == 1 ? (m / 6 + 1) * 6 : m + 1;
+                assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL));
+                call_cache(cache, &in, got);
+                for (int64_t h = 0; h < HEADS; h++) {
+                    attend(&ways[w], gyre_encoding_config(e), &in, length, m, h, want);
+                    for (int c = 0; c < HEAD; c++)
+                        test_close((double)got[h * HEAD + c], want[c], 2e-6L, ways[w].name);
+                }
+            }
+            gyre_cache_free(cache);
+            gyre_encoding_free(e);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(declared_is_one_length), cmocka_unit_test(causal_is_the_same_through_all_layers),
-        cmocka_unit_test(causal_has_no_future), cmocka_unit_test(prefix_remembers_how_it_was_read),
-        cmocka_unit_test(prefix_is_one_attention_at_the_length)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(declared_is_one_length),
+                                       cmocka_unit_test(causal_is_the_same_through_all_layers),
+                                       cmocka_unit_test(causal_has_no_future),
+                                       cmocka_unit_test(prefix_remembers_how_it_was_read),
+                                       cmocka_unit_test(prefix_is_one_attention_at_the_length),
+                                       cmocka_unit_test(caches_turn_keys_for_the_length_in_use)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
