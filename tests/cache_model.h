@@ -169,7 +169,8 @@ static inline void compare_token(const cache_case *c, const model_token *token, 
     compare_row(token->v[h], v, VALUES, 1.01 * case_error(c->value_dtype, largest(token->v[h], VALUES)), "value");
 }
 
-static inline void compare_sequence(const gyre_cache *cache, const cache_case *c, int64_t sequence, const model_sequence *s) {
+static inline void compare_sequence(const gyre_cache *cache, const cache_case *c, int64_t sequence,
+                                    const model_sequence *s) {
     const gyre_key_source source = gyre_cache_source(cache, sequence);
     assert_int_equal(gyre_cache_tokens(cache, sequence), s->count);
     for (int64_t axis = 0; axis < c->axes; axis++) {
