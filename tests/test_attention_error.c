@@ -56,9 +56,9 @@ static const char *type_name(gyre_dtype dtype) {
 typedef struct problem {
     const problem_case *c;
     types types;
-    size_t size[3]; /* of q, k and v */
-    void *x[3];     /* what the library reads ... */
-    double *x64[3]; /* ... and the definition: the same numbers */
+    size_t size[3];        /* of q, k and v */
+    void *x[3];            /* what the library reads ... */
+    double *x64[3];        /* ... and the definition: the same numbers */
     double *cosine, *sine; /* [token][pair] */
     void *out;
     float *lse;
