@@ -357,6 +357,39 @@ static void rounds_to_nearest_even(void **state) {
     }
 }
 
+/* The instruction that converts to bf16 and whole numbers do it alike, NaNs too: every upper half of a float with many a
+ * lower half, small ones among large ones, through a rotation by (x, 0) of (1, 0) and (0, 1), and as what is added to -0. */
+static void instruction_rounds_as_whole_numbers(void **state) {
+    enum { PAIRS = 64, UPPER = 65536, LOWER = 10 };
+    static const uint32_t lower[LOWER] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0x4000, 0xc000, 0x1234, 0xfedc};
+    const gyre_kernels *instruction = tier_or_skip(*state), *whole = gyre_kernels_tier("avx512");
+    static uint16_t in[2 * PAIRS], out[2][2 * PAIRS];
+    static float x[PAIRS];
+    static const float zeros[PAIRS];
+    for (uint32_t first = 0; first < UPPER * LOWER; first += PAIRS) {
+        for (uint32_t i = 0; i < PAIRS; i++) {
+            const uint32_t bits = ((first + i) / LOWER * 40503u) << 16 | lower[(first + i) % LOWER];
+            memcpy(&x[i], &bits, sizeof bits);
+        }
+        for (int way = 0; way < ROTATION_WAYS; way++) {
+            const int from_half = way & 1, to_half = way >> 1 & 1, member = way >> 2;
+            for (int i = 0; i < 2 * PAIRS; i++)
+                in[i] = (from_half ? i / PAIRS : i % 2) == member ? 0x3f80 : 0;
+            const gyre_turns turns = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
+            gyre_turns again = turns;
+            again.out = out[1];
+            instruction->rotate_bf16(&turns);
+            whole->rotate_bf16(&again);
+            assert_memory_equal(out[0], out[1], sizeof out[0]);
+        }
+        for (int i = 0; i < PAIRS; i++)
+            in[i] = 0x8000;
+        instruction->add_bf16(in, out[0], x, PAIRS);
+        whole->add_bf16(in, out[1], x, PAIRS);
+        assert_memory_equal(out[0], out[1], sizeof out[0]);
+    }
+}
+
 /* Every operand ends where the processor faults: not a byte past the last is read or written. */
 static void rotation_reads_no_further(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -420,6 +453,24 @@ static void scales_rows(void **state) {
         }
 }
 
+/* The distance is exact, the product and the difference are rounded once each: the same bits in every tier. */
+static void slopes_rows_down(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    static const float distances[] = {0, 5, 47, 1000, -3, -1000, 8388500, -8388500};
+    test_random random = {37};
+    float x[81], y[81];
+    for (int64_t n = 0; n <= 80; n += 16)
+        for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
+            test_fill(&random, x, 81);
+            memcpy(y, x, sizeof y);
+            kernels->ramp_row_f32(y + 1, n, 0.3f, distances[d]);
+            for (int64_t i = 0; i < 81; i++) {
+                const float fall = (float)((double)0.3f * fabs((double)distances[d] - (double)(i - 1)));
+                assert_true(y[i] == (i >= 1 && i <= n ? x[i] - fall : x[i]));
+            }
+        }
+}
+
 /* -- which tier ---------------------------------------------------------------------------------------------------- */
 
 static void environment_lowers_the_tier(void **state) {
@@ -452,7 +503,7 @@ static void this_processor_has_its_tier(void **state) {
 #if defined(__aarch64__)
     assert_string_equal(gyre_kernels_pick()->tier, "neon");
 #elif defined(__x86_64__)
-    assert_true(gyre_tier_avx2 && gyre_tier_avx512);
+    assert_true(gyre_tier_avx2 && gyre_tier_avx512 && gyre_tier_avx512bf16);
 #else
     skip();
 #endif
@@ -483,8 +534,10 @@ int main(void) {
         FOR_TIERS(rotates),
         FOR_TIERS(odd_pairs_stay_alone),
         FOR_TIERS(rounds_to_nearest_even),
+        FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
         FOR_TIERS(rotation_reads_no_further),
         FOR_TIERS(scales_rows),
+        FOR_TIERS(slopes_rows_down),
         FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(this_processor_has_its_tier),

@@ -62,8 +62,8 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_side *k
     const gyre_cview out = gyre_const(plan->args->out);
     gyre_query_side_fill(plan, keys, rows, q);
     fill_tops(plan, keys, rows, q);
-    gyre_rows_read(call->dout, rows, q->dout_rows, plan->value_pad);
-    gyre_rows_read(&out, rows, q->out_rows, plan->value_pad);
+    gyre_rows_read(plan, call->dout, rows, q->dout_rows, plan->value_pad);
+    gyre_rows_read(plan, &out, rows, q->out_rows, plan->value_pad);
     q->q_finite = 1;
     for (int far = 0; far <= plan->turn.far; far++) {
         int finite;
@@ -195,14 +195,14 @@ static void differentiate(const gyre_attention_call *call, gyre_key_side *keys, 
         for (int far = 0; far <= plan->turn.far; far++)
             plan->kernels->scale_row_f32(q->dq_rows[far] + i * plan->head_pad, plan->head_pad, q->scale[i]);
     turn_back(plan, GYRE_QUERY, rows, q->dq_rows);
-    gyre_rows_write(&call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
+    gyre_rows_write(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad);
 }
 
 static void differentiate_item(const gyre_attention_call *call, int64_t item, gyre_key_side *keys, gyre_query_side *q) {
     const gyre_attention_plan *plan = call->plan;
     const int64_t batch = item / plan->key_heads, key_head = item % plan->key_heads;
     const size_t key_rows = (size_t)(plan->key_tiles * KEY_TILE);
-    gyre_key_side_fill(plan, item, 0, plan->key_tiles, keys, q);
+    gyre_key_side_fill(plan, item, keys, q);
     if (plan->relative) gyre_tables_clear(plan, q);
     for (int far = 0; far <= plan->turn.far; far++)
         memset(keys->dk_rows[far], 0, key_rows * (size_t)plan->head_pad * sizeof(float));
@@ -215,8 +215,8 @@ static void differentiate_item(const gyre_attention_call *call, int64_t item, gy
     }
     const gyre_rows all = {batch, key_head, 0, plan->keys};
     turn_back(plan, GYRE_KEY, &all, keys->dk_rows);
-    gyre_rows_write(&call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad);
-    gyre_rows_write(&call->dqkv[2], &all, keys->dv_rows, plan->value_pad);
+    gyre_rows_write(plan, &call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad);
+    gyre_rows_write(plan, &call->dqkv[2], &all, keys->dv_rows, plan->value_pad);
 }
 
 static void run_items(void *arg, int64_t job) {
@@ -246,7 +246,11 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
                                     const gyre_table_gradients *gradients, void *scratch, size_t bytes,
                                     const gyre_exec *exec) {
     gyre_attention_plan plan;
-    gyre_status status = gyre_attention_plan_make(&plan, args, 1, exec);
+    gyre_pass pass;
+    gyre_status status = gyre_attention_args_check(args, NULL);
+    if (status) return status;
+    gyre_passes_largest(args, NULL, &pass);
+    status = gyre_attention_plan_make(&plan, &pass, 1, exec);
     if (status) return status;
     if (!dout || !dqkv) return GYRE_EINVAL;
     const gyre_cview out = gyre_const(args->out), *inputs[3] = {&args->q, &args->k, &args->v};
@@ -259,7 +263,8 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
         elements |= gyre_view_elements(gradient.shape);
     }
     if (status || elements == 0) return status;
-    status = gyre_attention_plan_check(&plan, scratch, bytes);
+    status = gyre_attention_views_check(args, NULL);
+    if (!status) status = gyre_attention_plan_check(&plan, scratch, bytes);
     if (!status) status = gyre_tables_gradient_check(&plan, gradients);
     if (status) return status;
     gyre_turns_place(&plan, scratch);

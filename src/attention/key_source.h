@@ -21,9 +21,17 @@ struct gyre_key_source {
     int turned; /* keys have E(n) already */
     /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
     void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
+    int64_t batch_first, key_first; /* added to what is asked for: a pass begins there */
 };
 
 /* The views k and v of args. */
 gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args);
+
+/* *run = tokens from `first` on, at most `most`. */
+static inline void gyre_key_run_at(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t most,
+                                   gyre_key_run *run) {
+    source->run(source, source->batch_first + batch, head, source->key_first + first, run);
+    if (run->count > most) run->count = most;
+}
 
 #endif

@@ -12,9 +12,10 @@ enum { FEW_QUERIES = 8, PART_KEYS = 1024 };
 
 /* Rows of one item (all query heads of one key head, head by head, their queries in order) over one part. */
 typedef struct gyre_partial {
-    float *top;  /* [rows]; -infinity: nothing seen */
-    double *sum; /* [rows] */
-    float *out;  /* [rows][value_pad] */
+    float *top;   /* [rows]; -infinity: nothing seen */
+    double *sum;  /* [rows] */
+    double *bias; /* [rows]: what the scores are relative to (gyre_query_side.bias); every part knows the same */
+    float *out;   /* [rows][value_pad] */
 } gyre_partial;
 
 #endif

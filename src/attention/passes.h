@@ -8,24 +8,28 @@
 #include "attention/key_source.h"
 
 typedef struct gyre_pass {
-    gyre_attention_args args;       /* views and positions narrowed, length said; no sequences, starts or ends left in it */
-    gyre_key_source source;         /* of args, narrowed likewise */
+    /* Views of queries (q, out, lse, weights, mask) and positions narrowed, the length said; k and v have the shape of the
+     * pass, what lies in them is the source's to say; no starts and ends left. */
+    gyre_attention_args args;
+    gyre_key_source source;
     int64_t sequence;               /* of the call; rows of the batch count on from it */
     int64_t query_first, key_first; /* where the pass begins in its sequence */
-    int64_t batch_first, packed_query; /* where it begins in the views of the call */
-    int again;                         /* an earlier pass had the same keys: gradients to them are added to */
+    int64_t query_order;            /* GYRE_CAUSAL_BY_ORDER: the key of the sequence beside which the first query stands */
+    int64_t packed_key;             /* where the keys of the sequence begin in the views of the call */
+    int again;                      /* an earlier pass had the same keys: gradients to them are added to */
 } gyre_pass;
 
 typedef struct gyre_passes {
     const gyre_attention_args *args;
-    const gyre_key_source *source; /* NULL = args' views; else args is one sequence */
-    int64_t sequence, query;       /* of the pass to come */
+    gyre_key_source source;
+    int64_t sequence, query; /* of the pass to come */
 } gyre_passes;
 
-/* Starts and ends in order, and within the views; reads them, but no positions. */
+/* EINVAL, ESHAPE: starts and ends that are not in order, or outside the views. */
 gyre_status gyre_passes_check(const gyre_attention_args *args);
-/* out->args = args as a pass that none of the call's passes is larger than; touches no positions. */
-void gyre_passes_largest(const gyre_attention_args *args, gyre_pass *out);
+/* A pass that none of the call's passes is larger than; looks at no position and no start. */
+void gyre_passes_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_pass *out);
+/* source: NULL = args' views; else args is one sequence. */
 void gyre_passes_begin(gyre_passes *passes, const gyre_attention_args *args, const gyre_key_source *source);
 /* 1 and the next pass, or 0 where none is left. */
 int gyre_passes_next(gyre_passes *passes, gyre_pass *out);

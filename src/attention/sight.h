@@ -14,6 +14,8 @@ gyre_span gyre_seen_by_any(const gyre_attention_plan *plan, int64_t least, int64
 static inline int gyre_outside(gyre_span seen, int64_t position) {
     return position < seen.low || position > seen.high;
 }
+/* What the queries of a batch row see, all of them together (tiles.c). */
+gyre_span gyre_seen_by_batch(const gyre_attention_plan *plan, int64_t batch);
 /* *least and *most widened to hold all of positions. */
 void gyre_extremes(const int64_t *positions, int64_t count, int64_t *least, int64_t *most);
 

@@ -1,39 +1,62 @@
-/* tiles.c: tiles of rows in and out of the caller's memory. */
+/* tiles.c: tiles of queries and keys, in and out of the caller's memory. */
 #include "attention/tiles.h"
 #include "attention/sight.h"
 #include "attention/tables.h"
 #include "attention/turns.h"
+#include "core/convert.h"
+#include "core/view.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
-    const int64_t channels = view->shape[3], step = view->stride[3];
+/* n elements `step` apart, widened; scale: of whole numbers. */
+static void read_row(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
+    if (step != 1 && dtype == GYRE_Q8)
+        for (int64_t c = 0; c < n; c++)
+            to[c] = ((const int8_t *)from)[c * step];
+    else if (step != 1)
+        gyre_load_row(from, dtype, step, n, to);
+    else if (dtype == GYRE_F16)
+        kernels->widen_f16(from, to, n);
+    else if (dtype == GYRE_BF16)
+        kernels->widen_bf16(from, to, n);
+    else if (dtype == GYRE_Q8)
+        kernels->widen_q8(from, to, n);
+    else
+        memcpy(to, from, (size_t)n * sizeof *to);
+}
+
+static void write_row(const gyre_kernels *kernels, const float *from, int64_t n, void *to, gyre_dtype dtype, int64_t step) {
+    if (step != 1)
+        gyre_store_row(from, n, to, dtype, step);
+    else if (dtype == GYRE_F16)
+        kernels->narrow_f16(from, to, n);
+    else if (dtype == GYRE_BF16)
+        kernels->narrow_bf16(from, to, n);
+    else
+        memcpy(to, from, (size_t)n * sizeof *from);
+}
+
+static void clear_rest(float *row, int64_t from, int64_t to) {
+    for (int64_t c = from; c < to; c++)
+        row[c] = 0;
+}
+
+void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
+    const int64_t channels = view->shape[3];
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
-        const float *from = (const float *)view->data + rows->batch * view->stride[0] + (rows->first + i) * view->stride[1] +
-                            rows->head * view->stride[2];
-        if (step == 1)
-            memcpy(to, from, (size_t)channels * sizeof *to);
-        else
-            for (int64_t c = 0; c < channels; c++)
-                to[c] = from[c * step];
-        for (int64_t c = channels; c < pad; c++)
-            to[c] = 0;
+        const void *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
+        read_row(plan->kernels, from, view->dtype, view->stride[3], channels, to);
+        clear_rest(to, channels, pad);
     }
 }
 
-void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *from, int64_t pad) {
-    const int64_t channels = view->shape[3], step = view->stride[3];
+void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_rows *rows, const float *from,
+                     int64_t pad) {
     for (int64_t i = 0; i < rows->count; i++, from += pad) {
-        float *to = (float *)view->data + rows->batch * view->stride[0] + (rows->first + i) * view->stride[1] +
-                    rows->head * view->stride[2];
-        if (step == 1)
-            memcpy(to, from, (size_t)channels * sizeof *to);
-        else
-            for (int64_t c = 0; c < channels; c++)
-                to[c * step] = from[c];
+        void *to = gyre_view_at(view, rows->batch, rows->first + i, rows->head, 0);
+        write_row(plan->kernels, from, view->shape[3], to, view->dtype, view->stride[3]);
     }
 }
 
@@ -43,7 +66,7 @@ static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n
     return finite;
 }
 
-/* -- filling the two sides ----------------------------------------------------------------------------------------- */
+/* -- where keys are ------------------------------------------------------------------------------------------------ */
 
 static void describe(const int64_t *positions, const int64_t *order, gyre_key_tile *tile) {
     tile->low = tile->high = positions[0];
@@ -59,51 +82,31 @@ static void describe(const int64_t *positions, const int64_t *order, gyre_key_ti
 
 /* What decides whether a query sees a key: positions, or where tokens stand, the last query beside the last key. */
 static void read_order(const gyre_attention_plan *plan, gyre_role role, const gyre_rows *rows, int64_t *order) {
-    const int64_t shift = role == GYRE_QUERY ? plan->keys - plan->queries : 0;
+    const int64_t first = role == GYRE_QUERY ? plan->pass->query_order : plan->pass->key_first;
     if (!plan->by_order)
         gyre_positions_read(role == GYRE_QUERY ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first,
                             rows->count, order);
     else
         for (int64_t i = 0; i < rows->count; i++)
-            order[i] = rows->first + i + shift;
+            order[i] = first + rows->first + i;
 }
 
-/* Rows that complete the last group of 16 are zeros: the transpose reads them. */
-static void read_key_rows(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
-    gyre_rows_read(view, rows, to, pad);
-    const int64_t whole = (rows->count + 15) / 16 * 16;
-    memset(to + rows->count * pad, 0, (size_t)((whole - rows->count) * pad) * sizeof *to);
+static gyre_rows rows_of_tile(const gyre_attention_plan *plan, int64_t batch, int64_t head, int64_t t) {
+    const int64_t first = t * KEY_TILE, left = plan->keys - first;
+    return (gyre_rows){batch, head, first, left < KEY_TILE ? left : KEY_TILE};
 }
 
-static void into_columns(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
-    const gyre_transpose job = {(count + 15) / 16 * 16, pad, rows, pad, columns, KEY_TILE};
-    plan->kernels->transpose_f32(&job);
+void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t t, gyre_key_side *side) {
+    const gyre_rows rows = rows_of_tile(plan, batch, 0, t);
+    gyre_key_tile *tile = &side->tiles[t];
+    *tile = (gyre_key_tile){.count = rows.count};
+    gyre_positions_read(&plan->args->k_pos, batch, rows.first, rows.count, side->positions + rows.first);
+    if (plan->by_order) read_order(plan, GYRE_KEY, &rows, side->order + rows.first);
+    describe(side->positions + rows.first, side->order + rows.first, tile);
 }
 
-static void fill_keys(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_key_side *side, gyre_query_side *work) {
-    const int64_t pad = plan->head_pad, at = rows->first, n = rows->count;
-    gyre_key_tile *tile = &side->tiles[at / KEY_TILE];
-    tile->k_finite = 1;
-    for (int far = 0; far <= plan->turn.far; far++) {
-        const gyre_turned how = {.role = GYRE_KEY, .far = far};
-        float *k = plan->gradient ? side->k_rows[far] + at * pad : work->key_rows;
-        read_key_rows(&plan->args->k, rows, k, pad);
-        gyre_turns_apply(plan, rows, &how, k);
-        tile->k_finite &= all_finite(plan, k, n * pad);
-        into_columns(plan, k, n, pad, side->k_columns[far] + at * pad);
-    }
-}
-
-static void fill_values(const gyre_attention_plan *plan, const gyre_rows *rows, gyre_key_side *side, gyre_query_side *work) {
-    const int64_t pad = plan->value_pad, at = rows->first, n = rows->count;
-    float *v = plan->gradient ? work->key_rows : side->v_rows + at * pad;
-    read_key_rows(&plan->args->v, rows, v, pad);
-    side->tiles[at / KEY_TILE].v_finite = all_finite(plan, v, n * pad);
-    if (plan->gradient) into_columns(plan, v, n, pad, side->v_columns + at * pad);
-}
-
-static gyre_span seen_by_batch(const gyre_attention_plan *plan, int64_t batch, int64_t *buffer) {
-    int64_t least = INT64_MAX, most = INT64_MIN;
+gyre_span gyre_seen_by_batch(const gyre_attention_plan *plan, int64_t batch) {
+    int64_t buffer[QUERY_TILE], least = INT64_MAX, most = INT64_MIN;
     if (!plan->args->causal && plan->window == 0) return (gyre_span){INT64_MIN, INT64_MAX};
     for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
         const int64_t left = plan->queries - first;
@@ -116,28 +119,90 @@ static gyre_span seen_by_batch(const gyre_attention_plan *plan, int64_t batch, i
 
 int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
     int64_t order[KEY_TILE], least = INT64_MAX, most = INT64_MIN;
-    const gyre_span seen = seen_by_batch(plan, keys->batch, order);
+    const gyre_span seen = gyre_seen_by_batch(plan, keys->batch);
     read_order(plan, GYRE_KEY, keys, order);
     gyre_extremes(order, keys->count, &least, &most);
     return least <= seen.high && most >= seen.low;
 }
 
-void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
-                        gyre_query_side *work) {
-    gyre_rows rows = {item / plan->key_heads, item % plan->key_heads, 0, 0};
-    const gyre_span seen = seen_by_batch(plan, rows.batch, work->positions);
-    for (int64_t t = begin; t < end; t++) {
-        rows.first = t * KEY_TILE;
-        rows.count = plan->keys - rows.first < KEY_TILE ? plan->keys - rows.first : KEY_TILE;
-        gyre_key_tile *tile = &side->tiles[t];
-        tile->count = rows.count;
-        gyre_positions_read(&plan->args->k_pos, rows.batch, rows.first, rows.count, side->positions + rows.first);
-        if (plan->by_order) read_order(plan, GYRE_KEY, &rows, side->order + rows.first);
-        describe(side->positions + rows.first, side->order + rows.first, tile);
-        if (tile->least > seen.high || tile->most < seen.low) continue;
-        fill_keys(plan, &rows, side, work);
-        fill_values(plan, &rows, side, work);
+/* -- keys and values ----------------------------------------------------------------------------------------------- */
+
+typedef enum which { KEYS, VALUES } which;
+
+/* Rows of a tile from wherever they lie; those that complete the last group of 16 are zeros: the transpose reads them. */
+static void read_tile(const gyre_attention_plan *plan, const gyre_rows *rows, which what, float *to, int64_t pad) {
+    const gyre_key_source *source = plan->source;
+    const int64_t channels = what == KEYS ? plan->head_dim : plan->value_dim;
+    const gyre_dtype dtype = what == KEYS ? source->k_dtype : source->v_dtype;
+    gyre_key_run run;
+    for (int64_t done = 0; done < rows->count; done += run.count) {
+        gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
+        const char *from = what == KEYS ? run.k : run.v;
+        const float *scale = what == KEYS ? run.k_scale : run.v_scale;
+        const int64_t row = (what == KEYS ? run.k_row : run.v_row) * (int64_t)gyre_dtype_size(dtype);
+        float *first = to + done * pad;
+        for (int64_t i = 0; i < run.count; i++) {
+            float *at = first + i * pad;
+            read_row(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
+            clear_rest(at, channels, pad);
+            if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
+        }
+        if (what == KEYS && run.shift) gyre_turns_shift(plan, run.shift, run.count, first);
     }
+    const int64_t complete = (rows->count + 15) / 16 * 16;
+    memset(to + rows->count * pad, 0, (size_t)((complete - rows->count) * pad) * sizeof *to);
+}
+
+static void into_columns(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
+    const gyre_transpose job = {(count + 15) / 16 * 16, pad, rows, pad, columns, KEY_TILE};
+    plan->kernels->transpose_f32(&job);
+}
+
+static void fill_keys(const gyre_attention_plan *plan, const gyre_rows *rows, int64_t at, gyre_key_side *side,
+                      float *key_rows) {
+    const int64_t pad = plan->head_pad, n = rows->count;
+    gyre_key_tile *tile = &side->tiles[rows->first / KEY_TILE];
+    int finite = 1;
+    for (int far = 0; far <= plan->turn.far; far++) {
+        const gyre_turned how = {.role = GYRE_KEY, .far = far};
+        float *k = plan->gradient ? side->k_rows[far] + at * pad : key_rows;
+        read_tile(plan, rows, KEYS, k, pad);
+        if (!plan->source->turned) gyre_turns_apply(plan, rows, &how, k);
+        if (plan->gradient) finite &= all_finite(plan, k, n * pad);
+        into_columns(plan, k, n, pad, side->k_columns[far] + at * pad);
+    }
+    if (plan->gradient) tile->k_finite = finite;
+}
+
+void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_side *side, float *key_rows) {
+    const gyre_rows rows = rows_of_tile(plan, item / plan->key_heads, item % plan->key_heads, t);
+    const int64_t at = (t - side->first_held) * KEY_TILE, pad = plan->value_pad;
+    fill_keys(plan, &rows, at, side, key_rows);
+    float *v = plan->gradient ? key_rows : side->v_rows + at * pad;
+    read_tile(plan, &rows, VALUES, v, pad);
+    side->v_finite = all_finite(plan, v, rows.count * pad);
+    if (!plan->gradient) return;
+    side->tiles[t].v_finite = side->v_finite;
+    into_columns(plan, v, rows.count, pad, side->v_columns + at * pad);
+}
+
+void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_side *side, gyre_query_side *work) {
+    const int64_t batch = item / plan->key_heads;
+    const gyre_span seen = gyre_seen_by_batch(plan, batch);
+    for (int64_t t = 0; t < plan->key_tiles; t++) {
+        gyre_key_info_fill(plan, batch, t, side);
+        if (side->tiles[t].least > seen.high || side->tiles[t].most < seen.low) continue;
+        gyre_key_tile_fill(plan, item, t, side, work->key_rows);
+    }
+}
+
+/* -- queries ------------------------------------------------------------------------------------------------------- */
+
+/* 1: a key is at the query's own position, found at one look: the usual thing, where keys follow each other. */
+static int stands_among(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t position) {
+    if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
+    const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
+    return t < plan->key_tiles && keys->tiles[t].steady && position >= keys->tiles[t].low && position <= keys->tiles[t].high;
 }
 
 /* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
@@ -146,7 +211,8 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys
     const int64_t position = q->positions[i], order = q->order[i];
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    int found = gyre_nearest_key(plan, keys, position, order, GYRE_ANYWHERE, &nearest[0]);
+    int found =
+        stands_among(plan, keys, position) || gyre_nearest_key(plan, keys, position, order, GYRE_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
         found = gyre_nearest_key(plan, keys, position, order, GYRE_BEFORE, &nearest[0]);
         found += gyre_nearest_key(plan, keys, position, order, GYRE_AFTER, &nearest[found]);
@@ -158,9 +224,12 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys
     q->bias[i] = isfinite(bias[larger]) ? bias[larger] : 0; /* infinity - infinity is no score */
 }
 
+/* A softcap needs the whole score. */
 static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
     memset(side->bias, 0, sizeof side->bias);
-    for (int64_t i = 0; plan->encoding && plan->encoding->scheme->decays && i < side->count; i++)
+    memcpy(side->nearest, side->positions, (size_t)side->count * sizeof *side->nearest);
+    if (!plan->encoding || !plan->encoding->scheme->decays || plan->softcap > 0) return;
+    for (int64_t i = 0; i < side->count; i++)
         find_bias(plan, keys, side, i);
 }
 
@@ -179,7 +248,7 @@ void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *
     find_biases(plan, keys, side);
     for (int far = 0; far <= plan->turn.far; far++) {
         const gyre_turned how = {.role = GYRE_QUERY, .far = far};
-        gyre_rows_read(&plan->args->q, rows, side->q_rows[far], plan->head_pad);
+        gyre_rows_read(plan, &plan->args->q, rows, side->q_rows[far], plan->head_pad);
         gyre_turns_apply(plan, rows, &how, side->q_rows[far]);
     }
     for (int64_t i = 0; i < rows->count; i++) {

@@ -4,8 +4,9 @@
  * of every head of their group, tile_rows of them at a time.  Only a tile of scores exists at any time. */
 #ifndef GYRE_ATTENTION_TILES_H
 #define GYRE_ATTENTION_TILES_H
+#include "attention/partials.h"
 #include "attention/passes.h"
-#include "core/encoding.h"
+#include "core/angle_table.h"
 #include <stdatomic.h>
 
 /* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more
@@ -27,15 +28,26 @@ typedef struct gyre_attention_plan {
     int64_t sinks;
     float scale, softcap; /* softcap: 0 = none */
     int gradient;
-    int by_order; /* who sees whom goes by the order of tokens, not by their positions */
-    int split;    /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
+    int by_order;          /* who sees whom goes by the order of tokens, not by their positions */
+    int few;               /* forward: so few queries that an item's keys are dealt out in parts */
+    int64_t heads_at_once; /* forward: query heads of an item that meet a tile of keys together */
+    int64_t chunk_tiles,
+        chunks;       /* forward: query tiles of each of those heads that do, and how many such chunks there are */
+    int64_t slots;    /* forward: query sides of a job, at most */
+    int64_t parts;    /* forward: of keys, PART_KEYS each; 1 unless few */
+    int64_t few_rows; /* rows of a partial, at most */
+    int64_t infos;    /* forward: batch rows whose keys have positions of their own */
     struct gyre_turn_plan {
         int64_t pairs; /* 0 = nothing turns */
         int64_t window;
-        int far, fades;    /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
-        int shared;        /* the angles of queries are those of keys */
-        int64_t sets[2];   /* by gyre_role: batch rows that have angles of their own */
-        float *rows[2][2]; /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        int far, fades;       /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
+        int shared;           /* the angles of queries are those of keys */
+        int64_t sets[2];      /* by gyre_role: batch rows that have angles of their own */
+        float *rows[2][2];    /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        const float *kept[2]; /* [gyre_role]: near rows that the encoding has in its own memory, or NULL */
+        int by_steps;         /* rows of consecutive positions are made by these */
+        gyre_angle_steps steps;
+        void *step_memory;
     } turn;
     struct gyre_table_plan {
         int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */
@@ -47,14 +59,19 @@ typedef struct gyre_attention_plan {
         int64_t first_row, end_row;     /* of the vector tables, those that such distances have */
     } table;
     int relative; /* one of the above: tables.c has work */
-    int64_t sides, jobs;
-    size_t turn_bytes, side_bytes, job_bytes, bytes;
+    int64_t jobs;
+    /* The scratch: angles; forward: positions of keys and partials; gradient: a key side for each job; a part for each job.
+     */
+    size_t turn_bytes, info_bytes, partial_bytes, side_bytes, job_bytes, bytes;
 } gyre_attention_plan;
 
-/* GYRE_OK and the plan, or what is wrong with the shapes, types and numbers of args.  Touches no element. */
-gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
-                                     const gyre_exec *exec);
-/* The rest of the check, before anything is written: memory, scratch, positions. */
+/* GYRE_OK, or what is wrong with the numbers, shapes and types of a whole call.  Touches no element but starts and ends. */
+gyre_status gyre_attention_args_check(const gyre_attention_args *args, const gyre_key_source *source);
+/* GYRE_OK and the plan of a pass of a call that was found right; ENOMEM where its scratch is past counting. */
+gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass *pass, int gradient, const gyre_exec *exec);
+/* Memory of the call's views. */
+gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source);
+/* The rest of the check, before anything is written: scratch, tables, positions. */
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
 /* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`, whose extents were checked. */
 gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
@@ -64,15 +81,17 @@ typedef struct gyre_key_tile {
     int64_t low, high;   /* positions */
     int64_t least, most; /* what decides who sees them: positions too, or their order */
     int64_t count;
-    int sorted, steady, k_finite, v_finite; /* sorted: in what decides; steady: each position is the one before + 1 */
+    int sorted, steady;     /* sorted: in what decides; steady: each position is the one before + 1 */
+    int k_finite, v_finite; /* gradient */
 } gyre_key_tile;
 
-/* The keys and values of one item.  Rows past the last key are zeros. */
+/* The keys and values of one item, or of one tile of it.  Rows past the last key are zeros. */
 typedef struct gyre_key_side {
-    int64_t *positions;
-    int64_t *order; /* what decides who sees them; mostly the positions themselves */
+    int64_t *positions; /* these three: of all keys of the batch row */
+    int64_t *order;     /* what decides who sees them; mostly the positions themselves */
     gyre_key_tile *tiles;
     /* Two of each where far pairs turn otherwise: [0] near, [1] far. */
+    int v_finite;        /* forward: of the tile that is held */
     int64_t first_held;  /* tile whose rows and columns come first below: forward, the only one */
     float *k_columns[2]; /* [tile][head_pad][KEY_TILE]: turned keys, transposed */
     float *k_rows[2];    /* gradient: [tile][KEY_TILE][head_pad] */
@@ -145,7 +164,11 @@ typedef struct gyre_arena {
 } gyre_arena;
 void *gyre_arena_take(gyre_arena *a, int64_t count, size_t size);
 
-/* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes. */
+/* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes.  Gradient: all
+ * tiles of an item. */
+void gyre_key_info_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_key_side *side);
+void gyre_key_tile_place(const gyre_attention_plan *plan, gyre_arena *a,
+                         gyre_key_side *side); /* forward: rows, columns of one */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
 /* What each tile of queries that is under way has of its own, and what a job has once for all of them (tables NULL = only
  * count); a gyre_query_side with both. */
@@ -158,15 +181,21 @@ typedef struct gyre_rows {
     int64_t batch, head, first, count;
 } gyre_rows;
 
-/* to[i * pad + c] = view[batch, first + i, head, c]; the channels from there to pad are zeros. */
-void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
-void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *from, int64_t pad);
+/* to[i * pad + c] = view[batch, first + i, head, c], widened; the channels from there to pad are zeros. */
+void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
+/* The same back, rounded once. */
+void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_rows *rows, const float *from,
+                     int64_t pad);
 
 /* 1: some query of the batch row sees one of these keys, or it cannot be ruled out at a glance. */
 int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys);
-/* Lays out the key tiles begin..end-1 of an item, those that no query sees left out. */
-void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
-                        gyre_query_side *work);
+/* Positions, order and extent of key tile t of a batch row. */
+void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t t, gyre_key_side *side);
+/* Lays out the keys and values of tile t, whose info is there, in place `held`: turned, transposed as the pass wants them.
+ * key_rows: [KEY_TILE][the larger pad], to work in.  */
+void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_side *side, float *key_rows);
+/* Gradient: lays out all key tiles of an item, those that no query sees left out. */
+void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_side *side, gyre_query_side *work);
 /* Reads, turns and scales a tile of queries, and finds what their biases are relative to. */
 void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
                           gyre_query_side *side);
@@ -194,6 +223,26 @@ void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *ke
  * that b holds none, and then the kernel has the same meaning. */
 void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite);
 
+/* -- a row that has met its keys ------------------------------------------------------------------------------------ */
+typedef struct gyre_row_state {
+    float top;        /* -infinity: nothing seen */
+    double sum, bias; /* of exp(score - top); what the scores are relative to */
+    float *out;       /* [value_pad]: the weighted sum of values */
+} gyre_row_state;
+typedef struct gyre_row_sum {
+    float share, lse; /* what out is multiplied by; the log-sum-exp of the row */
+} gyre_row_sum;
+/* With the sink's share, where the head has one. */
+gyre_row_sum gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state);
+
+/* Where partial `part` of an item lies, counted from `memory`; out = bytes of one.  out NULL: only those. */
+size_t gyre_partials_place(const gyre_attention_plan *plan, char *memory, int64_t item, int64_t part, gyre_partial *out);
+/* *state = row `row` of the first `parts` partials of an item, added up; state->out is memory to write. */
+void gyre_partials_add(const gyre_attention_plan *plan, char *memory, int64_t item, int64_t parts, int64_t row,
+                       gyre_row_state *state);
+/* Bytes of a forward job. */
+size_t gyre_forward_job_bytes(const gyre_attention_plan *plan);
+
 /* -- jobs ----------------------------------------------------------------------------------------------------------- */
 /* Job i of plan->jobs takes tasks from `next` until none is left, so it may use part i of the scratch as its own. */
 typedef struct gyre_attention_call {
@@ -208,10 +257,11 @@ typedef struct gyre_attention_call {
 } gyre_attention_call;
 
 static inline char *gyre_side_memory(const gyre_attention_call *call, int64_t side) {
-    return call->scratch + call->plan->turn_bytes + (size_t)side * call->plan->side_bytes;
+    const gyre_attention_plan *plan = call->plan;
+    return call->scratch + plan->turn_bytes + plan->info_bytes + plan->partial_bytes + (size_t)side * plan->side_bytes;
 }
 static inline char *gyre_job_memory(const gyre_attention_call *call, int64_t job) {
-    return gyre_side_memory(call, call->plan->sides) + (size_t)job * call->plan->job_bytes;
+    return gyre_side_memory(call, call->plan->jobs) + (size_t)job * call->plan->job_bytes;
 }
 
 #endif

@@ -17,9 +17,15 @@ static int runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+/* Works on the registers that AVX-512 has, so its own bit of CPUID is what is left to ask. */
+static int runs_avx512bf16(void) {
+    unsigned eax, ebx, ecx, edx;
+    return runs_avx512() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1 << 5);
+}
 #else
-#define runs_avx2()   0
-#define runs_avx512() 0
+#define runs_avx2()       0
+#define runs_avx512()     0
+#define runs_avx512bf16() 0
 #endif
 /* A processor that runs a build which has one of these runs the tier: Advanced SIMD is in every AArch64, a module of
  * WebAssembly is accepted whole or not at all, and C is C. */

@@ -234,68 +234,84 @@ TURN_INLINE int64_t turn_beside(turn_type type, const gyre_turns *t) {
     return i;
 }
 
-/* bf16 by two to a lane of 32 bits: in halves, angles are dealt out to even and odd places alike; beside each other, the
- * members of a pair are what comes apart. */
-TURN_INLINE int64_t turn_brain_halves(const gyre_turns *t) {
-    const int64_t block = TURN_BLOCK * LANES;
-    int64_t i = 0;
-    for (; i + block <= t->pairs; i += block) {
-        turn_angles k[TURN_BLOCK];
-        TURN_UNROLL
-        for (int v = 0; v < TURN_BLOCK; v++)
-            k[v] = angles_at(t, i + v * LANES, LANES);
-        TURN_UNROLL
-        for (int v = 0; v < TURN_BLOCK; v += 2) {
-            vec_part(&k[v].c, &k[v + 1].c);
-            vec_part(&k[v].s, &k[v + 1].s);
-            vec_part(&k[v].minus, &k[v + 1].minus);
+/* bf16: 2 LANES elements at a time, in their order, or those at even places and those at odd ones. */
+#ifndef VEC_ROWS_BF16
+static inline void vec_load_row_bf16(const uint16_t *p, vec *a, vec *b) {
+    *a = vec_load_bf16(p);
+    *b = vec_load_bf16(p + LANES);
+}
+static inline void vec_store_row_bf16(uint16_t *p, vec a, vec b) {
+    vec_store_bf16(p, a);
+    vec_store_bf16(p + LANES, b);
+}
+#endif
+#ifndef VEC_STORE_ROWS_BF16
+/* n of them (constant) to p[i], in turn (a[i] at even places) or one after the other. */
+TURN_INLINE void vec_store_rows_bf16(uint16_t *const *p, const vec *a, const vec *b, int n, int in_turn) {
+    TURN_UNROLL
+    for (int i = 0; i < n; i++)
+        (in_turn ? vec_store_two_bf16 : vec_store_row_bf16)(p[i], a[i], b[i]);
+}
+#endif
+
+/* Pairs i on of a head, two vectors of angles and at_once (constant, even) in all.  All of it is read before any is
+ * written.  From half to half the angles are dealt out to even and odd places as the elements are. */
+TURN_INLINE void turn_brain_head(const gyre_turns *t, const uint16_t *in, uint16_t *out, const turn_angles *k, int at_once) {
+    uint16_t *to[TURN_APART];
+    vec a[TURN_APART], b[TURN_APART];
+    TURN_UNROLL
+    for (int v = 0; v < at_once; v += 2) {
+        const int64_t i = v * LANES, j = t->pairs + i;
+        if (!t->from_half) {
+            vec_load_two_bf16(in + 2 * i, &a[v], &a[v + 1]);
+            vec_load_two_bf16(in + 2 * (i + LANES), &b[v], &b[v + 1]);
+        } else {
+            (t->to_half ? vec_load_two_bf16 : vec_load_row_bf16)(in + i, &a[v], &b[v]);
+            (t->to_half ? vec_load_two_bf16 : vec_load_row_bf16)(in + j, &a[v + 1], &b[v + 1]);
         }
-        for (int64_t h = 0; h < t->heads; h++) {
-            const uint16_t *in = (const uint16_t *)t->in + h * t->in_head + i;
-            uint16_t *out = (uint16_t *)t->out + h * t->out_head + i;
-            TURN_UNROLL
-            for (int v = 0; v < TURN_BLOCK; v += 2) {
-                vec a[2], b[2];
-                vec_load_two_bf16(in + v * LANES, &a[0], &a[1]);
-                vec_load_two_bf16(in + t->pairs + v * LANES, &b[0], &b[1]);
-                turn_pairs(&a[0], &b[0], &k[v]);
-                turn_pairs(&a[1], &b[1], &k[v + 1]);
-                vec_store_two_bf16(out + v * LANES, a[0], a[1]);
-                vec_store_two_bf16(out + t->pairs + v * LANES, b[0], b[1]);
-            }
-        }
+        turn_pairs(&a[v], &a[v + 1], &k[v]);
+        turn_pairs(&b[v], &b[v + 1], &k[v + 1]);
+        to[v] = out + (t->to_half ? i : 2 * i);
+        to[v + 1] = out + (t->to_half ? j : 2 * (i + LANES));
+        if (t->to_half) continue;
+        const vec odd = a[v + 1];
+        a[v + 1] = b[v];
+        b[v] = odd;
     }
-    return i;
+    vec_store_rows_bf16(to, a, b, at_once, t->from_half || !t->to_half);
 }
 
-TURN_INLINE int64_t turn_brain_beside(const gyre_turns *t) {
-    const int64_t block = TURN_BLOCK * LANES;
+TURN_INLINE void deal_angles(turn_angles *k, int n) {
+    TURN_UNROLL
+    for (int v = 0; v < n; v += 2) {
+        vec_part(&k[v].c, &k[v + 1].c);
+        vec_part(&k[v].s, &k[v + 1].s);
+        vec_part(&k[v].minus, &k[v + 1].minus);
+    }
+}
+
+/* From any layout to any; in place from one to the other, the block must be the whole head.  out = pairs done. */
+TURN_INLINE int64_t turn_brains(const gyre_turns *t, int at_once) {
+    const int64_t block = at_once * LANES;
     int64_t i = 0;
+    if (t->from_half != t->to_half && t->in == t->out && t->pairs != block) return 0;
     for (; i + block <= t->pairs; i += block) {
-        turn_angles k[TURN_BLOCK];
+        turn_angles k[TURN_APART];
         TURN_UNROLL
-        for (int v = 0; v < TURN_BLOCK; v++)
+        for (int v = 0; v < at_once; v++)
             k[v] = angles_at(t, i + v * LANES, LANES);
-        for (int64_t h = 0; h < t->heads; h++) {
-            const uint16_t *in = (const uint16_t *)t->in + h * t->in_head + 2 * i;
-            uint16_t *out = (uint16_t *)t->out + h * t->out_head + 2 * i;
-            TURN_UNROLL
-            for (int v = 0; v < TURN_BLOCK; v++) {
-                vec a, b;
-                vec_load_two_bf16(in + 2 * v * LANES, &a, &b);
-                turn_pairs(&a, &b, &k[v]);
-                vec_store_two_bf16(out + 2 * v * LANES, a, b);
-            }
-        }
+        if (t->from_half && t->to_half) deal_angles(k, at_once);
+        for (int64_t h = 0; h < t->heads; h++)
+            turn_brain_head(t, (const uint16_t *)t->in + h * t->in_head + (t->from_half ? i : 2 * i),
+                            (uint16_t *)t->out + h * t->out_head + (t->to_half ? i : 2 * i), k, at_once);
     }
     return i;
 }
 #else
-#define turn_halves(type, t) 0
-#define turn_apart(type, t)  0
-#define turn_beside(type, t) 0
-#define turn_brain_halves(t) ((int64_t)0)
-#define turn_brain_beside(t) ((int64_t)0)
+#define turn_halves(type, t)    0
+#define turn_apart(type, t)     0
+#define turn_beside(type, t)    0
+#define turn_brains(t, at_once) 0
 #endif
 
 /* The layouts are constants in what is inlined. */
@@ -303,16 +319,16 @@ TURN_INLINE void turn_rows(turn_type type, int brain, const gyre_turns *t) {
     gyre_turns known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
-        turn_rest(type, &known, brain ? turn_brain_halves(&known) : turn_halves(type, &known));
+        turn_rest(type, &known, brain ? turn_brains(&known, TURN_BLOCK) : turn_halves(type, &known));
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
-        turn_rest(type, &known, brain ? turn_brain_beside(&known) : turn_beside(type, &known));
+        turn_rest(type, &known, brain ? turn_brains(&known, TURN_BLOCK) : turn_beside(type, &known));
     } else if (t->from_half) {
         known.from_half = 1, known.to_half = 0;
-        turn_across(type, &known, turn_apart(type, &known));
+        turn_across(type, &known, brain ? turn_brains(&known, TURN_APART) : turn_apart(type, &known));
     } else {
         known.from_half = 0, known.to_half = 1;
-        turn_across(type, &known, turn_apart(type, &known));
+        turn_across(type, &known, brain ? turn_brains(&known, TURN_APART) : turn_apart(type, &known));
     }
 }
 
@@ -375,18 +391,18 @@ TURN_INLINE wide_angles wide_angles_at(const gyre_turns *t, int64_t i, int64_t n
     return t->back ? (wide_angles){c, minus, s} : (wide_angles){c, s, minus};
 }
 
-TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n, const wide_angles *k) {
-    wide a, b;
+/* Pairs i .. i + n - 1, n <= WIDE_LANES, from any layout and to any. */
+TURN_INLINE void wide_read(const gyre_turns *t, const double *in, int64_t i, int64_t n, wide *a, wide *b) {
     if (t->from_half) {
-        a = wide_load_up_to(in + i, n);
-        b = wide_load_up_to(in + t->pairs + i, n);
+        *a = wide_load_up_to(in + i, n);
+        *b = wide_load_up_to(in + t->pairs + i, n);
     } else {
-        a = wide_load_up_to(in + 2 * i, 2 * n);
-        b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
-        wide_part(&a, &b);
+        *a = wide_load_up_to(in + 2 * i, 2 * n);
+        *b = wide_load_up_to(in + 2 * i + WIDE_LANES, 2 * n - WIDE_LANES);
+        wide_part(a, b);
     }
-    a = wide_held(a), b = wide_held(b);
-    wide x = wide_fma(a, k->c, wide_mul(b, k->minus)), y = wide_fma(b, k->c, wide_mul(a, k->s));
+}
+TURN_INLINE void wide_write(const gyre_turns *t, double *out, int64_t i, int64_t n, wide x, wide y) {
     if (t->to_half) {
         wide_store_up_to(out + i, x, n);
         wide_store_up_to(out + t->pairs + i, y, n);
@@ -395,6 +411,17 @@ TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, i
         wide_store_up_to(out + 2 * i, x, 2 * n);
         wide_store_up_to(out + 2 * i + WIDE_LANES, y, 2 * n - WIDE_LANES);
     }
+}
+TURN_INLINE void wide_pairs(wide *a, wide *b, const wide_angles *k) {
+    const wide x = wide_held(*a), y = wide_held(*b);
+    *a = wide_fma(x, k->c, wide_mul(y, k->minus));
+    *b = wide_fma(y, k->c, wide_mul(x, k->s));
+}
+TURN_INLINE void turn_wide(const gyre_turns *t, const double *in, double *out, int64_t i, int64_t n, const wide_angles *k) {
+    wide a, b;
+    wide_read(t, in, i, n, &a, &b);
+    wide_pairs(&a, &b, k);
+    wide_write(t, out, i, n, a, b);
 }
 
 /* Angles of a few vectors in registers while all heads go by: at_once (constant, at most 8) of them. */
@@ -452,19 +479,62 @@ TURN_INLINE int64_t turn_doubles_beside(const gyre_turns *t) {
 #define turn_doubles_beside(t) 0
 #endif
 
-/* From one layout to the other, head by head; in place, through a copy on the stack. */
+/* From one layout to the other in place, head by head: through registers where a head fits them, else through a copy on the
+ * stack. */
+TURN_INLINE void turn_doubles_apart(const gyre_turns *t) {
+    enum { VECTORS = 8 };
+    wide_angles k[VECTORS];
+    TURN_UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        k[v] = wide_angles_at(t, v * WIDE_LANES, WIDE_LANES);
+    for (int64_t h = 0; h < t->heads; h++) {
+        wide a[VECTORS], b[VECTORS];
+        TURN_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            wide_read(t, (const double *)t->in + h * t->in_head, v * WIDE_LANES, WIDE_LANES, &a[v], &b[v]);
+            wide_pairs(&a[v], &b[v], &k[v]);
+        }
+        TURN_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            wide_write(t, (double *)t->out + h * t->out_head, v * WIDE_LANES, WIDE_LANES, a[v], b[v]);
+    }
+}
 TURN_INLINE void turn_doubles_across(const gyre_turns *t) {
     double copy[2 * GYRE_TURN_PAIRS];
     for (int64_t h = 0; h < t->heads; h++) {
-        const double *in = (const double *)t->in + h * t->in_head;
-        double *out = (double *)t->out + h * t->out_head;
-        if (t->in == t->out) in = memcpy(copy, in, (size_t)(2 * t->pairs) * sizeof *in);
-        for (int64_t i = 0, n; i < t->pairs; i += n) {
-            n = t->pairs - i < WIDE_LANES ? t->pairs - i : WIDE_LANES;
-            const wide_angles k = wide_angles_at(t, i, n);
-            turn_wide(t, in, out, i, n, &k);
+        const double *in = memcpy(copy, (const double *)t->in + h * t->in_head, (size_t)(2 * t->pairs) * sizeof *in);
+        double *head = (double *)t->out + h * t->out_head;
+        int64_t i = 0;
+        for (; i + WIDE_LANES <= t->pairs; i += WIDE_LANES) {
+            const wide_angles k = wide_angles_at(t, i, WIDE_LANES);
+            turn_wide(t, in, head, i, WIDE_LANES, &k);
         }
+        if (i == t->pairs) continue;
+        const wide_angles k = wide_angles_at(t, i, t->pairs - i);
+        turn_wide(t, in, head, i, t->pairs - i, &k);
     }
+}
+TURN_INLINE void turn_doubles_between(const gyre_turns *t) {
+    if (t->in != t->out && t->streams)
+        turn_doubles(t, 8, 0);
+    else if (t->in != t->out)
+        turn_doubles(t, 2, 0);
+    else if (WIDE_LANES == 8 && t->pairs == 64)
+        turn_doubles_apart(t);
+    else
+        turn_doubles_across(t);
+}
+
+/* Functions of their own: in one with the rest, GCC runs out of registers for addresses. */
+static __attribute__((noinline)) void doubles_to_half(const gyre_turns *t) {
+    gyre_turns known = *t;
+    known.from_half = 0, known.to_half = 1;
+    turn_doubles_between(&known);
+}
+static __attribute__((noinline)) void doubles_from_half(const gyre_turns *t) {
+    gyre_turns known = *t;
+    known.from_half = 1, known.to_half = 0;
+    turn_doubles_between(&known);
 }
 
 /* Out of memory, rows go by once, from end to end, so that they are read ahead; out of a cache, fewer angles stay in
@@ -483,8 +553,10 @@ static void rotate_f64(const gyre_turns *t) {
             turn_doubles(&known, 8, 0);
         else
             turn_doubles(&known, 2, turn_doubles_beside(&known));
+    } else if (t->from_half) {
+        doubles_from_half(t);
     } else {
-        turn_doubles_across(t);
+        doubles_to_half(t);
     }
 }
 

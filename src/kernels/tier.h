@@ -131,6 +131,15 @@ static void scale_row_f32(float *x, int64_t n, float factor) {
         vec_store(x + i, vec_mul(vec_load(x + i), by));
 }
 
+static void ramp_row_f32(float *x, int64_t n, float slope, float distance) {
+    static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec d = vec_sub(vec_set1(distance - (float)i), first);
+        vec_store(x + i, vec_sub(vec_load(x + i), vec_mul(by, vec_max(d, vec_sub(zero, d)))));
+    }
+}
+
 static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
     vec total = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES)

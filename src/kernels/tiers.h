@@ -4,8 +4,9 @@
 #include "kernels/kernels.h"
 
 /* The one list of tiers, the better before the worse: tier(with, name) for each. */
-#define GYRE_VECTOR_TIERS(tier, with) tier(with, avx512) tier(with, avx2) tier(with, neon) tier(with, wasm)
-#define GYRE_TIERS(tier, with)        GYRE_VECTOR_TIERS(tier, with) tier(with, scalar)
+#define GYRE_VECTOR_TIERS(tier, with)                                                                                       \
+    tier(with, avx512bf16) tier(with, avx512) tier(with, avx2) tier(with, neon) tier(with, wasm)
+#define GYRE_TIERS(tier, with) GYRE_VECTOR_TIERS(tier, with) tier(with, scalar)
 
 /* gyre_tier_<name>: NULL where this build has no such tier.  A build has those of its processor's family. */
 #define GYRE_TIER_DECLARE(prefix, name) extern const gyre_kernels *const prefix##name;

@@ -4,7 +4,9 @@
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
 
-#define TIER        avx512
+#ifndef TIER /* tier_avx512bf16.c has a name of its own */
+#define TIER avx512
+#endif
 #define LANES       16
 #define BLOCK_ROWS  8
 #define BLOCK_VECS  2
@@ -84,40 +86,68 @@ static inline vec vec_load_bf16(const uint16_t *p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
-/* To nearest even, by whole numbers: the instruction of AVX512-BF16 takes subnormal numbers for zeros. */
-static inline void vec_store_bf16(uint16_t *p, vec a) {
-    const __m512i bits = _mm512_castps_si512(a), last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
-    const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
-    const __m512i out = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
-    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(out, 16)));
-}
 /* 32 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
 static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
     const __m512i both = _mm512_loadu_si512(p);
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000)));
 }
+/* 32 elements in their order. */
+#define VEC_ROWS_BF16
+static inline void vec_load_row_bf16(const uint16_t *p, vec *a, vec *b) {
+    *a = vec_load_bf16(p);
+    *b = vec_load_bf16(p + LANES);
+}
+
+/* To nearest even, by whole numbers; the upper half of each lane is the result. */
+static inline __m512i brain_round(vec a) {
+    const __m512i bits = _mm512_castps_si512(a), last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+}
+/* The upper halves of a and b in turn, or those of a before those of b. */
+static inline __m512i brain_in_turn(__m512i a, __m512i b) {
+    return _mm512_mask_blend_epi16(0x55555555, b, _mm512_srli_epi32(a, 16));
+}
+static inline __m512i brain_in_order(__m512i a, __m512i b) {
+    const __m512i odd = _mm512_setr_epi32(0x030001, 0x070005, 0x0b0009, 0x0f000d, 0x130011, 0x170015, 0x1b0019, 0x1f001d,
+                                          0x230021, 0x270025, 0x2b0029, 0x2f002d, 0x330031, 0x370035, 0x3b0039, 0x3f003d);
+    return _mm512_permutex2var_epi16(a, odd, b);
+}
+#ifdef BRAIN_INSTRUCTION
+#include "kernels/brain_avx512bf16.h"
+#else
+static inline void vec_store_bf16(uint16_t *p, vec a) {
+    const __m512i out = _mm512_srli_epi32(brain_round(a), 16);
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(out));
+}
 /* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
  * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
  * it. */
-static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+static inline void brain_round_two(vec a, vec b, __m512i *x, __m512i *y) {
     const __m512i half = _mm512_set1_epi32(0x8000);
-    const __m512i e = _mm512_add_epi32(_mm512_castps_si512(even), half),
-                  o = _mm512_add_epi32(_mm512_castps_si512(odd), half);
-    const __mmask32 low = 0x55555555, ties = _mm512_mask_testn_epi16_mask(low, e, e),
-                    others = _mm512_mask_testn_epi16_mask(low, o, o);
-    const __mmask16 nan = _mm512_cmp_ps_mask(even, odd, _CMP_UNORD_Q);
+    const __mmask32 low = 0x55555555;
+    *x = _mm512_add_epi32(_mm512_castps_si512(a), half);
+    *y = _mm512_add_epi32(_mm512_castps_si512(b), half);
+    const __mmask32 ties = _mm512_mask_testn_epi16_mask(low, *x, *x), others = _mm512_mask_testn_epi16_mask(low, *y, *y);
+    const __mmask16 nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
     if (__builtin_expect(ties | others | nan, 0)) {
-        uint16_t some[2][LANES];
-        vec_store_bf16(some[0], even);
-        vec_store_bf16(some[1], odd);
-        for (int i = 0; i < 2 * LANES; i++)
-            p[i] = some[i % 2][i / 2];
-        return;
+        *x = brain_round(a);
+        *y = brain_round(b);
     }
-    _mm512_storeu_si512(p, _mm512_mask_blend_epi16(low, o, _mm512_srli_epi32(e, 16)));
 }
+static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+    __m512i e, o;
+    brain_round_two(even, odd, &e, &o);
+    _mm512_storeu_si512(p, brain_in_turn(e, o));
+}
+static inline void vec_store_row_bf16(uint16_t *p, vec a, vec b) {
+    __m512i x, y;
+    brain_round_two(a, b, &x, &y);
+    _mm512_storeu_si512(p, brain_in_order(x, y));
+}
+#endif
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
     return _mm512_permute_ps(a, 0xB1);
