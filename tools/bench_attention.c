@@ -46,6 +46,19 @@ static void add_case(case_list *list, const char *kind, int64_t n, gyre_dtype dt
              with ? with : "");
 }
 
+/* Keys turned when they are appended, and keys that are turned each time they are read. */
+static void add_cached_cases(case_list *list, int64_t n) {
+    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+    static const char *const keys[] = {"rotated", "raw"};
+    for (int k = 0; k < 2; k++)
+        for (int t = 0; t < 4; t++) {
+            attend_goal goal = {NO_GOAL, 0};
+            if (types[t] == GYRE_Q8) goal = (attend_goal){RATIO, 1};
+            if (k == 0 && (types[t] == GYRE_F16 || types[t] == GYRE_BF16)) goal = (attend_goal){OF_ROOFLINE, 0.60};
+            add_case(list, "decode", n, types[t], keys[k], goal);
+        }
+}
+
 static case_list every_case(void) {
     static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
     static const int64_t prefills[] = {512, 2048, 8192}, decodes[] = {4096, 32768};
@@ -63,6 +76,7 @@ static case_list every_case(void) {
         for (int t = 0; t < 3; t++)
             add_case(&list, "decode", decodes[i], types[t], NULL, t ? roofline : none);
         add_case(&list, "decode", decodes[i], GYRE_F32, "per-head", (attend_goal){OF_READ, 0.85});
+        add_cached_cases(&list, decodes[i]);
     }
     add_case(&list, "gradient", 2048, GYRE_F32, NULL, (attend_goal){RATIO, 3.6});
     add_case(&list, "policy", 8192, GYRE_F32, "causal", (attend_goal){RATIO, 1.15});
@@ -160,6 +174,17 @@ static gyre_config policy_config(int64_t tokens, gyre_length_policy policy) {
     return config;
 }
 
+/* q8 beside f16. */
+static gyre_status open_caches(subject *s, const attend_case *c, const bench_machine *m, gyre_error *err) {
+    const gyre_keys keys = strcmp(c->with, "raw") == 0 ? GYRE_KEYS_RAW : GYRE_KEYS_ROTATED;
+    const gyre_config config = rope_config(c->n);
+    s->based = c->dtype == GYRE_Q8;
+    gyre_status status = attend_call_create_cached(&s->call, &config, keys, c->dtype, &s->data, m->execs, m->widths, err);
+    if (!status && s->based)
+        status = attend_call_create_cached(&s->base, &config, keys, GYRE_F16, &s->data, m->execs, m->widths, err);
+    return status;
+}
+
 static gyre_status open_calls(subject *s, const attend_case *c, const bench_machine *m, gyre_error *err) {
     const int gradient = strcmp(c->kind, "gradient") == 0, policy = strcmp(c->kind, "policy") == 0;
     const int scheme = strcmp(c->kind, "prefill") == 0 && c->with;
@@ -197,7 +222,7 @@ static gyre_status subject_open(subject *s, const attend_case *c, const bench_ma
     if (status) return status;
     s->flops = attend_flops(&s->data, gradient);
     if (decode) s->reading = (bench_reading){s->data.k, (int64_t)attend_bytes(&s->data)};
-    status = open_calls(s, c, m, &why);
+    status = decode && c->with && !per_head ? open_caches(s, c, m, &why) : open_calls(s, c, m, &why);
     if (status) subject_close(s);
     return status ? cli_error(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
 }

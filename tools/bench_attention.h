@@ -16,7 +16,7 @@ typedef struct attend_data {
 gyre_status attend_data_create(attend_data *data, int gradient, gyre_error *err);
 void attend_data_free(attend_data *data);
 
-/* A causal call on such data.  What it borrows stays the caller's: the data, the cache. */
+/* A causal call on such data, which stays the caller's. */
 typedef struct attend_call {
     gyre_encoding *encoding;
     gyre_cache *cache; /* NULL = the views of args */
@@ -33,6 +33,10 @@ typedef struct attend_call {
  * execs[0 .. count - 1], whichever needs most. */
 gyre_status attend_call_create(attend_call *out, const gyre_config *config, const attend_data *data, int gradient,
                                const gyre_exec *execs, int count, gyre_error *err);
+/* The same with keys and values in a cache of their type, turned by `config` when they are appended or when they are read.
+ */
+gyre_status attend_call_create_cached(attend_call *out, const gyre_config *config, gyre_keys keys, gyre_dtype dtype,
+                                      const attend_data *data, const gyre_exec *execs, int count, gyre_error *err);
 void attend_call_free(attend_call *call);
 /* The arguments alone of a forward call without an encoding: neither scratch nor anything to free. */
 void attend_call_describe(attend_call *out, const attend_data *data);
@@ -43,7 +47,7 @@ size_t attend_scratch(const attend_call *call, const gyre_exec *exec);
 /* Products of scores and of weighted values for the pairs that a causal call sees; a gradient has five products to the
  * forward's two. */
 double attend_flops(const attend_data *data, int gradient);
-/* Bytes of all keys and values, each once. */
+/* Bytes of all keys and values, each once; of Q8 with the floats that they are multiplied by. */
 double attend_bytes(const attend_data *data);
 
 /* -- memory ------------------------------------------------------------------------------------------------------------ */

@@ -35,10 +35,16 @@ static void *take(int64_t count, gyre_dtype dtype, uint64_t seed) {
     return memory;
 }
 
+static void *take_bytes(int64_t bytes) {
+    void *memory = bench_memory((size_t)bytes);
+    if (memory) memset(memory, 1, (size_t)bytes);
+    return memory;
+}
+
 gyre_status attend_data_create(attend_data *d, int gradient, gyre_error *err) {
     const int64_t q = d->queries * d->heads * ATTEND_HEAD_DIM, k = d->keys * d->key_heads * ATTEND_HEAD_DIM;
     d->q = take(q, d->q_dtype, 1);
-    d->k = take(2 * k, d->dtype, 2);
+    d->k = d->dtype == GYRE_Q8 ? take_bytes((int64_t)attend_bytes(d)) : take(2 * k, d->dtype, 2);
     d->v = d->k ? (char *)d->k + (size_t)k * gyre_dtype_size(d->dtype) : NULL;
     d->out = take(q, d->q_dtype, 4);
     d->lse = d->dout = d->dq = d->dk = d->dv = NULL;
@@ -68,7 +74,8 @@ double attend_flops(const attend_data *d, int gradient) {
     return (gradient ? 5 : 2) * 2.0 * ATTEND_HEAD_DIM * pairs * (double)d->heads;
 }
 double attend_bytes(const attend_data *d) {
-    return 2.0 * (double)d->keys * (double)d->key_heads * ATTEND_HEAD_DIM * (double)gyre_dtype_size(d->dtype);
+    const double row = ATTEND_HEAD_DIM * (double)gyre_dtype_size(d->dtype) + (d->dtype == GYRE_Q8 ? sizeof(float) : 0);
+    return 2.0 * (double)d->keys * (double)d->key_heads * row;
 }
 
 /* -- the call ---------------------------------------------------------------------------------------------------------- */
@@ -104,7 +111,10 @@ static void describe_gradient(attend_call *call, const attend_data *d) {
     call->dqkv[2] = gyre_dense(d->dv, GYRE_F32, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
 }
 
+static const int64_t the_sequence = 0;
+
 size_t attend_scratch(const attend_call *call, const gyre_exec *exec) {
+    if (call->cache) return gyre_cache_attention_scratch(call->cache, &the_sequence, &call->args, exec);
     return gyre_attention_scratch(&call->args, call->gradient, exec);
 }
 
@@ -131,7 +141,53 @@ gyre_status attend_call_create(attend_call *out, const gyre_config *config, cons
     return status;
 }
 
+/* -- a cache ----------------------------------------------------------------------------------------------------------- */
+static void *huge(void *ctx, size_t bytes, size_t align) {
+    (void)ctx, (void)align; /* pages are aligned to more */
+    return bench_memory(bytes);
+}
+static void give_back(void *ctx, void *memory) {
+    (void)ctx;
+    free(memory);
+}
+
+static gyre_status append_all(attend_call *call, const attend_data *data, gyre_error *err) {
+    enum { CHUNK = 1024 }; /* the same numbers again and again */
+    const int64_t count = CHUNK * data->key_heads * ATTEND_HEAD_DIM;
+    float *memory = take(2 * count, GYRE_F32, 11);
+    gyre_status status = memory ? GYRE_OK : GYRE_ENOMEM;
+    for (int64_t first = 0; first < data->keys && !status; first += CHUNK) {
+        const int64_t left = data->keys - first, tokens = left < CHUNK ? left : CHUNK;
+        const gyre_cview k = gyre_cdense(memory, GYRE_F32, 1, tokens, data->key_heads, ATTEND_HEAD_DIM);
+        const gyre_cview v = gyre_cdense(memory + count, GYRE_F32, 1, tokens, data->key_heads, ATTEND_HEAD_DIM);
+        const gyre_positions positions = {NULL, GYRE_I64, first, 0, 0, 0, 0};
+        status = gyre_cache_append(call->cache, the_sequence, &k, &v, &positions, NULL);
+    }
+    free(memory);
+    return status ? cli_error(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
+}
+
+gyre_status attend_call_create_cached(attend_call *out, const gyre_config *config, gyre_keys keys, gyre_dtype dtype,
+                                      const attend_data *data, const gyre_exec *execs, int count, gyre_error *err) {
+    const gyre_alloc alloc = {huge, give_back, NULL};
+    gyre_cache_config shape = GYRE_CACHE_INIT;
+    attend_call_describe(out, data);
+    gyre_status status = make_encoding(out, config, data, err);
+    shape.encoding = out->encoding;
+    shape.keys = keys;
+    shape.key_dtype = shape.value_dtype = dtype;
+    shape.heads = data->key_heads;
+    shape.head_dim = ATTEND_HEAD_DIM;
+    shape.max_tokens = data->keys;
+    if (!status) status = gyre_cache_create(&out->cache, &shape, &alloc, err);
+    if (!status) status = append_all(out, data, err);
+    if (!status) status = make_scratch(out, execs, count, err);
+    if (status) attend_call_free(out);
+    return status;
+}
+
 void attend_call_free(attend_call *call) {
+    gyre_cache_free(call->cache);
     gyre_encoding_free(call->encoding);
     free(call->table);
     free(call->scratch);
@@ -140,6 +196,7 @@ void attend_call_free(attend_call *call) {
 
 gyre_status attend_run(void *arg, const gyre_exec *exec) {
     const attend_call *call = arg;
+    if (call->cache) return gyre_cache_attention(call->cache, &the_sequence, &call->args, call->scratch, call->bytes, exec);
     return call->gradient
                ? gyre_attention_gradient(&call->args, &call->dout, call->dqkv, NULL, call->scratch, call->bytes, exec)
                : gyre_attention(&call->args, call->scratch, call->bytes, exec);
