@@ -1,5 +1,6 @@
 /* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "guarded.h"
+
 #include "each_tier.h"
 #include "rotation_checks.h"
 
@@ -7,20 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* What of its bound a kernel uses: more than 1 is wrong, and so is a NaN. */
-static void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
-    print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
-    assert_true(worst <= 1);
-}
-
-/* The larger share, of those so far and |got - want| / bound; infinite for a NaN. */
-static long double larger_share(long double worst, long double got, long double want, long double bound) {
-    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
-    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
-}
 
 /* -- product ------------------------------------------------------------------------------------------------------- */
 
@@ -207,20 +194,6 @@ static void finds_what_is_not_finite(void **state) {
         assert_int_equal(finite, 0);
         x[i] = kept;
     }
-}
-
-/* Memory that ends where the processor faults. */
-static void *guarded(size_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
-    char *memory = mmap(NULL, up + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    assert_int_equal(mprotect(memory + up, page, PROT_NONE), 0);
-    return memory + (up - bytes);
-}
-
-static void unguard(void *at, size_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
-    assert_int_equal(munmap((char *)at + bytes - up, up + page), 0);
 }
 
 /* Not a float past the last of any operand, in any of the ways that a may lie.  (A compiler did.) */

@@ -1,4 +1,6 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
+#include "attention/backward.h"
+#include "attention/option_args.h"
 #include "attention/run.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
@@ -20,13 +22,6 @@ static int64_t round_up(int64_t n, int64_t to) {
 
 static int shape_is(const gyre_cview *view, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
     return view->shape[0] == batch && view->shape[1] == tokens && view->shape[2] == heads && view->shape[3] == channels;
-}
-
-gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like) {
-    const int64_t *s = like->shape;
-    if (view->dtype != GYRE_F32) return GYRE_EDTYPE;
-    if (!shape_is(view, s[0], s[1], s[2], s[3])) return GYRE_ESHAPE;
-    return gyre_cview_check(view);
 }
 
 static gyre_status check_shapes(const gyre_attention_args *args) {
@@ -72,7 +67,8 @@ gyre_status gyre_attention_args_check(const gyre_attention_args *args, const gyr
     gyre_status status = check_types(args, source);
     if (!status) status = check_shapes(args);
     if (!status) status = check_encoding(args);
-    return status ? status : gyre_passes_check(args);
+    if (!status) status = gyre_passes_check(args);
+    return status ? status : gyre_options_check(args);
 }
 
 gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source) {
@@ -164,7 +160,7 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass 
     if (gradient) {
         plan->jobs = smaller(width, plan->items);
         plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
-        plan->job_bytes = gyre_query_side_place(plan, NULL, NULL, NULL);
+        plan->job_bytes = gyre_gradient_job_place(plan, NULL, NULL);
     } else {
         deal_forward(plan, width);
         counted = size_forward(plan);
@@ -246,12 +242,13 @@ void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_
     side->out_rows = take_floats(a, QUERY_TILE, plan->value_pad);
     side->table_rows = side->q_rows[0];
     if (plan->table.content || plan->table.position) side->table_rows = take_floats(a, QUERY_TILE, plan->head_pad);
+    for (int far = 0; plan->gradient && far <= plan->turn.far; far++)
+        side->dq_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
+    if (plan->gradient) side->dout_rows = take_floats(a, QUERY_TILE, plan->value_pad);
 }
 
 void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables) {
     gyre_table_side t = {0};
-    for (int far = 0; plan->gradient && far <= plan->turn.far; far++)
-        side->dq_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
     if (plan->turn.far) side->far_scores = take_floats(a, QUERY_TILE, KEY_TILE);
     if (plan->turn.fades) {
         side->faded_rows = take_floats(a, QUERY_TILE, plan->head_pad);
@@ -260,21 +257,10 @@ void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_
     side->scores = take_floats(a, QUERY_TILE, KEY_TILE);
     side->key_rows = take_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (plan->gradient) {
-        side->dout_rows = take_floats(a, QUERY_TILE, plan->value_pad);
         side->dscores = take_floats(a, QUERY_TILE, KEY_TILE);
         if (plan->softcap > 0) side->cap_slope = take_floats(a, QUERY_TILE, KEY_TILE);
     }
-    t.dq_rows = side->dq_rows[0];
     if (plan->relative) gyre_tables_place(plan, a, &t);
     side->tables = tables;
     if (tables) *tables = t;
-}
-
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side, gyre_table_side *tables) {
-    gyre_arena a = {memory, 0};
-    gyre_query_side s = {0};
-    gyre_query_rows_place(plan, &a, &s);
-    gyre_query_work_place(plan, &a, &s, tables);
-    if (memory) *side = s;
-    return a.used;
 }

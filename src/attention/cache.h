@@ -46,6 +46,7 @@ struct gyre_cache {
     int64_t page_tokens, pages;
     int64_t fresh, returned; /* pages never taken begin at fresh; free[returned] were */
     int64_t tokens, shared;  /* as gyre_cache_usage has them */
+    int64_t live;            /* slots that a sequence has: tokens, shared ones counted once */
     size_t bytes, page_bytes;
     gyre_cache_rows k, v;
     int64_t *positions; /* [page][slot][axes] */

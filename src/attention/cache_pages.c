@@ -23,6 +23,7 @@ void gyre_page_hold(gyre_cache *cache, int64_t page, int64_t first, int64_t coun
     int32_t *owners = owners_of(cache, page, first);
     for (int64_t i = 0; i < count; i++) {
         owners[i]++;
+        cache->live += owners[i] == 1;
         cache->page[page].live += owners[i] == 1;
         cache->shared += owners[i] == 2;
     }
@@ -35,6 +36,7 @@ void gyre_page_release(gyre_cache *cache, int64_t page, int64_t first, int64_t c
     gyre_page *p = &cache->page[page];
     for (int64_t i = 0; i < count; i++) {
         owners[i]--;
+        cache->live -= owners[i] == 0;
         p->live -= owners[i] == 0;
         cache->shared -= owners[i] == 1;
     }
@@ -207,7 +209,7 @@ static gyre_status contiguous_room(gyre_cache *cache, gyre_sequence *sequence, i
 
 gyre_status gyre_page_room(gyre_cache *cache, gyre_sequence *sequence, int64_t tokens) {
     if (cache->contiguous) return contiguous_room(cache, sequence, tokens);
-    if (tokens > cache->pages * cache->page_tokens) return GYRE_ENOMEM;
+    if (tokens > cache->config.max_tokens - cache->live) return GYRE_ENOMEM;
     for (;;) {
         const int64_t tail = tail_room(cache, sequence), size = cache->page_tokens;
         const int64_t pages = tokens > tail ? (tokens - tail + size - 1) / size : 0;

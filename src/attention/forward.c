@@ -6,11 +6,13 @@
  * laid out once and meets all of them, so memory does not grow with the number of keys. */
 #include "attention/decode.h"
 #include "attention/dropout.h"
+#include "attention/option_args.h"
 #include "attention/run.h"
 #include "attention/sight.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/turns.h"
+#include "attention/weights.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>
@@ -204,7 +206,7 @@ static void write_rows(const gyre_attention_plan *plan, gyre_query_side *q) {
     for (int64_t i = 0; i < q->count; i++) {
         const gyre_rows row = {q->batch, q->head, q->first + i, 1};
         const gyre_row_state state = {q->top[i], q->sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
-        plan->kernels->scale_row_f32(state.out, plan->value_pad, finish_row(plan, &row, &state));
+        shrink_row(plan, state.out, finish_row(plan, &row, &state));
     }
     const gyre_rows rows = {q->batch, q->head, q->first, q->count};
     gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
@@ -280,12 +282,13 @@ static void run_parts(void *arg, int64_t job) {
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         const int64_t item = task / plan->parts, part = task % plan->parts, first = part * PART_KEYS;
         const int64_t count = plan->keys - first < PART_KEYS ? plan->keys - first : PART_KEYS;
+        const gyre_key_stretch keys = {first, count};
         gyre_partial to;
         gyre_partials_place(plan, partial_memory(call), item, part, &to);
         know_keys(call, item / plan->key_heads, &w.keys);
         if (!quick)
             attend_item(&w, item, first / KEY_TILE, (first + count + KEY_TILE - 1) / KEY_TILE, &to);
-        else if (!gyre_decode_part(plan, item, first, count, w.decode, &to))
+        else if (!gyre_decode_part(plan, &w.keys, item, &keys, w.decode, &to))
             atomic_store(&strange_items(call)[item], 1);
     }
 }
@@ -307,9 +310,35 @@ static void run_sums(void *arg, int64_t job) {
             gyre_partials_add(plan, partial_memory(call), item, strange ? 1 : plan->parts, i, &state);
             const gyre_rows row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
                                    i % plan->queries, 1};
-            plan->kernels->scale_row_f32(state.out, plan->value_pad, finish_row(plan, &row, &state));
+            shrink_row(plan, state.out, finish_row(plan, &row, &state));
             gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
         }
+    }
+}
+
+/* -- weights that are wanted ---------------------------------------------------------------------------------------------
+ */
+
+static void run_weights(void *arg, int64_t job) {
+    gyre_attention_call *call = arg;
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t heads = plan->heads_at_once, groups = plan->items * plan->group / heads;
+    int64_t first;
+    worker w;
+    place_worker(call, job, &w);
+    gyre_weights_tiles(plan, &first);
+    for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        const int64_t at = task % groups * heads; /* over all query heads */
+        const share s = {.item = at / plan->group,
+                         .head = at % plan->query_heads,
+                         .heads = heads,
+                         .tile = first + task / groups,
+                         .tiles = 1,
+                         .end = plan->key_tiles};
+        know_keys(call, s.item / plan->key_heads, &w.keys);
+        read_queries(&w, &s);
+        meet_all(&w, &s, gyre_weights_sum, 0);
+        meet_all(&w, &s, gyre_weights_put, 0);
     }
 }
 
@@ -329,19 +358,26 @@ static void fill_info(void *arg, int64_t set) {
         gyre_key_info_fill(call->plan, set, t, &keys);
 }
 
+static void run_few(gyre_attention_call *call, const gyre_exec *exec) {
+    const gyre_attention_plan *plan = call->plan;
+    for (int64_t i = 0; i < plan->items; i++)
+        atomic_init(&strange_items(call)[i], 0);
+    run(call, exec, run_parts, plan->items * plan->parts);
+    run(call, exec, run_sums, plan->items);
+}
+
 static void run_pass(gyre_attention_plan *plan, char *scratch, const gyre_exec *exec) {
     gyre_attention_call call = {.plan = plan, .scratch = scratch};
+    const int64_t groups = plan->items * plan->group / plan->heads_at_once;
+    int64_t first;
     gyre_turns_place(plan, scratch);
     gyre_turns_prepare(plan, exec);
     gyre_parallel(exec, fill_info, &call, plan->infos);
-    if (!plan->few) {
-        run(&call, exec, run_chunks, plan->chunks * plan->items * plan->group / plan->heads_at_once);
-        return;
-    }
-    for (int64_t i = 0; i < plan->items; i++)
-        atomic_init(&strange_items(&call)[i], 0);
-    run(&call, exec, run_parts, plan->items * plan->parts);
-    run(&call, exec, run_sums, plan->items);
+    if (plan->few)
+        run_few(&call, exec);
+    else
+        run(&call, exec, run_chunks, plan->chunks * groups);
+    run(&call, exec, run_weights, gyre_weights_tiles(plan, &first) * groups);
 }
 
 /* -- a call ------------------------------------------------------------------------------------------------------------ */
@@ -352,6 +388,7 @@ gyre_status gyre_attention_run_check(const gyre_attention_args *args, const gyre
     gyre_passes passes;
     gyre_pass pass;
     gyre_status status = gyre_attention_args_check(args, source);
+    if (!status) status = gyre_weights_check(args);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     status = gyre_attention_views_check(args, source);
     gyre_passes_begin(&passes, args, source);
@@ -369,6 +406,7 @@ gyre_status gyre_attention_run(const gyre_attention_args *args, const gyre_key_s
     gyre_pass pass;
     gyre_status status = gyre_attention_run_check(args, source, scratch, bytes, exec);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
+    gyre_weights_clear(args, exec);
     gyre_passes_begin(&passes, args, source);
     while (gyre_passes_next(&passes, &pass)) {
         status = gyre_attention_plan_make(&plan, &pass, 0, exec);
@@ -381,7 +419,7 @@ gyre_status gyre_attention_run(const gyre_attention_args *args, const gyre_key_s
 size_t gyre_attention_run_scratch(const gyre_attention_args *args, const gyre_key_source *source, const gyre_exec *exec) {
     gyre_attention_plan plan;
     gyre_pass pass;
-    if (gyre_attention_args_check(args, source)) return 0;
+    if (gyre_attention_args_check(args, source) || gyre_weights_check(args)) return 0;
     gyre_passes_largest(args, source, &pass);
     if (gyre_attention_plan_make(&plan, &pass, 0, exec)) return 0;
     return plan.bytes > 0 ? plan.bytes : ALIGNMENT; /* 0 means invalid */

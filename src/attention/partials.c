@@ -1,5 +1,5 @@
 /* partials.c: the parts of a row of attention added up. */
-#include "attention/tiles.h"
+#include "attention/sight.h"
 #include <math.h>
 #include <string.h>
 
@@ -22,13 +22,11 @@ size_t gyre_partials_place(const gyre_attention_plan *plan, char *memory, int64_
 }
 
 gyre_row_sum gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state) {
-    const gyre_cview *logits = &plan->args->sink_logits;
-    const double top = (double)state->top;
+    const double top = (double)state->top, sink = (double)gyre_sink_logit(plan, head) - state->bias;
     double most = top, sum = state->sum;
-    if (logits->data) {
-        const double sink = (double)((const float *)logits->data)[head * logits->stride[2]] - state->bias;
-        most = sink > top ? sink : top;
-        if (most > -INFINITY) sum = sum * exp(top - most) + exp(sink - most);
+    if (sink != -INFINITY) { /* a NaN has its way */
+        most = sink <= top ? top : sink;
+        sum = sum * exp(top - most) + exp(sink - most);
     }
     if (sum == 0) return (gyre_row_sum){0, -INFINITY};
     return (gyre_row_sum){(float)(exp(top - most) / sum), (float)(state->bias + most + log(sum))};

@@ -1,4 +1,5 @@
 /* scores.c: one tile of queries against one tile of keys. */
+#include "attention/mask.h"
 #include "attention/sight.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
@@ -33,6 +34,19 @@ static void score_pairs(const gyre_attention_plan *plan, const gyre_key_side *ke
     if (meeting->near) gyre_turns_choose(plan, positions, q, meeting);
 }
 
+static void cap(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
+    for (int64_t i = 0; i < q->count; i++)
+        plan->kernels->softcap_row_f32(q->scores + i * KEY_TILE, q->cap_slope ? q->cap_slope + i * KEY_TILE : NULL,
+                                       meeting->columns, plan->softcap);
+}
+
+/* Where nothing is seen the slope is 0, whatever was hidden there: the gradient multiplies by it. */
+static void flatten(gyre_query_side *q, const gyre_meeting *meeting) {
+    for (int64_t i = 0; i < q->count; i++)
+        for (int64_t j = i * KEY_TILE; j < i * KEY_TILE + meeting->columns; j++)
+            q->cap_slope[j] = q->scores[j] == -INFINITY ? 0 : q->cap_slope[j];
+}
+
 void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting) {
     const int64_t at = meeting->tile * KEY_TILE + meeting->first;
@@ -49,9 +63,17 @@ void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys
         plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
     if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
-    if (!meeting->masked) return;
-    for (int64_t i = 0; i < queries->count; i++)
-        gyre_mask_row(plan, meeting, keys->order + at, queries->order[i], queries->scores + i * KEY_TILE);
+    gyre_tiles_hide(plan, keys, queries, meeting);
+}
+
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting) {
+    const int64_t *order = keys->order + meeting->tile * KEY_TILE + meeting->first;
+    if (plan->softcap > 0) cap(plan, queries, meeting);
+    if (plan->args->mask.data) gyre_mask_add(plan, queries, meeting);
+    for (int64_t i = 0; meeting->masked && i < queries->count; i++)
+        gyre_mask_row(plan, meeting, order, queries->order[i], queries->scores + i * KEY_TILE);
+    if (plan->softcap > 0 && queries->cap_slope) flatten(queries, meeting);
 }
 
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries) {

@@ -78,6 +78,12 @@ void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *
     if (plan->table.content) add_bias(plan, q, GYRE_TABLE_CONTENT_BIAS, q->q_rows[0]);
 }
 
+void gyre_tables_take_up(const gyre_attention_plan *plan, gyre_query_side *q) {
+    if (plan->table.content || plan->table.position) return; /* only one tile is under way, with rows of its own */
+    q->tables->dq_rows = q->dq_rows[0];
+    q->tables->q_finite = q->q_finite;
+}
+
 void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
     gyre_table_side *t = q->tables;
     plan->kernels->finite_row_f32(q->table_rows, q->count * plan->head_pad, &t->q_finite);

@@ -10,8 +10,7 @@
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* n elements `step` apart, widened; scale: of whole numbers. */
-static void read_row(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
     if (step != 1 && dtype == GYRE_Q8)
         for (int64_t c = 0; c < n; c++)
             to[c] = ((const int8_t *)from)[c * step];
@@ -47,7 +46,7 @@ void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, con
     const int64_t channels = view->shape[3];
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
         const void *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
-        read_row(plan->kernels, from, view->dtype, view->stride[3], channels, to);
+        gyre_row_read(plan->kernels, from, view->dtype, view->stride[3], channels, to);
         clear_rest(to, channels, pad);
     }
 }
@@ -107,14 +106,14 @@ void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t 
 
 gyre_span gyre_seen_by_batch(const gyre_attention_plan *plan, int64_t batch) {
     int64_t buffer[QUERY_TILE], least = INT64_MAX, most = INT64_MIN;
-    if (!plan->args->causal && plan->window == 0) return (gyre_span){INT64_MIN, INT64_MAX};
+    if (!plan->args->causal && plan->window == 0) return (gyre_span){INT64_MIN, INT64_MAX, INT64_MIN};
     for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
         const int64_t left = plan->queries - first;
         const gyre_rows rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};
         read_order(plan, GYRE_QUERY, &rows, buffer);
         gyre_extremes(buffer, rows.count, &least, &most);
     }
-    return plan->queries > 0 ? gyre_seen_by_any(plan, least, most) : (gyre_span){0, -1};
+    return plan->queries > 0 ? gyre_seen_by_any(plan, least, most) : (gyre_span){0, -1, INT64_MIN};
 }
 
 int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
@@ -122,7 +121,7 @@ int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
     const gyre_span seen = gyre_seen_by_batch(plan, keys->batch);
     read_order(plan, GYRE_KEY, keys, order);
     gyre_extremes(order, keys->count, &least, &most);
-    return least <= seen.high && most >= seen.low;
+    return gyre_span_meets(seen, least, most);
 }
 
 /* -- keys and values ----------------------------------------------------------------------------------------------- */
@@ -143,7 +142,7 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_rows *rows, wh
         float *first = to + done * pad;
         for (int64_t i = 0; i < run.count; i++) {
             float *at = first + i * pad;
-            read_row(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
+            gyre_row_read(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
             clear_rest(at, channels, pad);
             if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
         }
@@ -191,7 +190,7 @@ void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_
     const gyre_span seen = gyre_seen_by_batch(plan, batch);
     for (int64_t t = 0; t < plan->key_tiles; t++) {
         gyre_key_info_fill(plan, batch, t, side);
-        if (side->tiles[t].least > seen.high || side->tiles[t].most < seen.low) continue;
+        if (!gyre_span_meets(seen, side->tiles[t].least, side->tiles[t].most)) continue;
         gyre_key_tile_fill(plan, item, t, side, work->key_rows);
     }
 }
@@ -208,14 +207,15 @@ static int stands_among(const gyre_attention_plan *plan, const gyre_key_side *ke
 /* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
  * fall at two rates, the larger of the nearest ones before and after it. */
 static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, int64_t i) {
-    const int64_t position = q->positions[i], order = q->order[i];
+    const int64_t position = q->positions[i];
+    const gyre_onlooker from = {position, q->order[i], q->batch, q->first + i, q->head};
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    int found =
-        stands_among(plan, keys, position) || gyre_nearest_key(plan, keys, position, order, GYRE_ANYWHERE, &nearest[0]);
+    const int here = !plan->args->mask.data && stands_among(plan, keys, position); /* a mask may hide it */
+    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
-        found = gyre_nearest_key(plan, keys, position, order, GYRE_BEFORE, &nearest[0]);
-        found += gyre_nearest_key(plan, keys, position, order, GYRE_AFTER, &nearest[found]);
+        found = gyre_nearest_key(plan, keys, &from, GYRE_BEFORE, &nearest[0]);
+        found += gyre_nearest_key(plan, keys, &from, GYRE_AFTER, &nearest[found]);
     }
     const gyre_score_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
     plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, bias);

@@ -73,8 +73,6 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass 
 gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source);
 /* The rest of the check, before anything is written: scratch, tables, positions. */
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
-/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`, whose extents were checked. */
-gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
 
 /* -- scratch ------------------------------------------------------------------------------------------------------- */
 typedef struct gyre_key_tile {
@@ -171,16 +169,17 @@ void gyre_key_tile_place(const gyre_attention_plan *plan, gyre_arena *a,
                          gyre_key_side *side); /* forward: rows, columns of one */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
 /* What each tile of queries that is under way has of its own, and what a job has once for all of them (tables NULL = only
- * count); a gyre_query_side with both. */
+ * count). */
 void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side);
 void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables);
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side, gyre_table_side *tables);
 
 /* -- rows in and out of the caller's views -------------------------------------------------------------------------- */
 typedef struct gyre_rows {
     int64_t batch, head, first, count;
 } gyre_rows;
 
+/* n elements `step` apart, widened; whole numbers without their scale. */
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
 /* to[i * pad + c] = view[batch, first + i, head, c], widened; the channels from there to pad are zeros. */
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
 /* The same back, rounded once. */
@@ -217,6 +216,9 @@ int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, 
 /* scores = scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b - the row's bias, -infinity where not visible. */
 void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting);
+/* The last of that, once the scores are whole: the softcap, the mask, and -infinity where not visible. */
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting);
 /* top = the largest score of each row over all tiles, -infinity where there is none; overwrites the scores. */
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries);
 /* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says

@@ -131,6 +131,30 @@ static void scale_row_f32(float *x, int64_t n, float factor) {
         vec_store(x + i, vec_mul(vec_load(x + i), by));
 }
 
+/* tanh(y): below 0.625 Cephes' polynomial, of a relative error of 2^-23, above it 1 - 2 / (exp(2 |y|) + 1) with y's sign. */
+INLINE vec tanh_one(vec y) {
+    const vec size = vec_max(vec_mul(vec_set1(-1), y), y), square = vec_mul(y, y), one = vec_set1(1);
+    vec low = vec_set1(-5.70498872745e-3f);
+    low = vec_fma(low, square, vec_set1(2.06390887954e-2f));
+    low = vec_fma(low, square, vec_set1(-5.37397155531e-2f));
+    low = vec_fma(low, square, vec_set1(1.33314422036e-1f));
+    low = vec_fma(low, square, vec_set1(-3.33332819422e-1f));
+    low = vec_fma(vec_mul(low, square), y, y);
+    const vec high = vec_sub(one, vec_div(vec_set1(2), vec_add(exp_one(vec_add(size, size)), one)));
+    const vec signed_high = vec_choose(vec_not_less(y, vec_set1(0)), high, vec_mul(vec_set1(-1), high));
+    return vec_choose(vec_not_less(size, vec_set1(0.625f)), signed_high, low);
+}
+
+static void softcap_row_f32(float *x, float *slope, int64_t n, float cap) {
+    const vec by = vec_set1(cap), lowest = vec_set1(-__builtin_inff()), one = vec_set1(1);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec score = vec_load(x + i), t = tanh_one(vec_div(score, by));
+        const mask seen = vec_unequal(score, lowest);
+        vec_store(x + i, vec_choose(seen, vec_mul(by, t), score));
+        if (slope) vec_store(slope + i, vec_keep(seen, vec_fma(vec_mul(vec_set1(-1), t), t, one)));
+    }
+}
+
 static void ramp_row_f32(float *x, int64_t n, float slope, float distance) {
     static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);
