@@ -134,9 +134,9 @@ static const int widths[] = {1, 2, 3, 5, MOST_THREADS};
 #endif
 enum { WIDTHS = sizeof widths / sizeof *widths };
 
-/* The problem again under every way to run it. */
-static void check_execs(const problem *one, problem *other, const char *scheme_name) {
-    char where[96];
+/* Calls again(arg, exec, where) with everyone who may run it. */
+static void with_execs(void (*again)(void *arg, const gyre_exec *exec, const char *where), void *arg, const char *name) {
+    char where[128];
     for (int w = 0; w < WIDTHS; w++) {
         gyre_pool *pool;
         together all = {.width = widths[w]};
@@ -147,27 +147,37 @@ static void check_execs(const problem *one, problem *other, const char *scheme_n
                                    gyre_pool_exec(pool)};
         static const char *const names[] = {"last to first", "by thirds", "at once", "the pool"};
         for (int e = FIRST_EXEC; e < 4; e++) {
-            snprintf(where, sizeof where, "%s, %lld queries, %s of %d", scheme_name, (long long)one->s.queries, names[e],
-                     widths[w]);
-            forget(other);
-            run_problem(other, &execs[e]);
-            same_results(one, other, where);
+            snprintf(where, sizeof where, "%s, %s of %d", name, names[e], widths[w]);
+            again(arg, &execs[e], where);
         }
         gyre_pool_free(pool);
     }
 }
 
+typedef struct two_problems {
+    problem one, other;
+} two_problems;
+
+static void run_other(void *arg, const gyre_exec *exec, const char *where) {
+    two_problems *p = arg;
+    forget(&p->other);
+    run_problem(&p->other, exec);
+    same_results(&p->one, &p->other, where);
+}
+
 static void same_for_any_threads(void **state) {
     (void)state;
+    char name[64];
     for (int i = 0; i < SCHEMES; i++)
         for (int l = 0; l < LAYOUTS; l++) {
-            problem one = make_problem(&schemes[i].config, &layouts[l], 5),
-                    other = make_problem(&schemes[i].config, &layouts[l], 5);
-            forget(&one);
-            run_problem(&one, NULL);
-            check_execs(&one, &other, schemes[i].name);
-            free_problem(&one);
-            free_problem(&other);
+            two_problems p = {make_problem(&schemes[i].config, &layouts[l], 5),
+                              make_problem(&schemes[i].config, &layouts[l], 5)};
+            forget(&p.one);
+            run_problem(&p.one, NULL);
+            snprintf(name, sizeof name, "%s, %lld queries", schemes[i].name, (long long)layouts[l].queries);
+            with_execs(run_other, &p, name);
+            free_problem(&p.one);
+            free_problem(&p.other);
         }
 }
 
@@ -275,10 +285,276 @@ static void same_in_parts(void **state) {
         }
 }
 
+/* -- what a call may ask for besides ----------------------------------------------------------------------------------- */
+typedef enum way { SOFTCAP, SINKS, SINK_LOGITS, MASK, DROPOUT, PADDED, PACKED, BY_LENGTH, HALVES, WAYS } way;
+static const char *const way_names[] = {"softcap", "sinks",  "sink logits",     "mask",       "dropout",
+                                        "padded",  "packed", "length by query", "keys of f16"};
+static const gyre_config turning = TURNING(.layout = GYRE_HALF);
+static const gyre_config by_length = {
+    .size = sizeof(gyre_config),
+    .kind = GYRE_ROPE,
+    .trained_length = 40,
+    .rope = {.scaling = GYRE_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_CAUSAL, .length_block = 48}};
+
+enum { PACKED_SEQUENCES = 4 };
+typedef struct wayward {
+    way way;
+    problem p;
+    float logits[8], *mask;
+    uint16_t *halves[2];                                                    /* k and v */
+    int64_t q_starts[PACKED_SEQUENCES + 1], k_starts[PACKED_SEQUENCES + 1]; /* uneven, one empty */
+    int64_t first[3], end[3];
+} wayward;
+
+static wayward make_wayward(way w, const layout *s) {
+    test_random random = {8};
+    wayward x = {.way = w, .p = make_problem(w == BY_LENGTH ? &by_length : &turning, s, 8)};
+    test_fill(&random, x.logits, 8);
+    const size_t pairs = (size_t)(s->batch * s->queries * s->heads * s->keys);
+    x.mask = room(pairs, sizeof *x.mask);
+    for (size_t i = 0; i < pairs; i++)
+        x.mask[i] = i % 7 == 3 ? -INFINITY : (float)test_uniform(&random);
+    for (int i = 0; i < 2; i++) {
+        x.halves[i] = room(x.p.size[K + i], sizeof(uint16_t));
+        for (size_t e = 0; e < x.p.size[K + i]; e++)
+            test_put(x.halves[i], GYRE_F16, e, (double)x.p.x[K + i][e]);
+    }
+    for (int i = 0; i <= PACKED_SEQUENCES; i++) {
+        static const int64_t quarter[] = {0, 1, 1, 3, 4};
+        x.q_starts[i] = s->queries * quarter[i] / 4;
+        x.k_starts[i] = s->keys * quarter[i] / 4;
+    }
+    for (int b = 0; b < 3; b++)
+        x.first[b] = 11 * b, x.end[b] = s->keys - 5 * b;
+    return x;
+}
+static void free_wayward(wayward *x) {
+    free(x->mask);
+    free(x->halves[0]);
+    free(x->halves[1]);
+    free_problem(&x->p);
+}
+
+static gyre_attention_args wayward_args(const wayward *x) {
+    const layout *s = &x->p.s;
+    gyre_attention_args args = problem_args(&x->p, NULL);
+    if (x->way == SOFTCAP) args.softcap = 2;
+    if (x->way == SINKS) args.window = 50, args.sinks = 4;
+    if (x->way == SINK_LOGITS) args.sink_logits = gyre_cdense(x->logits, GYRE_F32, 1, 1, s->heads, 1);
+    if (x->way == MASK) args.mask = gyre_cdense(x->mask, GYRE_F32, s->batch, s->queries, s->heads, s->keys);
+    if (x->way == DROPOUT) args.dropout = 0.3, args.seed = 12345;
+    if (x->way == PADDED) args.k_first = x->first, args.k_end = x->end;
+    if (x->way == HALVES) {
+        args.k = gyre_cdense(x->halves[0], GYRE_F16, s->batch, s->keys, s->key_heads, s->dim);
+        args.v = gyre_cdense(x->halves[1], GYRE_F16, s->batch, s->keys, s->key_heads, s->value_dim);
+    }
+    if (x->way != PACKED) return args;
+    args.q_starts = x->q_starts;
+    args.k_starts = x->k_starts;
+    args.sequences = PACKED_SEQUENCES;
+    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_I64, 3, 0, 0, 0, 0};
+    return args;
+}
+
+static void run_args(const gyre_attention_args *args, const gyre_view dqkv[3], const gyre_cview *dout,
+                     const gyre_exec *exec) {
+    for (int gradient = 0; gradient < 2; gradient++) {
+        const size_t bytes = gyre_attention_scratch(args, gradient, exec);
+        void *scratch = scratch_for(bytes);
+        assert_ok(gradient ? gyre_attention_gradient(args, dout, dqkv, NULL, scratch, bytes, exec)
+                           : gyre_attention(args, scratch, bytes, exec));
+        free(scratch);
+    }
+}
+
+typedef struct problem_views {
+    gyre_view dqkv[3];
+    gyre_cview dout;
+} problem_views;
+static problem_views views_of(const problem *p) {
+    const layout *s = &p->s;
+    return (problem_views){{gyre_dense(p->grad[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim),
+                            gyre_dense(p->grad[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim),
+                            gyre_dense(p->grad[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim)},
+                           gyre_cdense(p->x[DOUT], GYRE_F32, s->batch, s->queries, s->heads, s->value_dim)};
+}
+
+typedef struct two_wayward {
+    wayward one, other;
+} two_wayward;
+
+static void run_wayward(const wayward *x, const gyre_exec *exec) {
+    const gyre_attention_args args = wayward_args(x);
+    const problem_views v = views_of(&x->p);
+    run_args(&args, v.dqkv, &v.dout, exec);
+}
+static void run_other_wayward(void *arg, const gyre_exec *exec, const char *where) {
+    two_wayward *x = arg;
+    forget(&x->other.p);
+    run_wayward(&x->other, exec);
+    same_results(&x->one.p, &x->other.p, where);
+}
+
+static const layout way_layouts[] = {{2, 150, 150, 4, 2, 16, 16, 1, 0, 0, 0},
+                                     {1, 300, 300, 4, 1, 16, 16, 1, 0, 0, 0},
+                                     {2, 4, 1400, 4, 2, 16, 16, 1, 0, 0, 0}};
+enum { WAY_LAYOUTS = sizeof way_layouts / sizeof *way_layouts };
+
+static void same_whatever_is_asked(void **state) {
+    (void)state;
+    char name[64];
+    for (way w = SOFTCAP; w < WAYS; w++)
+        for (int l = 0; l < WAY_LAYOUTS; l++) {
+            layout s = way_layouts[l];
+            if (w == PACKED) s.batch = 1;
+            two_wayward x = {make_wayward(w, &s), make_wayward(w, &s)};
+            forget(&x.one.p);
+            run_wayward(&x.one, NULL);
+            snprintf(name, sizeof name, "%s, %lld queries", way_names[w], (long long)s.queries);
+            with_execs(run_other_wayward, &x, name);
+            free_wayward(&x.one);
+            free_wayward(&x.other);
+        }
+}
+
+/* A sequence of a packed batch as a call of its own. */
+static void run_sequence(const wayward *x, int sequence, const gyre_exec *exec) {
+    const problem_views all = views_of(&x->p);
+    gyre_attention_args args = wayward_args(x);
+    const int64_t q = x->q_starts[sequence], k = x->k_starts[sequence];
+    const int64_t queries = x->q_starts[sequence + 1] - q, keys = x->k_starts[sequence + 1] - k;
+    if (queries == 0) return;
+    args.q_starts = args.k_starts = NULL;
+    args.sequences = 0;
+    args.q = narrow_read(args.q, 1, q, queries);
+    args.k = narrow_read(args.k, 1, k, keys);
+    args.v = narrow_read(args.v, 1, k, keys);
+    args.out = narrow(args.out, 1, q, queries);
+    args.lse = narrow(args.lse, 1, q, queries);
+    const gyre_view dqkv[3] = {narrow(all.dqkv[0], 1, q, queries), narrow(all.dqkv[1], 1, k, keys),
+                               narrow(all.dqkv[2], 1, k, keys)};
+    const gyre_cview dout = narrow_read(all.dout, 1, q, queries);
+    run_args(&args, dqkv, &dout, exec);
+}
+
+static void packed_as_calls_of_their_own(void **state) {
+    (void)state;
+    const gyre_exec exec = {by_thirds, NULL, 3};
+    if (RACES_ONLY) skip();
+    for (int l = 0; l < WAY_LAYOUTS; l++) {
+        layout s = way_layouts[l];
+        s.batch = 1;
+        wayward one = make_wayward(PACKED, &s), other = make_wayward(PACKED, &s);
+        forget(&one.p);
+        forget(&other.p);
+        run_wayward(&one, &exec);
+        for (int i = 0; i < PACKED_SEQUENCES; i++)
+            run_sequence(&other, i, i % 2 ? &exec : NULL);
+        same_results(&one.p, &other.p, "packed or not");
+        free_wayward(&one);
+        free_wayward(&other);
+    }
+}
+
+/* -- caches ------------------------------------------------------------------------------------------------------------ */
+enum { CACHE_SEQUENCES = 3, CACHE_QUERIES = 2, CACHE_HEADS = 4, CACHE_KEY_HEADS = 2, CACHE_DIM = 16 };
+enum { CACHE_ROWS = CACHE_SEQUENCES * CACHE_QUERIES * CACHE_HEADS };
+static const int64_t cache_tokens[CACHE_SEQUENCES] = {2100, 30, 1100};
+
+typedef struct cache_run {
+    gyre_cache *cache;
+    float q[CACHE_ROWS * CACHE_DIM], out[2][CACHE_ROWS * CACHE_DIM], lse[2][CACHE_ROWS];
+    int64_t at[CACHE_SEQUENCES * CACHE_QUERIES];
+} cache_run;
+
+static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_keys keys, gyre_dtype dtype) {
+    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache *cache;
+    gyre_error err;
+    test_random random = {31};
+    config.encoding = encoding;
+    config.keys = keys;
+    config.key_dtype = config.value_dtype = dtype;
+    config.heads = CACHE_KEY_HEADS;
+    config.head_dim = CACHE_DIM;
+    config.sequences = CACHE_SEQUENCES;
+    config.max_tokens = 2100 + 30 + 1100 + 3 * 96;
+    config.page_tokens = 96;
+    if (gyre_cache_create(&cache, &config, NULL, &err)) fail_msg("%s", err.text);
+    for (int64_t s = 0; s < CACHE_SEQUENCES; s++) {
+        const size_t count = (size_t)(cache_tokens[s] * CACHE_KEY_HEADS * CACHE_DIM);
+        float *x = room(2 * count, sizeof *x);
+        test_fill(&random, x, 2 * count);
+        const gyre_cview k = gyre_cdense(x, GYRE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
+        const gyre_cview v = gyre_cdense(x + count, GYRE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
+        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+        assert_ok(gyre_cache_append(cache, s, &k, &v, &positions, NULL));
+        free(x);
+    }
+    return cache;
+}
+
+/* Sequences first .. first + count - 1, into out[which]. */
+static void attend_cache(cache_run *r, int64_t first, int64_t count, int which, const gyre_exec *exec) {
+    static const int64_t sequences[CACHE_SEQUENCES] = {0, 1, 2};
+    const int64_t row = first * CACHE_QUERIES * CACHE_HEADS;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = gyre_cdense(r->q + row * CACHE_DIM, GYRE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
+    args.out = gyre_dense(r->out[which] + row * CACHE_DIM, GYRE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
+    args.lse = gyre_dense(r->lse[which] + row, GYRE_F32, count, CACHE_QUERIES, CACHE_HEADS, 1);
+    args.q_pos = (gyre_positions){r->at + first * CACHE_QUERIES, GYRE_I64, 0, 0, CACHE_QUERIES, 1, 0};
+    args.causal = 1;
+    const size_t bytes = gyre_cache_attention_scratch(r->cache, sequences + first, &args, exec);
+    void *scratch = scratch_for(bytes);
+    assert_ok(gyre_cache_attention(r->cache, sequences + first, &args, scratch, bytes, exec));
+    free(scratch);
+}
+
+static void forget_second(cache_run *r) {
+    memset(r->out[1], 0xFF, sizeof r->out[1]);
+    memset(r->lse[1], 0xFF, sizeof r->lse[1]);
+}
+static void same_rows(const cache_run *r, const char *where) {
+    same_memory(r->out[0], r->out[1], sizeof r->out[0], "out", where);
+    same_memory(r->lse[0], r->lse[1], sizeof r->lse[0], "lse", where);
+}
+static void run_cache_again(void *arg, const gyre_exec *exec, const char *where) {
+    forget_second(arg);
+    attend_cache(arg, 0, CACHE_SEQUENCES, 1, exec);
+    same_rows(arg, where);
+}
+
+static void caches_too(void **state) {
+    (void)state;
+    static const gyre_dtype types[] = {GYRE_F32, GYRE_BF16, GYRE_Q8};
+    static const char *const names[] = {"raw", "rotated"};
+    gyre_encoding *encoding = test_encoding(&(gyre_config){
+        .size = sizeof(gyre_config), .kind = GYRE_ROPE, .head_dim = CACHE_DIM, .heads = CACHE_HEADS, .trained_length = 512});
+    for (gyre_keys keys = GYRE_KEYS_RAW; keys <= GYRE_KEYS_ROTATED; keys++)
+        for (int t = 0; t < 3; t++) {
+            cache_run r = {.cache = fill_cache(encoding, keys, types[t])};
+            test_random random = {32};
+            test_fill(&random, r.q, CACHE_ROWS * CACHE_DIM);
+            for (int64_t i = 0; i < CACHE_SEQUENCES * CACHE_QUERIES; i++)
+                r.at[i] = cache_tokens[i / CACHE_QUERIES] - CACHE_QUERIES + i % CACHE_QUERIES;
+            attend_cache(&r, 0, CACHE_SEQUENCES, 0, NULL);
+            with_execs(run_cache_again, &r, names[keys]);
+            forget_second(&r);
+            for (int64_t s = 0; s < CACHE_SEQUENCES; s++)
+                attend_cache(&r, s, 1, 1, NULL);
+            same_rows(&r, "a call for each sequence of a cache");
+            gyre_cache_free(r.cache);
+        }
+    gyre_encoding_free(encoding);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(same_in_parts),
+        cmocka_unit_test(same_whatever_is_asked),
+        cmocka_unit_test(packed_as_calls_of_their_own),
+        cmocka_unit_test(caches_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
