@@ -566,7 +566,9 @@ static void refuses_bad_arguments(void **state) {
     for (part i = Q; i <= V; i++)
         for (size_t e = 0; e < p->size[i] * sizeof(float); e++)
             assert_int_equal(((unsigned char *)p->grad[i])[e], 0x5A);
-    gradients.sink_logits.data = NULL; /* not wanted */
+    gradients.sink_logits.data = NULL;                            /* not wanted */
+    args.weights = gyre_dense(&g, GYRE_F64, -1, INT64_MAX, 3, 0); /* not looked at */
+    args.weights_first = INT64_MAX;
     assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL));
     for (int64_t h = 0; h < p->s.heads; h++)
         assert_true(g.dsink[h] == 0);

@@ -305,34 +305,49 @@ static int64_t differentiate_tiles(const gyre_attention_call *call, int64_t item
     return count;
 }
 
-/* Rows of all keys of an item, and those that earlier passes left, which are floats. */
-static void write_keys(const gyre_attention_call *call, const gyre_view *view, const gyre_rows *all, float *rows,
-                       int64_t pad, float *before) {
-    const gyre_attention_plan *plan = call->plan;
+/* 1: the pass has something to say about tile t: it is the first to have these keys, or some query sees them. */
+static int matters(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_span seen, int64_t t) {
+    return !plan->pass->again || gyre_span_meets(seen, keys->tiles[t].least, keys->tiles[t].most);
+}
+
+static void clear_keys(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t t) {
+    const size_t head = (size_t)(KEY_TILE * plan->head_pad), value = (size_t)(KEY_TILE * plan->value_pad);
+    for (int far = 0; far <= plan->turn.far; far++)
+        memset(keys->dk_rows[far] + (size_t)t * head, 0, head * sizeof(float));
+    memset(keys->dv_rows + (size_t)t * value, 0, value * sizeof(float));
+}
+
+/* To the caller, with what earlier passes left, which are floats. */
+static void write_rows(const gyre_attention_plan *plan, const gyre_view *view, const gyre_rows *rows, float *restrict from,
+                       int64_t pad, float *restrict before) {
     const gyre_cview left = gyre_const(*view);
-    for (int64_t first = 0; plan->pass->again && first < all->count; first += KEY_TILE) {
-        const int64_t n = all->count - first < KEY_TILE ? all->count - first : KEY_TILE;
-        const gyre_rows part = {all->batch, all->head, first, n};
-        float *restrict to = rows + first * pad;
-        gyre_rows_read(plan, &left, &part, before, pad);
-        for (int64_t i = 0; i < n * pad; i++)
-            to[i] += before[i];
+    if (plan->pass->again) {
+        gyre_rows_read(plan, &left, rows, before, pad);
+        for (int64_t i = 0; i < rows->count * pad; i++)
+            from[i] += before[i];
     }
-    gyre_rows_write(plan, view, all, rows, pad);
+    gyre_rows_write(plan, view, rows, from, pad);
+}
+
+static void finish_keys(const gyre_attention_call *call, int64_t item, int64_t t, const gyre_key_side *keys, float *work) {
+    const gyre_attention_plan *plan = call->plan;
+    const int64_t at = t * KEY_TILE, head = plan->head_pad, value = plan->value_pad;
+    const gyre_rows rows = {item / plan->key_heads, item % plan->key_heads, at, keys->tiles[t].count};
+    float *const dk[2] = {keys->dk_rows[0] + at * head, plan->turn.far ? keys->dk_rows[1] + at * head : NULL};
+    turn_back(plan, GYRE_KEY, &rows, dk);
+    write_rows(plan, &call->dqkv[1], &rows, dk[0], head, work);
+    write_rows(plan, &call->dqkv[2], &rows, keys->dv_rows + at * value, value, work);
 }
 
 void gyre_gradient_of_item(const gyre_attention_call *call, int64_t item, gyre_key_side *keys, gyre_gradient_job *job) {
     const gyre_attention_plan *plan = call->plan;
-    const size_t key_rows = (size_t)(plan->key_tiles * KEY_TILE);
+    const gyre_span seen = gyre_seen_by_batch(plan, item / plan->key_heads);
     gyre_key_side_fill(plan, item, keys, &job->q[0]);
     if (plan->relative) gyre_tables_clear(plan, &job->q[0]);
-    for (int far = 0; far <= plan->turn.far; far++)
-        memset(keys->dk_rows[far], 0, key_rows * (size_t)plan->head_pad * sizeof(float));
-    memset(keys->dv_rows, 0, key_rows * (size_t)plan->value_pad * sizeof(float));
+    for (int64_t t = 0; t < plan->key_tiles; t++)
+        if (matters(plan, keys, seen, t)) clear_keys(plan, keys, t);
     for (int64_t i = 0; i < plan->group * plan->query_tiles;)
         i += differentiate_tiles(call, item, i, keys, job);
-    const gyre_rows all = {item / plan->key_heads, item % plan->key_heads, 0, plan->keys};
-    turn_back(plan, GYRE_KEY, &all, keys->dk_rows);
-    write_keys(call, &call->dqkv[1], &all, keys->dk_rows[0], plan->head_pad, job->q[0].key_rows);
-    write_keys(call, &call->dqkv[2], &all, keys->dv_rows, plan->value_pad, job->q[0].key_rows);
+    for (int64_t t = 0; t < plan->key_tiles; t++)
+        if (matters(plan, keys, seen, t)) finish_keys(call, item, t, keys, job->q[0].key_rows);
 }
