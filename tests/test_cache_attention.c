@@ -153,6 +153,7 @@ static void compare_call(const cache_case *c, const ask *a, const problem *p, co
 static void run(const gyre_cache *cache, const ask *a, const problem *p, const gyre_exec *exec) {
     const size_t bytes = gyre_cache_attention_scratch(cache, a->sequences, &p->args, exec);
     assert_true(bytes > 0);
+    assert_true(gyre_cache_attention_scratch(cache, NULL, &p->args, exec) >= bytes); /* before it is known which */
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch, 0xFF, bytes);

@@ -83,6 +83,7 @@ static void purse_free(void *ctx, void *memory) {
 static void make_history(gyre_cache *cache, const cache_case *c, model_sequence *s) {
     test_random random = {11};
     const int64_t delta[GYRE_MAX_AXES] = {-3, 8, 0, 0};
+    assert_ok(model_append(cache, c, &s[1], 1, 6, 3, 2, &random)); /* a page that is then given back */
     assert_ok(model_append(cache, c, &s[0], 0, 29, 0, 1, &random));
     assert_ok(gyre_cache_fork(cache, 0, 2));
     s[2] = s[0];
@@ -93,7 +94,6 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
     for (int i = 4; i < 14; i++)
         for (int a = 0; a < 2; a++)
             s[0].token[i].at[a] += delta[a];
-    assert_ok(model_append(cache, c, &s[1], 1, 6, 3, 2, &random)); /* a page that is then given back */
     assert_ok(gyre_cache_drop(cache, 1, 0, 6));
     s[1].count = 0;
 }

@@ -21,6 +21,7 @@ typedef struct call {
 static gyre_status check_masks(const call *c) {
     const gyre_cview *mask = &c->args->mask;
     const gyre_view *weights = &c->args->weights;
+    if (c->any) return GYRE_OK; /* its last extent is not known yet */
     if (mask->data && (mask->shape[0] != c->batch || mask->shape[3] != c->longest)) return GYRE_ESHAPE;
     if (!weights->data) return GYRE_OK;
     if (weights->dtype != GYRE_F32) return GYRE_EDTYPE;
@@ -30,7 +31,7 @@ static gyre_status check_masks(const call *c) {
 
 static gyre_status check_sequences(call *c) {
     if (c->any) {
-        c->longest = c->cache->config.max_tokens;
+        c->longest = c->cache->contiguous ? c->cache->page_tokens : c->cache->config.max_tokens;
         return GYRE_OK;
     }
     if (c->batch > 0 && !c->sequences) return GYRE_EINVAL;
