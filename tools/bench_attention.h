@@ -41,7 +41,7 @@ void attend_call_free(attend_call *call);
 /* The arguments alone of a forward call without an encoding: neither scratch nor anything to free. */
 void attend_call_describe(attend_call *out, const attend_data *data);
 /* arg: an attend_call. */
-gyre_status attend_run(void *call, const gyre_exec *exec);
+gyre_status attend_run(void *arg, const gyre_exec *exec);
 size_t attend_scratch(const attend_call *call, const gyre_exec *exec);
 
 /* Products of scores and of weighted values for the pairs that a causal call sees; a gradient has five products to the

@@ -92,9 +92,10 @@ static gyre_status make_encoding(attend_call *call, const gyre_config *config, c
     return call->table ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
 }
 
-void attend_call_describe(attend_call *call, const attend_data *d) {
-    *call = (attend_call){.args = GYRE_ATTENTION_INIT};
-    gyre_attention_args *args = &call->args;
+void attend_call_describe(attend_call *out, const attend_data *data) {
+    const attend_data *d = data;
+    *out = (attend_call){.args = GYRE_ATTENTION_INIT};
+    gyre_attention_args *args = &out->args;
     args->q = gyre_cdense(d->q, d->q_dtype, 1, d->queries, d->heads, ATTEND_HEAD_DIM);
     args->k = gyre_cdense(d->k, d->dtype, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
     args->v = gyre_cdense(d->v, d->dtype, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
