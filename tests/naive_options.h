@@ -198,6 +198,17 @@ static inline void define(const trial *t) {
                 trial_row(t, b, i, h);
 }
 
+/* The definition of `one` reads what tokens from `first` on of a packed batch are, and its tables. */
+static inline void take_sequence(trial *one, const trial *packed, int64_t first) {
+    const layout *s = &packed->p.s;
+    const int64_t row[3] = {s->heads * s->dim, s->key_heads * s->dim, s->key_heads * s->value_dim};
+    for (part i = Q; i <= V; i++)
+        memcpy(one->p.x64[i], packed->p.x64[i] + first * row[i], one->p.size[i] * sizeof(double));
+    for (part i = TABLE_A; i <= LAST; i++)
+        memcpy(one->p.x64[i], packed->p.x64[i], packed->p.size[i] * sizeof(double));
+    memcpy(one->sink, packed->sink, sizeof one->sink);
+}
+
 static inline void check_trial(const trial *t) {
     define(t);
     for (size_t i = 0; i < t->p.out_size; i++)

@@ -107,6 +107,59 @@ static void all_are_sinks(void **state) {
     }
 }
 
+/* -- sequences of a packed batch -----------------------------------------------------------------------------------------
+ */
+
+enum { FIRST = 40, SECOND = 150, ALL = FIRST + SECOND };
+
+/* Each sequence is what it is alone, with its part of the mask, keys that are not there hidden, and first keys of its own.
+ */
+static void check_sequences(const gyre_config *config, int causal, int part_hidden) {
+    const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {3, 0}, k_end[2] = {FIRST, SECOND - (causal == 1 ? 20 : 0)};
+    const layout packed = {1, ALL, ALL, 2, 1, 8, 8, causal, 12, 0, 0};
+    const options o = {.sinks = 5, .sink_logits = 1}, masked = {.sinks = 5, .sink_logits = 1, .mask = 1};
+    test_random random = {19};
+    trial t = make_trial(config, &packed, &o, 15);
+    float *mask = room((size_t)(ALL * 2 * SECOND), sizeof *mask);
+    test_fill(&random, mask, (size_t)(ALL * 2 * SECOND));
+    for (int e = 0; part_hidden && e < ALL * 2 * SECOND; e++)
+        if (test_next(&random) % 4 == 0) mask[e] = -INFINITY;
+    const gyre_tables tables = problem_tables(&t.p);
+    gyre_attention_args args = trial_args(&t, &tables);
+    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    args.q_starts = args.k_starts = starts;
+    args.sequences = 2;
+    args.k_first = k_first;
+    args.k_end = k_end;
+    args.mask = gyre_cdense(mask, GYRE_F32, 1, ALL, 2, SECOND);
+    attend(&args, NULL);
+    for (int64_t b = 0; b < 2; b++) {
+        const int64_t first = starts[b], n = starts[b + 1] - first;
+        const layout alone = {1, n, n, 2, 1, 8, 8, causal, 12, 0, 0};
+        trial one = make_trial(config, &alone, &masked, 15);
+        take_sequence(&one, &t, first);
+        for (int64_t e = 0; e < one.pairs; e++) {
+            const int there = e % n >= k_first[b] && e % n < k_end[b];
+            one.mask64[e] = there ? (double)mask[(first * 2 + e / n) * SECOND + e % n] : -INFINITY;
+        }
+        define(&one);
+        for (int64_t e = 0; e < n * 16; e++)
+            test_close((long double)t.p.out[first * 16 + e], one.p.out64[e], 3e-6L, "out");
+        free_trial(&one);
+    }
+    args.mask.shape[3] = ALL; /* longer than any sequence */
+    assert_int_equal(gyre_attention_scratch(&args, 0, NULL), 0);
+    free(mask);
+    free_trial(&t);
+}
+
+static void sequences_of_their_own(void **state) {
+    (void)state;
+    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+        for (int causal = scheme < ANY_CAUSAL ? 0 : 1; causal < (scheme < ANY_CAUSAL ? 3 : 2); causal++)
+            check_sequences(&schemes[scheme], causal, scheme % 2 == 0);
+}
+
 /* -- rows that see nothing -----------------------------------------------------------------------------------------------
  */
 
@@ -405,6 +458,7 @@ int main(void) {
         FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(all_are_sinks),
+        cmocka_unit_test(sequences_of_their_own),
         cmocka_unit_test(nothing_seen),
         cmocka_unit_test(hidden_keys_do_not_leak),
         cmocka_unit_test(mask_of_nan),

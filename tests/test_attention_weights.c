@@ -34,15 +34,17 @@ static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *e
     define(t);
     for (int r = 0; r < 3; r++) {
         const int64_t first = ranges[r][0], n = ranges[r][1], row = 2 * s->keys + 3;
-        const size_t size = (size_t)(s->batch * n * s->heads * row);
-        float *weights = room(size, sizeof *weights);
-        for (size_t e = 0; e < size; e++)
+        const size_t size = (size_t)(s->batch * n * s->heads * row), guarded = size + (size_t)(2 * s->heads * row);
+        float *weights = room(guarded, sizeof *weights);
+        for (size_t e = 0; e < guarded; e++)
             weights[e] = 7;
         args->weights = gyre_dense(weights, GYRE_F32, s->batch, n, s->heads, s->keys);
         const int64_t stride[4] = {n * s->heads * row, s->heads * row, row, 2};
         memcpy(args->weights.stride, stride, sizeof stride);
         args->weights_first = first;
         attend(args, exec);
+        for (size_t e = size; e < guarded; e++)
+            assert_true(weights[e] == 7);
         for (int64_t i = 0; i < s->batch * n * s->heads; i++) {
             const int64_t b = i / s->heads / n, query = first + i / s->heads % n, h = i % s->heads;
             const double *want = t->weights64 + pair_at(&t->p, b, query, h, 0);
@@ -170,13 +172,9 @@ static void sequences_of_their_own(void **state) {
         for (int64_t b = 0; b < 2; b++) {
             const int64_t first = starts[b], n = starts[b + 1] - first;
             const layout alone = {1, n, n, 2, 1, 8, 8, 1, 0, 0, 0};
-            trial one = make_trial(&schemes[scheme], &alone, &none, 15);
-            memcpy(one.p.x64[Q], t.p.x64[Q] + first * 16, (size_t)n * 16 * sizeof(double));
-            memcpy(one.p.x64[K], t.p.x64[K] + first * 8, (size_t)n * 8 * sizeof(double));
-            memcpy(one.p.x64[V], t.p.x64[V] + first * 8, (size_t)n * 8 * sizeof(double));
-            for (part i = TABLE_A; i <= LAST; i++)
-                memcpy(one.p.x64[i], t.p.x64[i], t.p.size[i] * sizeof(double));
-            one.o.mask = 1; /* what is not there hides as a mask would */
+            const options hidden = {.mask = 1, .mask_dtype = GYRE_F32}; /* what is not there hides as a mask would */
+            trial one = make_trial(&schemes[scheme], &alone, &hidden, 15);
+            take_sequence(&one, &t, first);
             for (int64_t e = 0; e < one.pairs; e++)
                 one.mask64[e] = e % n >= k_first[b] && e % n < k_end[b] ? 0 : -INFINITY;
             define(&one);

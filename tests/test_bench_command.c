@@ -168,8 +168,8 @@ static void results_are_lines(void **state) {
 
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, train");
-    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, train");
+    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, train");
+    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, attention, train");
     assert_fails("bench encodings train", 2, "one benchmark at a time");
     assert_fails("bench encodings --schemes albi", 2, "did you mean alibi?");
     assert_fails("bench encodings --schemes something", 2, "none of nope, ");

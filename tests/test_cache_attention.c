@@ -110,10 +110,10 @@ static double score(const cache_case *c, const ask *a, const problem *p, const m
     return a->softcap > 0 ? a->softcap * tanh(sum / a->softcap) : sum;
 }
 
-/* out[VALUES], and the log-sum-exp. */
+/* scores[of->count], out[VALUES], and the log-sum-exp. */
 static double naive_row(const cache_case *c, const ask *a, const problem *p, const model_sequence *of, const place *at,
-                        double *out) {
-    double scores[MOST_TOKENS], top = -INFINITY, sum = 0;
+                        double *scores, double *out) {
+    double top = -INFINITY, sum = 0;
     const int64_t row = (at->b * a->queries + at->i) * HEADS * GROUP + at->h;
     memset(out, 0, VALUES * sizeof *out);
     for (int64_t j = 0; j < of->count; j++) {
@@ -139,8 +139,8 @@ static void compare_call(const cache_case *c, const ask *a, const problem *p, co
             for (int64_t h = 0; h < HEADS * GROUP; h++) {
                 const place at = {b, i, h};
                 const int64_t row = (b * a->queries + i) * HEADS * GROUP + h;
-                double want[VALUES];
-                const double lse = naive_row(c, a, p, &s[a->sequences[b]], &at, want);
+                double want[VALUES], scores[MOST_TOKENS];
+                const double lse = naive_row(c, a, p, &s[a->sequences[b]], &at, scores, want);
                 for (int x = 0; x < VALUES; x++)
                     test_close((long double)p->out[row * VALUES + x], (long double)want[x], (long double)bound, "out");
                 if (lse == -INFINITY)
@@ -239,8 +239,38 @@ static void by_definition(void **state) {
         {1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL},          {4, 1, {0, 1, 2, 3}, 1, 0, 0, 0, 0, NULL, NULL},
         {4, 3, {2, 0, 1, 0}, 0, 0, 0, 0, 0, NULL, NULL}, /* one sequence twice */
         {3, 11, {1, 2, 0}, 1, 0, 0, 0, 0, NULL, NULL},   {2, 40, {1, 0}, 1, 0, 50, 0, 0, NULL, NULL},
-        {4, 2, {0, 1, 2, 3}, 0, 0, 0, 0, 0, first, end}, {2, 5, {1, 0}, GYRE_CAUSAL_BY_ORDER, 0, 0, 0, 0, NULL, NULL}};
+        {4, 2, {0, 1, 2, 3}, 0, 0, 0, 0, 0, first, end}, {2, 5, {1, 0}, GYRE_CAUSAL_BY_ORDER, 0, 0, 0, 0, NULL, NULL},
+        {4, 3, {2, 0, 1, 0}, 0, 1, 0, 0, 0, NULL, NULL}, {3, 11, {1, 2, 0}, 1, 1, 0, 0, 3, NULL, NULL},
+        {2, 40, {1, 0}, 1, 0, 50, 6, 0, NULL, NULL},     {4, 2, {0, 1, 2, 3}, 0, 1, 0, 0, 0, first, end}};
     ask_all(asks, sizeof asks / sizeof *asks);
+}
+
+/* Weights of a batch of sequences of different lengths: those of keys that a shorter one has not are 0. */
+static void weights(void **state) {
+    (void)state;
+    const ask a = {3, 4, {2, 0, 3}, 1, 0, 0, 0, 0, NULL, NULL};
+    fixture f = make_fixture(&cases[1]);
+    problem p = make_problem(f.c, &a, f.s, 3);
+    const int64_t heads = HEADS * GROUP, wanted = 2;
+    const size_t size = (size_t)(a.batch * wanted * heads * p.longest);
+    p.weights = room(size, sizeof(float));
+    for (size_t i = 0; i < size; i++)
+        p.weights[i] = 9;
+    p.args.weights = gyre_dense(p.weights, GYRE_F32, a.batch, wanted, heads, p.longest);
+    p.args.weights_first = 1;
+    run(f.cache, &a, &p, NULL);
+    for (int64_t row = 0; row < a.batch * wanted * heads; row++) {
+        const place at = {row / heads / wanted, 1 + row / heads % wanted, row % heads};
+        const model_sequence *of = &f.s[a.sequences[at.b]];
+        double scores[MOST_TOKENS], out[VALUES];
+        const double lse = naive_row(f.c, &a, &p, of, &at, scores, out);
+        for (int64_t k = 0; k < p.longest; k++) {
+            const double want = k < of->count ? exp(scores[k] - lse) : 0;
+            test_close((long double)p.weights[row * p.longest + k], (long double)want, 1e-5L, "weight");
+        }
+    }
+    free_problem(&p);
+    free_fixture(&f);
 }
 
 /* What pages there are, whether keys were turned before, and which of the threads did what, is not to be seen; of paged and
@@ -380,7 +410,8 @@ static void other_length(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_definition), cmocka_unit_test(same_bits),
-                                       cmocka_unit_test(refused), cmocka_unit_test(other_length)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(by_definition), cmocka_unit_test(weights),
+                                       cmocka_unit_test(same_bits), cmocka_unit_test(refused),
+                                       cmocka_unit_test(other_length)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

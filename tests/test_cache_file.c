@@ -47,6 +47,7 @@ static char *read_all(size_t *size) {
 }
 
 static void write_all(const char *bytes, size_t size) {
+    unlink(path); /* a file that is emptied is written to disk when it is closed: thousands would wait for that */
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, size, file), size);
@@ -191,7 +192,7 @@ static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyr
 static void truncated(void **state) {
     (void)state;
     sample s = make_sample(16);
-    for (size_t n = 0; n < s.size; n += n < 900 ? 1 : 7) {
+    for (size_t n = 0; n < s.size; n += n < 900 ? 1 : 31) {
         gyre_error err = {99, ""};
         assert_int_equal(try_load(&s, s.bytes, n, &err), GYRE_EFORMAT);
         assert_true(err.offset <= n);
@@ -205,7 +206,7 @@ static void truncated(void **state) {
 static void flipped(void **state) {
     (void)state;
     sample s = make_sample(16);
-    for (size_t n = 0; n < s.size; n += n < 900 ? 1 : 5) {
+    for (size_t n = 0; n < s.size; n += n < 900 ? 1 : 29) {
         s.bytes[n] ^= (char)(1 << n % 8);
         assert_int_equal(try_load(&s, s.bytes, s.size, NULL), GYRE_EFORMAT);
         s.bytes[n] ^= (char)(1 << n % 8);

@@ -632,7 +632,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const cha
  * args.encoding is the cache's.  A query normally is among the tokens appended last: append before attending.  Up to 8
  * queries a row go by a way that reads each key and value once for all heads that share them, split over the keys so that
  * all threads help one sequence.  Errors as gyre_attention; EINVAL for packed batches (q_starts, k_starts) and dropout, and
- * where ROTATED keys are asked for under another length than theirs. */
+ * where ROTATED keys are asked for under another length than theirs.
+ * Scratch: sequences NULL = for any, up to max_tokens long, so that it can be taken before there are tokens. */
 GYRE_API size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
                                              const gyre_attention_args *args, const gyre_exec *exec);
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,

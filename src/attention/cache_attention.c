@@ -11,6 +11,7 @@ typedef struct call {
     const gyre_cache *cache;
     const int64_t *sequences;
     const gyre_attention_args *args;
+    int any;                /* scratch alone: sequences are any, as long as they may become */
     int64_t batch, longest; /* tokens of the longest sequence */
     size_t position_bytes;  /* at the front of the scratch: those of one sequence */
 } call;
@@ -28,6 +29,10 @@ static gyre_status check_masks(const call *c) {
 }
 
 static gyre_status check_sequences(call *c) {
+    if (c->any) {
+        c->longest = c->cache->config.max_tokens;
+        return GYRE_OK;
+    }
     if (c->batch > 0 && !c->sequences) return GYRE_EINVAL;
     for (int64_t b = 0; b < c->batch; b++) {
         const int64_t tokens = gyre_cache_tokens(c->cache, c->sequences[b]);
@@ -68,11 +73,15 @@ static void narrow_out(gyre_view *view, int64_t b) {
     view->shape[0] = 1;
 }
 
+static int64_t tokens_of(const call *c, int64_t b) {
+    return c->any ? c->longest : gyre_cache_tokens(c->cache, c->sequences[b]);
+}
+
 /* Its positions, if they are wanted, lie at `positions`. */
 static gyre_attention_args row_of(const call *c, int64_t b, const int64_t *positions) {
     const gyre_cache *cache = c->cache;
     gyre_attention_args row = *c->args;
-    const int64_t tokens = gyre_cache_tokens(cache, c->sequences[b]);
+    const int64_t tokens = tokens_of(c, b);
     row.encoding = cache->config.encoding;
     row.k = gyre_cdense(NULL, cache->k.dtype, 1, tokens, cache->config.heads, cache->k.channels);
     row.v = gyre_cdense(NULL, cache->v.dtype, 1, tokens, cache->config.heads, cache->v.channels);
@@ -120,12 +129,12 @@ static void clear_rest(const call *c, int64_t b) {
 
 size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                     const gyre_exec *exec) {
-    call c = {.cache = cache, .sequences = sequences, .args = args};
+    call c = {.cache = cache, .sequences = sequences, .args = args, .any = !sequences};
     size_t most = ALIGNMENT;
     if (begin(&c)) return 0;
     for (int64_t b = 0; b < c.batch; b++) {
         const gyre_attention_args row = row_of(&c, b, NULL);
-        const gyre_key_source source = gyre_cache_source(cache, sequences[b]);
+        const gyre_key_source source = gyre_cache_source(cache, sequences ? sequences[b] : 0);
         const size_t bytes = gyre_attention_run_scratch(&row, &source, exec);
         if (bytes == 0 || bytes > SIZE_MAX - c.position_bytes) return 0;
         most = bytes > most ? bytes : most;

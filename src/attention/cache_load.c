@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BUFFER = 16384 };
@@ -309,12 +310,12 @@ gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encod
     reader r = {.err = err};
     r.fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r.fd < 0) return gyre_fail(err, GYRE_EIO, "opening: %s (%.380s)", strerror(errno), path);
-    const off_t end = lseek(r.fd, 0, SEEK_END);
+    struct stat file;
     gyre_status status;
-    if (end < 0 || lseek(r.fd, 0, SEEK_SET) != 0) {
+    if (fstat(r.fd, &file) != 0) {
         status = gyre_fail(err, GYRE_EIO, "reading: %s (%.380s)", strerror(errno), path);
     } else {
-        r.size = (uint64_t)end;
+        r.size = (uint64_t)file.st_size;
         gyre_checksum_begin(&r.checksum);
         status = load(&r, encoding, alloc, out);
     }

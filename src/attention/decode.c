@@ -89,29 +89,40 @@ static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre
         kernels->score_rows_f32(job);
 }
 
-/* Keys that must be turned first, or whose channels lie apart; first: of the run, in the pass. */
-static void score_passing(const decoder *d, const gyre_key_run *run, int64_t first, const gyre_key_scores *all) {
+/* Asks for a row that is read later, and need not be there.  A kernel that reads many rows does so by itself. */
+static void fetch_row(const char *row, int64_t bytes) {
+    enum { LINE = 64 };
+    for (int64_t b = 0; b < bytes; b += LINE)
+        __builtin_prefetch((const char *)((uintptr_t)row + (uintptr_t)b), 0, 2);
+}
+
+/* Keys first .. first + n - 1 of a run, floats and turned; at: the same counted in the pass. */
+static void pass_keys(const decoder *d, const gyre_key_run *run, int64_t first, int64_t n, int64_t at) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->k_dtype;
+    const int64_t size = (int64_t)gyre_dtype_size(dtype), step = run->k_row * size;
+    const gyre_rows rows = {d->batch, d->head, at, n};
+    const gyre_turned how = {.role = GYRE_KEY};
+    for (int64_t j = 0; j < n; j++) {
+        const char *from = (const char *)run->k + (first + j) * step;
+        fetch_row((const char *)((uintptr_t)from + (uintptr_t)(PASSING_ROWS * step)), plan->head_dim * run->k_step * size);
+        gyre_row_read(plan->kernels, from, dtype, run->k_step, plan->head_dim, d->passing + j * plan->head_pad);
+    }
+    if (!plan->source->turned) gyre_turns_apply(plan, &rows, &how, d->passing);
+}
+
+/* Keys that must be turned first, or whose channels lie apart; first: of the run, in the pass. */
+static void score_passing(const decoder *d, const gyre_key_run *run, int64_t first, const gyre_key_scores *all) {
     for (int64_t done = 0; done < run->count; done += PASSING_ROWS) {
         const int64_t left = run->count - done, n = left < PASSING_ROWS ? left : PASSING_ROWS;
-        const gyre_rows rows = {d->batch, d->head, first + done, n};
-        const gyre_turned how = {.role = GYRE_KEY};
-        const char *from = (const char *)run->k + done * run->k_row * (int64_t)gyre_dtype_size(dtype);
-        if (run->k_step == 1 && run->k_row == plan->head_pad && plan->head_dim == plan->head_pad)
-            gyre_row_read(plan->kernels, from, dtype, 1, n * plan->head_pad, d->passing);
-        else
-            for (int64_t j = 0; j < n; j++)
-                gyre_row_read(plan->kernels, from + j * run->k_row * (int64_t)gyre_dtype_size(dtype), dtype, run->k_step,
-                              plan->head_dim, d->passing + j * plan->head_pad);
-        if (!plan->source->turned) gyre_turns_apply(plan, &rows, &how, d->passing);
         gyre_key_scores job = *all;
+        pass_keys(d, run, done, n, first + done);
         job.keys = n;
         job.k = d->passing;
-        job.k_row = plan->head_pad;
+        job.k_row = d->plan->head_pad;
         job.k_scale = all->k_scale ? all->k_scale + done : NULL;
         job.scores = all->scores + done;
-        plan->kernels->score_rows_f32(&job);
+        d->plan->kernels->score_rows_f32(&job);
     }
 }
 

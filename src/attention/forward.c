@@ -280,7 +280,7 @@ static void run_parts(void *arg, int64_t job) {
     worker w;
     place_worker(call, job, &w);
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
-        const int64_t item = task / plan->parts, part = task % plan->parts, first = part * PART_KEYS;
+        const int64_t item = task % plan->items, part = task / plan->items, first = part * PART_KEYS;
         const int64_t count = plan->keys - first < PART_KEYS ? plan->keys - first : PART_KEYS;
         const gyre_key_stretch keys = {first, count};
         gyre_partial to;

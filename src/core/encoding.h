@@ -105,7 +105,7 @@ struct gyre_encoding {
     double slope_divisor;                  /* what those are divided by, where there are any */
     double *short_factor, *long_factor;    /* [rope.dim / 2] */
     gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
-    double attention_factor;               /* multiplies cos and sin; 1 where nothing turns */
+    double attention_factor;               /* multiplies cos and sin at that length; 1 where nothing turns */
     unsigned char *axis;                   /* [rope.dim / 2]: which axis a pair turns by; NULL = all by axis 0 */
     double *decay;                      /* [rope.dim / 2], xPos: log2 of what a pair shrinks by per position; NULL = none */
     gyre_table_size table[GYRE_TABLES]; /* what the caller trains */

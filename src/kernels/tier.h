@@ -17,8 +17,9 @@
 
 /* -- matrix product ---------------------------------------------------------------------------------------------- */
 
-/* rows x vecs vectors of c stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
- * accumulators are registers; a_col is one for the plain product, which spares the address arithmetic. */
+/* rows x vecs vectors of sums stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
+ * accumulators are registers; a_col is one for the plain product, which spares the address arithmetic.  What c held before
+ * is added last: a sum over many products is then rounded once for each product, not once for each of its terms. */
 INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, int vecs, int64_t a_row, int64_t a_col) {
     const float *a = p->a + i * a_row, *b = p->b + j;
     float *c = p->c + i * p->c_row + j;
@@ -27,7 +28,7 @@ INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, 
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int v = 0; v < vecs; v++)
-            sum[r][v] = p->accumulate ? vec_load(c + r * p->c_row + v * LANES) : vec_set1(0);
+            sum[r][v] = vec_set1(0);
     }
     for (int64_t l = 0; l < p->k; l++) {
         vec x[WIDE_VECS];
@@ -45,8 +46,10 @@ INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, 
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
-        for (int v = 0; v < vecs; v++)
-            vec_store(c + r * p->c_row + v * LANES, sum[r][v]);
+        for (int v = 0; v < vecs; v++) {
+            float *to = c + r * p->c_row + v * LANES;
+            vec_store(to, p->accumulate ? vec_add(vec_load(to), sum[r][v]) : sum[r][v]);
+        }
     }
 }
 
