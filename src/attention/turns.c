@@ -112,7 +112,8 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
                      .batch = index / tiles,
                      .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos,
                      .steps = turn->by_steps ? &turn->steps : NULL};
-    if (role == GYRE_KEY && !plan->gradient && unseen(plan, how.batch, first, count)) return; /* all dk turn back */
+    if (role == GYRE_KEY && (!plan->gradient || plan->pass->again) && unseen(plan, how.batch, first, count))
+        return; /* the first gradient of keys turns all of them back */
     if (turn->fades) how.center = center_of(&how, first, count);
     for (how.far = 0; how.far <= turn->far; how.far++)
         gyre_turn_angles(plan->encoding, &how, first, count,

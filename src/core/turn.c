@@ -76,7 +76,8 @@ void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int6
         for (int64_t i = 0; turn->far && i < n; i++)
             positions[i] = gyre_far_position(encoding, turn->role, (int64_t)positions[i]);
         const int64_t filled = fill_by_steps(turn, positions, n, rows);
-        for (int64_t pair = 0; pair < pairs; pair += GYRE_PAIR_CHUNK) {
+        /* frequencies of a length are powers, which cost more than the rows that steps have filled */
+        for (int64_t pair = 0; filled < n && pair < pairs; pair += GYRE_PAIR_CHUNK) {
             const int64_t some = pairs - pair < GYRE_PAIR_CHUNK ? pairs - pair : GYRE_PAIR_CHUNK;
             const gyre_frequency *frequency = gyre_angles_frequencies(&angles, pair, some, buffer);
             for (int64_t i = filled; i < n; i++)
