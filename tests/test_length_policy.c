@@ -368,6 +368,37 @@ static void call_cache(const gyre_cache *cache, const inputs *in, float *out) {
     assert_ok(gyre_cache_attention(cache, &only, &args, scratch, bytes, NULL));
 }
 
+/* A cache that holds nothing; length: of keys that are kept rotated, 0 = raw. */
+static gyre_cache *cache_of(const gyre_encoding *e, int64_t length) {
+    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache *cache = NULL;
+    config.encoding = e;
+    config.keys = length ? GYRE_KEYS_ROTATED : GYRE_KEYS_RAW;
+    config.length = length;
+    config.heads = KEY_HEADS;
+    config.head_dim = HEAD;
+    config.max_tokens = TOKENS;
+    config.page_tokens = 16;
+    assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
+    return cache;
+}
+
+/* Appends token m and asks for it, at the length that is then in use. */
+static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_t m, int64_t length) {
+    float got[HEADS * HEAD];
+    double want[HEAD];
+    const gyre_positions at = {.base = m};
+    const gyre_cview k = gyre_cdense(in->k + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
+    const gyre_cview v = gyre_cdense(in->v + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
+    assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL));
+    call_cache(cache, in, got);
+    for (int64_t h = 0; h < HEADS; h++) {
+        attend(w, gyre_encoding_config(gyre_cache_config_of(cache)->encoding), in, length, m, h, want);
+        for (int c = 0; c < HEAD; c++)
+            test_close((double)got[h * HEAD + c], want[c], 2e-6L, w->name);
+    }
+}
+
 /* Keys appended one by one, while the length grows, are those of the whole prefix at the length in use. */
 static void caches_turn_keys_for_the_length_in_use(void **state) {
     (void)state;
@@ -377,30 +408,29 @@ static void caches_turn_keys_for_the_length_in_use(void **state) {
         for (int i = 0; i < 3; i++) {
             const gyre_config p = config_of(&ways[w], policies[i], 6);
             gyre_encoding *e = test_encoding(&p);
-            gyre_cache_config config = GYRE_CACHE_INIT;
-            gyre_cache *cache = NULL;
-            config.encoding = e;
-            config.heads = KEY_HEADS;
-            config.head_dim = HEAD;
-            config.max_tokens = TOKENS;
-            config.page_tokens = 16;
-            assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
-            for (int64_t m = 0; m < TOKENS; m++) {
-                float got[HEADS * HEAD];
-                double want[HEAD];
-                const gyre_positions at = {.base = m};
-                const gyre_cview k = gyre_cdense(in.k + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
-                const gyre_cview v = gyre_cdense(in.v + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
-                const int64_t length = i == 0 ? TOKENS : i == 1 ? (m / 6 + 1) * 6 : m + 1;
-                assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL));
-                call_cache(cache, &in, got);
-                for (int64_t h = 0; h < HEADS; h++) {
-                    attend(&ways[w], gyre_encoding_config(e), &in, length, m, h, want);
-                    for (int c = 0; c < HEAD; c++)
-                        test_close((double)got[h * HEAD + c], want[c], 2e-6L, ways[w].name);
-                }
-            }
+            gyre_cache *cache = cache_of(e, 0);
+            for (int64_t m = 0; m < TOKENS; m++)
+                next_token(cache, &ways[w], &in, m, i == 0 ? TOKENS : i == 1 ? (m / 6 + 1) * 6 : m + 1);
             gyre_cache_free(cache);
+            gyre_encoding_free(e);
+        }
+}
+
+/* Keys kept rotated have the frequencies and the factor of the cache's length, the one at position 0 too. */
+static void rotated_keys_have_the_length_of_their_cache(void **state) {
+    (void)state;
+    const inputs in = draw_inputs();
+    for (int w = 0; w < WAYS; w++)
+        for (int64_t own = TRAINED; own <= TOKENS; own += TOKENS - TRAINED) {
+            gyre_config p = config_of(&ways[w], GYRE_LENGTH_DECLARED, 0);
+            p.rope.length = own;
+            gyre_encoding *e = test_encoding(&p);
+            for (int64_t length = TRAINED; length <= TOKENS; length += TOKENS - TRAINED) {
+                gyre_cache *cache = cache_of(e, length);
+                for (int64_t m = 0; m < TOKENS; m++)
+                    next_token(cache, &ways[w], &in, m, length);
+                gyre_cache_free(cache);
+            }
             gyre_encoding_free(e);
         }
 }
@@ -411,6 +441,7 @@ int main(void) {
                                        cmocka_unit_test(causal_has_no_future),
                                        cmocka_unit_test(prefix_remembers_how_it_was_read),
                                        cmocka_unit_test(prefix_is_one_attention_at_the_length),
-                                       cmocka_unit_test(caches_turn_keys_for_the_length_in_use)};
+                                       cmocka_unit_test(caches_turn_keys_for_the_length_in_use),
+                                       cmocka_unit_test(rotated_keys_have_the_length_of_their_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

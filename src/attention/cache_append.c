@@ -95,7 +95,7 @@ static int is_identity(const gyre_cache *cache, const int64_t *position) {
     double at[GYRE_MAX_AXES];
     for (int64_t a = 0; a < cache->axes; a++)
         at[a] = (double)position[a];
-    const gyre_angles angles = {.encoding = cache->config.encoding, .factor = cache->config.encoding->attention_factor};
+    const gyre_angles angles = gyre_angles_of(cache->config.encoding, GYRE_FORWARD, cache->config.length);
     return gyre_angles_identity(&angles, at);
 }
 
@@ -153,7 +153,8 @@ static gyre_status check_view(const gyre_cache *cache, const gyre_cview *view, i
 
 /* Whole numbers times a float have no infinity and no NaN, nor what a turn could make one of. */
 static gyre_status check_finite(const gyre_cache *cache, const gyre_cview *view, const gyre_cache_rows *rows) {
-    const double factor = cache->turned ? cache->config.encoding->attention_factor : 1;
+    const gyre_encoding *encoding = cache->config.encoding;
+    const double factor = cache->turned ? gyre_angles_of(encoding, GYRE_FORWARD, cache->config.length).factor : 1;
     const float limit = (float)((double)FLT_MAX / (factor > 1 ? 4 * factor : 4));
     float x[GYRE_CACHE_CHANNELS];
     for (int64_t t = 0; rows->dtype == GYRE_Q8 && t < view->shape[1]; t++)

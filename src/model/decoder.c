@@ -44,7 +44,7 @@ static gyre_status create_caches(gyre_context *x, gyre_error *err) {
     config.heads = c->kv_heads;
     config.head_dim = c->head_dim;
     config.max_tokens = x->max_tokens;
-    x->cache = calloc((size_t)c->layers, sizeof *x->cache);
+    x->cache = calloc((size_t)c->layers, sizeof(gyre_cache *));
     if (!x->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < c->layers; layer++) {
         const gyre_status status = gyre_cache_create(&x->cache[layer], &config, NULL, err);
