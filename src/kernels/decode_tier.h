@@ -4,6 +4,13 @@
 #include "kernels/rotate_tier.h"
 #include <stddef.h>
 
+/* Checked at every access, loops that are unrolled take a compiler minutes. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define FEW_UNROLL
+#else
+#define FEW_UNROLL TURN_UNROLL
+#endif
+
 /* -- rows of other types ---------------------------------------------------------------------------------------------- */
 static inline vec few_load_q8(const void *p) {
     return vec_load_q8(p);
@@ -77,13 +84,13 @@ TURN_INLINE void score_channels(turn_type type, const few_queries *q, const char
     for (int64_t c = from; c < channels; c += LANES) {
         const int64_t left = channels - c;
         vec y[4];
-        TURN_UNROLL
+        FEW_UNROLL
         for (int r = 0; r < rows; r++)
             y[r] = vec_held(vec_load(q->q + r * q->row + c));
-        TURN_UNROLL
+        FEW_UNROLL
         for (int j = 0; j < keys; j++) {
             const vec x = vec_held(turn_load_up_to(type, k[j] + c * type.size, left));
-            TURN_UNROLL
+            FEW_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r * keys + j] = vec_fma(y[r], x, sum[r * keys + j]);
         }
@@ -96,19 +103,19 @@ TURN_INLINE int64_t score_parted(const few_queries *q, const char *const *k, int
     int64_t c = 0;
     for (; c + 2 * LANES <= channels; c += 2 * LANES) {
         vec y[4], z[4];
-        TURN_UNROLL
+        FEW_UNROLL
         for (int r = 0; r < rows; r++) {
             y[r] = vec_held(vec_load(q->q + r * q->row + c));
             z[r] = vec_held(vec_load(q->q + r * q->row + c + LANES));
         }
-        TURN_UNROLL
+        FEW_UNROLL
         for (int j = 0; j < keys; j++) {
             vec even, odd;
             vec_load_two_bf16((const uint16_t *)(const void *)k[j] + c, &even, &odd);
-            TURN_UNROLL
+            FEW_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r * keys + j] = vec_fma(y[r], even, sum[r * keys + j]);
-            TURN_UNROLL
+            FEW_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r * keys + j] = vec_fma(z[r], odd, sum[r * keys + j]);
         }
@@ -119,7 +126,7 @@ TURN_INLINE int64_t score_parted(const few_queries *q, const char *const *k, int
 TURN_INLINE void score_together(turn_type type, int parted, const few_queries *q, const char *const *k, int64_t channels,
                                 vec *sum, int rows) {
     const int64_t whole = channels / LANES * LANES;
-    TURN_UNROLL
+    FEW_UNROLL
     for (int i = 0; i < FEW_SUMS; i++)
         sum[i] = vec_set1(0);
     score_channels(type, q, k, parted ? score_parted(q, k, channels, sum, rows) : 0, whole, sum, rows);
@@ -150,7 +157,7 @@ TURN_INLINE void score_block(turn_type type, int parted, const gyre_key_scores *
     vec sum[FEW_SUMS];
     float total[FEW_SUMS];
     if (q->fetch && rows > 1) fetch_rows(p->k, first, n, step, p->channels * type.size, FEW_AHEAD);
-    TURN_UNROLL
+    FEW_UNROLL
     for (int j = 0; j < keys; j++)
         k[j] = at + (j < n ? j : n - 1) * step;
     if (rows == 1)
@@ -160,11 +167,11 @@ TURN_INLINE void score_block(turn_type type, int parted, const gyre_key_scores *
         }
     else
         score_together(type, parted, q, k, p->channels, sum, rows);
-    TURN_UNROLL
+    FEW_UNROLL
     for (int i = 0; i < FEW_SUMS; i += LANES)
         vec_store(total + i, vec_sums(sum + i));
     float *scores = p->scores + q->first * p->score_row + first;
-    TURN_UNROLL
+    FEW_UNROLL
     for (int r = 0; r < rows; r++)
         for (int64_t j = 0; j < (n < keys ? n : keys); j++)
             scores[r * p->score_row + j] = total[r * keys + j];
@@ -223,12 +230,12 @@ TURN_INLINE void score_rows(turn_type type, int brain, const gyre_key_scores *p)
 
 /* -- their weights and values ------------------------------------------------------------------------------------------ */
 TURN_INLINE void part_all(vec *sum, int n) {
-    TURN_UNROLL
+    FEW_UNROLL
     for (int i = 0; i < n; i += 2)
         vec_part(&sum[i], &sum[i + 1]);
 }
 TURN_INLINE void join_all(vec *sum, int n) {
-    TURN_UNROLL
+    FEW_UNROLL
     for (int i = 0; i < n; i += 2)
         vec_join(&sum[i], &sum[i + 1]);
 }
@@ -241,30 +248,30 @@ TURN_INLINE void weigh_block(turn_type type, int parted, const gyre_value_sums *
     const float *weights = p->weights + r0 * p->weight_row;
     float *out = p->out + r0 * p->out_row + c0;
     vec sum[FEW_SUMS];
-    TURN_UNROLL
+    FEW_UNROLL
     for (int i = 0; i < rows * vecs; i++)
         sum[i] = vec_load(out + i / vecs * p->out_row + i % vecs * LANES);
     if (parted) part_all(sum, rows * vecs);
     for (int64_t j = 0; j < p->keys; j++) {
         vec x[8];
         if (r0 == 0) fetch_rows(v, j, 1, step, vecs * LANES * type.size, p->rows == 1 ? FEW_AHEAD_ONE : FEW_AHEAD);
-        TURN_UNROLL
+        FEW_UNROLL
         for (int i = 0; i < vecs; i += parted ? 2 : 1) {
             if (parted)
                 vec_load_two_bf16((const uint16_t *)(const void *)(v + j * step) + i * LANES, &x[i], &x[i + 1]);
             else
                 x[i] = vec_held(type.load(v + j * step + i * LANES * type.size));
         }
-        TURN_UNROLL
+        FEW_UNROLL
         for (int r = 0; r < rows; r++) {
             const vec weight = vec_set1(weights[r * p->weight_row + j]);
-            TURN_UNROLL
+            FEW_UNROLL
             for (int i = 0; i < vecs; i++)
                 sum[r * vecs + i] = vec_fma(weight, x[i], sum[r * vecs + i]);
         }
     }
     if (parted) join_all(sum, rows * vecs);
-    TURN_UNROLL
+    FEW_UNROLL
     for (int i = 0; i < rows * vecs; i++)
         vec_store(out + i / vecs * p->out_row + i % vecs * LANES, sum[i]);
 }
