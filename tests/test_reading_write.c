@@ -236,12 +236,15 @@ static void native_models_have_all_words(void **state) {
                  {GYRE_BY_PARTS, 0, by_parts_4, "by-parts"},
                  {GYRE_BY_PARTS, 1, resonant_4, "by-parts"},
                  {GYRE_BY_PARTS_PAPER, 0, paper_parts_4, "by-parts-paper"},
-                 {GYRE_NTK_MIXED, 0, mixed_4, "ntk-mixed"}};
+                 {GYRE_NTK_MIXED, 0, mixed_4, "ntk-mixed"},
+                 {GYRE_DYNAMIC_YARN, 0, by_parts_4, "dynamic-yarn"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_config c = stretched(cases[i].scaling, 4);
         c.rope.resonance = cases[i].resonance;
         must_write(native, &c, 16384);
-        assert_turns(16384, 64, 10000, cases[i].want, 1);
+        const int is_yarn = cases[i].scaling == GYRE_DYNAMIC_YARN;
+        assert_turns(16384, 64, 10000, cases[i].want, is_yarn ? 0.1 * log(4) + 1 : 1);
+        if (is_yarn) assert_turns(4096, 64, 10000, kept, 1);
         json_t *root = json_of("out"), *dict = json_object_get(root, "rope_scaling");
         assert_string_equal(test_string(dict, "rope_type"), cases[i].type);
         assert_null(json_object_get(dict, "long_factor"));
@@ -574,6 +577,11 @@ static void a_failure_leaves_everything(void **state) {
     c = stretched(GYRE_DYNAMIC_NTK, 2);
     c.rope.resonance = 1;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "dynamic");
+    c = stretched(GYRE_DYNAMIC_YARN, 4);
+    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "frequencies that follow the length");
+    c = stretched(GYRE_DYNAMIC_NTK, 2);
+    c.rope.length_policy = GYRE_LENGTH_CAUSAL;
+    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "another length policy");
     c = stretched(GYRE_UNSCALED, 1);
     c.rope.far = GYRE_FAR_CLAMPED;
     c.rope.window = 100;
