@@ -601,6 +601,25 @@ static void a_failure_leaves_everything(void **state) {
     assert_text("old", "old");
 }
 
+/* Another block would let decoding part from what was asked for, and the file keeps its own. */
+static void another_block_of_lengths_is_not_written(void **state) {
+    (void)state;
+    static const char native[] = "{\"model_type\": \"gyre\", \"hidden_size\": 512, \"num_attention_heads\": 4,\n"
+                                 " \"num_hidden_layers\": 2, \"head_dim\": 128, \"max_position_embeddings\": 4096,\n"
+                                 " \"position_embedding_type\": \"rope\", \"rope_theta\": 10000.0, \"rope_scaling\": null,\n"
+                                 " \"length_policy\": \"causal\", \"length_block\": 48}\n";
+    gyre_error err = {0, ""};
+    gyre_config c = stretched(GYRE_DYNAMIC_YARN, 4);
+    c.rope.length_policy = GYRE_LENGTH_CAUSAL;
+    c.rope.length_block = 48;
+    must_write(native, &c, 16384);
+    write_file("old", "old", 3);
+    c.rope.length_block = 0; /* 64 */
+    assert_int_equal(gyre_reading_write(in_folder("in"), &c, 16384, in_folder("old"), &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "another block of lengths"));
+    assert_text("old", "old");
+}
+
 /* A key that is spelled with escapes is not found in the text; what is read back says so, and nothing is written. */
 static void what_cannot_be_changed_is_found_out(void **state) {
     (void)state;
@@ -652,6 +671,7 @@ int main(void) {
                                        cmocka_unit_test(a_folder_gets_a_config),
                                        cmocka_unit_test(a_file_is_replaced_as_it_lay),
                                        cmocka_unit_test(a_failure_leaves_everything),
+                                       cmocka_unit_test(another_block_of_lengths_is_not_written),
                                        cmocka_unit_test(what_cannot_be_changed_is_found_out),
                                        cmocka_unit_test(what_would_read_otherwise_is_not_written)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
