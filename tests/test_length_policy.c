@@ -214,7 +214,7 @@ static void causal_is_the_same_through_all_layers(void **state) {
         }
 }
 
-/* What a prefix says does not change with what follows it, bit for bit where it is read alike. */
+/* What a prefix says does not change with what follows it. */
 static void causal_has_no_future(void **state) {
     (void)state;
     static float shorter[VOCAB], longer[TOKENS * VOCAB];
@@ -435,6 +435,96 @@ static void rotated_keys_have_the_length_of_their_cache(void **state) {
         }
 }
 
+/* -- several sequences ----------------------------------------------------------------------------------------------------
+ */
+enum { SEQUENCES = 3, ALL = TOKENS + 20 + 50 };
+static const int64_t starts[SEQUENCES + 1] = {0, TOKENS, TOKENS + 20, ALL};
+
+static void check_last(const way *w, const gyre_encoding *e, const inputs *in, int64_t tokens, const float *got) {
+    const gyre_config *p = gyre_encoding_config(e);
+    const int64_t length = p->rope.length_policy == GYRE_LENGTH_PREFIX ? tokens : ((tokens - 1) / 6 + 1) * 6;
+    double want[HEAD];
+    for (int64_t h = 0; h < HEADS; h++) {
+        attend(w, p, in, length, tokens - 1, h, want);
+        for (int c = 0; c < HEAD; c++)
+            test_close((double)got[h * HEAD + c], want[c], 2e-6L, w->name);
+    }
+}
+
+/* Packed, each sequence is so many of the first tokens. */
+static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
+    static _Alignas(64) char scratch[1 << 22];
+    static float q[ALL * HEADS * HEAD], k[ALL * KEY_HEADS * HEAD], v[ALL * KEY_HEADS * HEAD], out[ALL * HEADS * HEAD];
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    for (int s = 0; s < SEQUENCES; s++) {
+        const size_t tokens = (size_t)(starts[s + 1] - starts[s]);
+        memcpy(q + starts[s] * HEADS * HEAD, in->q, tokens * HEADS * HEAD * sizeof *q);
+        memcpy(k + starts[s] * KEY_HEADS * HEAD, in->k, tokens * KEY_HEADS * HEAD * sizeof *k);
+        memcpy(v + starts[s] * KEY_HEADS * HEAD, in->v, tokens * KEY_HEADS * HEAD * sizeof *v);
+    }
+    args.encoding = e;
+    args.q = gyre_cdense(q, GYRE_F32, 1, ALL, HEADS, HEAD);
+    args.k = gyre_cdense(k, GYRE_F32, 1, ALL, KEY_HEADS, HEAD);
+    args.v = gyre_cdense(v, GYRE_F32, 1, ALL, KEY_HEADS, HEAD);
+    args.q_starts = args.k_starts = starts;
+    args.sequences = SEQUENCES;
+    args.causal = 1;
+    args.out = gyre_dense(out, GYRE_F32, 1, ALL, HEADS, HEAD);
+    assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
+    assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL));
+    for (int s = 0; s < SEQUENCES; s++)
+        check_last(w, e, in, starts[s + 1] - starts[s], out + (starts[s + 1] - 1) * HEADS * HEAD);
+}
+
+/* One token more for sequences of a cache, of different lengths, in one batch. */
+static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
+    static _Alignas(64) char scratch[1 << 22];
+    float q[SEQUENCES * HEADS * HEAD], out[SEQUENCES * HEADS * HEAD];
+    int64_t last[SEQUENCES], ids[SEQUENCES];
+    gyre_cache_config config = {.size = sizeof config,
+                                .encoding = e,
+                                .heads = KEY_HEADS,
+                                .head_dim = HEAD,
+                                .sequences = SEQUENCES,
+                                .max_tokens = 2 * ALL,
+                                .page_tokens = 16};
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_cache *cache = NULL;
+    assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
+    for (int s = 0; s < SEQUENCES; s++) {
+        const int64_t tokens = starts[s + 1] - starts[s];
+        const gyre_cview k = gyre_cdense(in->k, GYRE_F32, 1, tokens, KEY_HEADS, HEAD);
+        const gyre_cview v = gyre_cdense(in->v, GYRE_F32, 1, tokens, KEY_HEADS, HEAD);
+        assert_ok(gyre_cache_append(cache, s, &k, &v, &(gyre_positions){0}, NULL));
+        ids[s] = s;
+        last[s] = tokens - 1;
+        memcpy(q + s * HEADS * HEAD, in->q + last[s] * HEADS * HEAD, HEADS * HEAD * sizeof *q);
+    }
+    args.q = gyre_cdense(q, GYRE_F32, SEQUENCES, 1, HEADS, HEAD);
+    args.q_pos = (gyre_positions){.data = last, .dtype = GYRE_I64, .stride_batch = 1};
+    args.causal = 1;
+    args.out = gyre_dense(out, GYRE_F32, SEQUENCES, 1, HEADS, HEAD);
+    assert_in_range(gyre_cache_attention_scratch(cache, ids, &args, NULL), 1, sizeof scratch);
+    assert_ok(gyre_cache_attention(cache, ids, &args, scratch, sizeof scratch, NULL));
+    for (int s = 0; s < SEQUENCES; s++)
+        check_last(w, e, in, last[s] + 1, out + s * HEADS * HEAD);
+    gyre_cache_free(cache);
+}
+
+/* Never the longest of the batch. */
+static void each_sequence_has_a_length_of_its_own(void **state) {
+    (void)state;
+    const inputs in = draw_inputs();
+    for (int w = 0; w < WAYS; w++)
+        for (int prefix = 0; prefix < 2; prefix++) {
+            const gyre_config p = config_of(&ways[w], prefix ? GYRE_LENGTH_PREFIX : GYRE_LENGTH_CAUSAL, 6);
+            gyre_encoding *e = test_encoding(&p);
+            packed(&ways[w], e, &in);
+            batched(&ways[w], e, &in);
+            gyre_encoding_free(e);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(declared_is_one_length),
                                        cmocka_unit_test(causal_is_the_same_through_all_layers),
@@ -442,6 +532,7 @@ int main(void) {
                                        cmocka_unit_test(prefix_remembers_how_it_was_read),
                                        cmocka_unit_test(prefix_is_one_attention_at_the_length),
                                        cmocka_unit_test(caches_turn_keys_for_the_length_in_use),
+                                       cmocka_unit_test(each_sequence_has_a_length_of_its_own),
                                        cmocka_unit_test(rotated_keys_have_the_length_of_their_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
