@@ -205,6 +205,7 @@ void gyre_passes_largest(const gyre_attention_args *args, const gyre_key_source 
     gyre_passes passes;
     gyre_passes_begin(&passes, args, source);
     whole(&passes, out);
+    out->stands_for_all = source || goes_by_sequence(args);
     if (!goes_by_sequence(args)) return;
     gyre_attention_args *all = &out->args;
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =

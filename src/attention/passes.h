@@ -17,6 +17,7 @@ typedef struct gyre_pass {
     int64_t query_order;            /* GYRE_CAUSAL_BY_ORDER: the key of the sequence beside which the first query stands */
     int64_t packed_key;             /* where the keys of the sequence begin in the views of the call */
     int again;                      /* an earlier pass had the same keys: gradients to them are added to */
+    int stands_for_all;             /* no pass, but what none of a call's is larger than: none of them may need more */
 } gyre_pass;
 
 typedef struct gyre_passes {
