@@ -391,6 +391,7 @@ gyre_status gyre_attention_run_check(const gyre_attention_args *args, const gyre
     if (!status) status = gyre_weights_check(args);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     status = gyre_attention_views_check(args, source);
+    if (!status) status = gyre_passes_positions_check(args);
     gyre_passes_begin(&passes, args, source);
     while (!status && gyre_passes_next(&passes, &pass)) {
         status = gyre_attention_plan_make(&plan, &pass, 0, exec);
