@@ -491,9 +491,11 @@ static void scratch_of_a_long_prefill(void **state) {
     gyre_config config = test_rope_config(128, GYRE_HALF);
     gyre_encoding *encoding = test_encoding(&config);
     static float x;
+    static const int64_t starts[4] = {0, 100, 40000, N};
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     args.encoding = encoding;
     args.causal = 1;
+    args.sequences = 3;
     args.q = gyre_cdense(&x, GYRE_F32, 1, N, 32, 128);
     args.k = args.v = gyre_cdense(&x, GYRE_F32, 1, N, 8, 128);
     args.out = gyre_dense(&x, GYRE_F32, 1, N, 32, 128);
@@ -501,6 +503,9 @@ static void scratch_of_a_long_prefill(void **state) {
         gyre_pool *pool;
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
+        args.q_starts = args.k_starts = NULL;
+        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
+        args.q_starts = args.k_starts = starts;
         assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
         gyre_pool_free(pool);
     }

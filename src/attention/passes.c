@@ -213,11 +213,19 @@ int gyre_passes_next(gyre_passes *passes, gyre_pass *out) {
     return 0;
 }
 
+/* Each pass has as many queries as keys, one beside the other, where the whole call has. */
+static int in_pairs(const gyre_attention_args *args) {
+    if (args->k_first || args->k_end || follows_length(args) || !args->q_starts) return 0;
+    for (int64_t s = 0; s <= args->sequences; s++)
+        if (args->q_starts[s] != args->k_starts[s]) return 0;
+    return 1;
+}
+
 void gyre_passes_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_pass *out) {
     gyre_passes passes;
     gyre_passes_begin(&passes, args, source);
     whole(&passes, out);
-    out->stands_for_all = source || goes_by_sequence(args);
+    out->stands_for_all = source || (goes_by_sequence(args) && !in_pairs(args));
     if (!goes_by_sequence(args)) return;
     gyre_attention_args *all = &out->args;
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =
