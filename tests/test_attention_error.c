@@ -14,34 +14,41 @@ typedef struct problem_case {
     int64_t queries, keys, heads, key_heads, dim;
     int64_t last; /* position of the last token */
     float sharp;  /* deviation of the scores, about */
+    double cap;   /* softcap; 0 = none */
 } problem_case;
 
 /* All causal, the queries the last of the keys' tokens. */
 static const problem_case cases[] = {
-    {"prefill", GYRE_NOPE, 2048, 2048, 4, 2, 128, 2047, 1},
-    {"prefill, sharp", GYRE_NOPE, 1024, 1024, 4, 2, 128, 1023, 4},
-    {"prefill", GYRE_NOPE, 300, 300, 4, 4, 16, 299, 2},
-    {"prefill", GYRE_NOPE, 300, 300, 4, 2, 40, 299, 2},
-    {"prefill", GYRE_NOPE, 300, 300, 4, 1, 64, 299, 2},
-    {"prefill", GYRE_NOPE, 300, 300, 2, 1, 200, 299, 2},
-    {"prefill", GYRE_NOPE, 300, 300, 2, 1, 256, 299, 2},
-    {"prefill after a prefix", GYRE_NOPE, 64, 1500, 4, 2, 128, 1499, 2},
-    {"prefill after a long prefix", GYRE_NOPE, 20, 32768, 2, 1, 128, 32767, 1},
-    {"prefill", GYRE_ROPE, 2048, 2048, 4, 2, 128, 2047, 1},
-    {"prefill around 2^20", GYRE_ROPE, 2048, 2048, 4, 2, 128, (1 << 20) + 1000, 2},
-    {"prefill around 2^20", GYRE_ROPE, 400, 400, 2, 1, 64, (1 << 20) + 200, 4},
-    {"prefill", GYRE_ALIBI, 2048, 2048, 8, 2, 128, 2047, 1},
-    {"prefill around 2^20", GYRE_ALIBI, 400, 400, 8, 8, 32, (1 << 20) + 200, 2},
-    {"decode", GYRE_NOPE, 1, 32768, 4, 1, 128, 32767, 1},
-    {"decode, sharp", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4},
-    {"decode", GYRE_NOPE, 1, 4096, 2, 2, 16, 4095, 2},
-    {"decode", GYRE_NOPE, 1, 4096, 4, 1, 64, 4095, 2},
-    {"decode", GYRE_NOPE, 1, 4096, 2, 2, 256, 4095, 2},
-    {"decode, 8 queries", GYRE_NOPE, 8, 4096, 4, 1, 128, 4095, 2},
-    {"decode", GYRE_ROPE, 1, 32768, 4, 1, 128, 32767, 1},
-    {"decode around 2^20", GYRE_ROPE, 1, 4096, 4, 2, 128, (1 << 20) + 2000, 2},
-    {"decode around 2^20, 3 queries", GYRE_ROPE, 3, 4096, 4, 2, 64, (1 << 20) + 2000, 2},
-    {"decode", GYRE_ALIBI, 1, 32768, 8, 2, 128, 32767, 1},
+    {"prefill", GYRE_NOPE, 2048, 2048, 4, 2, 128, 2047, 1, 0},
+    {"prefill, sharp", GYRE_NOPE, 1024, 1024, 4, 2, 128, 1023, 4, 0},
+    {"prefill", GYRE_NOPE, 300, 300, 4, 4, 16, 299, 2, 0},
+    {"prefill", GYRE_NOPE, 300, 300, 4, 2, 40, 299, 2, 0},
+    {"prefill", GYRE_NOPE, 300, 300, 4, 1, 64, 299, 2, 0},
+    {"prefill", GYRE_NOPE, 300, 300, 2, 1, 200, 299, 2, 0},
+    {"prefill", GYRE_NOPE, 300, 300, 2, 1, 256, 299, 2, 0},
+    {"prefill after a prefix", GYRE_NOPE, 64, 1500, 4, 2, 128, 1499, 2, 0},
+    {"prefill after a long prefix", GYRE_NOPE, 20, 32768, 2, 1, 128, 32767, 1, 0},
+    {"prefill", GYRE_ROPE, 2048, 2048, 4, 2, 128, 2047, 1, 0},
+    {"prefill around 2^20", GYRE_ROPE, 2048, 2048, 4, 2, 128, (1 << 20) + 1000, 2, 0},
+    {"prefill around 2^20", GYRE_ROPE, 400, 400, 2, 1, 64, (1 << 20) + 200, 4, 0},
+    {"prefill", GYRE_ALIBI, 2048, 2048, 8, 2, 128, 2047, 1, 0},
+    {"prefill around 2^20", GYRE_ALIBI, 400, 400, 8, 8, 32, (1 << 20) + 200, 2, 0},
+    {"decode", GYRE_NOPE, 1, 32768, 4, 1, 128, 32767, 1, 0},
+    {"decode, sharp", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 0},
+    {"decode", GYRE_NOPE, 1, 4096, 2, 2, 16, 4095, 2, 0},
+    {"decode", GYRE_NOPE, 1, 4096, 4, 1, 64, 4095, 2, 0},
+    {"decode", GYRE_NOPE, 1, 4096, 2, 2, 256, 4095, 2, 0},
+    {"decode, 8 queries", GYRE_NOPE, 8, 4096, 4, 1, 128, 4095, 2, 0},
+    {"decode", GYRE_ROPE, 1, 32768, 4, 1, 128, 32767, 1, 0},
+    {"decode around 2^20", GYRE_ROPE, 1, 4096, 4, 2, 128, (1 << 20) + 2000, 2, 0},
+    {"decode around 2^20, 3 queries", GYRE_ROPE, 3, 4096, 4, 2, 64, (1 << 20) + 2000, 2, 0},
+    {"decode", GYRE_ALIBI, 1, 32768, 8, 2, 128, 32767, 1, 0},
+    {"prefill, softcap 30", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 4, 30},
+    {"prefill, softcap 50", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 4, 50},
+    {"prefill, sharp under softcap 30", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 20, 30},
+    {"prefill, sharp under softcap 50", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 20, 50},
+    {"decode, softcap 30", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 30},
+    {"decode, softcap 50", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 50},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -120,6 +127,7 @@ static gyre_attention_args problem_args(const problem *p, const gyre_encoding *e
     args.q_pos.base = c->last - c->queries + 1;
     args.k_pos.base = c->last - c->keys + 1;
     args.causal = 1;
+    args.softcap = c->cap;
     return args;
 }
 
@@ -186,6 +194,7 @@ static long double define_row(const problem *p, int64_t i, int64_t h, long doubl
         for (int64_t e = 0; e < dim; e++)
             dot += (long double)q[e] * (long double)k[e];
         score[j] = dot / sqrtl((long double)dim);
+        if (c->cap > 0) score[j] = (long double)c->cap * tanhl(score[j] / (long double)c->cap);
         if (c->kind == GYRE_ALIBI) score[j] -= slope(h, c->heads) * (long double)(seen - 1 - j);
         top = fmaxl(top, score[j]);
     }
@@ -288,13 +297,13 @@ static void check_rounded_once(const problem *p, const problem *wide) {
 static void small_types(void **state) {
     (void)state;
     static const problem_case some[] = {
-        {"prefill", GYRE_NOPE, 400, 400, 4, 2, 128, 399, 1},
-        {"prefill around 2^20", GYRE_ROPE, 300, 300, 2, 1, 64, (1 << 20) + 100, 2},
-        {"prefill", GYRE_ALIBI, 300, 300, 8, 2, 40, 299, 1},
-        {"decode", GYRE_NOPE, 1, 8192, 2, 1, 128, 8191, 1},
-        {"decode, 5 queries", GYRE_NOPE, 5, 2100, 2, 1, 128, 2099, 2},
-        {"decode around 2^20", GYRE_ROPE, 1, 2100, 4, 1, 128, (1 << 20) + 1000, 2},
-        {"decode", GYRE_ALIBI, 1, 2100, 4, 2, 256, 2099, 1},
+        {"prefill", GYRE_NOPE, 400, 400, 4, 2, 128, 399, 1, 0},
+        {"prefill around 2^20", GYRE_ROPE, 300, 300, 2, 1, 64, (1 << 20) + 100, 2, 0},
+        {"prefill", GYRE_ALIBI, 300, 300, 8, 2, 40, 299, 1, 0},
+        {"decode", GYRE_NOPE, 1, 8192, 2, 1, 128, 8191, 1, 0},
+        {"decode, 5 queries", GYRE_NOPE, 5, 2100, 2, 1, 128, 2099, 2, 0},
+        {"decode around 2^20", GYRE_ROPE, 1, 2100, 4, 1, 128, (1 << 20) + 1000, 2, 0},
+        {"decode", GYRE_ALIBI, 1, 2100, 4, 2, 256, 2099, 1, 0},
     };
     static const types all[] = {{GYRE_F16, GYRE_F16, GYRE_F16},
                                 {GYRE_BF16, GYRE_BF16, GYRE_BF16},
@@ -360,9 +369,9 @@ static void run_cached(const problem *p, const cached *how, int64_t page) {
  * the row's mean square being a third of its largest's), once of the values and once of the scores, whose deviation is 1. */
 static void caches(void **state) {
     (void)state;
-    static const problem_case some[] = {{"cache", GYRE_ROPE, 1, 16384, 2, 1, 128, 16383, 1},
-                                        {"cache around 2^20", GYRE_ROPE, 1, 4096, 4, 2, 64, (1 << 20) + 2000, 1},
-                                        {"cache, 7 queries", GYRE_ROPE, 7, 1100, 2, 1, 128, 1099, 1}};
+    static const problem_case some[] = {{"cache", GYRE_ROPE, 1, 16384, 2, 1, 128, 16383, 1, 0},
+                                        {"cache around 2^20", GYRE_ROPE, 1, 4096, 4, 2, 64, (1 << 20) + 2000, 1, 0},
+                                        {"cache, 7 queries", GYRE_ROPE, 7, 1100, 2, 1, 128, 1099, 1, 0}};
     static const cached all[] = {{GYRE_F32, GYRE_KEYS_RAW, 2e-6},  {GYRE_F32, GYRE_KEYS_ROTATED, 2e-6},
                                  {GYRE_F16, GYRE_KEYS_RAW, 5e-4},  {GYRE_F16, GYRE_KEYS_ROTATED, 5e-4},
                                  {GYRE_BF16, GYRE_KEYS_RAW, 4e-3}, {GYRE_BF16, GYRE_KEYS_ROTATED, 4e-3},

@@ -286,9 +286,9 @@ static void same_in_parts(void **state) {
 }
 
 /* -- what a call may ask for besides ----------------------------------------------------------------------------------- */
-typedef enum way { SOFTCAP, SINKS, SINK_LOGITS, MASK, DROPOUT, PADDED, PACKED, BY_LENGTH, HALVES, WAYS } way;
-static const char *const way_names[] = {"softcap", "sinks",  "sink logits",     "mask",       "dropout",
-                                        "padded",  "packed", "length by query", "keys of f16"};
+typedef enum way { SOFTCAP, SINKS, SINK_LOGITS, MASK, DROPOUT, PADDED, PACKED, BY_LENGTH, HALVES, STRANGE, WAYS } way;
+static const char *const way_names[] = {"softcap", "sinks",  "sink logits",     "mask",        "dropout",
+                                        "padded",  "packed", "length by query", "keys of f16", "an infinite value"};
 static const gyre_config turning = TURNING(.layout = GYRE_HALF);
 static const gyre_config by_length = {
     .size = sizeof(gyre_config),
@@ -324,6 +324,9 @@ static wayward make_wayward(way w, const layout *s) {
         x.q_starts[i] = s->queries * quarter[i] / 4;
         x.k_starts[i] = s->keys * quarter[i] / 4;
     }
+    /* in the last tile, which the last queries alone meet: they take another way, and whoever shares a task with them must
+     * not */
+    if (w == STRANGE) x.p.x[V][(s->keys - 2) * s->key_heads * s->value_dim] = INFINITY;
     for (int b = 0; b < 3; b++)
         x.first[b] = 11 * b, x.end[b] = s->keys - 5 * b;
     return x;

@@ -291,9 +291,7 @@ static void caps_within_bound(void **state) {
             assert_memory_equal(y, same, sizeof y);
             for (int i = 0; i < 16; i++) {
                 const double t = tanh((double)x[i] / (double)caps[c]), want = (double)caps[c] * t;
-                const double small =
-                    0x1p-22 * fabs(want) * (fabs(t) < 0.5 ? 1 : 1 / fabs(t)); /* relative, where it matters */
-                worst = larger_share(worst, (long double)y[i], (long double)want, (long double)small);
+                worst = larger_share(worst, (long double)y[i], (long double)want, (long double)(0x1p-22 * fabs(want)));
                 slopes = larger_share(slopes, (long double)slope[i], (long double)(1 - t * t), 0x1p-21L);
             }
         }

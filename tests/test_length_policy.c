@@ -525,8 +525,41 @@ static void each_sequence_has_a_length_of_its_own(void **state) {
         }
 }
 
+/* A length in use is made of positions, so what they are is known before: sanitizers tell whether. */
+static void positions_are_looked_at_first(void **state) {
+    (void)state;
+    enum { N = 4 };
+    static const float x[N * HEAD];
+    static const int64_t far[N] = {0, 1, 2, INT64_MAX};
+    static _Alignas(64) unsigned char scratch[1 << 20];
+    float out[N * HEAD];
+    const struct {
+        gyre_positions q, k;
+        gyre_status want;
+    } wrong[] = {{{far, GYRE_I64, 0, 0, 0, 1, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{NULL, GYRE_I64, INT64_MAX, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{NULL, GYRE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_I64, INT64_MAX, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{x, GYRE_F32, 0, 0, 0, N * HEAD, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, GYRE_EDTYPE}};
+    const int64_t first[1] = {1};
+    for (int policy = GYRE_LENGTH_DECLARED; policy <= GYRE_LENGTH_PREFIX; policy++)
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            gyre_config config = config_of(&ways[0], (gyre_length_policy)policy, 8);
+            gyre_encoding *encoding = test_encoding(&config);
+            gyre_attention_args args = GYRE_ATTENTION_INIT;
+            args.encoding = encoding;
+            args.q = args.k = args.v = gyre_cdense(x, GYRE_F32, 1, N, 1, HEAD);
+            args.out = gyre_dense(out, GYRE_F32, 1, N, 1, HEAD);
+            args.q_pos = wrong[i].q;
+            args.k_pos = wrong[i].k;
+            args.k_first = first;
+            assert_int_equal(gyre_attention(&args, scratch, sizeof scratch, NULL), wrong[i].want);
+            gyre_encoding_free(encoding);
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(declared_is_one_length),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(positions_are_looked_at_first),
+                                       cmocka_unit_test(declared_is_one_length),
                                        cmocka_unit_test(causal_is_the_same_through_all_layers),
                                        cmocka_unit_test(causal_has_no_future),
                                        cmocka_unit_test(prefix_remembers_how_it_was_read),

@@ -486,7 +486,7 @@ typedef struct gyre_attention_args {
     int causal;                    /* 1: a query sees keys whose position is not above its own; GYRE_CAUSAL_BY_ORDER */
     int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
     int64_t sinks;                 /* and, whatever the window, keys at positions below this one: StreamingLLM, 2309.17453;
-                                    * with GYRE_CAUSAL_BY_ORDER the first so many keys of the sequence */
+                                    * with GYRE_CAUSAL_BY_ORDER the first so many keys that are there (from k_first on) */
     /* Sequences of a packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and
      * keys likewise.  [sequences + 1] each, from 0 up to all tokens, never falling; NULL = the rows of the batch.  Where
      * positions have no data, those of each sequence start at base anew. */
@@ -501,12 +501,15 @@ typedef struct gyre_attention_args {
     gyre_cview sink_logits; /* F32 [1, 1, query heads, 1]: a score that no key has takes its share of each row's
                              * weights (gpt-oss); data NULL = none */
     double dropout;         /* in [0, 1): each weight becomes 0 with this chance, else is divided by 1 - dropout */
-    uint64_t seed;          /* of the choice, which depends on it, sequence, query head, query and key (all counted
-                             * from 0 in the call) alone: forward and gradient agree, whatever the threads do */
+    uint64_t seed;          /* of the choice, which depends on it, sequence, query head, query and key alone, the last
+                             * two counted from 0 in their sequence, padding included: forward and gradient agree,
+                             * whatever the threads do */
     gyre_view out;          /* F32, F16 or BF16 [batch, query, query heads, v channels] */
     gyre_view lse;          /* F32 [batch, query, query heads, 1]: log-sum-exp of the row; data NULL = not wanted */
     gyre_view weights;      /* F32 [batch, n, query heads, key]: those of queries weights_first .. + n - 1, for
-                             * pictures; without dropout; data NULL = not wanted */
+                             * pictures; without dropout; data NULL = not wanted.  Packed: [1, n, query heads, the
+                             * longest sequence's keys], queries counted in the call, keys in their sequence; 0 past
+                             * its last */
     int64_t weights_first;
 } gyre_attention_args;
 /* clang-format off */

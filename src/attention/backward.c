@@ -128,6 +128,7 @@ static gyre_status check_call(const gyre_attention_args *args, const gyre_cview 
     gyre_passes passes;
     gyre_pass pass;
     gyre_status status = check_views(args, dout, dqkv);
+    if (!status && !is_empty(args)) status = gyre_passes_positions_check(args);
     gyre_passes_begin(&passes, args, NULL);
     while (!status && !is_empty(args) && gyre_passes_next(&passes, &pass)) {
         status = gyre_attention_plan_make(&plan, &pass, 1, exec);

@@ -132,8 +132,8 @@ static void differentiate_row(const gyre_attention_plan *plan, gyre_query_side *
         drop(plan, q, meeting, i, p, dp);
     }
     plan->kernels->softmax_gradient_row_f32(kept, dp, meeting->columns, q->delta[i]);
-    const float *restrict slope = q->cap_slope + i * KEY_TILE;
-    for (int64_t j = 0; q->cap_slope && j < meeting->columns; j++)
+    const float *restrict slope = q->cap_slope ? q->cap_slope + i * KEY_TILE : NULL;
+    for (int64_t j = 0; slope && j < meeting->columns; j++)
         dp[j] *= slope[j];
 }
 

@@ -169,33 +169,6 @@ static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, con
 
 /* -- weights and values ---------------------------------------------------------------------------------------------- */
 
-/* Cleared by a factor of 0, which an infinity would survive as a NaN. */
-static void shrink_row(const gyre_attention_plan *plan, float *row, float factor) {
-    if (factor == 0)
-        memset(row, 0, (size_t)plan->value_pad * sizeof *row);
-    else
-        plan->kernels->scale_row_f32(row, plan->value_pad, factor);
-}
-
-/* scores -> weights, the rows' sums brought to their new largest score. */
-static void update_softmax(const decoder *d, int64_t columns) {
-    const gyre_kernels *kernels = d->plan->kernels;
-    const gyre_partial *to = d->to;
-    for (int64_t r = 0; r < d->rows; r++) {
-        float *row = d->scores + r * KEY_TILE, top, sum;
-        kernels->max_row_f32(row, columns, &top);
-        if (top > to->top[r]) {
-            const float shrink = expf(to->top[r] - top);
-            shrink_row(d->plan, to->out + r * d->plan->value_pad, shrink);
-            to->sum[r] *= (double)shrink;
-            to->top[r] = top;
-        }
-        /* a row that has seen nothing yet: any shift keeps its weights at 0 */
-        kernels->exp_row_f32(row, columns, to->top[r] == -INFINITY ? 0 : to->top[r], &sum);
-        to->sum[r] += (double)sum;
-    }
-}
-
 static void weigh_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_value_sums *job) {
     if (dtype == GYRE_F16)
         kernels->weigh_rows_f16(job);
@@ -287,7 +260,8 @@ static void meet(decoder *d, const gyre_meeting *meeting) {
         add_numbers(d->plan, &d->sides[g], d->keys->positions + first, meeting->count);
         gyre_tiles_hide(d->plan, d->keys, &d->sides[g], meeting);
     }
-    update_softmax(d, meeting->columns);
+    const gyre_softmax rows = {d->rows, meeting->columns, d->scores, d->to->top, d->to->sum, d->to->out};
+    gyre_softmax_meet(d->plan, &rows);
     weigh_values(d);
 }
 

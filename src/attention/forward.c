@@ -69,31 +69,6 @@ static void know_keys(const gyre_attention_call *call, int64_t batch, gyre_key_s
 
 /* -- a tile of queries and a tile of keys ------------------------------------------------------------------------------ */
 
-/* Cleared by a factor of 0, which an infinity would survive as a NaN.  (A NaN among the weights lives on in their sum.) */
-static void shrink_row(const gyre_attention_plan *plan, float *row, float factor) {
-    if (factor == 0)
-        memset(row, 0, (size_t)plan->value_pad * sizeof *row);
-    else
-        plan->kernels->scale_row_f32(row, plan->value_pad, factor);
-}
-
-/* scores -> weights of one tile, the rows' sums brought to their new largest score. */
-static void update_softmax(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
-    for (int64_t i = 0; i < q->count; i++) {
-        float *row = q->scores + i * KEY_TILE, top, sum;
-        plan->kernels->max_row_f32(row, meeting->columns, &top);
-        if (top > q->top[i]) {
-            const float shrink = expf(q->top[i] - top);
-            shrink_row(plan, q->out_rows + i * plan->value_pad, shrink);
-            q->sum[i] *= (double)shrink;
-            q->top[i] = top;
-        }
-        /* a row that has seen nothing yet: any shift keeps its weights at 0 */
-        plan->kernels->exp_row_f32(row, meeting->columns, q->top[i] == -INFINITY ? 0 : q->top[i], &sum);
-        q->sum[i] += (double)sum;
-    }
-}
-
 /* Sums of weights are of all of them; only then some are dropped. */
 static void drop_weights(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting) {
     const gyre_pass *pass = plan->pass;
@@ -126,7 +101,8 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_side *key
 static void meet(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
                  const gyre_meeting *meeting) {
     gyre_tiles_score(plan, keys, q, meeting);
-    update_softmax(plan, q, meeting);
+    const gyre_softmax rows = {q->count, meeting->columns, q->scores, q->top, q->sum, q->out_rows};
+    gyre_softmax_meet(plan, &rows);
     drop_weights(plan, q, meeting);
     add_values(plan, keys, q, meeting);
     if (plan->table.value) gyre_tables_add_values(plan, q, meeting);
@@ -144,6 +120,12 @@ static void find_top(const gyre_attention_plan *plan, const gyre_key_side *keys,
 
 /* -- a task ------------------------------------------------------------------------------------------------------------ */
 
+static void begin_rows(const gyre_attention_plan *plan, gyre_query_side *q) {
+    memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
+    for (int64_t r = 0; r < q->count; r++)
+        q->top[r] = -INFINITY, q->sum[r] = 0;
+}
+
 static void read_queries(worker *w, const share *s) {
     const gyre_attention_plan *plan = w->plan;
     for (int64_t i = 0; i < s->heads * s->tiles; i++) {
@@ -152,44 +134,54 @@ static void read_queries(worker *w, const share *s) {
         const gyre_rows rows = {s->item / plan->key_heads, s->head + i / s->tiles, first,
                                 left < plan->tile_rows ? left : plan->tile_rows};
         gyre_query_side_fill(plan, &w->keys, &rows, q);
-        memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
-        for (int64_t r = 0; r < q->count; r++)
-            q->top[r] = -INFINITY, q->sum[r] = 0;
+        begin_rows(plan, q);
     }
 }
 
 typedef void work(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
                   const gyre_meeting *meeting);
 
-/* All tiles of the share meet.  0: a value is infinite or NaN, and `strict` does not want that. */
-static int meet_all(worker *w, const share *s, work *what, int strict) {
+/* Tiles of queries: those that have met no value that is infinite or NaN, and the first such makes them strange; those that
+ * are; or all. */
+typedef enum which_sides { USUAL, STRANGE, ALL } which_sides;
+
+/* The share's tiles of queries meet its tiles of keys.  out = 1 where some are strange. */
+static int meet_all(worker *w, const share *s, work *what, which_sides which) {
     const gyre_attention_plan *plan = w->plan;
+    int strange = 0;
     for (int64_t t = s->first; t < s->end; t++) {
         gyre_meeting meeting;
         int filled = 0;
         w->keys.first_held = t;
         for (int64_t i = 0; i < s->heads * s->tiles; i++) {
-            if (!gyre_tiles_meet(plan, &w->keys, &w->sides[i], t, &meeting)) continue;
+            gyre_query_side *q = &w->sides[i];
+            strange |= q->strange;
+            if (which != ALL && q->strange != (which == STRANGE)) continue;
+            if (!gyre_tiles_meet(plan, &w->keys, q, t, &meeting)) continue;
             if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->sides[0].key_rows);
-            if (strict && !w->keys.v_finite) return 0;
             filled = 1;
-            what(plan, &w->keys, &w->sides[i], &meeting);
+            q->strange |= which == USUAL && !w->keys.v_finite;
+            strange |= q->strange;
+            if (which != USUAL || !q->strange) what(plan, &w->keys, q, &meeting);
         }
     }
-    return 1;
+    return strange;
 }
 
-/* An infinite or NaN value must not meet a weight that is 0 in the end: with the largest score known, none shrinks. */
+/* An infinite or NaN value must not meet a weight that is 0 in the end: with the largest score known, none shrinks.  That
+ * is rounded otherwise, so each tile of queries goes by what it meets itself, not by what others of the share do, which
+ * the number of threads decides. */
 static void attend(worker *w, const share *s) {
     const gyre_attention_plan *plan = w->plan;
+    const int64_t count = s->heads * s->tiles;
     read_queries(w, s);
-    int finite = 1;
-    for (int64_t i = 0; plan->table.value && i < s->heads * s->tiles; i++)
-        finite &= gyre_tables_values_finite(plan, &w->sides[i]);
-    if (finite && meet_all(w, s, meet, 1)) return;
-    read_queries(w, s);
-    meet_all(w, s, find_top, 0);
-    meet_all(w, s, meet, 0);
+    for (int64_t i = 0; i < count; i++)
+        w->sides[i].strange = plan->table.value && !gyre_tables_values_finite(plan, &w->sides[i]);
+    if (!meet_all(w, s, meet, USUAL)) return;
+    for (int64_t i = 0; i < count; i++)
+        if (w->sides[i].strange) begin_rows(plan, &w->sides[i]);
+    meet_all(w, s, find_top, STRANGE);
+    meet_all(w, s, meet, STRANGE);
 }
 
 /* -- rows that are done ------------------------------------------------------------------------------------------------ */
@@ -206,7 +198,7 @@ static void write_rows(const gyre_attention_plan *plan, gyre_query_side *q) {
     for (int64_t i = 0; i < q->count; i++) {
         const gyre_rows row = {q->batch, q->head, q->first + i, 1};
         const gyre_row_state state = {q->top[i], q->sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
-        shrink_row(plan, state.out, finish_row(plan, &row, &state));
+        gyre_row_shrink(plan, state.out, finish_row(plan, &row, &state));
     }
     const gyre_rows rows = {q->batch, q->head, q->first, q->count};
     gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
@@ -310,7 +302,7 @@ static void run_sums(void *arg, int64_t job) {
             gyre_partials_add(plan, partial_memory(call), item, strange ? 1 : plan->parts, i, &state);
             const gyre_rows row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
                                    i % plan->queries, 1};
-            shrink_row(plan, state.out, finish_row(plan, &row, &state));
+            gyre_row_shrink(plan, state.out, finish_row(plan, &row, &state));
             gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
         }
     }
@@ -337,8 +329,8 @@ static void run_weights(void *arg, int64_t job) {
                          .end = plan->key_tiles};
         know_keys(call, s.item / plan->key_heads, &w.keys);
         read_queries(&w, &s);
-        meet_all(&w, &s, gyre_weights_sum, 0);
-        meet_all(&w, &s, gyre_weights_put, 0);
+        meet_all(&w, &s, gyre_weights_sum, ALL);
+        meet_all(&w, &s, gyre_weights_put, ALL);
     }
 }
 
@@ -391,6 +383,7 @@ gyre_status gyre_attention_run_check(const gyre_attention_args *args, const gyre
     if (!status) status = gyre_weights_check(args);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     status = gyre_attention_views_check(args, source);
+    if (!status) status = gyre_passes_positions_check(args);
     gyre_passes_begin(&passes, args, source);
     while (!status && gyre_passes_next(&passes, &pass)) {
         status = gyre_attention_plan_make(&plan, &pass, 0, exec);

@@ -44,6 +44,18 @@ gyre_status gyre_passes_check(const gyre_attention_args *args) {
     return GYRE_OK;
 }
 
+/* What positions count from must leave room to add to, and the length in use is that of queries.  What an encoding asks
+ * beyond is each pass's to check: where padding stands it asks nothing. */
+gyre_status gyre_passes_positions_check(const gyre_attention_args *args) {
+    gyre_positions k_pos = args->k_pos;
+    k_pos.length = 0;
+    if (!goes_by_sequence(args)) return GYRE_OK;
+    if (!k_pos.data && gyre_positions_check(NULL, &k_pos, 1, args->k.shape[1] > 0)) return GYRE_ERANGE;
+    if (!args->q_pos.data) return gyre_positions_check(NULL, &args->q_pos, 1, args->q.shape[1] > 0);
+    if (!follows_length(args)) return GYRE_OK;
+    return gyre_positions_check(NULL, &args->q_pos, args->q.shape[0], args->q.shape[1]);
+}
+
 /* -- narrowing --------------------------------------------------------------------------------------------------------- */
 static const void *advance(const void *data, gyre_dtype dtype, int64_t elements) {
     return data ? (const char *)data + elements * (int64_t)gyre_dtype_size(dtype) : NULL;
@@ -201,10 +213,19 @@ int gyre_passes_next(gyre_passes *passes, gyre_pass *out) {
     return 0;
 }
 
+/* Each pass has as many queries as keys, one beside the other, where the whole call has. */
+static int in_pairs(const gyre_attention_args *args) {
+    if (args->k_first || args->k_end || follows_length(args) || !args->q_starts) return 0;
+    for (int64_t s = 0; s <= args->sequences; s++)
+        if (args->q_starts[s] != args->k_starts[s]) return 0;
+    return 1;
+}
+
 void gyre_passes_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_pass *out) {
     gyre_passes passes;
     gyre_passes_begin(&passes, args, source);
     whole(&passes, out);
+    out->stands_for_all = source || (goes_by_sequence(args) && !in_pairs(args));
     if (!goes_by_sequence(args)) return;
     gyre_attention_args *all = &out->args;
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =

@@ -17,6 +17,7 @@ typedef struct gyre_pass {
     int64_t query_order;            /* GYRE_CAUSAL_BY_ORDER: the key of the sequence beside which the first query stands */
     int64_t packed_key;             /* where the keys of the sequence begin in the views of the call */
     int again;                      /* an earlier pass had the same keys: gradients to them are added to */
+    int stands_for_all;             /* no pass, but what none of a call's is larger than: none of them may need more */
 } gyre_pass;
 
 typedef struct gyre_passes {
@@ -27,6 +28,8 @@ typedef struct gyre_passes {
 
 /* EINVAL, ESHAPE: starts and ends that are not in order, or outside the views. */
 gyre_status gyre_passes_check(const gyre_attention_args *args);
+/* EDTYPE, ERANGE: positions that a pass is made by, and that must be looked at before. */
+gyre_status gyre_passes_positions_check(const gyre_attention_args *args);
 /* A pass that none of the call's passes is larger than; looks at no position and no start. */
 void gyre_passes_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_pass *out);
 /* source: NULL = args' views; else args is one sequence. */

@@ -91,6 +91,30 @@ void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *ke
     }
 }
 
+/* Cleared by a factor of 0, which an infinity would survive as a NaN.  (A NaN among the weights lives on in their sum.) */
+void gyre_row_shrink(const gyre_attention_plan *plan, float *row, float factor) {
+    if (factor == 0)
+        memset(row, 0, (size_t)plan->value_pad * sizeof *row);
+    else
+        plan->kernels->scale_row_f32(row, plan->value_pad, factor);
+}
+
+void gyre_softmax_meet(const gyre_attention_plan *plan, const gyre_softmax *softmax) {
+    for (int64_t i = 0; i < softmax->rows; i++) {
+        float *row = softmax->scores + i * KEY_TILE, *so_far = &softmax->top[i], top, sum;
+        plan->kernels->max_row_f32(row, softmax->columns, &top);
+        if (top > *so_far) {
+            const float shrink = expf(*so_far - top);
+            gyre_row_shrink(plan, softmax->out + i * plan->value_pad, shrink);
+            softmax->sum[i] *= (double)shrink;
+            *so_far = top;
+        }
+        /* a row that has seen nothing yet: any shift keeps its weights at 0 */
+        plan->kernels->exp_row_f32(row, softmax->columns, *so_far == -INFINITY ? 0 : *so_far, &sum);
+        softmax->sum[i] += (double)sum;
+    }
+}
+
 void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {
     const gyre_matmul *p = product;
     if (finite) {

@@ -6,9 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The last of the keys that stay in sight, by what decides it, as a query at q has it; INT64_MIN: none. */
+/* The last of the keys that stay in sight, by what decides it, as a query at q has it; INT64_MIN: none.  By order they are
+ * the first of those that are there: what pads a sequence is no token. */
 static int64_t last_sink(const gyre_attention_plan *plan, int64_t q) {
-    const int64_t last = plan->sinks - 1; /* order counts from the first key of the sequence, whatever the pass has of it */
+    const int64_t first = plan->by_order ? plan->pass->key_first : 0, most = INT64_MAX - first;
+    const int64_t last = first + (plan->sinks < most ? plan->sinks : most) - 1;
     if (plan->sinks == 0 || plan->window == 0) return INT64_MIN;
     return plan->args->causal && last > q ? q : last;
 }

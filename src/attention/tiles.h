@@ -139,6 +139,7 @@ typedef struct gyre_query_side {
     double sum[QUERY_TILE];         /* of exp(score - top) */
     float delta[QUERY_TILE];        /* gradient: dout . out */
     float scale[QUERY_TILE];        /* the call's, times the temperature of the row */
+    int strange;                    /* forward: a value that these rows meet is infinite or NaN */
     int q_finite, dout_finite;      /* gradient */
     float *q_rows[2];               /* [QUERY_TILE][head_pad], turned and scaled, near and far */
     float *faded_rows, *fade;       /* xPos: as q_rows; [head_pad] */
@@ -224,6 +225,19 @@ void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *ke
 /* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says
  * that b holds none, and then the kernel has the same meaning. */
 void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite);
+
+/* Rows of an online softmax, which meet tile after tile of keys. */
+typedef struct gyre_softmax {
+    int64_t rows, columns;
+    float *scores; /* [rows][KEY_TILE] */
+    float *top;    /* [rows]: the largest score so far */
+    double *sum;   /* [rows] */
+    float *out;    /* [rows][value_pad] */
+} gyre_softmax;
+/* The rows' scores -> weights, their sums brought to their new largest score. */
+void gyre_softmax_meet(const gyre_attention_plan *plan, const gyre_softmax *softmax);
+/* A row of value_pad numbers times `factor`, of which 0 clears whatever stands there. */
+void gyre_row_shrink(const gyre_attention_plan *plan, float *row, float factor);
 
 /* -- a row that has met its keys ------------------------------------------------------------------------------------ */
 typedef struct gyre_row_state {

@@ -36,8 +36,10 @@ void gyre_turns_measure(gyre_attention_plan *plan) {
     plan->turn.fades = encoding->decay != NULL;
     plan->turn.sets[GYRE_QUERY] = sets_of(&args->q_pos, args->q.shape[0]);
     plan->turn.sets[GYRE_KEY] = plan->source->turned ? 0 : sets_of(&args->k_pos, args->k.shape[0]);
-    plan->turn.shared = !plan->turn.far && !plan->turn.fades && !plan->source->turned && plan->queries == plan->keys &&
-                        same_positions(&args->q_pos, &args->k_pos);
+    /* Passes that a larger one stands for may share nothing, however alike its own queries and keys stand. */
+    const int alike = plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
+    plan->turn.shared =
+        alike && !plan->turn.far && !plan->turn.fades && !plan->source->turned && !plan->pass->stands_for_all;
 }
 
 size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
@@ -46,9 +48,10 @@ size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
     for (int role = 0; turn->pairs > 0 && role < 2; role++) {
         const int64_t rows = turn->sets[role] * (role == GYRE_QUERY ? plan->queries : plan->keys);
         for (int far = 0; far <= turn->far; far++) {
-            /* Taken even where it is shared: a call with fewer queries, which share nothing, must not need more. */
-            turn->rows[role][far] = gyre_arena_take(&a, rows * 2 * turn->pairs, sizeof(float));
-            if (role == GYRE_KEY && turn->shared) turn->rows[role][far] = turn->rows[GYRE_QUERY][far];
+            if (role == GYRE_KEY && turn->shared)
+                turn->rows[role][far] = turn->rows[GYRE_QUERY][far];
+            else
+                turn->rows[role][far] = gyre_arena_take(&a, rows * 2 * turn->pairs, sizeof(float));
         }
     }
     turn->step_memory = turn->pairs > 0 ? gyre_arena_take(&a, (int64_t)gyre_turn_steps_bytes(plan->encoding), 1) : NULL;

@@ -53,11 +53,11 @@ static gyre_status create_caches(gyre_context *x, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* The most that any number of queries needs: few go another way than many. */
+/* The most that any number of queries needs: few go another way than many, and as many as keys may share their angles. */
 static size_t scratch_bytes(const gyre_context *x, int64_t rows) {
     enum { FEW = 8 };
     size_t most = 0;
-    for (int64_t n = 1; n <= rows; n = n < FEW || n == rows ? n + 1 : rows) {
+    for (int64_t n = 1; n <= rows; n = n < FEW || n >= rows - 1 ? n + 1 : rows - 1) {
         const gyre_attention_args args = attention_args(x, 0, n, n);
         const size_t bytes = gyre_cache_attention_scratch(x->cache[0], NULL, &args, NULL);
         if (!bytes) return 0;
