@@ -431,7 +431,7 @@ static void other_length(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_definition), cmocka_unit_test(weights),
-                                       cmocka_unit_test(same_bits), cmocka_unit_test(refused),
-                                       cmocka_unit_test(other_length), cmocka_unit_test(scratch_before_tokens)};
+                                       cmocka_unit_test(same_bits),     cmocka_unit_test(refused),
+                                       cmocka_unit_test(other_length),  cmocka_unit_test(scratch_before_tokens)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -407,8 +407,9 @@ static void other_places(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),  cmocka_unit_test(nothing_in_it), cmocka_unit_test(truncated),
-        cmocka_unit_test(flipped),         cmocka_unit_test(checksum),      cmocka_unit_test(hostile),
+        cmocka_unit_test(there_and_back),  cmocka_unit_test(nothing_in_it),
+        cmocka_unit_test(truncated),       cmocka_unit_test(flipped),
+        cmocka_unit_test(checksum),        cmocka_unit_test(hostile),
         cmocka_unit_test(other_encodings), cmocka_unit_test(other_places),
         cmocka_unit_test(same_mode),       cmocka_unit_test(far_position_in_a_hole),
     };

@@ -508,10 +508,17 @@ static void stream(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(anything),   cmocka_unit_test(thousand_shifts), cmocka_unit_test(shifts_refused),
-        cmocka_unit_test(far_shift),  cmocka_unit_test(forks),           cmocka_unit_test(no_room),
-        cmocka_unit_test(contiguous), cmocka_unit_test(many_holes),      cmocka_unit_test(no_stretches),
-        cmocka_unit_test(stream),     cmocka_unit_test(forks_in_a_full_pool),
+        cmocka_unit_test(anything),
+        cmocka_unit_test(thousand_shifts),
+        cmocka_unit_test(shifts_refused),
+        cmocka_unit_test(far_shift),
+        cmocka_unit_test(forks),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(contiguous),
+        cmocka_unit_test(many_holes),
+        cmocka_unit_test(no_stretches),
+        cmocka_unit_test(stream),
+        cmocka_unit_test(forks_in_a_full_pool),
         cmocka_unit_test(shifts_in_a_full_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
