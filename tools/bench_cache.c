@@ -204,7 +204,8 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
         return cli_error(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
     memcpy(b->path, "/tmp/gyre_bench_XXXXXX", sizeof "/tmp/gyre_bench_XXXXXX");
     const int fd = mkstemp(b->path);
-    if (fd < 0) return *b->path = '\0', cli_error(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
+    if (fd < 0) *b->path = '\0';
+    if (fd < 0) return cli_error(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
     close(fd);
     return GYRE_OK;
 }
@@ -269,7 +270,7 @@ static int print_type(const bench_options *o, int type, double error) {
 
 /* What attention of one query loses where keys and values are kept in fewer bits than f32. */
 static int measure_types(const bench_options *o) {
-    float kept[QUERY_HEADS * DIM];
+    float kept[QUERY_HEADS * DIM] = {0};
     int out = 0;
     if (!o->common.json) printf("type%8s rms error to f32, bytes of a token\n", "");
     for (int i = 0; i < TYPE_COUNT && !out; i++) {
