@@ -310,6 +310,25 @@ static void same_bits(void **state) {
 /* -- refusals
  * --------------------------------------------------------------------------------------------------------------------- */
 
+/* Scratch for any sequences, asked for with views of those that have no token yet. */
+static void scratch_before_tokens(void **state) {
+    const cache_case c = {GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 2, 96, 16, 1, GYRE_HALF, 0};
+    gyre_encoding *encoding = case_encoding(&c);
+    gyre_cache *cache = case_cache(&c, encoding);
+    float q[2 * HEADS * DIM] = {0}, out[2 * HEADS * VALUES], weights[1];
+    const int64_t sequences[] = {0, 1};
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    (void)state;
+    args.q = gyre_cdense(q, GYRE_F32, 2, 1, HEADS, DIM);
+    args.out = gyre_dense(out, GYRE_F32, 2, 1, HEADS, VALUES);
+    args.weights = gyre_dense(weights, GYRE_F32, 2, 1, HEADS, 0);
+    const size_t now = gyre_cache_attention_scratch(cache, sequences, &args, NULL),
+                 any = gyre_cache_attention_scratch(cache, NULL, &args, NULL);
+    assert_true(now > 0 && any >= now);
+    gyre_cache_free(cache);
+    gyre_encoding_free(encoding);
+}
+
 static void refused(void **state) {
     (void)state;
     fixture f = make_fixture(&cases[1]);
@@ -412,7 +431,7 @@ static void other_length(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(by_definition), cmocka_unit_test(weights),
-                                       cmocka_unit_test(same_bits), cmocka_unit_test(refused),
-                                       cmocka_unit_test(other_length)};
+                                       cmocka_unit_test(same_bits),     cmocka_unit_test(refused),
+                                       cmocka_unit_test(other_length),  cmocka_unit_test(scratch_before_tokens)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

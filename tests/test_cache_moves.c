@@ -408,6 +408,79 @@ static void no_stretches(void **state) {
  */
 
 /* A stream that is slid at each token stays a few stretches, and is what a new cache would be. */
+/* Two sequences: even tokens of the first `holes` of sequence 1 are gone, each of the `shifted` of sequence 0 is shifted by
+ * another number. */
+static gyre_cache *parted(const cache_case *c, const gyre_encoding *encoding, model_sequence *s, int shifted, int holes) {
+    test_random random = {5};
+    gyre_cache *cache = case_cache(c, encoding);
+    memset(s, 0, 2 * sizeof *s);
+    assert_ok(model_append(cache, c, &s[0], 0, 32, 0, 1, &random));
+    assert_ok(model_append(cache, c, &s[1], 1, 32, 0, 1, &random));
+    for (int64_t i = 0; i < shifted; i++) {
+        const int64_t delta[GYRE_MAX_AXES] = {100 * i + 100};
+        assert_ok(gyre_cache_shift(cache, 0, i, 1, delta));
+        s[0].token[i].at[0] += delta[0];
+    }
+    for (int64_t i = 0; i < holes; i++) {
+        assert_ok(gyre_cache_drop(cache, 1, i + 1, 1));
+        model_drop(&s[1], i + 1, 1);
+    }
+    return cache;
+}
+
+static void within_pool(const gyre_cache *cache) {
+    for (int64_t i = 0; i < 2; i++)
+        assert_true(cache->sequence[i].count <= cache->sequence[i].capacity);
+}
+
+/* Room for stretches is made by closing holes, which leaves both sequences with other numbers of stretches. */
+static void forks_in_a_full_pool(void **state) {
+    const cache_case c = {RAW, GYRE_F32, GYRE_F32, 2, 128, 32, 1, GYRE_HALF, 0};
+    gyre_encoding *encoding = case_encoding(&c);
+    model_sequence *s = malloc(2 * sizeof *s);
+    (void)state;
+    assert_non_null(s);
+    for (int64_t pool = 40; pool < 80; pool++) {
+        gyre_cache *cache = parted(&c, encoding, s, 30, 8);
+        cache->pool_size = pool; /* as if no more had been taken */
+        const gyre_status status = gyre_cache_fork(cache, 0, 1);
+        assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
+        if (status == GYRE_OK) s[1] = s[0];
+        within_pool(cache);
+        compare_cache(cache, &c, s);
+        gyre_cache_free(cache);
+    }
+    free(s);
+    gyre_encoding_free(encoding);
+}
+
+static void shifts_in_a_full_pool(void **state) {
+    const cache_case c = {RAW, GYRE_F32, GYRE_F32, 2, 128, 32, 1, GYRE_HALF, 0};
+    const int64_t delta[GYRE_MAX_AXES] = {1000};
+    gyre_encoding *encoding = case_encoding(&c);
+    model_sequence *s = malloc(2 * sizeof *s);
+    (void)state;
+    assert_non_null(s);
+    for (int64_t free_ones = 0; free_ones < 3; free_ones++)
+        for (int64_t first = 0; first < 3; first++) {
+            gyre_cache *cache = parted(&c, encoding, s, 3, 1);
+            /* one end is where a hole is, which may go, the other inside a stretch */
+            const int64_t count = first == 0 ? 1 : 1 + 4 * first;
+            assert_ok(gyre_cache_shift(cache, 1, 20, 1, delta));
+            s[1].token[20].at[0] += delta[0];
+            cache->pool_size = cache->sequence[0].count + cache->sequence[1].count + free_ones;
+            const gyre_status status = gyre_cache_shift(cache, 1, first, count, delta);
+            assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
+            for (int64_t i = first; status == GYRE_OK && i < first + count; i++)
+                s[1].token[i].at[0] += delta[0];
+            within_pool(cache);
+            compare_cache(cache, &c, s);
+            gyre_cache_free(cache);
+        }
+    free(s);
+    gyre_encoding_free(encoding);
+}
+
 static void stream(void **state) {
     (void)state;
     for (int64_t page = 0; page <= 16; page += 16) {
@@ -435,10 +508,18 @@ static void stream(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(anything),   cmocka_unit_test(thousand_shifts), cmocka_unit_test(shifts_refused),
-        cmocka_unit_test(far_shift),  cmocka_unit_test(forks),           cmocka_unit_test(no_room),
-        cmocka_unit_test(contiguous), cmocka_unit_test(many_holes),      cmocka_unit_test(no_stretches),
+        cmocka_unit_test(anything),
+        cmocka_unit_test(thousand_shifts),
+        cmocka_unit_test(shifts_refused),
+        cmocka_unit_test(far_shift),
+        cmocka_unit_test(forks),
+        cmocka_unit_test(no_room),
+        cmocka_unit_test(contiguous),
+        cmocka_unit_test(many_holes),
+        cmocka_unit_test(no_stretches),
         cmocka_unit_test(stream),
+        cmocka_unit_test(forks_in_a_full_pool),
+        cmocka_unit_test(shifts_in_a_full_pool),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,7 @@ int bench_attention(const bench_options *options);
 int bench_rotate(const bench_options *options);
 int bench_angles(const bench_options *options);
 int bench_add(const bench_options *options);
+int bench_cache(const bench_options *options);
 
 /* -- measuring --------------------------------------------------------------------------------------------------------- */
 double bench_seconds(void); /* of a clock that only rises */

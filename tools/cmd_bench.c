@@ -121,10 +121,10 @@ typedef struct benchmark {
     int (*run)(const bench_options *options);
 } benchmark;
 static const benchmark benchmarks[] = {
-    {"rotate", bench_rotate},       {"angles", bench_angles},       {"add", bench_add},
-    {"encodings", bench_encodings}, {"attention", bench_attention}, {"train", bench_train}};
+    {"rotate", bench_rotate},       {"angles", bench_angles}, {"add", bench_add},    {"encodings", bench_encodings},
+    {"attention", bench_attention}, {"cache", bench_cache},   {"train", bench_train}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
-#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, train"
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, train"
 
 static const char DOC[] =
     "Measure what positions cost attention, or the speed of training, on this machine."
@@ -144,6 +144,8 @@ static const char DOC[] =
     "arithmetic.  Slow cases have fewer rounds, at least 3; all of it takes some ten minutes.  With --json one line for "
     "each "
     "row.\n\n"
+    "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
+    "shift; save and load in /tmp.\n\n"
     "train: tokens and floating-point operations per second of the lab's trainer, against single-precision matrix products "
     "by OpenBLAS.\n\n"
     "Nothing else should run meanwhile.\n\n"
@@ -156,7 +158,8 @@ static const char DOC[] =
     "  gyre bench train --rounds 9\n";
 
 int cmd_bench(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|attention|train", DOC, NULL, NULL, NULL};
+    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|train", DOC, NULL,
+                                     NULL,    NULL};
     bench_arguments a = {.options = {.rounds = 7,
                                      .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_ROPE}},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};

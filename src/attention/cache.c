@@ -32,9 +32,7 @@ static gyre_status check_types(const gyre_cache_config *config, gyre_error *err)
     const struct {
         const char *name;
         gyre_dtype dtype;
-        int64_t channels;
-    } sides[] = {{"key_dtype", config->key_dtype, config->head_dim},
-                 {"value_dtype", config->value_dtype, config->value_dim}};
+    } sides[] = {{"key_dtype", config->key_dtype}, {"value_dtype", config->value_dtype}};
     for (int i = 0; i < 2; i++) {
         if (!is_kept_type(sides[i].dtype))
             return gyre_fail(err, GYRE_EDTYPE, "%s: %d is none of F32, F16, BF16 and Q8 (gyre_cache_config)", sides[i].name,

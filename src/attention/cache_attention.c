@@ -101,6 +101,9 @@ static gyre_attention_args row_of(const call *c, int64_t b, const int64_t *posit
     narrow_out(&row.weights, b);
     if (row.mask.data) row.mask.shape[3] = tokens;
     if (row.weights.data) row.weights.shape[3] = tokens;
+    /* As it would be for such a sequence: the strides of one that is shorter do not keep its rows apart. */
+    if (row.weights.data && c->any)
+        row.weights = gyre_dense(row.weights.data, row.weights.dtype, 1, row.weights.shape[1], row.weights.shape[2], tokens);
     return row;
 }
 

@@ -1,7 +1,7 @@
 /* cache_file.h: a cache in a file, all numbers little-endian.
  *
  *     "GYRECACH", u32 version
- *     i64 FILE_NUMBERS numbers of the config and of what follows (cache_file.c names them)
+ *     i64 [GYRE_CACHE_NUMBERS] of the config and of what follows: gyre_cache_header
  *     f64 attention factor, f64 [dim / 2] frequencies       where the encoding turns
  *     u32 CRC-32C of all that
  *     i64 [sequences] stretches of each

@@ -231,6 +231,9 @@ static void hold_all(reader *r, gyre_cache *cache) {
                 return;
             }
             gyre_page_hold(cache, s->page, s->first, s->count);
+            /* A page twice over in one list would be more tokens than scratch is measured for. */
+            if (cache->live > cache->config.max_tokens || s->before + s->count > cache->config.max_tokens)
+                malformed(r, r->offset, "more tokens than the cache may have");
         }
     for (int64_t i = 0; i < cache->fresh && r->status == GYRE_OK; i++)
         if (cache->page[i].fill > 0 && cache->owners[gyre_cache_slot(cache, i, cache->page[i].fill - 1)] == 0)
@@ -248,10 +251,23 @@ static void get_rows(reader *r, const gyre_cache *cache, const gyre_cache_rows *
     }
 }
 
+/* Those keys were turned for, in holes too: gyre_cache_replan turns what lies there with the rest. */
+static void get_kept_positions(reader *r, const gyre_cache *cache, int64_t page) {
+    const int64_t count = cache->page[page].fill * cache->axes;
+    const uint64_t offset = r->offset;
+    int64_t *at = gyre_cache_position(cache, page, 0);
+    get(r, at, sizeof *at, (size_t)count);
+    for (int64_t i = 0; i < count; i++)
+        if (at[i] < -GYRE_MAX_POSITION || at[i] > GYRE_MAX_POSITION) {
+            malformed(r, offset + 8 * (uint64_t)i, "a position past 2^31");
+            return;
+        }
+}
+
 static void get_pages(reader *r, const gyre_cache *cache) {
     for (int64_t i = 0; i < cache->fresh && r->status == GYRE_OK; i++) {
         if (cache->page[i].fill == 0) continue;
-        get(r, gyre_cache_position(cache, i, 0), sizeof(int64_t), (size_t)(cache->page[i].fill * cache->axes));
+        get_kept_positions(r, cache, i);
         get_rows(r, cache, &cache->k, i);
         get_rows(r, cache, &cache->v, i);
     }
@@ -262,7 +278,6 @@ static int in_range(const gyre_cache *cache, const int64_t *at, const gyre_stret
     const int64_t low = encoding ? encoding->first_position : -GYRE_MAX_POSITION,
                   high = encoding ? encoding->last_position : GYRE_MAX_POSITION;
     for (int64_t a = 0; a < cache->axes; a++) {
-        if (at[a] < -GYRE_MAX_POSITION || at[a] > GYRE_MAX_POSITION) return 0;
         if (at[a] + s->delta[a] < low || at[a] + s->delta[a] > high) return 0;
     }
     return 1;

@@ -83,7 +83,9 @@ gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first,
     if (count == 0) return GYRE_OK;
     const int64_t end = first + count;
     gyre_status status = check_shift(cache, s, first, end, delta);
-    if (status == GYRE_OK) status = gyre_stretch_reserve(cache, s, splits(s, first) + splits(s, end));
+    /* Making room may join stretches that this shift has to part. */
+    for (int64_t more; status == GYRE_OK && (more = splits(s, first) + splits(s, end)) > s->capacity - s->count;)
+        status = gyre_stretch_reserve(cache, s, more);
     if (status != GYRE_OK) return status;
     const int64_t begin = gyre_stretch_split(s, first), after = gyre_stretch_split(s, end);
     for (int64_t i = begin; i < after; i++)
@@ -99,9 +101,10 @@ gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to) {
     gyre_sequence *source = gyre_cache_sequence(cache, from), *s = gyre_cache_sequence(cache, to);
     if (!source || !s) return GYRE_EINVAL;
     if (source == s) return GYRE_OK;
-    const int64_t more = source->count - s->count;
-    const gyre_status status = more > 0 ? gyre_stretch_reserve(cache, s, more) : GYRE_OK;
-    if (status != GYRE_OK) return status;
+    while (source->count > s->capacity) { /* making room may change how many stretches either has */
+        const gyre_status status = gyre_stretch_reserve(cache, s, source->count - s->count);
+        if (status != GYRE_OK) return status;
+    }
     if (s->tokens > 0) drop(cache, s, 0, s->tokens);
     if (source->count > 0) memcpy(s->stretches, source->stretches, (size_t)source->count * sizeof *s->stretches);
     s->count = source->count;

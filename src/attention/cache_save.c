@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096, BUFFER = 16384 };
@@ -194,6 +195,8 @@ gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_erro
     if (strlen(path) + 16 > sizeof name) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
     const int fd = open_beside(path, name);
     if (fd < 0) return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(errno), path);
+    struct stat old; /* who may read the file that is replaced may read the new one, and nobody else */
+    if (stat(path, &old) == 0 && S_ISREG(old.st_mode)) (void)fchmod(fd, old.st_mode & 0777);
     int code = write_all(cache, fd);
     if (!code && rename(name, path) != 0) code = errno;
     if (code) {
