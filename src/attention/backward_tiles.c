@@ -109,7 +109,7 @@ static void poison(float *scores, int64_t n) {
 /* p -> p', dp -> what ds is made of. */
 static void drop(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting, int64_t i, float *p,
                  float *dp) {
-    const gyre_dropout dropout = {plan->args->dropout, plan->args->seed};
+    const gyre_dropout dropout = {plan->args->dropout, plan->args->seed, plan->kernels};
     const gyre_dropout_block block = {.sequence = plan->pass->sequence + q->batch,
                                       .head = q->head,
                                       .query = plan->pass->query_first + q->first + i,
