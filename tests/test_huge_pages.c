@@ -3,7 +3,6 @@
 
 #include "support.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +16,9 @@ static int asked_at(const void *address) {
     int inside = 0, asked = -1;
     if (!maps) return -1;
     while (fgets(line, sizeof line, maps)) {
-        uintptr_t first, end;
-        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &first, &end) == 2)
+        char *dash, *space;
+        const unsigned long long first = strtoull(line, &dash, 16), end = *dash == '-' ? strtoull(dash + 1, &space, 16) : 0;
+        if (*dash == '-' && *space == ' ')
             inside = (uintptr_t)address >= first && (uintptr_t)address < end;
         else if (inside && strncmp(line, "VmFlags:", 8) == 0)
             asked = strstr(line, " hg") != NULL;
