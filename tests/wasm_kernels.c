@@ -403,6 +403,28 @@ static void pool_of_one(void) {
     gyre_pool_free(pool);
 }
 
+/* Two tiers make the same numbers of a counter and the same choice of them, to the bit. */
+static void dropping(void) {
+    uint32_t numbers[2][GYRE_PHILOX_NUMBERS];
+    float x[2][GYRE_PHILOX_NUMBERS];
+    int right = 1, apart = 1;
+    for (uint32_t round = 0; round < 100; round++) {
+        const gyre_philox job = {{UINT32_MAX - round % 40, round, 7 * round, ~round}, {round << 20, 3}};
+        wasm->philox(&job, numbers[0]);
+        scalar->philox(&job, numbers[1]);
+        right &= memcmp(numbers[0], numbers[1], sizeof numbers[0]) == 0;
+        for (int64_t n = round % GYRE_PHILOX_NUMBERS, t = 0; t < 2; t++) {
+            for (int i = 0; i < GYRE_PHILOX_NUMBERS; i++)
+                x[t][i] = i % 9 == 4 ? NAN : i % 9 == 5 ? INFINITY : 1 + (float)i;
+            (t ? scalar : wasm)->drop_row_f32(&(gyre_drop){numbers[1], 1u << 31, 1.25f}, x[t], n);
+        }
+        for (int i = 0; i < GYRE_PHILOX_NUMBERS; i++)
+            apart &= (isnan(x[0][i]) && isnan(x[1][i])) || x[0][i] == x[1][i];
+    }
+    check(right, "philox is that of the scalar tier");
+    check(apart, "drop_row_f32 is that of the scalar tier");
+}
+
 int main(void) {
     unsetenv("GYRE_CPU");
     wasm = gyre_kernels_tier("wasm");
@@ -417,6 +439,7 @@ int main(void) {
     transposes();
     adds();
     few_queries();
+    dropping();
     caps();
     angles();
     rotations();

@@ -581,9 +581,9 @@ typedef struct gyre_cache_config {
     { sizeof(gyre_cache_config), NULL, GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 0, 0, 0, 0, 0, 0, 0 }
 
 /* *out = an empty cache, or a status and err (may be NULL) naming the field and its value.  All memory is taken here: pages,
- * and one more than max_tokens asks for, so that a page may be written anew (with malloc, untouched pages cost nothing).
- * Errors: EINVAL, EDTYPE (a type that is none of the four), ESHAPE (head_dim is not that of an encoding that turns),
- * EUNSUPPORTED, ENOMEM. */
+ * and one more than max_tokens asks for, so that a page may be written anew (with malloc, untouched pages cost nothing; on
+ * Linux huge pages are asked for, which are taken 2 MiB at a time).  Errors: EINVAL, EDTYPE (a type that is none of the
+ * four), ESHAPE (head_dim is not that of an encoding that turns), EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
                                                        const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_cache_free(gyre_cache *cache); /* NULL is fine */

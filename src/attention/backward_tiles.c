@@ -109,7 +109,7 @@ static void poison(float *scores, int64_t n) {
 /* p -> p', dp -> what ds is made of. */
 static void drop(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting, int64_t i, float *p,
                  float *dp) {
-    const gyre_dropout dropout = {plan->args->dropout, plan->args->seed};
+    const gyre_dropout dropout = {plan->args->dropout, plan->args->seed, plan->kernels};
     const gyre_dropout_block block = {.sequence = plan->pass->sequence + q->batch,
                                       .head = q->head,
                                       .query = plan->pass->query_first + q->first + i,
@@ -259,9 +259,9 @@ size_t gyre_gradient_job_place(const gyre_attention_plan *plan, char *memory, gy
     gyre_query_side shared = {0};
     gyre_query_work_place(plan, &a, &shared, job ? &job->tables : NULL);
     for (int64_t i = 0; i < tiles_at_once(plan); i++) {
-        gyre_query_side own = shared;
-        gyre_query_rows_place(plan, &a, &own);
-        if (job) job->q[i] = own;
+        gyre_query_side *own = job ? &job->q[i] : &shared; /* large: not to be copied for a count */
+        if (job) *own = shared;
+        gyre_query_rows_place(plan, &a, own);
     }
     return a.used;
 }

@@ -2,6 +2,7 @@
 #include "attention/cache.h"
 
 #include "core/angles.h"
+#include "core/huge_pages.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -176,6 +177,7 @@ gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
     if (!memory) return no_memory(&all, err);
     all = (block){memory, 0, 0};
     lay_out(&blank, &all);
+    gyre_huge_pages_ask(memory, bytes);
     blank.bytes = bytes;
     blank.kernels = config->encoding ? config->encoding->kernels : gyre_kernels_pick();
     gyre_cache *cache = (gyre_cache *)(void *)memory;

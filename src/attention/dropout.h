@@ -6,11 +6,13 @@
  * whole number: chances are multiples of 2^-32. */
 #ifndef GYRE_ATTENTION_DROPOUT_H
 #define GYRE_ATTENTION_DROPOUT_H
-#include <stdint.h>
+#include "kernels/kernels.h"
+#include <stddef.h>
 
 typedef struct gyre_dropout {
     double chance; /* in [0, 1) */
     uint64_t seed;
+    const gyre_kernels *kernels; /* any tier makes the same choice */
 } gyre_dropout;
 
 /* A block of weights: queries query .. query + rows - 1 of one head of one sequence, keys key .. key + count - 1. */
@@ -22,8 +24,5 @@ typedef struct gyre_dropout_block {
 void gyre_dropout_apply(const gyre_dropout *dropout, const gyre_dropout_block *block, float *x, int64_t ld);
 /* The same choice for two arrays of one shape. */
 void gyre_dropout_apply_both(const gyre_dropout *dropout, const gyre_dropout_block *block, float *x, float *y, int64_t ld);
-
-/* The generator: four numbers of a counter and a key. */
-void gyre_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #endif

@@ -72,7 +72,7 @@ static void know_keys(const gyre_attention_call *call, int64_t batch, gyre_key_s
 /* Sums of weights are of all of them; only then some are dropped. */
 static void drop_weights(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting) {
     const gyre_pass *pass = plan->pass;
-    const gyre_dropout dropout = {plan->args->dropout, plan->args->seed};
+    const gyre_dropout dropout = {plan->args->dropout, plan->args->seed, plan->kernels};
     const gyre_dropout_block block = {.sequence = pass->sequence + q->batch,
                                       .head = q->head,
                                       .query = pass->query_first + q->first,

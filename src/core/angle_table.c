@@ -3,21 +3,16 @@
  * Position m = anchor + j, j < BLOCK, has angle anchor x f + j x f: the cos and sin of an anchor are computed, those of the
  * steps j x f are kept, and a complex product gives the row.  In double it is off by a few 2^-53, so hardly ever does it
  * round to another float than the cos and sin computed directly; where it might, it is computed directly. */
-#if defined(__linux__)
-#define _DEFAULT_SOURCE /* madvise */
-#endif
 #include "core/angle_table.h"
 
 #include "core/angles.h"
+#include "core/huge_pages.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
-enum { BLOCK = 64, HUGE_PAGE = 2 << 20 };
+enum { BLOCK = 64 };
 enum { EMPTY, FILLING, READY };
 typedef _Atomic unsigned char block_state;
 
@@ -31,17 +26,6 @@ struct gyre_angle_table {
 
 static size_t blocks_of(int64_t rows) {
     return (size_t)((rows + BLOCK - 1) / BLOCK);
-}
-
-/* Pages of 2 MiB spare a walk of the page tables for every row or two. */
-static void advise(void *memory, size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const size_t before = (HUGE_PAGE - (uintptr_t)memory % HUGE_PAGE) % HUGE_PAGE;
-    const size_t whole = bytes > before ? (bytes - before) / HUGE_PAGE * HUGE_PAGE : 0;
-    if (whole > 0) (void)madvise((char *)memory + before, whole, MADV_HUGEPAGE);
-#else
-    (void)memory, (void)bytes;
-#endif
 }
 
 gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err) {
@@ -65,7 +49,7 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
     if (encoding->own_memory) table->wide = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
     for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
         atomic_init(&table->state[i], EMPTY);
-    advise(table->row, (size_t)rows * all);
+    gyre_huge_pages_ask(table->row, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
 }

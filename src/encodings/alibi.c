@@ -92,20 +92,29 @@ typedef struct tile_shape {
     int consecutive; /* keys are, and distances are exact in float: a kernel has them from the first */
 } tile_shape;
 
+/* 1: each is the one before + 1.  Without a way out of the loop, which vectors have not. */
+static int each_follows(const int64_t *k, int64_t n) {
+    uint64_t off = 0;
+    for (int64_t j = 0; j < n; j++)
+        off |= ((uint64_t)k[j] - (uint64_t)k[0]) ^ (uint64_t)j;
+    return off == 0;
+}
+
+static void widen_to(const int64_t *positions, int64_t n, int64_t *low, int64_t *high) {
+    for (int64_t i = 0; i < n; i++) {
+        *low = positions[i] < *low ? positions[i] : *low;
+        *high = positions[i] > *high ? positions[i] : *high;
+    }
+}
+
 static tile_shape shape_of(const gyre_tile *tile) {
     int64_t low = INT64_MAX, high = INT64_MIN;
-    int consecutive = 1;
-    for (int64_t i = 0; i < tile->queries; i++) {
-        low = tile->q[i] < low ? tile->q[i] : low;
-        high = tile->q[i] > high ? tile->q[i] : high;
-    }
-    for (int64_t j = 0; j < tile->keys; j++) {
-        low = tile->k[j] < low ? tile->k[j] : low;
-        high = tile->k[j] > high ? tile->k[j] : high;
-        consecutive &= tile->k[j] == tile->k[0] + j;
-    }
-    const int any = tile->queries > 0 && tile->keys > 0;
-    return (tile_shape){any && high - low <= INT32_MAX, any && consecutive && high - low < 1 << 23};
+    if (tile->queries == 0 || tile->keys == 0) return (tile_shape){0, 0};
+    const int consecutive = each_follows(tile->k, tile->keys);
+    widen_to(tile->q, tile->queries, &low, &high);
+    widen_to(tile->k, consecutive ? 1 : tile->keys, &low, &high);
+    widen_to(tile->k + tile->keys - 1, 1, &low, &high);
+    return (tile_shape){high - low <= INT32_MAX, consecutive && high - low < 1 << 23};
 }
 
 /* The loops of one slope round the distance to float, then the product: the same bits.  Where the nearest key is the

@@ -103,6 +103,18 @@ typedef struct gyre_value_sums {
     int64_t out_row;
 } gyre_value_sums;
 
+enum { GYRE_PHILOX_NUMBERS = 128 };
+typedef struct gyre_philox {
+    uint32_t counter[4], key[2];
+} gyre_philox;
+
+/* What decides about a row of weights: those whose number is above `last` stay, times the factor. */
+typedef struct gyre_drop {
+    const uint32_t *numbers;
+    uint32_t last;
+    float factor;
+} gyre_drop;
+
 typedef struct gyre_kernels {
     const char *tier; /* its name in GYRE_TIERS (tiers.h) */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;

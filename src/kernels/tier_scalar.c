@@ -2,5 +2,6 @@
 #include "kernels/vec_scalar.h"
 
 #include "kernels/decode_tier.h"
+#include "kernels/dropout_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier.h"

@@ -5,6 +5,7 @@
 #include "kernels/vec_wasm.h"
 
 #include "kernels/decode_tier.h"
+#include "kernels/dropout_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier.h"
 #else

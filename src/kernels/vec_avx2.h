@@ -202,4 +202,28 @@ static inline void wide_join(wide *a, wide *b) {
     *b = _mm256_permute2f128_pd(low, high, 0x31);
 }
 
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef __m256i words;
+static inline words words_load(const uint32_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    _mm256_storeu_si256((__m256i *)(void *)p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return _mm256_set1_epi32((int)a);
+}
+static inline words words_add(words a, words b) {
+    return _mm256_add_epi32(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+
 #endif

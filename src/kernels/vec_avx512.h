@@ -229,4 +229,28 @@ static inline void wide_join(wide *a, wide *b) {
     *a = low;
 }
 
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef __m512i words;
+static inline words words_load(const uint32_t *p) {
+    return _mm512_loadu_si512(p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    _mm512_storeu_si512(p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return _mm512_set1_epi32((int)a);
+}
+static inline words words_add(words a, words b) {
+    return _mm512_add_epi32(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xAAAA, odd);
+    return _mm512_mask_mov_epi32(even, 0xAAAA, _mm512_slli_epi64(odd, 32));
+}
+
 #endif

@@ -186,4 +186,29 @@ static inline void wide_join(wide *a, wide *b) {
     *a = low;
 }
 
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef uint32x4_t words;
+static inline words words_load(const uint32_t *p) {
+    return vld1q_u32(p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    vst1q_u32(p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return vdupq_n_u32(a);
+}
+static inline words words_add(words a, words b) {
+    return vaddq_u32(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return veorq_u32(veorq_u32(a, b), c);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const uint32x4_t first = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(b)));
+    const uint32x4_t second = vreinterpretq_u32_u64(vmull_high_u32(a, b));
+    *high = vuzp2q_u32(first, second);
+    return vuzp1q_u32(first, second);
+}
+
 #endif

@@ -148,4 +148,28 @@ static inline void vec_join(vec *a, vec *b) {
     (void)a, (void)b;
 }
 
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef uint32_t words;
+static inline words words_load(const uint32_t *p) {
+    return *p;
+}
+static inline void words_store(uint32_t *p, words a) {
+    *p = a;
+}
+static inline words words_set1(uint32_t a) {
+    return a;
+}
+static inline words words_add(words a, words b) {
+    return a + b;
+}
+static inline words words_xor(words a, words b, words c) {
+    return a ^ b ^ c;
+}
+/* The lower half of the product. out: the upper one. */
+static inline words words_multiply(words a, words b, words *high) {
+    const uint64_t product = (uint64_t)a * b;
+    *high = (uint32_t)(product >> 32);
+    return (uint32_t)product;
+}
+
 #endif

@@ -210,4 +210,28 @@ static inline void wide_join(wide *a, wide *b) {
     wide_part(a, b); /* of two by two, the same */
 }
 
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef v128_t words;
+static inline words words_load(const uint32_t *p) {
+    return wasm_v128_load(p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    wasm_v128_store(p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return wasm_u32x4_splat(a);
+}
+static inline words words_add(words a, words b) {
+    return wasm_i32x4_add(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return wasm_v128_xor(wasm_v128_xor(a, b), c);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const v128_t first = wasm_u64x2_extmul_low_u32x4(a, b), second = wasm_u64x2_extmul_high_u32x4(a, b);
+    *high = wasm_i32x4_shuffle(first, second, 1, 3, 5, 7);
+    return wasm_i32x4_shuffle(first, second, 0, 2, 4, 6);
+}
+
 #endif
