@@ -501,12 +501,41 @@ static void leaves_the_rest_to_tiles(void **state) {
     free_problem(p);
 }
 
+/* A weight that is 0 once all keys are known hides an infinite value, though it is not 0 among the keys of its part; by the
+ * way for few queries and, where dropout asks for it (of a chance that drops nothing), by tiles. */
+static void parts_hide_what_the_whole_does(void **state) {
+    (void)state;
+    enum { DIM = 16, KEYS = 2048 };
+    static float k[KEYS * DIM], v[KEYS * DIM];
+    static _Alignas(64) unsigned char scratch[1 << 20];
+    float q[DIM] = {1}, out[DIM];
+    for (int j = 0; j < KEYS; j++)
+        k[j * DIM] = -1000;
+    k[5 * DIM] = -100; /* e^-80 in its part, e^-100 in all: less than a float that counts */
+    k[6 * DIM] = -20;
+    k[1500 * DIM] = 0;
+    v[5 * DIM] = INFINITY;
+    v[1500 * DIM] = 3;
+    for (int tiles = 0; tiles < 2; tiles++) {
+        gyre_attention_args args = GYRE_ATTENTION_INIT;
+        args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, DIM);
+        args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, DIM);
+        args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, DIM);
+        args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, DIM);
+        args.scale = 1;
+        args.dropout = tiles ? 1e-12 : 0;
+        assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
+        assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL));
+        assert_true(fabsf(out[0] - 3) < 1e-5f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_definition),   cmocka_unit_test(same_for_any_threads_and_pages),
-        cmocka_unit_test(same_for_any_rows),        cmocka_unit_test(strange_values_stay_where_they_are),
-        cmocka_unit_test(rows_that_see_nothing),    cmocka_unit_test(far_biases_keep_their_differences),
-        cmocka_unit_test(leaves_the_rest_to_tiles),
+        cmocka_unit_test(parts_hide_what_the_whole_does),     cmocka_unit_test(agrees_with_definition),
+        cmocka_unit_test(same_for_any_threads_and_pages),     cmocka_unit_test(same_for_any_rows),
+        cmocka_unit_test(strange_values_stay_where_they_are), cmocka_unit_test(rows_that_see_nothing),
+        cmocka_unit_test(far_biases_keep_their_differences),  cmocka_unit_test(leaves_the_rest_to_tiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

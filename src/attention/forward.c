@@ -170,18 +170,19 @@ static int meet_all(worker *w, const share *s, work *what, which_sides which) {
 
 /* An infinite or NaN value must not meet a weight that is 0 in the end: with the largest score known, none shrinks.  That
  * is rounded otherwise, so each tile of queries goes by what it meets itself, not by what others of the share do, which
- * the number of threads decides. */
-static void attend(worker *w, const share *s) {
+ * the number of threads decides.  out = 1 where some met one. */
+static int attend(worker *w, const share *s) {
     const gyre_attention_plan *plan = w->plan;
     const int64_t count = s->heads * s->tiles;
     read_queries(w, s);
     for (int64_t i = 0; i < count; i++)
         w->sides[i].strange = plan->table.value && !gyre_tables_values_finite(plan, &w->sides[i]);
-    if (!meet_all(w, s, meet, USUAL)) return;
+    if (!meet_all(w, s, meet, USUAL)) return 0;
     for (int64_t i = 0; i < count; i++)
         if (w->sides[i].strange) begin_rows(plan, &w->sides[i]);
     meet_all(w, s, find_top, STRANGE);
     meet_all(w, s, meet, STRANGE);
+    return 1;
 }
 
 /* -- rows that are done ------------------------------------------------------------------------------------------------ */
@@ -249,9 +250,10 @@ static atomic_int *strange_items(const gyre_attention_call *call) {
     return (atomic_int *)(void *)(partial_memory(call) + plan->partial_bytes - a.used);
 }
 
-/* All heads of an item against key tiles first .. end - 1, into a partial. */
-static void attend_item(worker *w, int64_t item, int64_t first, int64_t end, const gyre_partial *to) {
+/* All heads of an item against key tiles first .. end - 1, into a partial.  out = 1 where a value was strange. */
+static int attend_item(worker *w, int64_t item, int64_t first, int64_t end, const gyre_partial *to) {
     const gyre_attention_plan *plan = w->plan;
+    int strange = 0;
     for (int64_t h = 0; h < plan->group; h += plan->heads_at_once) {
         const share s = {.item = item,
                          .head = item % plan->key_heads * plan->group + h,
@@ -259,10 +261,11 @@ static void attend_item(worker *w, int64_t item, int64_t first, int64_t end, con
                          .tiles = plan->query_tiles,
                          .first = first,
                          .end = end};
-        attend(w, &s);
+        strange |= attend(w, &s);
         for (int64_t i = 0; i < s.heads * s.tiles; i++)
             keep_partial(plan, &w->sides[i], to);
     }
+    return strange;
 }
 
 static void run_parts(void *arg, int64_t job) {
@@ -278,10 +281,9 @@ static void run_parts(void *arg, int64_t job) {
         gyre_partial to;
         gyre_partials_place(plan, partial_memory(call), item, part, &to);
         know_keys(call, item / plan->key_heads, &w.keys);
-        if (!quick)
-            attend_item(&w, item, first / KEY_TILE, (first + count + KEY_TILE - 1) / KEY_TILE, &to);
-        else if (!gyre_decode_part(plan, &w.keys, item, &keys, w.decode, &to))
-            atomic_store(&strange_items(call)[item], 1);
+        const int strange = quick ? !gyre_decode_part(plan, &w.keys, item, &keys, w.decode, &to)
+                                  : attend_item(&w, item, first / KEY_TILE, (first + count + KEY_TILE - 1) / KEY_TILE, &to);
+        if (strange) atomic_store(&strange_items(call)[item], 1);
     }
 }
 
