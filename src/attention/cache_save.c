@@ -188,6 +188,16 @@ static void sync_folder(char *path) {
     close(fd);
 }
 
+/* Who may read the file that is replaced may read the new one, and nobody else.  WASI has no modes. */
+static void keep_mode(const char *path, int fd) {
+#if defined(__wasi__)
+    (void)path, (void)fd;
+#else
+    struct stat old;
+    if (stat(path, &old) == 0 && S_ISREG(old.st_mode)) (void)fchmod(fd, old.st_mode & 0777);
+#endif
+}
+
 gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err) {
     char name[PATH_BYTES];
     if (!cache || !path || !*path)
@@ -195,8 +205,7 @@ gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_erro
     if (strlen(path) + 16 > sizeof name) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
     const int fd = open_beside(path, name);
     if (fd < 0) return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(errno), path);
-    struct stat old; /* who may read the file that is replaced may read the new one, and nobody else */
-    if (stat(path, &old) == 0 && S_ISREG(old.st_mode)) (void)fchmod(fd, old.st_mode & 0777);
+    keep_mode(path, fd);
     int code = write_all(cache, fd);
     if (!code && rename(name, path) != 0) code = errno;
     if (code) {

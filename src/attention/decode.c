@@ -90,10 +90,11 @@ static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre
 }
 
 /* Asks for a row that is read later, and need not be there.  A kernel that reads many rows does so by itself. */
-static void fetch_row(const char *row, int64_t bytes) {
+static void fetch_row(uintptr_t row, int64_t bytes) {
     enum { LINE = 64 };
     for (int64_t b = 0; b < bytes; b += LINE)
-        __builtin_prefetch((const char *)((uintptr_t)row + (uintptr_t)b), 0, 2);
+        /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
+        __builtin_prefetch((const char *)(row + (uintptr_t)b), 0, 2);
 }
 
 /* Keys first .. first + n - 1 of a run, floats and turned; at: the same counted in the pass. */
@@ -105,7 +106,7 @@ static void pass_keys(const decoder *d, const gyre_key_run *run, int64_t first, 
     const gyre_turned how = {.role = GYRE_KEY};
     for (int64_t j = 0; j < n; j++) {
         const char *from = (const char *)run->k + (first + j) * step;
-        fetch_row((const char *)((uintptr_t)from + (uintptr_t)(PASSING_ROWS * step)), plan->head_dim * run->k_step * size);
+        fetch_row((uintptr_t)from + (uintptr_t)(PASSING_ROWS * step), plan->head_dim * run->k_step * size);
         gyre_row_read(plan->kernels, from, dtype, run->k_step, plan->head_dim, d->passing + j * plan->head_pad);
     }
     if (!plan->source->turned) gyre_turns_apply(plan, &rows, &how, d->passing);
@@ -159,7 +160,7 @@ static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, con
         const gyre_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores};
         scheme->score_tile(plan->encoding, plan->args->tables, q->head, &tile);
     }
-    for (int64_t i = 0; plan->table.numbers && i < q->count; i++) {
+    for (int64_t i = 0; scheme && plan->table.numbers && i < q->count; i++) {
         const gyre_score_row row = {q->head, q->positions[i], positions, count};
         scheme->score_row(plan->encoding, plan->args->tables, &row, number);
         for (int64_t j = 0; j < count; j++)

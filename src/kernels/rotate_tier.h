@@ -319,15 +319,19 @@ TURN_INLINE void turn_rows(turn_type type, int brain, const gyre_turns *t) {
     gyre_turns known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_rest(type, &known, brain ? turn_brains(&known, TURN_BLOCK) : turn_halves(type, &known));
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_rest(type, &known, brain ? turn_brains(&known, TURN_BLOCK) : turn_beside(type, &known));
     } else if (t->from_half) {
         known.from_half = 1, known.to_half = 0;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_across(type, &known, brain ? turn_brains(&known, TURN_APART) : turn_apart(type, &known));
     } else {
         known.from_half = 0, known.to_half = 1;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_across(type, &known, brain ? turn_brains(&known, TURN_APART) : turn_apart(type, &known));
     }
 }
