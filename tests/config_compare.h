@@ -10,7 +10,7 @@ static inline void assert_same_numbers(const double *a, const double *b, int64_t
     if (a) assert_memory_equal(a, b, (size_t)n * sizeof *a);
 }
 
-enum { COUNTS = 41, NUMBERS = 18 };
+enum { COUNTS = 43, NUMBERS = 18 };
 
 static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], double numbers[NUMBERS]) {
     const struct gyre_input_config *i = &c->input;
@@ -44,6 +44,8 @@ static inline void list_fields(const gyre_config *c, int64_t counts[COUNTS], dou
                                  r->section[3],
                                  r->far,
                                  r->window,
+                                 r->length_policy,
+                                 r->length_block,
                                  c->query.temperature,
                                  c->query.length,
                                  s->before_scale,

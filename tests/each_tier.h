@@ -4,6 +4,7 @@
 #include "kernels/tiers.h"
 #include "support.h"
 
+#include <math.h>
 #include <string.h>
 
 /* NULL where the tier runs. */
@@ -20,6 +21,18 @@ static inline const gyre_kernels *tier_or_skip(const char *tier) {
     if (!kernels) skip();
     assert_string_equal(kernels->tier, tier);
     return kernels;
+}
+
+/* What of its bound a kernel uses: more than 1 is wrong, and so is a NaN. */
+static inline void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
+    print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
+    assert_true(worst <= 1);
+}
+
+/* The larger share, of those so far and |got - want| / bound; infinite for a NaN. */
+static inline long double larger_share(long double worst, long double got, long double want, long double bound) {
+    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
+    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
 }
 
 /* Entries of an array of struct CMUnitTest that get the tier's name for their state. */

@@ -20,13 +20,16 @@ static void naive_product(const double *w, int64_t out, int64_t in, const double
     }
 }
 
-/* Half-split or interleaved pairs of one head, turned to `position`. */
-static void naive_turn(const naive *d, double position, double *head) {
+/* Half-split or interleaved pairs of one head, turned to `position` at a context length. */
+static void naive_turn_at(const naive *d, int64_t length, double position, double *head) {
     const gyre_config *p = gyre_encoding_config(d->encoding);
     if (p->kind != GYRE_ROPE) return;
     const int64_t pairs = p->rope.dim / 2;
     double inv_freq[256], a;
-    if (gyre_encoding_frequencies(d->encoding, d->length, inv_freq, &a)) abort();
+    if (d->lengths)
+        d->lengths->frequencies(p, length, inv_freq, &a);
+    else if (gyre_encoding_frequencies(d->encoding, length, inv_freq, &a))
+        abort();
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t one = p->rope.layout == GYRE_HALF ? i : 2 * i,
                       two = p->rope.layout == GYRE_HALF ? i + pairs : 2 * i + 1;
@@ -35,6 +38,21 @@ static void naive_turn(const naive *d, double position, double *head) {
         head[one] = x * c - y * s;
         head[two] = x * s + y * c;
     }
+}
+
+static void naive_turn(const naive *d, double position, double *head) {
+    naive_turn_at(d, d->length, position, head);
+}
+
+/* Where each query has its own length: it and the key, as they came from the layer, turned for the two. */
+static void naive_turn_pair(const naive *d, const naive_pair *at, double *q, double *k) {
+    const struct gyre_query_config *query = &naive_config(d)->query;
+    const int64_t length = d->lengths->of(d->lengths, at->m);
+    const double t = log((double)(at->m + 1)) / log((double)query->length);
+    naive_turn_at(d, length, (double)at->m, q);
+    naive_turn_at(d, length, (double)at->n, k);
+    for (int64_t i = 0; i < d->m->config.head_dim && query->temperature == GYRE_TEMPERATURE_LOG; i++)
+        q[i] *= fmax(1, t);
 }
 
 /* What the query turns by beyond its position, that the pair be turned as at another distance: ReRoPE, leaky, Self-Extend.
@@ -51,14 +69,16 @@ static double naive_far(const naive *d, int64_t m, int64_t n) {
 static void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
-    double *s = malloc((size_t)(m + 1) * sizeof *s), *beside = malloc((size_t)(2 * dim) * sizeof *beside), *q = beside + dim;
+    double *s = malloc((size_t)(m + 1) * sizeof *s), *beside = malloc((size_t)(3 * dim) * sizeof *beside), *q = beside + dim;
+    double *k = q + dim;
     for (int64_t h = 0; h < c->heads; h++) {
         double top = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
-            const double *k = qkv + n * row + (c->heads + h / group) * dim;
+            memcpy(k, qkv + n * row + (c->heads + h / group) * dim, (size_t)dim * sizeof *k);
             memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
             if (naive_far(d, m, n) != 0) naive_turn(d, naive_far(d, m, n), q);
+            if (d->lengths) naive_turn_pair(d, &pair, q, k);
             double dot = naive_vectors(d, &pair, q, k);
             for (int64_t i = 0; i < dim; i++)
                 dot += q[i] * k[i];
@@ -90,7 +110,7 @@ static void naive_layer(const naive *d, int64_t layer, double *x) {
     for (int64_t m = 0; m < d->n; m++) {
         naive_norm(d, w[GYRE_NORM1], x + m * width, y);
         naive_product(w[GYRE_Q], row, width, y, qkv + m * row);
-        for (int64_t h = 0; h < c->heads + c->kv_heads; h++)
+        for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths; h++)
             naive_turn(d, (double)m, qkv + m * row + h * c->head_dim);
     }
     for (int64_t m = 0; m < d->n; m++, x += width) {

@@ -8,11 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where the length in use is not one for all: what it is for the query at m, and what turns under it, written out. */
+typedef struct naive_lengths {
+    int64_t (*of)(const struct naive_lengths *lengths, int64_t m);
+    void (*frequencies)(const gyre_config *p, int64_t length, double *inv_freq, double *attention);
+    int64_t step, last; /* for `of` */
+} naive_lengths;
+
 typedef struct naive {
     const gyre_model *m;
     const gyre_encoding *encoding;
     const double *w;
-    int64_t n, length; /* tokens; context length in use */
+    int64_t n, length;            /* tokens; context length in use */
+    const naive_lengths *lengths; /* NULL = that one, whose frequencies the library tells */
 } naive;
 
 typedef struct naive_pair {

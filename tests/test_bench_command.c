@@ -166,10 +166,32 @@ static void results_are_lines(void **state) {
     assert_true(lines > 0);
 }
 
+/* Each call of a cache, then what each type of keys and values loses. */
+static void calls_of_a_cache(void **state) {
+    (void)state;
+    const outcome *o = run("bench cache --rounds 1 --threads 1 --json");
+    if (o->exit) fail_msg("%s", o->err);
+    static char text[1 << 16];
+    memcpy(text, o->out, sizeof text);
+    int calls = 0, types = 0;
+    for (line l = next_line(text); l.root; l = next_line(l.next)) {
+        assert_string_equal(test_string(l.root, "bench"), "cache");
+        const json_t *us = json_object_get(l.root, "us"), *error = json_object_get(l.root, "error");
+        assert_true(!us != !error);
+        if (us) assert_true(json_real_value(us) > 0);
+        if (error) assert_true(types == 0 ? json_real_value(error) == 0 : json_real_value(error) < 0.02);
+        calls += us != NULL;
+        types += error != NULL;
+        json_decref(l.root);
+    }
+    assert_int_equal(calls, 11);
+    assert_int_equal(types, 4);
+}
+
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, train");
-    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, train");
+    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, cache, train");
+    assert_fails("bench encoding", 2, "known are: rotate, angles, add, encodings, attention, cache, train");
     assert_fails("bench encodings train", 2, "one benchmark at a time");
     assert_fails("bench encodings --schemes albi", 2, "did you mean alibi?");
     assert_fails("bench encodings --schemes something", 2, "none of nope, ");
@@ -185,9 +207,14 @@ static void wrong_use(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),           cmocka_unit_test(median_of_rounds),
-                                       cmocka_unit_test(every_kind_is_measured),   cmocka_unit_test(table_for_people),
-                                       cmocka_unit_test(no_scheme_needs_a_matrix), cmocka_unit_test(every_gradient_runs),
-                                       cmocka_unit_test(results_are_lines),        cmocka_unit_test(wrong_use)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),
+                                       cmocka_unit_test(median_of_rounds),
+                                       cmocka_unit_test(every_kind_is_measured),
+                                       cmocka_unit_test(table_for_people),
+                                       cmocka_unit_test(no_scheme_needs_a_matrix),
+                                       cmocka_unit_test(every_gradient_runs),
+                                       cmocka_unit_test(results_are_lines),
+                                       cmocka_unit_test(calls_of_a_cache),
+                                       cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

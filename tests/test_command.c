@@ -34,7 +34,7 @@ static void test_help_of_eval(void **state) {
     static const char *const options[] = {
         "--text",    "--ids",       "--contexts", "--methods",      "--protocol", "--stride",
         "--windows", "--beta-fast", "--passkey",  "--beta-slow",    "--threads",  "--json",
-        "--output",  "--help",      "Example: ",  "by-parts-paper", "gyre eval"};
+        "--output",  "--help",      "Example: ",  "by-parts-paper", "gyre eval",  "--length-policy"};
     static const char *const ways[] = {"eval --help", "help eval", "eval @rope -h", "eval --nonsense=3 --help"};
     for (size_t w = 0; w < 3; w++) {
         const outcome *o = run(ways[w]);
@@ -101,7 +101,7 @@ static void test_wrong_contexts(void **state) {
 static void test_wrong_methods(void **state) {
     (void)state;
     assert_fails("eval @rope --text @text --methods yarm", 2,
-                 "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope");
+                 "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, dynamic-yarn, rerope");
     assert_fails("eval @rope --text @text --methods none,", 2, "method \"\"");
     assert_fails("eval @rope --text @text --methods ntk:0.5", 2, "below 1");
     assert_fails("eval @rope --text @text --methods ntk:inf", 2, "method ntk:inf: ");
@@ -292,6 +292,50 @@ static void test_methods_act(void **state) {
     }
 }
 
+/* out[policy] = perplexity of dynamic-yarn at 256 under declared, causal, prefix. */
+static void perplexities_under(const char *policies, size_t count, double *out) {
+    char line[256];
+    snprintf(line, sizeof line,
+             "eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods none,dynamic-yarn "
+             "--length-policy %s",
+             policies);
+    json_t *root = run_json(line);
+    assert_int_equal(json_array_size(json_object_get(root, "results")), 1 + count);
+    assert_true(json_is_null(json_object_get(result_at(root, 0), "length_policy"))); /* nothing follows the length */
+    for (size_t i = 0; i < count; i++)
+        out[i] = test_number(result_at(root, 1 + i), "perplexity");
+    json_decref(root);
+}
+
+/* A row for each policy where the rotation follows the length; declared is what there is without the option. */
+static void test_length_policies(void **state) {
+    (void)state;
+    double all[3], some[2];
+    perplexities_under("all", 3, all);
+    assert_true(all[0] != all[1] && all[1] != all[2]);
+    perplexities_under("prefix,declared", 2, some);
+    assert_true(some[0] == all[2] && some[1] == all[0]);
+    perplexities_under("causal,all", 3, all);
+    assert_true(all[1] == some[1] && all[2] == some[0]);
+    json_t *root = run_json("eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods dynamic-yarn");
+    assert_true(test_number(result_at(root, 0), "perplexity") == some[1]);
+    assert_null(json_object_get(result_at(root, 0), "length_policy"));
+    json_decref(root);
+    root = run_json(
+        "eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods yarn"); /* the same rotation */
+    assert_true(fabs(test_number(result_at(root, 0), "perplexity") - some[1]) <= 1e-5 * some[1]);
+    json_decref(root);
+    const outcome *o =
+        run("eval @rope --text @text --contexts 256 --stride 100 --windows 2 --methods none,dynamic --length-policy all");
+    static const char *const words[] = {"length", "any", "declared", "causal", "prefix"};
+    assert_int_equal(o->exit, 0);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strstr(o->out, words[i])) fail_msg("no %s: %s", words[i], o->out);
+    assert_null(strstr(run("eval @rope --text @text --contexts 32 --windows 2 --methods none,dynamic")->out, "declared"));
+    assert_fails("eval @rope --text @text --length-policy future", 2, "none of declared, causal, prefix, all");
+    assert_fails("eval @rope --text @text --length-policy causal,", 2, "--length-policy: \"\" is none of");
+}
+
 static void test_threads_change_nothing(void **state) {
     (void)state;
     static outcome one;
@@ -420,6 +464,7 @@ static void test_interrupt(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_subcommands),
+        cmocka_unit_test(test_length_policies),
         cmocka_unit_test(test_help_of_eval),
         cmocka_unit_test(test_wrong_options),
         cmocka_unit_test(test_wrong_contexts),

@@ -75,6 +75,8 @@ FIELD(set_axes_layout, c->rope.axes_layout = GYRE_AXES_AXIAL)
 FIELD(set_far, c->rope.far = GYRE_FAR_GROUPED)
 FIELD(set_window, c->rope.window = 512)
 FIELD(set_far_factor, c->rope.far_factor = 2.5)
+FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_PREFIX)
+FIELD(set_block, c->rope.length_block = 48)
 #undef FIELD
 
 /* A config of the default model as its encoding completes it; arrays left out. */
@@ -143,7 +145,9 @@ static void test_writes_every_field(void **state) {
                   {rope, "rope_axes_layout", set_axes_layout},
                   {rope, "rope_far", set_far},
                   {rope, "rope_far_window", set_window},
-                  {rope, "rope_far_factor", set_far_factor}};
+                  {rope, "rope_far_factor", set_far_factor},
+                  {rope, "length_policy", set_policy},
+                  {rope, "length_block", set_block}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         check_fields(fields[i].blank, fields[i].key, fields[i].set);
     const gyre_config plain = rope();

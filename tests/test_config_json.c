@@ -373,7 +373,7 @@ static gyre_config with_scaling(gyre_scaling scaling) {
 
 static void test_writes_every_scaling(void **state) {
     (void)state;
-    for (int s = GYRE_UNSCALED; s <= GYRE_PROPORTIONAL; s++)
+    for (int s = GYRE_UNSCALED; s <= GYRE_DYNAMIC_YARN; s++)
         for (int v = 0; v < 5; v++) {
             gyre_config c = with_scaling((gyre_scaling)s);
             if (v == 1) c.rope.layout = GYRE_INTERLEAVED;
@@ -382,8 +382,8 @@ static void test_writes_every_scaling(void **state) {
             if (v == 4 && s != GYRE_LONGROPE && s != GYRE_PROPORTIONAL) c.rope.dim = 14;
             json_t *root = there_and_back(&c);
             const char *type = test_string(root, "model_type");
-            const int own_factor = s == GYRE_YARN || s == GYRE_LONGROPE;
-            const int foreign = s == GYRE_NTK || s == GYRE_BY_PARTS || s == GYRE_BY_PARTS_PAPER;
+            const int own_factor = s == GYRE_YARN || s == GYRE_LONGROPE || s == GYRE_DYNAMIC_YARN;
+            const int foreign = s == GYRE_NTK || s == GYRE_BY_PARTS || s == GYRE_BY_PARTS_PAPER || s > GYRE_PROPORTIONAL;
             const int llama = !foreign && v != 1 && !(v == 3 && !own_factor) && c.rope.dim == 0;
             assert_string_equal(type, llama ? "llama" : "gyre");
             json_decref(root);

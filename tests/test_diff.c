@@ -59,6 +59,14 @@ static int write_configs(void **state) {
         "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, \"n_positions\": %d}\n";
     write_file("gpt2.json", text, (size_t)snprintf(text, sizeof text, gpt2, 1024));
     write_file("gpt2-long.json", text, (size_t)snprintf(text, sizeof text, gpt2, 2048));
+    static const char follows[] =
+        "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 256,\n"
+        " \"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"head_dim\": 64, \"max_position_embeddings\": 4096,\n"
+        " \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic-yarn\"},\n"
+        " \"length_policy\": \"%s\", \"length_block\": %d}\n";
+    write_file("causal.json", text, (size_t)snprintf(text, sizeof text, follows, "causal", 64));
+    write_file("causal-16.json", text, (size_t)snprintf(text, sizeof text, follows, "causal", 16));
+    write_file("prefix.json", text, (size_t)snprintf(text, sizeof text, follows, "prefix", 64));
     return setenv("LC_ALL", "C", 1) || setenv("COLUMNS", "160", 1);
 }
 
@@ -72,6 +80,16 @@ static json_t *compare(const char *line, int status) {
     if (!root) fail_msg("gyre %s: %s: %s", line, error.text, o->out);
     assert_int_equal(json_is_true(json_object_get(root, "same")), status == SAME);
     return root;
+}
+
+/* The same frequencies at every length, and another length. */
+static void test_length_policies(void **state) {
+    (void)state;
+    assert_non_null(strstr(run("diff @causal.json @prefix.json")->out, "length_policy"));
+    assert_null(strstr(run("diff @causal.json @prefix.json")->out, "length_block"));
+    assert_non_null(strstr(run("diff @causal.json @causal-16.json")->out, "length_block"));
+    json_decref(compare("diff @causal.json @causal-16.json --json", DIFFERENT));
+    json_decref(compare("diff @causal.json @causal.json --json", SAME));
 }
 
 static const json_t *group_at(const json_t *root, size_t i) {
@@ -464,10 +482,18 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_position), cmocka_unit_test(test_figures),  cmocka_unit_test(test_vllm),
-        cmocka_unit_test(test_still_pairs),    cmocka_unit_test(test_same),     cmocka_unit_test(test_words_for_extremes),
-        cmocka_unit_test(test_verdicts),       cmocka_unit_test(test_groups),   cmocka_unit_test(test_fields),
-        cmocka_unit_test(test_formats),        cmocka_unit_test(test_refusals), cmocka_unit_test(test_failures)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_length_policies),
+                                       cmocka_unit_test(test_first_position),
+                                       cmocka_unit_test(test_figures),
+                                       cmocka_unit_test(test_vllm),
+                                       cmocka_unit_test(test_still_pairs),
+                                       cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_words_for_extremes),
+                                       cmocka_unit_test(test_verdicts),
+                                       cmocka_unit_test(test_groups),
+                                       cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_formats),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

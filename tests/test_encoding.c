@@ -93,10 +93,14 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.low_freq, NAN, (void)0);
     REFUSED(rope(), rope.proportion, 1.5, (void)0);
     REFUSED(rope(), rope.proportion, -0.5, (void)0);
+    REFUSED(rope(), rope.length_policy, (gyre_length_policy)3, (void)0);
+    REFUSED(rope(), rope.length_policy, (gyre_length_policy)-1, (void)0);
+    REFUSED(rope(), rope.length_block, -1, (void)0);
+    REFUSED(rope(), rope.length_block, (int64_t)1 << 31, (void)0);
     REFUSED(rope(), rope.dim, 2, c->rope.scaling = GYRE_NTK);
     REFUSED(rope(), rope.dim, 2, (c->rope.scaling = GYRE_DYNAMIC_NTK, c->trained_length = 64));
-    const gyre_scaling of_length[] = {GYRE_DYNAMIC_NTK, GYRE_BY_PARTS, GYRE_BY_PARTS_PAPER,
-                                      GYRE_YARN,        GYRE_LLAMA3,   GYRE_LONGROPE};
+    const gyre_scaling of_length[] = {GYRE_DYNAMIC_NTK, GYRE_DYNAMIC_YARN, GYRE_BY_PARTS, GYRE_BY_PARTS_PAPER,
+                                      GYRE_YARN,        GYRE_LLAMA3,       GYRE_LONGROPE};
     for (size_t i = 0; i < sizeof of_length / sizeof *of_length; i++)
         REFUSED(rope(), trained_length, 0, c->rope.scaling = of_length[i]);
 }

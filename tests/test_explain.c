@@ -38,6 +38,12 @@ static const char TWO_KINDS[] =
     " \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"linear\", \"factor\": 8.0, \"rope_theta\": 1000000.0},\n"
     "  \"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}}}\n";
 
+/* A model of Gyre's own, whose scaling follows the length. */
+static const char FOLLOWS[] =
+    "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 256,\n"
+    " \"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"head_dim\": 64, \"max_position_embeddings\": 4096,\n"
+    " \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic-yarn\"}%s}\n";
+
 static int write_configs(void **state) {
     if (make_folder(state)) return -1;
     write_config("llama3.json", LLAMA3);
@@ -45,6 +51,13 @@ static int write_configs(void **state) {
     write_config("t5.json", T5);
     write_config("gpt2.json", GPT2);
     write_config("kinds.json", TWO_KINDS);
+    char text[sizeof FOLLOWS + 64];
+    snprintf(text, sizeof text, FOLLOWS, "");
+    write_config("declared.json", text);
+    snprintf(text, sizeof text, FOLLOWS, ",\n \"length_policy\": \"causal\", \"length_block\": 48");
+    write_config("causal.json", text);
+    snprintf(text, sizeof text, FOLLOWS, ",\n \"length_policy\": \"prefix\"");
+    write_config("prefix.json", text);
     write_config("broken.json", "{\n \"model_type\": \"llama\",\n oops\n}\n");
     if (mkdir(in_folder("model"), 0777)) return -1;
     write_config("model/config.json", LLAMA3);
@@ -108,6 +121,39 @@ static counts count_llama3(void) {
     }
     c.blended = 64 - c.kept - c.divided;
     return c;
+}
+
+/* Whose length is in use is told where something depends on it and it is not the usual. */
+static void test_length_policies(void **state) {
+    (void)state;
+    const char *causal = "the length in use is each token's own, its position + 1 up to a multiple of 48",
+               *prefix = "the length in use is that of each pass, up to its last token";
+    json_t *root = run_json("explain @causal.json --json --length 16384");
+    assert_string_equal(test_string(root, "encoding"), "rope+dynamic-yarn");
+    const json_t *group = json_array_get(json_object_get(root, "groups"), 0), *scaling = json_object_get(root, "scaling");
+    assert_string_equal(test_string(group, "length_policy"), "causal");
+    assert_int_equal(test_integer(group, "length_block"), 48);
+    assert_string_equal(test_string(scaling, "type"), "dynamic-yarn");
+    test_close(test_number(root, "attention_factor"), 0.1L * logl(4) + 1, 1e-15L, "at four times the trained length");
+    test_close(test_number(scaling, "attention_factor"), 0.1L * logl(4) + 1, 1e-15L, "the same");
+    const json_t *parts = json_object_get(group, "parts"); /* base 10000, 64 channels: the ramp from pair 10 to 23 */
+    assert_int_equal(test_integer(parts, "kept"), 11);
+    assert_int_equal(test_integer(parts, "divided"), 9);
+    json_decref(root);
+    root = run_json("explain @declared.json --json");
+    group = json_array_get(json_object_get(root, "groups"), 0);
+    assert_string_equal(test_string(group, "length_policy"), "declared");
+    assert_true(json_is_null(json_object_get(group, "length_block")));
+    assert_true(test_number(root, "attention_factor") == 1);
+    json_decref(root);
+    root = run_json("explain @llama3.json --json");
+    group = json_array_get(json_object_get(root, "groups"), 0);
+    assert_true(json_is_null(json_object_get(group, "length_policy")));
+    json_decref(root);
+    assert_non_null(strstr(run("explain @causal.json")->out, causal));
+    assert_non_null(strstr(run("explain @prefix.json")->out, prefix));
+    assert_null(strstr(run("explain @declared.json")->out, "the length in use is"));
+    assert_non_null(strstr(run("explain @declared.json --length 16384")->out, "11 kept, 12 blended, 9 interpolated"));
 }
 
 static void test_parts(void **state) {
@@ -431,6 +477,7 @@ static void test_failures(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_references),
                                        cmocka_unit_test(test_parts),
+                                       cmocka_unit_test(test_length_policies),
                                        cmocka_unit_test(test_keys),
                                        cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_layer_types),

@@ -204,6 +204,21 @@ static void a_config_is_stretched_twice(void **state) {
     json_decref(root);
 }
 
+/* Dynamic YaRN leaves short contexts as they were: their angles, and what multiplies their scores. */
+static void what_follows_the_length_leaves_short_contexts(void **state) {
+    (void)state;
+    put_config("follows", "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 256, "
+                          "\"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"head_dim\": 64, "
+                          "\"max_position_embeddings\": 4096, \"rope_theta\": 10000.0, "
+                          "\"rope_scaling\": {\"rope_type\": \"dynamic-yarn\"}}");
+    json_t *root = run_json("extend @follows --to 16k --json --methods none");
+    const json_t *row = row_of(root, "none");
+    assert_true(json_is_null(json_object_get(row, "changed_from")));
+    test_close(test_number(row, "attention_factor"), 0.1L * logl(4) + 1, 1e-12L, "attention factor");
+    assert_true(test_number(row, "scores") == 1);
+    json_decref(root);
+}
+
 /* Where far pairs turn by less, the largest distance decides what is new, and the window where it begins: 2048. */
 static void what_is_far_is_counted_as_it_turns(void **state) {
     (void)state;
@@ -503,6 +518,7 @@ int main(void) {
                                        cmocka_unit_test(each_program_is_asked),
                                        cmocka_unit_test(a_held_scaling_counts_from_before_it),
                                        cmocka_unit_test(a_config_is_stretched_twice),
+                                       cmocka_unit_test(what_follows_the_length_leaves_short_contexts),
                                        cmocka_unit_test(what_is_far_is_counted_as_it_turns),
                                        cmocka_unit_test(a_wide_window_is_no_bound),
                                        cmocka_unit_test(the_table_reads_well),

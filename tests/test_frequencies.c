@@ -340,6 +340,137 @@ static void parts_are_counted(void **state) {
     counted(&config, 0, 0, 0, 32);
 }
 
+/* Of jquesnelle/yarn's LlamaDynamicYaRNScaledRotaryEmbedding, in 40 digits: base 10000, 64 channels, L = 4096. */
+static const struct {
+    int64_t length;
+    long double attention, f[7];
+} dynamic_yarn[] = {{100,
+                     1.0L,
+                     {1.0L, 0.056234132519034908L, 0.0421696503428582249L, 0.01L, 0.0017782794100389228L,
+                      0.00133352143216332403L, 0.000133352143216332403L}},
+                    {4096,
+                     1.0L,
+                     {1.0L, 0.056234132519034908L, 0.0421696503428582249L, 0.01L, 0.0017782794100389228L,
+                      0.00133352143216332403L, 0.000133352143216332403L}},
+                    {4097,
+                     1.00002441108275274L,
+                     {1.0L, 0.056234132519034908L, 0.0421688585880969012L, 0.00999887347214659882L, 0.00177787875378161507L,
+                      0.00133319594487209549L, 0.000133319594487209549L}},
+                    {16384,
+                     1.13862943611198906L,
+                     {1.0L, 0.056234132519034908L, 0.0397367859000010196L, 0.00653846153846153846L, 0.000547162895396591631L,
+                      0.000333380358040831006L, 0.0000333380358040831006L}},
+                    {163840,
+                     1.36888794541139363L,
+                     {1.0L, 0.056234132519034908L, 0.039006926567143858L, 0.0055L, 0.00017782794100389228L,
+                      0.0000333380358040831006L, 3.33380358040831006e-6L}}};
+
+static void dynamic_yarn_follows_the_length(void **state) {
+    (void)state;
+    static const int pair[7] = {0, 10, 11, 16, 22, 23, 31};
+    for (double factor = 1; factor <= 4; factor += 3) { /* which is not looked at */
+        const gyre_config config = scaled(GYRE_DYNAMIC_YARN, factor);
+        gyre_encoding *e = test_encoding(&config);
+        for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {
+            double f[32], attention;
+            assert_ok(gyre_encoding_frequencies(e, dynamic_yarn[n].length, f, &attention));
+            for (int i = 0; i < 7; i++)
+                test_close(f[pair[i]], dynamic_yarn[n].f[i], 2e-16L * dynamic_yarn[n].f[i], "dynamic YaRN");
+            test_close(attention, dynamic_yarn[n].attention, 3e-16L, "its attention factor");
+        }
+        gyre_encoding_free(e);
+    }
+    gyre_config config = scaled(GYRE_DYNAMIC_YARN, 1);
+    counted(&config, 0, 32, 0, 0);
+    counted(&config, 4096, 32, 0, 0);
+    counted(&config, 4097, 11, 12, 9);
+    counted(&config, 163840, 11, 12, 9);
+    config.rope.length = 163840; /* its own, where a call names none */
+    counted(&config, 0, 11, 12, 9);
+    counted(&config, 4096, 32, 0, 0);
+}
+
+/* A given factor holds at every length; of the mscale pair both are taken at the s in use. */
+static void dynamic_yarn_attention_factor(void **state) {
+    (void)state;
+    const long double s = 4;
+    double attention;
+    gyre_config config = scaled(GYRE_DYNAMIC_YARN, 1);
+    config.rope.mscale = 0.707;
+    config.rope.mscale_all_dim = 1.5;
+    gyre_encoding *e = test_encoding(&config);
+    assert_ok(gyre_encoding_frequencies(e, 16384, NULL, &attention));
+    test_close(attention, (0.1L * 0.707L * logl(s) + 1) / (0.1L * 1.5L * logl(s) + 1), 3e-16L, "mscale");
+    assert_ok(gyre_encoding_frequencies(e, 0, NULL, &attention));
+    test_close(attention, 1, 0, "mscale at L");
+    gyre_encoding_free(e);
+    config.rope.attention_factor = 1.25;
+    e = test_encoding(&config);
+    for (int64_t length = 100; length < 100000; length *= 7) {
+        assert_ok(gyre_encoding_frequencies(e, length, NULL, &attention));
+        test_close(attention, 1.25L, 0, "given");
+    }
+    gyre_encoding_free(e);
+    gyre_error err = {0, ""};
+    config = scaled(GYRE_DYNAMIC_YARN, 1); /* 1 at L, and no float at the end of all lengths */
+    config.rope.mscale = 1e30;
+    config.rope.mscale_all_dim = 1;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "rope.mscale: 1e+30 over 1"));
+    config = scaled(GYRE_DYNAMIC_YARN, 1);
+    config.rope.angles = GYRE_ANGLES_TORCH;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, NULL), GYRE_EUNSUPPORTED);
+    config = scaled(GYRE_DYNAMIC_YARN, 1);
+    config.trained_length = 0;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, NULL), GYRE_EINVAL);
+}
+
+/* x turned at one position under a length, as gyre_rotate, gyre_angle_rows and the formulas have it. */
+static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
+    double x[64], y[64], back[64], f[32], cosine[32], sine[32];
+    const gyre_positions at = {.base = position, .length = dynamic_yarn[n].length};
+    const long double a = dynamic_yarn[n].attention;
+    for (int i = 0; i < 64; i++)
+        x[i] = sin(3.7 * i + 0.2);
+    const gyre_cview in = gyre_cdense(x, GYRE_F64, 1, 1, 1, 64);
+    const gyre_view out = gyre_dense(y, GYRE_F64, 1, 1, 1, 64), undone = gyre_dense(back, GYRE_F64, 1, 1, 1, 64);
+    const gyre_view c = gyre_dense(cosine, GYRE_F64, 1, 1, 1, 32), s = gyre_dense(sine, GYRE_F64, 1, 1, 1, 32);
+    const gyre_cview turned = gyre_const(out);
+    assert_ok(gyre_encoding_frequencies(e, dynamic_yarn[n].length, f, NULL));
+    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &at, &in, &out, NULL));
+    assert_ok(gyre_angle_rows(e, &at, &c, &s, NULL));
+    for (int i = 0; i < 32; i++) {
+        const long double angle = (long double)position * (long double)f[i], co = a * cosl(angle), si = a * sinl(angle);
+        test_close(cosine[i], co, 1e-11L, "cosine");
+        test_close(sine[i], si, 1e-11L, "sine");
+        test_close(y[i], x[i] * co - x[i + 32] * si, 1e-11L, "turned");
+        test_close(y[i + 32], x[i] * si + x[i + 32] * co, 1e-11L, "turned");
+    }
+    assert_ok(gyre_rotate(e, GYRE_INVERSE, GYRE_KEY, &at, &turned, &undone, NULL));
+    for (int i = 0; i < 64; i++)
+        test_close(back[i], x[i], 1e-14L, "undone");
+    assert_ok(gyre_rotate(e, GYRE_ADJOINT, GYRE_KEY, &at, &turned, &undone, NULL));
+    for (int i = 0; i < 64; i++)
+        test_close(back[i], (long double)x[i] * a * a, 1e-14L, "adjoint");
+}
+
+/* The factor of a length goes wherever its frequencies go, whatever the encoding's own length is. */
+static void rotations_have_the_factor_of_their_length(void **state) {
+    (void)state;
+    for (size_t own = 0; own < sizeof dynamic_yarn / sizeof *dynamic_yarn; own++) {
+        gyre_config config = scaled(GYRE_DYNAMIC_YARN, 1);
+        config.rope.length = dynamic_yarn[own].length;
+        config.rope.table_positions = 512;
+        gyre_encoding *e = test_encoding(&config);
+        for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {
+            turned_at(e, 0, n);
+            turned_at(e, 333, n);
+            turned_at(e, 5000, n);
+        }
+        gyre_encoding_free(e);
+    }
+}
+
 static void only_rotations_have_frequencies(void **state) {
     (void)state;
     double f[32];
@@ -374,6 +505,9 @@ int main(void) {
         cmocka_unit_test(resonance_of_the_fastest),
         cmocka_unit_test(axial_frequencies),
         cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(dynamic_yarn_follows_the_length),
+        cmocka_unit_test(dynamic_yarn_attention_factor),
+        cmocka_unit_test(rotations_have_the_factor_of_their_length),
         cmocka_unit_test(only_rotations_have_frequencies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

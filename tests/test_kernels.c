@@ -1,5 +1,6 @@
 /* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "guarded.h"
+
 #include "each_tier.h"
 #include "rotation_checks.h"
 
@@ -7,20 +8,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* What of its bound a kernel uses: more than 1 is wrong, and so is a NaN. */
-static void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
-    print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
-    assert_true(worst <= 1);
-}
-
-/* The larger share, of those so far and |got - want| / bound; infinite for a NaN. */
-static long double larger_share(long double worst, long double got, long double want, long double bound) {
-    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
-    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
-}
 
 /* -- product ------------------------------------------------------------------------------------------------------- */
 
@@ -207,20 +194,6 @@ static void finds_what_is_not_finite(void **state) {
         assert_int_equal(finite, 0);
         x[i] = kept;
     }
-}
-
-/* Memory that ends where the processor faults. */
-static void *guarded(size_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
-    char *memory = mmap(NULL, up + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(memory != MAP_FAILED);
-    assert_int_equal(mprotect(memory + up, page, PROT_NONE), 0);
-    return memory + (up - bytes);
-}
-
-static void unguard(void *at, size_t bytes) {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = (bytes + page - 1) / page * page;
-    assert_int_equal(munmap((char *)at + bytes - up, up + page), 0);
 }
 
 /* Not a float past the last of any operand, in any of the ways that a may lie.  (A compiler did.) */
@@ -453,6 +426,24 @@ static void scales_rows(void **state) {
         }
 }
 
+/* The distance is exact, the product and the difference are rounded once each: the same bits in every tier. */
+static void slopes_rows_down(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    static const float distances[] = {0, 5, 47, 1000, -3, -1000, 8388500, -8388500};
+    test_random random = {37};
+    float x[81], y[81];
+    for (int64_t n = 0; n <= 80; n += 16)
+        for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
+            test_fill(&random, x, 81);
+            memcpy(y, x, sizeof y);
+            kernels->ramp_row_f32(y + 1, n, 0.3f, distances[d]);
+            for (int64_t i = 0; i < 81; i++) {
+                const float fall = (float)((double)0.3f * fabs((double)distances[d] - (double)(i - 1)));
+                assert_true(y[i] == (i >= 1 && i <= n ? x[i] - fall : x[i]));
+            }
+        }
+}
+
 /* -- which tier ---------------------------------------------------------------------------------------------------- */
 
 static void environment_lowers_the_tier(void **state) {
@@ -519,6 +510,7 @@ int main(void) {
         FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
         FOR_TIERS(rotation_reads_no_further),
         FOR_TIERS(scales_rows),
+        FOR_TIERS(slopes_rows_down),
         FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(this_processor_has_its_tier),

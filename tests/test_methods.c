@@ -64,7 +64,8 @@ static void test_names(void **state) {
                 {"leaky:2.5", GYRE_UNSCALED, 2.5},
                 {"leaky:4294967296", GYRE_UNSCALED, 0x1p32},
                 {"self-extend:4", GYRE_UNSCALED, 4},
-                {"yarn:1e+1", GYRE_YARN, 10}};
+                {"yarn:1e+1", GYRE_YARN, 10},
+                {"dynamic-yarn", GYRE_DYNAMIC_YARN, 0}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         method m;
         assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
@@ -120,6 +121,7 @@ static void test_wrong_names(void **state) {
                {"yarn+resonance:4", "\"+resonance:4\" is none of"},
                {"+logn", "none of none, linear"},
                {"none:2+logn", "takes no factor"},
+               {"dynamic-yarn:4", "method dynamic-yarn:4: dynamic-yarn takes no factor"},
                {"ntk:4.0000000000000000000000000000000000000000000000000", "too long"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         method m = {.factor = 77};

@@ -444,6 +444,38 @@ static void test_types_by_version(void **state) {
     }
 }
 
+/* jquesnelle/yarn's: transformers has no such type; the paper's factor is that of the length, whatever the file says. */
+static void test_dynamic_yarn(void **state) {
+    (void)state;
+    const char *file = LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'dynamic-yarn','factor':16.0,\n"
+                             "'original_max_position_embeddings':4096,'finetuned':true}");
+    for (int v = 0; v < 4; v++)
+        refuse(file, versions[v], GYRE_EUNSUPPORTED, "\"dynamic-yarn\" is no type that transformers");
+    for (int64_t length = 4096; length <= 65536; length *= 4) {
+        const naive_yarn y = {128, 10000, 4096, (long double)length / 4096, 1};
+        double inv_freq[64], attention;
+        gyre_reading *r = read_rope(file, GYRE_AS_REFERENCE, length);
+        figures(&r->groups[0], inv_freq, &attention);
+        for (int i = 0; i < 64; i++)
+            assert_near(inv_freq[i], yarn_at(&y, i), "dynamic-yarn");
+        test_close((long double)attention, 0.1L * logl(y.factor) + 1, 1e-15L, "its attention factor");
+        assert_field(&r->groups[0], "scaling", "dynamic-yarn", GYRE_FROM_FILE, "rope_scaling.type", 1);
+        assert_field(&r->groups[0], "trained_length", "4096", GYRE_FROM_FILE,
+                     "rope_scaling.original_max_position_embeddings", 2);
+        test_close((long double)strtod(field_of(&r->groups[0], "attention_factor")->value, NULL), (long double)attention,
+                   1e-15L, "as told");
+        assert_warns(r, "finetuned: ", "rope_scaling.finetuned", 2);
+        assert_int_equal(r->warnings_count, 1);
+        gyre_reading_free(r);
+    }
+    const char *longer = LLAMA("'max_position_embeddings':65536,'rope_scaling':{'type':'dynamic-yarn','factor':16.0,\n"
+                               "'original_max_position_embeddings':4096}");
+    gyre_reading *r = read_rope(longer, GYRE_AS_REFERENCE, 0);
+    assert_warns(r, "original_max_position_embeddings: below max_position_embeddings",
+                 "rope_scaling.original_max_position_embeddings", 2);
+    gyre_reading_free(r);
+}
+
 /* -- families
  * ---------------------------------------------------------------------------------------------------------------- */
 static void test_sliding_layers_of_olmo3(void **state) {
@@ -616,6 +648,7 @@ int main(void) {
                                        cmocka_unit_test(test_original_length_beside_or_inside),
                                        cmocka_unit_test(test_where_dynamic_counts_from),
                                        cmocka_unit_test(test_ignored_attention_factor),
+                                       cmocka_unit_test(test_dynamic_yarn),
                                        cmocka_unit_test(test_types_by_version),
                                        cmocka_unit_test(test_sliding_layers_of_olmo3),
                                        cmocka_unit_test(test_share_of_recurrent_gemma),

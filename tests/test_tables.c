@@ -235,12 +235,12 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    tier_or_skip(tier);
+    const int used = tier_or_skip(tier) == gyre_kernels_pick(); /* what runs here is looked at most */
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++) {
             problem p = make_problem(&schemes[scheme], &layouts[i], 3 + i);
-            check_problem(&p, i < SMALL ? 400 : 5);
+            check_problem(&p, i < SMALL ? used ? 400 : 60 : used ? 5 : 1);
             free_problem(&p);
         }
     unsetenv("GYRE_CPU");

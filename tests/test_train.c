@@ -34,7 +34,7 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     const double kept = w[i];
     double loss = 0;
     w[i] = value;
-    const naive d = {m, m->encoding, w, LENGTH, 0};
+    const naive d = {m, m->encoding, w, LENGTH, 0, NULL};
     for (int s = 0; s < SEQUENCES; s++)
         loss += naive_loss(&d, tokens + s * (LENGTH + 1), token_weights + s * (LENGTH + 1));
     w[i] = kept;

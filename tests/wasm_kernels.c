@@ -181,6 +181,92 @@ static void adds(void) {
     }
 }
 
+/* -- few queries ----------------------------------------------------------------------------------------------------------
+ */
+enum { FEW_KEYS = 13, FEW_CHANNELS = 75, FEW_PAD = 80 };
+
+/* Elements of type i of f32, f16, bf16, q8, and what they are. */
+static void fill_elements(int type, void *data, double *exact, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (type == 3) {
+            exact[i] = ((int8_t *)data)[i] = (int8_t)((int)(test_next(&source) % 255) - 127);
+        } else {
+            const gyre_dtype dtype = type == 0 ? GYRE_F32 : type == 1 ? GYRE_F16 : GYRE_BF16;
+            test_put(data, dtype, (size_t)i, test_uniform(&source));
+            exact[i] = test_get(data, dtype, (size_t)i);
+        }
+}
+
+static void few_rows(int type, int64_t rows, int64_t channels) {
+    void (*const score[])(const gyre_key_scores *) = {wasm->score_rows_f32, wasm->score_rows_f16, wasm->score_rows_bf16,
+                                                      wasm->score_rows_q8};
+    void (*const weigh[])(const gyre_value_sums *) = {wasm->weigh_rows_f32, wasm->weigh_rows_f16, wasm->weigh_rows_bf16,
+                                                      wasm->weigh_rows_q8};
+    static float k[FEW_KEYS * FEW_CHANNELS], q[9 * FEW_PAD], scores[9 * FEW_KEYS], out[9 * FEW_PAD];
+    static double exact[FEW_KEYS * FEW_CHANNELS];
+    int right = 1;
+    fill_elements(type, k, exact, FEW_KEYS * channels);
+    test_fill(&source, q, 9 * FEW_PAD);
+    memset(out, 0, sizeof out);
+    for (int64_t i = 0; i < rows * FEW_PAD; i++)
+        q[i] = i % FEW_PAD < channels ? q[i] : 0;
+    score[type](&(gyre_key_scores){rows, FEW_KEYS, channels, q, FEW_PAD, k, channels, NULL, scores, FEW_KEYS});
+    weigh[type](&(gyre_value_sums){rows, FEW_KEYS, channels, scores, FEW_KEYS, k, channels, out, FEW_PAD});
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t j = 0; j < FEW_KEYS; j++) {
+            double sum = 0, size = 0;
+            for (int64_t c = 0; c < channels; c++) {
+                sum += (double)q[r * FEW_PAD + c] * exact[j * channels + c];
+                size += fabs((double)q[r * FEW_PAD + c] * exact[j * channels + c]);
+            }
+            right &= within((double)scores[r * FEW_KEYS + j], sum, (double)(channels + 2) * 0x1p-24 * 1.001 * size);
+        }
+        for (int64_t c = 0; c < channels; c++) {
+            double sum = 0, size = 0;
+            for (int64_t j = 0; j < FEW_KEYS; j++) {
+                sum += (double)scores[r * FEW_KEYS + j] * exact[j * channels + c];
+                size += fabs((double)scores[r * FEW_KEYS + j] * exact[j * channels + c]);
+            }
+            right &= within((double)out[r * FEW_PAD + c], sum, (FEW_KEYS + 1) * 0x1p-24 * 1.001 * size);
+        }
+    }
+    check(right, "score_rows and weigh_rows are within their bounds");
+}
+
+static void few_queries(void) {
+    for (int type = 0; type < 4; type++)
+        for (int64_t channels = 1; channels <= FEW_CHANNELS; channels++)
+            few_rows(type, channels % 9 + 1, channels);
+    int8_t whole[70];
+    float wide[70];
+    int right = 1;
+    for (int i = 0; i < 70; i++)
+        whole[i] = (int8_t)(i * 37 % 256 - 128);
+    wasm->widen_q8(whole, wide, 70);
+    for (int i = 0; i < 70; i++)
+        right &= wide[i] == (float)whole[i];
+    check(right, "widen_q8");
+}
+
+static void caps(void) {
+    int right = 1;
+    for (double at = -200; at < 200; at += 0.173 * 16) {
+        float x[16], y[16], slope[16];
+        for (int i = 0; i < 16; i++)
+            x[i] = y[i] = (float)(at + 0.173 * i);
+        wasm->softcap_row_f32(y, slope, 16, 30);
+        for (int i = 0; i < 16; i++) {
+            const double t = tanh((double)x[i] / 30);
+            right &= within((double)y[i], 30 * t, 30 * 0x1p-22) && within((double)slope[i], 1 - t * t, 0x1p-21);
+        }
+    }
+    check(right, "softcap_row_f32 is within 2^-22 of its cap");
+    float edges[16] = {-INFINITY, INFINITY, NAN}, slope[16];
+    wasm->softcap_row_f32(edges, slope, 16, 30);
+    check(edges[0] == -INFINITY && slope[0] == 0 && edges[1] == 30 && isnan(edges[2]) && edges[3] == 0 && slope[3] == 1,
+          "softcap_row_f32 at the edges");
+}
+
 /* An angle that is not doubtful is the float nearest what it is in long double. */
 static void angles(void) {
     enum { ROWS = 64, PAIRS = 37 };
@@ -317,6 +403,28 @@ static void pool_of_one(void) {
     gyre_pool_free(pool);
 }
 
+/* Two tiers make the same numbers of a counter and the same choice of them, to the bit. */
+static void dropping(void) {
+    uint32_t numbers[2][GYRE_PHILOX_NUMBERS];
+    float x[2][GYRE_PHILOX_NUMBERS];
+    int right = 1, apart = 1;
+    for (uint32_t round = 0; round < 100; round++) {
+        const gyre_philox job = {{UINT32_MAX - round % 40, round, 7 * round, ~round}, {round << 20, 3}};
+        wasm->philox(&job, numbers[0]);
+        scalar->philox(&job, numbers[1]);
+        right &= memcmp(numbers[0], numbers[1], sizeof numbers[0]) == 0;
+        for (int64_t n = round % GYRE_PHILOX_NUMBERS, t = 0; t < 2; t++) {
+            for (int i = 0; i < GYRE_PHILOX_NUMBERS; i++)
+                x[t][i] = i % 9 == 4 ? NAN : i % 9 == 5 ? INFINITY : 1 + (float)i;
+            (t ? scalar : wasm)->drop_row_f32(&(gyre_drop){numbers[1], 1u << 31, 1.25f}, x[t], n);
+        }
+        for (int i = 0; i < GYRE_PHILOX_NUMBERS; i++)
+            apart &= (isnan(x[0][i]) && isnan(x[1][i])) || x[0][i] == x[1][i];
+    }
+    check(right, "philox is that of the scalar tier");
+    check(apart, "drop_row_f32 is that of the scalar tier");
+}
+
 int main(void) {
     unsetenv("GYRE_CPU");
     wasm = gyre_kernels_tier("wasm");
@@ -330,6 +438,9 @@ int main(void) {
     picks();
     transposes();
     adds();
+    few_queries();
+    dropping();
+    caps();
     angles();
     rotations();
     rotates_publicly();

@@ -19,14 +19,20 @@ typedef struct bench_options {
         const char *schemes; /* a comma list; NULL = all */
         int gradient;
     } encodings;
+    struct bench_attention_options {
+        const char *only; /* a comma list of cases; NULL = all but that of memory */
+        int memory;
+    } attention;
 } bench_options;
 
 /* One benchmark each.  out = the exit status. */
 int bench_train(const bench_options *options);
 int bench_encodings(const bench_options *options);
+int bench_attention(const bench_options *options);
 int bench_rotate(const bench_options *options);
 int bench_angles(const bench_options *options);
 int bench_add(const bench_options *options);
+int bench_cache(const bench_options *options);
 
 /* -- measuring --------------------------------------------------------------------------------------------------------- */
 double bench_seconds(void); /* of a clock that only rises */

@@ -222,7 +222,8 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
     case 'h':
         state->flags &= ~(unsigned)ARGP_NO_ERRS; /* which silences help too */
         argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        exit(fflush(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
+        /* A text longer than the buffer may have failed before this. */
+        exit(fflush(stdout) || ferror(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
     default:
         return ARGP_ERR_UNKNOWN;
     }

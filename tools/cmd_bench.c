@@ -12,11 +12,13 @@ enum {
     KEY_HEAD_DIM,
     KEY_SCHEMES,
     KEY_GRADIENT,
+    KEY_ONLY,
+    KEY_MEMORY,
     KEY_ROUNDS
 };
 
 static const struct argp_option OPTIONS[] = {
-    {NULL, 0, NULL, 0, "Of both:", 1},
+    {NULL, 0, NULL, 0, "Of all:", 1},
     {"rounds", KEY_ROUNDS, "N", 0, "rounds; medians are printed (default: 7)", 1},
     {NULL, 0, NULL, 0, "Of encodings:", 2},
     {"tokens", KEY_TOKENS, "LIST", 0, "lengths of the input (default: 512,2048,8192)", 2},
@@ -25,16 +27,19 @@ static const struct argp_option OPTIONS[] = {
     {"schemes", KEY_SCHEMES, "LIST", 0,
      "schemes or kinds: alibi-causal,deberta,rope-table; a wrong name lists them (default: all)", 2},
     {"gradient", KEY_GRADIENT, NULL, 0, "measure the gradient, to the inputs and the tables, in place of the forward", 2},
-    {NULL, 0, NULL, 0, "Of train:", 3},
-    {"encoding", KEY_ENCODING, "KIND", 0, "any that gyre train takes; a wrong name lists them (default: rope)", 3},
-    {"context", KEY_CONTEXT, "N", 0, "tokens of a sequence (default: 256)", 3},
-    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 3},
+    {NULL, 0, NULL, 0, "Of attention:", 3},
+    {"only", KEY_ONLY, "LIST", 0, "cases, or how their names begin: prefill-512,decode (default: all but memory)", 3},
+    {"memory", KEY_MEMORY, NULL, 0, "and the extra memory of a prefill of 65536 tokens, which takes minutes", 3},
+    {NULL, 0, NULL, 0, "Of train:", 4},
+    {"encoding", KEY_ENCODING, "KIND", 0, "any that gyre train takes; a wrong name lists them (default: rope)", 4},
+    {"context", KEY_CONTEXT, "N", 0, "tokens of a sequence (default: 256)", 4},
+    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 4},
     {0}};
 
 /* What the parser fills: the options, and the last one given that only one benchmark has. */
 typedef struct bench_arguments {
     bench_options options;
-    const char *of_train, *of_encodings;
+    const char *of_train, *of_encodings, *of_attention;
 } bench_arguments;
 
 static error_t parse_train(int key, char *arg, bench_arguments *a) {
@@ -53,6 +58,21 @@ static error_t parse_train(int key, char *arg, bench_arguments *a) {
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static error_t parse_attention(int key, char *arg, bench_arguments *a) {
+    switch (key) {
+    case KEY_ONLY:
+        a->of_attention = "--only";
+        a->options.attention.only = arg;
+        return 0;
+    case KEY_MEMORY:
+        a->of_attention = "--memory";
+        a->options.attention.memory = 1;
+        return 0;
+    default:
+        return parse_train(key, arg, a);
     }
 }
 
@@ -77,7 +97,7 @@ static error_t parse_encodings(int key, char *arg, bench_arguments *a) {
         o->gradient = 1;
         return 0;
     default:
-        return parse_train(key, arg, a);
+        return parse_attention(key, arg, a);
     }
 }
 
@@ -100,13 +120,11 @@ typedef struct benchmark {
     const char *name;
     int (*run)(const bench_options *options);
 } benchmark;
-static const benchmark benchmarks[] = {{"rotate", bench_rotate},
-                                       {"angles", bench_angles},
-                                       {"add", bench_add},
-                                       {"encodings", bench_encodings},
-                                       {"train", bench_train}};
+static const benchmark benchmarks[] = {
+    {"rotate", bench_rotate},       {"angles", bench_angles}, {"add", bench_add},    {"encodings", bench_encodings},
+    {"attention", bench_attention}, {"cache", bench_cache},   {"train", bench_train}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
-#define BENCHMARK_NAMES "rotate, angles, add, encodings, train"
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, train"
 
 static const char DOC[] =
     "Measure what positions cost attention, or the speed of training, on this machine."
@@ -120,6 +138,14 @@ static const char DOC[] =
     "grows "
     "in the call (the system counts late: to some hundred KiB).  Goals are those for 2048 tokens in 12 heads of 64.  With "
     "--json one line for each row.\n\n"
+    "attention: prefill, decoding, gradients and length policies in 32 query heads of 128, 8 key heads, on one thread and "
+    "on "
+    "two: of the same rounds a product of matrices by OpenBLAS, the rate of reading as many bytes, and the peak of the "
+    "arithmetic.  Slow cases have fewer rounds, at least 3; all of it takes some ten minutes.  With --json one line for "
+    "each "
+    "row.\n\n"
+    "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
+    "shift; save and load in /tmp.\n\n"
     "train: tokens and floating-point operations per second of the lab's trainer, against single-precision matrix products "
     "by OpenBLAS.\n\n"
     "Nothing else should run meanwhile.\n\n"
@@ -128,10 +154,12 @@ static const char DOC[] =
     "  gyre bench encodings --threads 1\n"
     "  gyre bench encodings --tokens 2k --schemes alibi,deberta --rounds 15\n"
     "  gyre bench encodings --tokens 512 --gradient --json\n"
+    "  gyre bench attention --only prefill-512,decode --threads 1\n"
     "  gyre bench train --rounds 9\n";
 
 int cmd_bench(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|train", DOC, NULL, NULL, NULL};
+    static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|train", DOC, NULL,
+                                     NULL,    NULL};
     bench_arguments a = {.options = {.rounds = 7,
                                      .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_ROPE}},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};
@@ -144,6 +172,8 @@ int cmd_bench(int argc, char **argv) {
     if (a.of_train && chosen->run != bench_train) cli_usage("%s: not an option of gyre bench %s", a.of_train, what);
     if (a.of_encodings && chosen->run != bench_encodings)
         cli_usage("%s: not an option of gyre bench %s", a.of_encodings, what);
+    if (a.of_attention && chosen->run != bench_attention)
+        cli_usage("%s: not an option of gyre bench %s", a.of_attention, what);
     const int status = chosen->run(&a.options);
     free(a.options.encodings.tokens);
     return status;

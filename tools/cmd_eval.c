@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { POLICIES = 3 };
+
 typedef struct eval_options {
     cli_options common;
     const char *folder, *ids;
@@ -15,10 +17,19 @@ typedef struct eval_options {
     int64_t *contexts, contexts_count;
     method *methods;
     int64_t methods_count;
+    gyre_length_policy policies[POLICIES]; /* [policies_count], in the order asked for; none = the model's own */
+    int64_t policies_count;
     int64_t stride, windows, passkey; /* 0 = half the context, all, none */
     gyre_protocol protocol;
     method_betas betas;
 } eval_options;
+
+/* A method, under one of the ways to say what the length in use is where its rotation depends on that. */
+typedef struct eval_row {
+    const method *method;
+    gyre_length_policy policy;
+    int follows; /* 1: it does */
+} eval_row;
 
 /* One method at one context. */
 typedef struct cell {
@@ -37,7 +48,9 @@ typedef struct evaluation {
     gyre_text text;
     gyre_pool *pool;
     gyre_exec exec;
-    cell *cells; /* [methods_count][contexts_count] */
+    eval_row *rows; /* [rows_count] */
+    int64_t rows_count;
+    cell *cells; /* [rows_count][contexts_count] */
     cli_progress progress;
     int64_t planned; /* tokens to read up to and with the cell under work */
 } evaluation;
@@ -53,11 +66,14 @@ enum {
     KEY_PROTOCOL,
     KEY_BETA_FAST,
     KEY_BETA_SLOW,
-    KEY_PASSKEY
+    KEY_PASSKEY,
+    KEY_LENGTH_POLICY
 };
 
 static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
 static const char *const protocol_names[] = {[GYRE_SLIDING] = "sliding", [GYRE_TRUNCATE] = "truncate", [GYRE_LAST] = "last"};
+static const char *const policy_names[] = {
+    [GYRE_LENGTH_DECLARED] = "declared", [GYRE_LENGTH_CAUSAL] = "causal", [GYRE_LENGTH_PREFIX] = "prefix", "all"};
 
 static const struct argp_option option_table[] = {
     {"text", KEY_TEXT, "PATH", 0, "Text to read as bytes; a folder stands for all files under it. Repeat for more", 1},
@@ -67,11 +83,18 @@ static const struct argp_option option_table[] = {
     {"methods", KEY_METHODS, "LIST", 0,
      "Out of " METHOD_NAMES ", each alone (scaled for every context L by max(1, L / trained length)) or with a factor that "
      "stays the same at every context, as in ntk:4; dynamic is transformers' formula at length L, its factor 1 unless "
-     "given; "
+     "given; dynamic-yarn is yarn with the factor of length L; "
      "none is the model as its config says, the others replace a scaling it holds (default: none). rerope:WINDOW, "
      "leaky:FACTOR and self-extend:GROUP turn pairs less that are further apart than half the trained length; any "
      "of " METHOD_MODIFIERS " may follow a name, as in yarn:4+resonance",
      3},
+    {"length-policy", KEY_LENGTH_POLICY, "LIST", 0,
+     "Out of declared, causal, prefix, or all of them: a row for each, for methods whose rotation depends on the length in "
+     "use (dynamic, dynamic-yarn, and none where the model has LongRoPE or one of those). declared: L for all of a window; "
+     "causal: for each token, of the tokens up to it, rounded up to 64; prefix: as an engine that generates "
+     "has it, of the tokens before the first one scored for all of those, then for each pass of 64, up to its end (default: "
+     "as the model's config says, which is declared)",
+     4},
     {"protocol", KEY_PROTOCOL, "NAME", 0,
      "sliding: windows of L tokens every --stride, the last stride predictions of each scored; truncate: windows side by "
      "side, every prediction scored; last: as sliding, the last 200 predictions scored (default: sliding)",
@@ -100,6 +123,24 @@ static void set_methods(eval_options *o, const char *list) {
     if (methods_parse(list, &o->methods, &o->methods_count, &err)) cli_usage("%s", err.text);
 }
 
+static void set_policies(eval_options *o, const char *list) {
+    o->policies_count = 0;
+    for (const char *name = list;; name++) {
+        char one[16];
+        const size_t length = strcspn(name, ",");
+        snprintf(one, sizeof one, "%.*s", length < sizeof one ? (int)length : (int)sizeof one - 1, name);
+        const int policy = cli_choice("--length-policy", one, policy_names, POLICIES + 1);
+        for (int p = 0; p < POLICIES; p++) {
+            int known = policy != p && policy != POLICIES;
+            for (int64_t i = 0; i < o->policies_count; i++)
+                known |= (int)o->policies[i] == p;
+            if (!known) o->policies[o->policies_count++] = (gyre_length_policy)p;
+        }
+        name += length;
+        if (!*name) return;
+    }
+}
+
 static void set_contexts(eval_options *o, const char *list) {
     o->contexts_count = cli_integers("--contexts", list, 2, most_tokens, &o->contexts);
     for (int64_t i = 1; i < o->contexts_count; i++)
@@ -125,6 +166,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         return 0;
     case KEY_METHODS:
         set_methods(o, text);
+        return 0;
+    case KEY_LENGTH_POLICY:
+        set_policies(o, text);
         return 0;
     case KEY_PROTOCOL:
         o->protocol = (gyre_protocol)cli_choice("--protocol", text, protocol_names, 3);
@@ -254,10 +298,12 @@ static gyre_status figures(evaluation *e, const gyre_encoding *encoding, int64_t
     return gyre_passkey(e->model, encoding, &e->text, &passkey, &c->passkey, &e->exec, err);
 }
 
-static gyre_status measure(evaluation *e, const method *m, int64_t context, cell *c, gyre_error *err) {
-    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(e->model));
+static gyre_status measure(evaluation *e, const eval_row *row, int64_t context, cell *c, gyre_error *err) {
+    gyre_config base = *gyre_encoding_config(gyre_model_encoding(e->model));
     gyre_encoding *encoding = NULL;
-    gyre_status status = method_encoding(m, base, base->trained_length, context, &e->options->betas, &encoding, err);
+    base.rope.length_policy = row->policy;
+    gyre_status status =
+        method_encoding(row->method, &base, base.trained_length, context, &e->options->betas, &encoding, err);
     if (!status) status = describe(encoding, context, c);
     if (!status) status = figures(e, encoding, context, c, err);
     gyre_encoding_free(encoding);
@@ -271,19 +317,37 @@ static gyre_status measure(evaluation *e, const method *m, int64_t context, cell
     return status;
 }
 
+/* A row for each method, or for each policy where it matters. */
+static int make_rows(evaluation *e) {
+    const eval_options *o = e->options;
+    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(e->model));
+    const int64_t most = o->methods_count * POLICIES;
+    e->rows = calloc((size_t)most, sizeof *e->rows);
+    e->cells = calloc((size_t)(most * o->contexts_count), sizeof *e->cells);
+    if (!e->rows || !e->cells) return cli_fail("results: out of memory (eval)");
+    for (int64_t m = 0; m < o->methods_count; m++) {
+        const int follows = method_follows_length(&o->methods[m], base);
+        const int64_t several = follows ? o->policies_count : 0;
+        for (int64_t p = 0; p < several || p == 0; p++)
+            e->rows[e->rows_count++] =
+                (eval_row){&o->methods[m], several ? o->policies[p] : base->rope.length_policy, follows};
+    }
+    return 0;
+}
+
 static int measure_all(evaluation *e) {
     const eval_options *o = e->options;
     gyre_error err = {0, ""};
     gyre_status status = GYRE_OK;
     int64_t all = 0;
     for (int64_t l = 0; l < o->contexts_count; l++)
-        all += o->methods_count * planned_tokens(e, o->contexts[l]);
+        all += e->rows_count * planned_tokens(e, o->contexts[l]);
     cli_progress_begin(&e->progress, "eval", "tokens", all);
-    for (int64_t i = 0; i < o->methods_count * o->contexts_count && !status; i++) {
-        const method *m = &o->methods[i / o->contexts_count];
+    for (int64_t i = 0; i < e->rows_count * o->contexts_count && !status; i++) {
+        const eval_row *row = &e->rows[i / o->contexts_count];
         const int64_t context = o->contexts[i % o->contexts_count];
-        cli_progress_label(&e->progress, "%s at %lld", m->label, (long long)context);
-        status = measure(e, m, context, &e->cells[i], &err);
+        cli_progress_label(&e->progress, "%s at %lld", row->method->label, (long long)context);
+        status = measure(e, row, context, &e->cells[i], &err);
     }
     cli_progress_end(&e->progress);
     return status ? cli_fail_error(&err) : 0;
@@ -313,16 +377,28 @@ static json_t *integer_or_null(int known, int64_t value) {
     return known ? json_integer(value) : json_null();
 }
 
+/* 1: the policies are worth telling: asked for, or none that a reader would expect. */
+static int tells_policies(const evaluation *e) {
+    int tells = e->options->policies_count > 0;
+    for (int64_t i = 0; i < e->rows_count; i++)
+        tells |= e->rows[i].follows && e->rows[i].policy != GYRE_LENGTH_DECLARED;
+    return tells;
+}
+
 /* What tells two rows of one name apart. */
-static void add_way(json_t *out, const method *m, const cell *c) {
+static void add_way(json_t *out, const evaluation *e, const eval_row *row, const cell *c) {
+    const method *m = row->method;
     (void)json_object_set_new(out, "label", json_string(m->label));
     (void)json_object_set_new(out, "resonance", json_boolean(m->resonance));
     (void)json_object_set_new(out, "logn", json_boolean(m->logn));
     (void)json_object_set_new(out, "window", integer_or_null(c->window != 0, c->window));
     (void)json_object_set_new(out, "far_factor", number_or_null(c->far_factor != 0, c->far_factor));
+    if (tells_policies(e))
+        (void)json_object_set_new(out, "length_policy", row->follows ? json_string(policy_names[row->policy]) : json_null());
 }
 
-static json_t *json_of_cell(const evaluation *e, const method *m, int64_t context, const cell *c) {
+static json_t *json_of_cell(const evaluation *e, const eval_row *row, int64_t context, const cell *c) {
+    const method *m = row->method;
     const int measured = !c->out_of_range, asked = measured && e->options->passkey;
     json_t *out = json_pack(
         "{s:s, s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o}", "method", m->name, "factor",
@@ -333,7 +409,7 @@ static json_t *json_of_cell(const evaluation *e, const method *m, int64_t contex
         integer_or_null(c->rotates, c->parts.blended), "divided", integer_or_null(c->rotates, c->parts.divided), "windows",
         (json_int_t)c->figures.windows, "scored", (json_int_t)c->figures.scored, "passkey",
         number_or_null(asked, asked ? (double)c->passkey.right / (double)c->passkey.trials : 0));
-    if (out) add_way(out, m, c);
+    if (out) add_way(out, e, row, c);
     if (out && c->out_of_range) (void)json_object_set_new(out, "error", json_string(c->note.text));
     return out;
 }
@@ -351,9 +427,9 @@ static json_t *json_of_text(const evaluation *e) {
 static int print_json(const evaluation *e, FILE *file) {
     const eval_options *o = e->options;
     json_t *results = json_array();
-    for (int64_t m = 0; m < o->methods_count; m++)
+    for (int64_t r = 0; r < e->rows_count; r++)
         for (int64_t l = 0; l < o->contexts_count; l++)
-            (void)json_array_append_new(results, json_of_cell(e, &o->methods[m], o->contexts[l], cell_of(e, m, l)));
+            (void)json_array_append_new(results, json_of_cell(e, &e->rows[r], o->contexts[l], cell_of(e, r, l)));
     const gyre_config *position = &gyre_model_config_of(e->model)->position;
     return cli_json_write(file,
                           json_pack("{s:s, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:s}, s:o, s:o}", "model", o->folder, "kind",
@@ -388,7 +464,7 @@ enum { PERPLEXITY, BITS, PASSKEY, FIGURES, PAIRS = 3 };
 static const char *const group_names[FIGURES] = {"perplexity", "bits per byte", "passkeys found"};
 
 typedef struct layout {
-    int64_t contexts, figures, pairs, columns; /* figures: groups of them; pairs: columns of them */
+    int64_t policies, contexts, figures, pairs, columns; /* figures: groups of them; policies, pairs: columns of them */
     gyre_column *column;
     gyre_cell *cells;
     char (*heads)[24]; /* [contexts] */
@@ -400,6 +476,7 @@ static void lay_out_columns(const evaluation *e, layout *l) {
     const eval_options *o = e->options;
     gyre_column *column = l->column;
     *column++ = (gyre_column){.head = "method"};
+    if (l->policies) *column++ = (gyre_column){.head = "length", .align = GYRE_ALIGN_LEFT};
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++) {
             snprintf(l->heads[i], sizeof l->heads[i], "%lld", (long long)o->contexts[i]);
@@ -428,7 +505,9 @@ static gyre_cell figure_cell(const cell *c, int64_t figure) {
 
 static void fill_row(const evaluation *e, const layout *l, int64_t row) {
     gyre_cell *out = &l->cells[row * l->columns];
-    *out++ = gyre_cell_text(e->options->methods[row].label);
+    const eval_row *r = &e->rows[row];
+    *out++ = gyre_cell_text(r->method->label);
+    if (l->policies) *out++ = gyre_cell_text(r->follows ? policy_names[r->policy] : "any");
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++)
             *out++ = figure_cell(cell_of(e, row, i), f);
@@ -441,17 +520,17 @@ static void fill_row(const evaluation *e, const layout *l, int64_t row) {
 static int print_table(const evaluation *e, layout *l, FILE *file) {
     gyre_error err = {0, ""};
     l->column = calloc((size_t)l->columns, sizeof *l->column);
-    l->cells = calloc((size_t)(l->columns * e->options->methods_count), sizeof *l->cells);
+    l->cells = calloc((size_t)(l->columns * e->rows_count), sizeof *l->cells);
     l->heads = calloc((size_t)l->contexts, sizeof *l->heads);
     if (!l->column || !l->cells || !l->heads) return cli_fail("table: out of memory (eval)");
     lay_out_columns(e, l);
-    for (int64_t m = 0; m < e->options->methods_count; m++)
-        fill_row(e, l, m);
+    for (int64_t r = 0; r < e->rows_count; r++)
+        fill_row(e, l, r);
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
     table.columns = l->column;
     table.columns_count = l->columns;
     table.cells = l->cells;
-    table.rows = e->options->methods_count;
+    table.rows = e->rows_count;
     for (int64_t i = 0; i < table.rows * l->contexts; i++)
         if (e->cells[i].out_of_range) table.note = "-: the encoding ends before that context does";
     return gyre_report_table_print(&table, file, cli_styled(file), &err) ? cli_fail_error(&err) : 0;
@@ -459,9 +538,11 @@ static int print_table(const evaluation *e, layout *l, FILE *file) {
 
 static int print_report(const evaluation *e, FILE *file) {
     const eval_options *o = e->options;
-    layout l = {
-        .contexts = o->contexts_count, .figures = o->passkey ? FIGURES : PASSKEY, .pairs = e->cells[0].rotates ? PAIRS : 0};
-    l.columns = 1 + l.figures * l.contexts + l.pairs;
+    layout l = {.policies = tells_policies(e),
+                .contexts = o->contexts_count,
+                .figures = o->passkey ? FIGURES : PASSKEY,
+                .pairs = e->cells[0].rotates ? PAIRS : 0};
+    l.columns = 1 + l.policies + l.figures * l.contexts + l.pairs;
     print_header(e, file);
     const int status = print_table(e, &l, file);
     free(l.column);
@@ -473,18 +554,17 @@ static int print_report(const evaluation *e, FILE *file) {
 /* What the table cannot say in a dash. */
 static void warn_of_ends(const evaluation *e) {
     const eval_options *o = e->options;
-    for (int64_t m = 0; m < o->methods_count; m++)
+    for (int64_t r = 0; r < e->rows_count; r++)
         for (int64_t l = 0; l < o->contexts_count; l++)
-            if (cell_of(e, m, l)->out_of_range)
-                cli_warn("%s at %lld: %s", o->methods[m].label, (long long)o->contexts[l], cell_of(e, m, l)->note.text);
+            if (cell_of(e, r, l)->out_of_range)
+                cli_warn("%s at %lld: %s", e->rows[r].method->label, (long long)o->contexts[l], cell_of(e, r, l)->note.text);
 }
 
 /* -- the subcommand -------------------------------------------------------------------------------------------------- */
 static int evaluate_and_print(evaluation *e, const cli_output *output) {
     const eval_options *o = e->options;
-    e->cells = calloc((size_t)(o->methods_count * o->contexts_count), sizeof *e->cells);
-    if (!e->cells) return cli_fail("results: out of memory (eval)");
-    int status = cli_pool_open(&o->common, &e->pool, &e->exec);
+    int status = make_rows(e);
+    if (!status) status = cli_pool_open(&o->common, &e->pool, &e->exec);
     if (!status) status = measure_all(e);
     if (status) return status;
     warn_of_ends(e);
@@ -504,6 +584,7 @@ int cmd_eval(int argc, char **argv) {
     gyre_pool_free(e.pool);
     gyre_text_free(&e.text);
     gyre_model_free(e.model);
+    free(e.rows);
     free(e.cells);
     free(options.texts);
     free(options.contexts);

@@ -17,6 +17,7 @@ typedef struct setting {
 static const char *const LAYOUTS[] = {"half", "interleaved", "interleaved-to-half"};
 static const char *const AXES[] = {"chunked", "interleaved", "axial"};
 static const char *const FAR[] = {"as near", "clamped", "leaky", "grouped"};
+static const char *const POLICIES[] = {"declared", "causal", "prefix"};
 static const char *const TEMPERATURES[] = {"none", "log", "llama4", "ministral"};
 static const char *const SINUSOIDS[] = {"interleaved", "concatenated", "tensor2tensor", "cos-concatenated",
                                         "cos-tensor2tensor"};
@@ -108,6 +109,18 @@ static void compare_temperature(diff_layers *layers, const gyre_config *a, const
         compare_numbers(layers, "temperature_slope", a->query.slope, b->query.slope);
 }
 
+/* Who says what the length in use is matters where something depends on it. */
+static void compare_policies(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
+    if (!explain_follows_length(&layers->a) || !explain_follows_length(&layers->b)) return;
+    if (a->rope.length_policy != b->rope.length_policy) {
+        diff_setting *out = next_of(layers, "length_policy");
+        snprintf(out->a, EXPLAIN_SHORT, "%s", POLICIES[a->rope.length_policy]);
+        snprintf(out->b, EXPLAIN_SHORT, "%s", POLICIES[b->rope.length_policy]);
+    } else if (a->rope.length_policy == GYRE_LENGTH_CAUSAL) {
+        compare_numbers(layers, "length_block", (double)a->rope.length_block, (double)b->rope.length_block);
+    }
+}
+
 static void section_text(const gyre_config *config, char out[EXPLAIN_SHORT]) {
     out[0] = 0;
     for (int64_t i = 0; i < config->rope.axes && i < GYRE_MAX_AXES; i++) {
@@ -176,6 +189,7 @@ void diff_settings_of(diff_layers *layers) {
         word_of(s, second, out->b);
     }
     compare_temperature(layers, a, b);
+    compare_policies(layers, a, b);
     compare_sections(layers, a, b);
     compare_slopes(layers);
     compare_windows(layers, layers->a.group->window, layers->b.group->window);

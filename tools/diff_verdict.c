@@ -76,11 +76,6 @@ static void say_pair(diff_result *r, const diff_layers *d) {
         say(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
 
-static int grows(const explain_figures *f) {
-    return f->config->kind == GYRE_ROPE &&
-           (f->config->rope.scaling == GYRE_DYNAMIC_NTK || f->config->rope.scaling == GYRE_LONGROPE);
-}
-
 /* Two scalings of which one follows the length may meet at one length and part at the next. */
 static void say_same(diff_result *r, const diff_layers *d, const char *same) {
     say(r, "%s", same);
@@ -88,7 +83,8 @@ static void say_same(diff_result *r, const diff_layers *d, const char *same) {
         say(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
             explain_layout_name(d->a.config->rope.layout), r->side[0].label, explain_layout_name(d->b.config->rope.layout),
             r->side[1].label);
-    if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling && (grows(&d->a) || grows(&d->b)))
+    if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling &&
+        (explain_follows_length(&d->a) || explain_follows_length(&d->b)))
         say(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
 }
 

@@ -29,7 +29,8 @@ const char *explain_scaling_name(gyre_scaling scaling) {
                                         [GYRE_LLAMA3] = "llama3",
                                         [GYRE_LONGROPE] = "longrope",
                                         [GYRE_PROPORTIONAL] = "proportional",
-                                        [GYRE_NTK_MIXED] = "ntk-mixed"};
+                                        [GYRE_NTK_MIXED] = "ntk-mixed",
+                                        [GYRE_DYNAMIC_YARN] = "dynamic-yarn"};
     return (unsigned)scaling < sizeof names / sizeof *names ? names[scaling] : "unknown";
 }
 
@@ -78,11 +79,19 @@ static gyre_status frequencies_before(const explain_figures *f, double *trained,
     return status;
 }
 
-/* What the scaling says it divides by; dynamic NTK's grows with the length. */
+/* What the scaling says it divides by; the dynamic ones' grows with the length. */
 static double factor_in_use(const explain_figures *f) {
     const double s = f->config->rope.factor;
+    if (f->config->rope.scaling == GYRE_DYNAMIC_YARN)
+        return f->length > f->trained ? (double)f->length / (double)f->trained : 1;
     if (f->config->rope.scaling != GYRE_DYNAMIC_NTK) return s;
     return f->length > f->trained ? s * (double)f->length / (double)f->trained - (s - 1) : 1;
+}
+
+int explain_follows_length(const explain_figures *f) {
+    const gyre_scaling scaling = f->config->rope.scaling;
+    return f->config->kind == GYRE_ROPE &&
+           (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_DYNAMIC_YARN || scaling == GYRE_LONGROPE);
 }
 
 static explain_state state_of(double stretch, double factor) {

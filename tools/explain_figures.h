@@ -31,6 +31,8 @@ typedef struct explain_figures {
 gyre_status explain_figures_of(explain_figures *out, const gyre_reading *reading, const gyre_layer_reading *group,
                                gyre_error *err);
 void explain_figures_free(explain_figures *figures);
+/* out = 1 where pairs turn otherwise at another length in use, so that gyre_length_policy matters. */
+int explain_follows_length(const explain_figures *figures);
 /* Tokens of a whole turn; infinite where a pair stands still. */
 double explain_wavelength(double inv_freq);
 /* out = 1 where a pair of that frequency makes less than one turn in so many tokens; 0 for 0 tokens. */

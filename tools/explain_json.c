@@ -44,7 +44,7 @@ static int set_yarn(json_t *object, const explain_figures *f) {
     bad |= set(object, "beta_fast", cli_json_number(rope->beta_fast));
     bad |= set(object, "beta_slow", cli_json_number(rope->beta_slow));
     bad |= set(object, "truncate", json_boolean(!rope->fractional_bounds));
-    if (rope->scaling != GYRE_YARN) return bad;
+    if (rope->scaling != GYRE_YARN && rope->scaling != GYRE_DYNAMIC_YARN) return bad;
     bad |= set(object, "attention_factor", cli_json_number(f->attention_factor));
     bad |= set(object, "mscale", known_number(rope->mscale));
     return bad | set(object, "mscale_all_dim", known_number(rope->mscale_all_dim));
@@ -70,6 +70,7 @@ static json_t *scaling_json(const explain_figures *f) {
     case GYRE_BY_PARTS:
     case GYRE_BY_PARTS_PAPER:
     case GYRE_YARN:
+    case GYRE_DYNAMIC_YARN:
         bad |= set_yarn(object, f);
         break;
     case GYRE_LLAMA3:
@@ -98,6 +99,7 @@ static json_t *scaling_json(const explain_figures *f) {
  * ---------------------------------------------------------------------------------------------------------------- */
 /* Every key is there for every scheme, null where it says nothing of it. */
 static int set_rotation(json_t *object, const explain_figures *f) {
+    static const char *const policies[] = {"declared", "causal", "prefix"};
     const gyre_config *config = f->config;
     const int turns = config->kind == GYRE_ROPE;
     int bad = set(object, "layout", turns ? json_string(explain_layout_name(config->rope.layout)) : json_null());
@@ -110,6 +112,12 @@ static int set_rotation(json_t *object, const explain_figures *f) {
     bad |= set(object, "scaling", turns ? scaling_json(f) : json_null());
     bad |= set(object, "trained_length", explain_json_known(f->trained));
     bad |= set(object, "length", explain_json_known(f->length));
+    bad |= set(object, "length_policy",
+               explain_follows_length(f) ? json_string(policies[config->rope.length_policy]) : json_null());
+    bad |= set(object, "length_block",
+               explain_follows_length(f) && config->rope.length_policy == GYRE_LENGTH_CAUSAL
+                   ? json_integer(config->rope.length_block)
+                   : json_null());
     bad |= set(object, "attention_factor", turns ? cli_json_number(f->attention_factor) : json_null());
     bad |= set(object, "inv_freq", list_or_null(f->inv_freq, f->pairs));
     bad |= set(object, "wavelength", wavelengths(f));

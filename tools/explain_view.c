@@ -85,6 +85,16 @@ static void sum_of_turns(const explain_figures *f, char *text, size_t size) {
     add_count(text, size, "", f->reach, "");
 }
 
+static void sum_of_lengths(const explain_figures *f, char *text, size_t size) {
+    const struct gyre_rope_config *rope = &f->config->rope;
+    if (!explain_follows_length(f) || rope->length_policy == GYRE_LENGTH_DECLARED) return;
+    if (rope->length_policy == GYRE_LENGTH_PREFIX)
+        add(text, size, "the length in use is that of each pass, up to its last token");
+    else
+        add_count(text, size, "the length in use is each token's own, its position + 1 up to a multiple of ",
+                  rope->length_block, "");
+}
+
 static void sum_of_scores(const explain_figures *f, char *text, size_t size) {
     char part[160], a[EXPLAIN_SHORT], b[EXPLAIN_SHORT];
     if (f->pairs > 0) {
@@ -142,6 +152,9 @@ void explain_view_group(const explain_page *page, const gyre_reading *reading, c
         view_line(page, EXPLAIN_PLAIN, text);
         text[0] = 0;
         sum_of_turns(f, text, sizeof text);
+        view_line(page, EXPLAIN_PLAIN, text);
+        text[0] = 0;
+        sum_of_lengths(f, text, sizeof text);
         view_line(page, EXPLAIN_PLAIN, text);
     } else {
         fputc('\n', page->file);

@@ -45,6 +45,7 @@ extern const gyre_profile extend_readers[READERS];
 /* What a recipe does to the rotation. */
 typedef struct figures {
     double factor, attention_factor;
+    double near_factor; /* the attention factor within the trained length: under dynamic YaRN it grows past it alone */
     gyre_parts parts;
     double turns_lost, most_lost; /* over the trained length: of all pairs, of one */
     int64_t unseen;               /* pairs that meet angles at the new length that they never met in training */

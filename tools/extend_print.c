@@ -90,7 +90,7 @@ static void fill_row(const recipe *r, const figures *f, texts *t, gyre_cell cell
     char amount[16];
     snprintf(t->turn, sizeof t->turn, "%s", f->reach > 0 ? cli_amount(f->reach, amount) : "still");
     snprintf(t->from, sizeof t->from, "%lld", (long long)f->changed_from);
-    snprintf(t->scores, sizeof t->scores, "x %.3g", f->attention_factor * f->attention_factor);
+    snprintf(t->scores, sizeof t->scores, "x %.3g", f->near_factor * f->near_factor);
     cells[METHOD] = gyre_cell_text(r->label);
     cells[KEPT] = gyre_cell_number((double)f->parts.kept);
     cells[BLENDED] = gyre_cell_number((double)f->parts.blended);
@@ -213,7 +213,7 @@ static json_t *row_json(const recipe *r, const figures *f) {
                      "unfinished_pairs", (json_int_t)f->unfinished, "unseen_pairs", (json_int_t)f->unseen, "slowest_turn",
                      f->reach > 0 ? json_real(f->reach) : json_null(), "changed_from",
                      f->changed_from < 0 ? json_null() : json_integer(f->changed_from), "scores",
-                     f->attention_factor * f->attention_factor, "readers", says_json(f));
+                     f->near_factor * f->near_factor, "readers", says_json(f));
 }
 
 static json_t *model_json(const extension *e) {

@@ -219,6 +219,7 @@ gyre_status figures_of(const recipe *r, const extension *e, figures *out, gyre_e
     if (status == GYRE_OK) status = gyre_encoding_create(&encoding, &config, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_parts(encoding, e->to, &f.parts);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->to, NULL, &f.attention_factor);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, NULL, &f.near_factor);
     if (status == GYRE_OK) status = read_spectra(encoding, e, &s, err);
     if (status == GYRE_OK) {
         f.factor = gyre_encoding_config(encoding)->rope.factor;

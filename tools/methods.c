@@ -22,6 +22,7 @@ static const struct {
              {"by-parts", GYRE_BY_PARTS, GYRE_FAR_AS_NEAR, 0},
              {"by-parts-paper", GYRE_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0},
              {"yarn", GYRE_YARN, GYRE_FAR_AS_NEAR, 0},
+             {"dynamic-yarn", GYRE_DYNAMIC_YARN, GYRE_FAR_AS_NEAR, 0},
              {"rerope", GYRE_UNSCALED, GYRE_FAR_CLAMPED, 0},
              {"leaky", GYRE_UNSCALED, GYRE_FAR_LEAKY, 0},
              {"self-extend", GYRE_UNSCALED, GYRE_FAR_GROUPED, 0}};
@@ -81,7 +82,8 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
         }
     if (!m.name) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
     if (base[name]) {
-        if (m.own) return cli_error(err, GYRE_EINVAL, "method %s: none takes no factor", m.label);
+        if (m.own || m.scaling == GYRE_DYNAMIC_YARN)
+            return cli_error(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
         const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
         if (status) return status;
     }
@@ -121,6 +123,12 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 
 int method_is_none(const method *m) {
     return m->own && !m->resonance && !m->logn;
+}
+
+int method_follows_length(const method *m, const gyre_config *base) {
+    const gyre_scaling scaling = m->own ? base->rope.scaling : m->scaling;
+    return base->kind == GYRE_ROPE &&
+           (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_DYNAMIC_YARN || scaling == GYRE_LONGROPE);
 }
 
 static int64_t window_of(int64_t trained) {

@@ -2,7 +2,8 @@
  * and `+logn`.
  *
  * With a factor a method is static, the same at every context; without one it is scaled for each context L by
- * max(1, L / trained).  `dynamic` follows the context in either case: transformers' formula, its factor 1 when omitted.
+ * max(1, L / trained).  `dynamic` follows the context in either case: transformers' formula, its factor 1 when omitted;
+ * so does `dynamic-yarn`, which has no factor but the length's.
  * `none` is the model as its own config says, whatever scaling that holds; every other method replaces such a scaling,
  * with the trained length as the original one.
  *
@@ -15,7 +16,9 @@
 #include "gyre/gyre.h"
 
 /* For help texts. */
-#define METHOD_NAMES     "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, rerope, leaky, self-extend"
+#define METHOD_NAMES                                                                                                        \
+    "none, linear, ntk, ntk-mixed, dynamic, by-parts, by-parts-paper, yarn, "                                               \
+    "dynamic-yarn, rerope, leaky, self-extend"
 #define METHOD_MODIFIERS "+resonance, +logn"
 
 enum { METHOD_LABEL = 48 };
@@ -42,6 +45,9 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 
 /* out = 1 where the method is the model as it is, in the name none without a modifier. */
 int method_is_none(const method *m);
+/* out = 1 where the method turns positions of a model with position config `base` otherwise at another length in use, so
+ * that it matters who says what that is (gyre_length_policy). */
+int method_follows_length(const method *m, const gyre_config *base);
 /* out = the factor at a context, >= 1; 1 for none and rerope, which have none.  trained: at least 4 for leaky and
  * self-extend without a number of their own. */
 double method_factor(const method *m, int64_t trained, int64_t context);

@@ -9,13 +9,14 @@
  *                    s_mn += q_m . A[r] + k_n . B[r]  gyre_attention
  *     value          o_m += sum_n a_mn V[r]           gyre_attention
  *     all of them    in one pass, never n x n         gyre_attention
+ *     ... over keys and values that are kept           gyre_cache, gyre_cache_attention
  *
  * Conventions.  Shapes are [batch, token, head, channel]; strides count elements and may have any value, zero and
  * negative ones too; only a view that is written must not have stride 0 over more than one element (EINVAL).  A call
  * with no element to write does nothing, and is OK.  Views never own memory.  An encoding never changes after
  * creation: share it between threads freely.  Only *_create, *_open and *_load allocate.  A call that fails leaves its
  * outputs as they were.  Results do not depend on the number of threads, to the last bit.  NULL exec: the calling thread
- * alone.  NULL alloc: malloc.  The processor's best instructions are used; GYRE_CPU=scalar, avx2 or avx512 in the
+ * alone.  NULL alloc: malloc.  The processor's best instructions are used; GYRE_CPU=scalar, avx2, avx512, ... in the
  * environment asks for lower ones (read by gyre_encoding_create, and by attention without an encoding), which may change
  * last bits. */
 #ifndef GYRE_H
@@ -64,7 +65,15 @@ GYRE_API const char *gyre_status_text(gyre_status status);
 GYRE_API const char *gyre_version(void);
 
 /* -- memory the caller owns, described --------------------------------------------------------------------------- */
-typedef enum gyre_dtype { GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64, GYRE_I32, GYRE_I64 } gyre_dtype;
+typedef enum gyre_dtype {
+    GYRE_F32,
+    GYRE_F16,
+    GYRE_BF16,
+    GYRE_F64,
+    GYRE_I32,
+    GYRE_I64,
+    GYRE_Q8 /* whole numbers -127 .. 127 times a float that each row of a head has of its own: in a gyre_cache alone */
+} gyre_dtype;
 
 /* out = bytes of one element; 0 for a value that is no dtype. */
 GYRE_API size_t gyre_dtype_size(gyre_dtype dtype);
@@ -160,7 +169,8 @@ typedef enum gyre_scaling {
     GYRE_LLAMA3,         /* keep below wavelength L / high_freq, divide above L / low_freq, blend between (Llama 3.1) */
     GYRE_LONGROPE,       /* theta_i / short_factor_i while n <= L, / long_factor_i past it: arXiv 2402.13753 */
     GYRE_PROPORTIONAL,   /* the first `proportion` of the pairs turn (divided by s), the rest stand still (Gemma 4) */
-    GYRE_NTK_MIXED       /* theta_i / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent (Su, kexue.fm 9706) */
+    GYRE_NTK_MIXED,      /* theta_i / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent (Su, kexue.fm 9706) */
+    GYRE_DYNAMIC_YARN    /* GYRE_YARN with s = max(n, L) / L in place of the factor (jquesnelle/yarn, 2023) */
 } gyre_scaling;
 
 /* Pairs (i, i + dim/2), or (2i, 2i + 1), or read at (2i, 2i + 1) and written to (i, i + dim/2), as DeepSeek-V3 does. */
@@ -186,6 +196,17 @@ typedef enum gyre_temperature {
     GYRE_TEMPERATURE_LLAMA4,   /* 1 + slope ln(1 + floor((m + 1) / length)) */
     GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / length)) */
 } gyre_temperature;
+/* What the length in use is in attention, where frequencies depend on it (dynamic NTK, dynamic YaRN, LongRoPE) and a call
+ * names none (positions.length 0).  Each sequence of a batch has its own. */
+typedef enum gyre_length_policy {
+    GYRE_LENGTH_DECLARED, /* the encoding's own, one for the whole run: keys may be kept rotated */
+    GYRE_LENGTH_CAUSAL,   /* of a query at m, for itself and for every key that it sees: m + 1, up to a multiple of
+                           * rope.length_block.  No token meets a frequency of its future, so decoding token by token equals
+                           * reading the whole prefix, through all layers.  Keys are kept raw and turned when read */
+    GYRE_LENGTH_PREFIX    /* of all queries of a call: the highest position of theirs, + 1, as transformers has it.  Decoding
+                           * equals one attention over the whole prefix given the same inputs, but deeper layers remember
+                           * shorter lengths.  Keys are kept raw */
+} gyre_length_policy;
 /* How position x frequency and its cos and sin are computed. */
 typedef enum gyre_angle_path {
     GYRE_ANGLES_EXACT, /* as the errors stated below have it: right at any position */
@@ -263,6 +284,8 @@ typedef struct gyre_config {
         int64_t window;    /* far: distances below it are as trained; needed */
         double far_factor; /* leaky: 2^-10 .. 2^32; grouped: a whole number, 1 .. 2^32; needed by both */
         gyre_angle_path angles;
+        gyre_length_policy length_policy;
+        int64_t length_block; /* causal: 0 = 64 */
     } rope;
     struct gyre_query_config {
         gyre_temperature temperature;
@@ -293,7 +316,7 @@ typedef struct gyre_config {
       {0, 0, GYRE_SIN_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
       {0, 0, GYRE_HALF, 0, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
        NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0,           \
-       GYRE_ANGLES_EXACT},                                                                     \
+       GYRE_ANGLES_EXACT, GYRE_LENGTH_DECLARED, 0},                                            \
       {GYRE_TEMPERATURE_NONE, 0, 0},                                                           \
       {NULL, NULL, 0, 0, 0, 0, 0, 0, 0, GYRE_DECAY_LOG} }
 /* clang-format on */
@@ -353,6 +376,7 @@ typedef struct gyre_tables {
  * memory. */
 typedef struct gyre_table_gradients {
     gyre_view input, query, key, value, bias, content_bias, position_bias;
+    gyre_view sink_logits; /* of attention (gyre_attention_args), no table of the encoding */
 } gyre_table_gradients;
 /* shape[] = that of a table; all zeros where the scheme has none.  EINVAL for a value that names no table. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which,
@@ -451,21 +475,50 @@ typedef struct gyre_attention_args {
     size_t size;                   /* set by GYRE_ATTENTION_INIT; any other is EINVAL */
     const gyre_encoding *encoding; /* NULL = positions were applied before, or there are none */
     const gyre_tables *tables;     /* NULL = none */
-    gyre_cview q, k, v;            /* F32 [batch, query | key, head, channel]; query heads a multiple of key heads */
-    gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length */
+    gyre_cview q, k, v;            /* [batch, query | key, head, channel] of F32, F16 or BF16, each its own; query heads a
+                                    * multiple of key heads */
+    gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length; 0 = by the encoding's
+                                    * length_policy */
     double scale;                  /* of q.k, q.A and k.B, finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
                                     * 1 / sqrt(head_dim (1 + terms)) */
+    double softcap;                /* c > 0: a score s, its biases in it, becomes c tanh(s / c) before mask and softmax
+                                    * (Gemma 2); 0 = off */
     int causal;                    /* 1: a query sees keys whose position is not above its own; GYRE_CAUSAL_BY_ORDER */
     int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
-    gyre_view out;                 /* F32 [batch, query, query heads, v channels] */
-    gyre_view lse;                 /* F32 [batch, query, query heads, 1]: log-sum-exp of the row; data NULL = not wanted */
+    int64_t sinks;                 /* and, whatever the window, keys at positions below this one: StreamingLLM, 2309.17453;
+                                    * with GYRE_CAUSAL_BY_ORDER the first so many keys that are there (from k_first on) */
+    /* Sequences of a packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and
+     * keys likewise.  [sequences + 1] each, from 0 up to all tokens, never falling; NULL = the rows of the batch.  Where
+     * positions have no data, those of each sequence start at base anew. */
+    const int64_t *q_starts, *k_starts;
+    int64_t sequences;
+    /* Padding: keys k_first[b] .. k_end[b] - 1 of batch row b (of sequence b, counted in it) are there, others are not;
+     * [batch or sequences] each; NULL = from the first, to the last. */
+    const int64_t *k_first, *k_end;
+    gyre_cview mask;        /* F32, F16 or BF16 [batch, query, query heads, key], added to the scores, -infinity = not
+                             * seen; stride 0 broadcasts; data NULL = none.  Packed: [1, all queries, query heads, the
+                             * longest sequence's keys], the keys counted in their sequence */
+    gyre_cview sink_logits; /* F32 [1, 1, query heads, 1]: a score that no key has takes its share of each row's
+                             * weights (gpt-oss); data NULL = none */
+    double dropout;         /* in [0, 1): each weight becomes 0 with this chance, else is divided by 1 - dropout */
+    uint64_t seed;          /* of the choice, which depends on it, sequence, query head, query and key alone, the last
+                             * two counted from 0 in their sequence, padding included: forward and gradient agree,
+                             * whatever the threads do */
+    gyre_view out;          /* F32, F16 or BF16 [batch, query, query heads, v channels] */
+    gyre_view lse;          /* F32 [batch, query, query heads, 1]: log-sum-exp of the row; data NULL = not wanted */
+    gyre_view weights;      /* F32 [batch, n, query heads, key]: those of queries weights_first .. + n - 1, for
+                             * pictures; without dropout; data NULL = not wanted.  Packed: [1, n, query heads, the
+                             * longest sequence's keys], queries counted in the call, keys in their sequence; 0 past
+                             * its last */
+    int64_t weights_first;
 } gyre_attention_args;
 /* clang-format off */
 #define GYRE_ATTENTION_INIT                                                                    \
     { sizeof(gyre_attention_args), NULL, NULL,                                                 \
       {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}},      \
-      {NULL, GYRE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, 0, 0, 0,               \
-      {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}} }
+      {NULL, GYRE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0,         \
+      NULL, NULL, 0, NULL, NULL, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, 0, 0, \
+      {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, 0 }
 /* clang-format on */
 
 /* out = bytes of scratch the call below needs under exec; grows with n (head_dim), the tables and exec->width, never with n
@@ -473,12 +526,14 @@ typedef struct gyre_attention_args {
 GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec);
 /* out[b, m, h, :] = sum over n of a_mn (v[b, n, h / group, :] + V[r]), over the visible keys, with
  * a_m = softmax_n(scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n)) and r = r(m, n), by tiles with an online
- * softmax.  A row that sees no key is zeros, its lse -infinity; so is one whose scores are
- * all -infinity.  A weight of exactly 0 adds nothing, even of an infinite or NaN value, in whatever order the keys come:
- * what is masked cannot leak.  Biases that fall with distance without bound (ALiBi, KERPLE) are formed relative to
- * that of the row's nearest visible key before they are rounded to float, so keys far from the query keep the differences
- * between them; lse has the whole bias, rounded to float.
- * out and lse may overlap neither the inputs nor each other.  scratch: 64-byte aligned, of gyre_attention_scratch bytes.
+ * softmax.  A row that sees no key is zeros, its lse -infinity (that of its sink, where there is one); so is one whose
+ * scores are all -infinity.  A weight of exactly 0 adds nothing, even of an infinite or NaN value, in whatever order the
+ * keys come: what is masked cannot leak.  Biases that fall with distance without bound (ALiBi, KERPLE) are formed relative
+ * to that of the row's nearest visible key before they are rounded to float, so keys far from the query keep the differences
+ * between them, but not under a softcap, which needs the whole score; lse has the whole bias, rounded to float.
+ * All sums are of floats; f16 and bf16 are widened when read, and out is rounded once.
+ * out, lse and weights may overlap neither the inputs nor each other.  scratch: 64-byte aligned, of gyre_attention_scratch
+ * bytes.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
  * With E: the temperature of the query's position multiplies q in both products with it, not u, v and k . B; of ReRoPE and
  * its kin E(m)q . E(n)k stands for the far turn where m - n is rope.window or more.  Transformer-XL adds scale (u . k + v .
@@ -487,14 +542,120 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
  * turns without causal 1), ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
                                                     const gyre_exec *exec);
-/* dqkv = gradients of a loss to the raw q, k and v (overwritten, shaped and typed as they are), given dout and the out and
- * lse that gyre_attention wrote.  dqkv may overlap neither the inputs (dout, out and lse too) nor each other.  Weights
- * are recomputed tile by tile.  gradients: those of the tables inside attention are added to, item by item in one order;
- * NULL where none is wanted; query and key may be one memory, strided alike; no other overlap.  Errors as gyre_attention;
- * EINVAL without lse. */
+
+/* dqkv = gradients of a loss to the raw q, k and v (overwritten; shaped as they are, each of F32 or of the type of its
+ * input), given dout (F32, F16 or BF16) and the out and lse that gyre_attention wrote.  dqkv may overlap neither the inputs
+ * (dout, out and lse too) nor each other.  Weights are recomputed tile by tile.  gradients: those of the tables inside
+ * attention, and of sink_logits, are added to, item by item in one order; NULL where none is wanted; query and key may be
+ * one memory, strided alike; no other overlap.  args.weights is not looked at.  Errors as gyre_attention; EINVAL without
+ * lse; EDTYPE where dk or dv is not F32 and queries of a sequence differ in their length in use (GYRE_LENGTH_CAUSAL). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec);
+
+/* -- keys and values of tokens read before ------------------------------------------------------------------------------ */
+/* A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.  A sequence is
+ * a list of stretches of pages; sequences that share a prefix share its pages until one of them writes there.  A token keeps
+ * the position it was appended at; what moves is a number on its stretch, so a shift of any kind touches no key, and a
+ * thousand lose no more than one does.  No two calls may change a cache at once; reading (gyre_cache_attention, _tokens,
+ * _positions, _usage, _save) may happen on several threads. */
+typedef struct gyre_cache gyre_cache;
+typedef enum gyre_keys {
+    GYRE_KEYS_RAW,    /* turned each time they are read */
+    GYRE_KEYS_ROTATED /* turned once, before they are rounded to the cache's type */
+} gyre_keys;
+typedef struct gyre_cache_config {
+    size_t size;                       /* set by GYRE_CACHE_INIT; any other is EINVAL */
+    const gyre_encoding *encoding;     /* the caller's, must outlive the cache; NULL = positions are applied before */
+    gyre_keys keys;                    /* ROTATED asks for GYRE_LENGTH_DECLARED, no xPos and no far turns (EUNSUPPORTED) */
+    gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
+    int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 where a type is Q8 */
+    int64_t value_dim;                 /* at most 1024; 0 = head_dim */
+    int64_t sequences;                 /* 0 .. sequences - 1; 0 = 1 */
+    int64_t max_tokens;                /* of all sequences together, shared ones counted once */
+    int64_t page_tokens;               /* 0 = one page for each sequence, max_tokens / sequences each: contiguous */
+    int64_t length;                    /* ROTATED: the length in use; 0 = the encoding's own.  RAW: attention does not use
+                                        * it, each call says its own; files tell encodings apart by it */
+} gyre_cache_config;
+#define GYRE_CACHE_INIT                                                                                                     \
+    { sizeof(gyre_cache_config), NULL, GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 0, 0, 0, 0, 0, 0, 0 }
+
+/* *out = an empty cache, or a status and err (may be NULL) naming the field and its value.  All memory is taken here: pages,
+ * and one more than max_tokens asks for, so that a page may be written anew (with malloc, untouched pages cost nothing; on
+ * Linux huge pages are asked for, which are taken 2 MiB at a time).  Errors: EINVAL, EDTYPE (a type that is none of the
+ * four), ESHAPE (head_dim is not that of an encoding that turns), EUNSUPPORTED, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
+                                                       const gyre_alloc *alloc, gyre_error *err);
+GYRE_API void gyre_cache_free(gyre_cache *cache); /* NULL is fine */
+/* out = the config it was made from, defaults filled in, encoding and length as gyre_cache_replan left them. */
+GYRE_API const gyre_cache_config *gyre_cache_config_of(const gyre_cache *cache);
+/* out = tokens of a sequence; -1 where there is no such sequence. */
+GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);
+/* out[i] = position (of axis `axis`) of token first + i now, i < count.  EINVAL outside the sequence. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first,
+                                                          int64_t count, int64_t axis, int64_t *out);
+/* Appends tokens: k [1, tokens, heads, head_dim] and v [1, tokens, heads, value_dim] raw, F32, F16 or BF16 of any strides,
+ * and their positions, where they stand now.  Behind tokens that were shifted, a key is turned for its position less that
+ * shift, which is then added as it is for them: the same but for rounding, and the sequence does not fall into more
+ * stretches.  positions.length: with ROTATED 0, or one of the same frequencies as config.length (EINVAL); with RAW not used.
+ * All or nothing.  Errors: EINVAL (also numbers that Q8 cannot keep: NaN, infinity, beyond a quarter of the largest float),
+ * ESHAPE, EDTYPE, ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k,
+                                                       const gyre_cview *v, const gyre_positions *positions,
+                                                       const gyre_exec *exec);
+/* Tokens first .. first + count - 1 are no more; those after them come next to those before, at the positions they have.
+ * Errors: EINVAL; ENOMEM where stretches run out (drop single tokens from a page of many and append, and each hole makes
+ * one). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_drop(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count);
+/* Positions of tokens first .. first + count - 1 grow by delta[axis].  A pure rotation: factors are not applied again.
+ * Errors: EINVAL; ERANGE where one would be past 2^31 or where the encoding ends; ENOMEM where stretches run out. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
+                                                      const int64_t delta[GYRE_MAX_AXES]);
+/* Sequence `to`, whatever it held, becomes what `from` is, sharing its pages until one of the two writes.  Errors: EINVAL;
+ * ENOMEM where stretches run out, and `to` is as it was. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to);
+/* StreamingLLM (Xiao 2023, arXiv 2309.17453): keeps the first `sinks` tokens and the last window - sinks, at positions 0 ..
+ * window - 1 within the cache, on all axes; a sequence of no more than `window` tokens stays as it is.  *next (may be NULL)
+ * = the position of the token to come, one past that of the last on axis 0.  Errors: EINVAL, ERANGE (the encoding has no
+ * position window - 1), ENOMEM where stretches run out. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window,
+                                                      int64_t *next);
+/* Moves the cache to another encoding (a LongRoPE model past its switch, a changed base or factor), used at context `length`
+ * (0 = its own), without reading the text again: raw keys as they are, rotated ones by the difference of the two rotations,
+ * factors included, rounded once more to the cache's type.  The encodings must rotate the same channels in the same layout,
+ * and the old one must still be there.  Errors: EINVAL (another layout), ESHAPE (other channels), EUNSUPPORTED (another
+ * number of axes; an encoding that ROTATED keys cannot be kept by), ERANGE (a token stands where the new one has no
+ * position). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_replan(gyre_cache *cache, const gyre_encoding *encoding, int64_t length,
+                                                       const gyre_exec *exec);
+typedef struct gyre_cache_usage {
+    size_t bytes; /* taken at creation */
+    size_t used;  /* of those, of pages that hold tokens */
+    int64_t pages, free_pages;
+    int64_t tokens, shared_tokens; /* of all sequences; of those, tokens that another sequence has too, each once */
+} gyre_cache_usage;
+GYRE_API gyre_cache_usage gyre_cache_usage_of(const gyre_cache *cache);
+/* Writes all sequences to a file, with a checksum, under a temporary name that becomes `path` when all is on disk.  The mode
+ * of a file that is replaced stays; where `path` is a link, the link is what is replaced.  Errors: EINVAL, EIO. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err);
+/* *out = the cache that was saved.  encoding: that of the saved cache, which the file knows by its frequencies (EINVAL where
+ * it is another).  Errors: EINVAL, EIO, EFORMAT (with the offset), EUNSUPPORTED (ROTATED keys, and an encoding that they
+ * cannot be kept by), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding,
+                                                     const gyre_alloc *alloc, gyre_error *err);
+
+/* gyre_attention with the keys, values and positions of sequences[b] for batch row b; args.k, v and k_pos are not looked at,
+ * args.encoding is the cache's.  Keys in mask and weights are as many as the longest of these sequences has; of those that a
+ * shorter one has not, the mask's are not read and weights are 0.  A query normally is among the tokens appended last:
+ * append before attending.  Up to 8 queries a row go by a way that reads each key and value once for all heads that share
+ * them, split over the keys so that all threads help one sequence.  Errors as gyre_attention; EINVAL for packed batches
+ * (q_starts, k_starts) and dropout, and where ROTATED keys are asked for under another length than theirs.
+ * Scratch: sequences NULL = for any, up to max_tokens long, so that it can be taken before there are tokens. */
+GYRE_API size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                             const gyre_attention_args *args, const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
+                                                          const gyre_attention_args *args, void *scratch, size_t bytes,
+                                                          const gyre_exec *exec);
 
 #ifdef __cplusplus
 }

@@ -73,10 +73,21 @@ GYRE_API void gyre_context_reset(gyre_context *context);
 /* out = tokens read so far. */
 GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w following token n - rows + i of these, i < rows <= n: only the
- * last `rows` are computed.  Token by token equals all at once up to rounding.  After an error the sequence is as it was.
- * Errors: EINVAL (a token outside the vocabulary, no room left), ERANGE (the encoding ends before that position). */
+ * last `rows` are computed.  Token by token equals all at once up to rounding, but under
+ * GYRE_LENGTH_PREFIX, where the length in use is that up to the last token of a read, for all of the read: there one
+ * attention does so, given the same inputs, and layers after the first remember shorter lengths.  After an error the
+ * sequence is as it was. Errors: EINVAL (a token outside the vocabulary, no room left), ERANGE (the encoding ends before
+ * that position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows,
                                                        float *logits, gyre_error *err);
+
+/* Lets a context that has read nothing yet (EINVAL) read without end: StreamingLLM (Xiao 2023, arXiv 2309.17453).  Once
+ * `window` tokens are held, of each further one only the first `sinks` and the last window - sinks, itself among them, are
+ * seen, at positions 0 .. window - 1 within the cache; such tokens are read one by one, however they come.  sinks + 2 <=
+ * window <= max_tokens; a max_tokens of several windows spares moving what is held once a token.  0, 0: no window.  A read
+ * that fails once the window has moved forgets all.  Errors: EINVAL; EUNSUPPORTED where positions are added at the input. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
+                                                         gyre_error *err);
 
 /* -- texts
  * ------------------------------------------------------------------------------------------------------------------- */
@@ -126,8 +137,10 @@ typedef struct gyre_eval_result {
     int64_t windows, scored;
 } gyre_eval_result;
 
-/* out = how well the model predicts ids[0 .. count - 1] under `encoding` (NULL = its own).  Windows are read in parallel;
- * the result does not depend on how many at once.  Errors: EINVAL (a text shorter than context + 1), those of
+/* out = how well the model predicts ids[0 .. count - 1] under `encoding` (NULL = its own).  Windows are read in parallel, by
+ * gyre_context_read of 512 tokens at a time; under GYRE_LENGTH_PREFIX, where each read has its own length in use, as an
+ * engine that generates: those before the first prediction asked for at once, then 64 at a time (passkeys likewise).  The
+ * result does not depend on how many at once.  Errors: EINVAL (a text shorter than context + 1), those of
  * gyre_context_read. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
                                                    const gyre_text *text, const gyre_eval_options *options,

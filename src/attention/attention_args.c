@@ -1,4 +1,7 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
+#include "attention/backward.h"
+#include "attention/option_args.h"
+#include "attention/run.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/turns.h"
@@ -9,19 +12,16 @@
 /* MAX_WIDTH: of a caller's exec; more jobs than that are never of use, and counts of tasks stay in range. */
 enum { MAX_CHANNELS = 65536, MAX_WIDTH = 65536 };
 
+/* MAX_SLOTS: query sides of a job, 64 KiB each at 128 channels; past 64 a tile of keys costs next to nothing for each.
+ * TASKS_PER_JOB: enough that causal rows, the last of which have all the keys, even out. */
+enum { MAX_SLOTS = 64, TASKS_PER_JOB = 4 };
+
 static int64_t round_up(int64_t n, int64_t to) {
     return (n + to - 1) / to * to;
 }
 
 static int shape_is(const gyre_cview *view, int64_t batch, int64_t tokens, int64_t heads, int64_t channels) {
     return view->shape[0] == batch && view->shape[1] == tokens && view->shape[2] == heads && view->shape[3] == channels;
-}
-
-gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like) {
-    const int64_t *s = like->shape;
-    if (view->dtype != GYRE_F32) return GYRE_EDTYPE;
-    if (!shape_is(view, s[0], s[1], s[2], s[3])) return GYRE_ESHAPE;
-    return gyre_cview_check(view);
 }
 
 static gyre_status check_shapes(const gyre_attention_args *args) {
@@ -41,10 +41,14 @@ static gyre_status check_shapes(const gyre_attention_args *args) {
     return GYRE_OK;
 }
 
-static gyre_status check_types(const gyre_attention_args *args) {
-    const int f32 = args->q.dtype == GYRE_F32 && args->k.dtype == GYRE_F32 && args->v.dtype == GYRE_F32 &&
-                    args->out.dtype == GYRE_F32 && (!args->lse.data || args->lse.dtype == GYRE_F32);
-    return f32 ? GYRE_OK : GYRE_EDTYPE;
+static int is_wide_or_half(gyre_dtype dtype) {
+    return dtype == GYRE_F32 || dtype == GYRE_F16 || dtype == GYRE_BF16;
+}
+
+static gyre_status check_types(const gyre_attention_args *args, const gyre_key_source *source) {
+    if (!is_wide_or_half(args->q.dtype) || !is_wide_or_half(args->out.dtype)) return GYRE_EDTYPE;
+    if (args->lse.data && args->lse.dtype != GYRE_F32) return GYRE_EDTYPE;
+    return source || (is_wide_or_half(args->k.dtype) && is_wide_or_half(args->v.dtype)) ? GYRE_OK : GYRE_EDTYPE;
 }
 
 static gyre_status check_encoding(const gyre_attention_args *args) {
@@ -55,6 +59,28 @@ static gyre_status check_encoding(const gyre_attention_args *args) {
     const gyre_status status = gyre_turns_check(args);
     return status ? status : gyre_tables_shape_check(args);
 }
+
+gyre_status gyre_attention_args_check(const gyre_attention_args *args, const gyre_key_source *source) {
+    if (!args || args->size != sizeof *args || args->window < 0 || args->q_pos.length < 0) return GYRE_EINVAL;
+    if (!(fabs(args->scale) <= FLT_MAX)) return GYRE_EINVAL;
+    if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER) return GYRE_EINVAL;
+    gyre_status status = check_types(args, source);
+    if (!status) status = check_shapes(args);
+    if (!status) status = check_encoding(args);
+    if (!status) status = gyre_passes_check(args);
+    return status ? status : gyre_options_check(args);
+}
+
+gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source) {
+    gyre_status status = gyre_cview_check(&args->q);
+    if (!status && !source) status = gyre_cview_check(&args->k);
+    if (!status && !source) status = gyre_cview_check(&args->v);
+    if (!status) status = gyre_output_check(&args->out);
+    if (!status && args->lse.data) status = gyre_output_check(&args->lse);
+    return status;
+}
+
+/* -- measures ------------------------------------------------------------------------------------------------------ */
 
 static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
     const int64_t *q = args->q.shape, *k = args->k.shape;
@@ -78,59 +104,82 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) 
     gyre_tables_measure(plan);
     /* No two positions are further apart than twice the largest, so a wider window is none; and sums stay in range. */
     plan->window = args->window > 2 * GYRE_MAX_POSITION ? 0 : args->window;
+    plan->sinks = args->sinks;
+    plan->softcap = (float)args->softcap;
 }
 
-/* Who works on what: whole items where there are enough of them, else the query tiles of items laid out beforehand.  The
- * gradient of a key sums over all queries in one order, so there an item stays whole. */
-static int divide(gyre_attention_plan *plan, int64_t most) {
-    const int64_t width = most < MAX_WIDTH ? most : MAX_WIDTH;
-    /* Counted by the smaller tiles, so that a shorter call never needs more jobs; no more than q has elements. */
-    const int64_t tasks = plan->items * plan->group * ((plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE);
-    plan->split = !plan->gradient && plan->items < width && plan->query_tiles * plan->group > 1;
-    plan->jobs = plan->split ? tasks : plan->items;
-    if (plan->jobs > width) plan->jobs = width;
-    plan->sides = plan->split ? plan->items : plan->jobs;
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Who works on what.  A row is computed the same way wherever it falls, so how the work is dealt out may depend on how many
+ * threads there are.  What memory it takes must grow with queries, keys and heads: counted by the smaller tiles, and room
+ * for partials however many queries there are, since a shorter pass of the same call may be cut otherwise. */
+static void deal_forward(gyre_attention_plan *plan, int64_t width) {
+    const int64_t tiles = (plan->queries + SHORT_QUERY_TILE - 1) / SHORT_QUERY_TILE;
+    plan->few = plan->queries <= FEW_QUERIES;
+    plan->heads_at_once = plan->relative ? 1 : plan->group; /* tables keep what they know of one head */
+    plan->slots = larger(plan->heads_at_once, smaller(MAX_SLOTS, plan->heads_at_once * tiles));
+    const int64_t most = plan->slots / plan->heads_at_once;
+    const int64_t wanted = plan->query_tiles * plan->items * plan->group / plan->heads_at_once / (TASKS_PER_JOB * width);
+    plan->chunk_tiles = width == 1 ? most : smaller(most, larger(1, wanted));
+    plan->chunks = (plan->query_tiles + plan->chunk_tiles - 1) / plan->chunk_tiles;
+    plan->parts = larger(1, (plan->keys + PART_KEYS - 1) / PART_KEYS);
+    plan->few_rows = plan->group * smaller(plan->queries, FEW_QUERIES);
+    plan->infos = plan->args->k_pos.data && plan->args->k_pos.stride_batch != 0 ? plan->args->q.shape[0] : 1;
+    plan->jobs = smaller(width, larger(plan->items * plan->group * tiles, plan->items * plan->parts));
+}
+
+static int add_product(size_t *sum, int64_t count, size_t bytes) {
+    size_t product;
+    return !__builtin_mul_overflow((size_t)count, bytes, &product) && !__builtin_add_overflow(*sum, product, sum);
+}
+
+static int size_forward(gyre_attention_plan *plan) {
+    gyre_arena info = {NULL, 0}, flags = {NULL, 0};
+    gyre_key_side keys = {0};
+    gyre_key_info_place(plan, &info, &keys);
+    gyre_arena_take(&flags, plan->items, sizeof(atomic_int));
+    plan->partial_bytes = flags.used;
+    plan->job_bytes = gyre_forward_job_bytes(plan);
+    return add_product(&plan->info_bytes, plan->infos, info.used) &&
+           add_product(&plan->partial_bytes, plan->items * plan->parts, gyre_partials_place(plan, NULL, 0, 0, NULL));
+}
+
+gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass *pass, int gradient, const gyre_exec *exec) {
+    const int64_t width = smaller(gyre_exec_width(exec), MAX_WIDTH);
+    *plan = (gyre_attention_plan){
+        .pass = pass, .args = &pass->args, .source = &pass->source, .encoding = pass->args.encoding, .gradient = gradient};
+    plan->kernels = plan->encoding ? plan->encoding->kernels : gyre_kernels_pick();
+    measure(plan, &pass->args);
     plan->turn_bytes = gyre_turns_place(plan, NULL);
-    plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
-    plan->job_bytes = gyre_query_side_place(plan, NULL, NULL);
-    size_t sides, jobs;
-    return !__builtin_mul_overflow((size_t)plan->sides, plan->side_bytes, &sides) &&
-           !__builtin_mul_overflow((size_t)plan->jobs, plan->job_bytes, &jobs) &&
-           !__builtin_add_overflow(sides, jobs, &plan->bytes) &&
-           !__builtin_add_overflow(plan->bytes, plan->turn_bytes, &plan->bytes);
-}
-
-gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
-                                     const gyre_exec *exec) {
-    if (!args || args->size != sizeof *args || args->window < 0 || args->q_pos.length < 0) return GYRE_EINVAL;
-    if (!(fabs(args->scale) <= FLT_MAX)) return GYRE_EINVAL;
-    if (args->causal < 0 || args->causal > GYRE_CAUSAL_BY_ORDER) return GYRE_EINVAL;
-    gyre_status status = check_types(args);
-    if (!status) status = check_shapes(args);
-    if (!status) status = check_encoding(args);
-    if (status) return status;
-    plan->args = args;
-    plan->encoding = args->encoding;
-    plan->kernels = args->encoding ? args->encoding->kernels : gyre_kernels_pick();
-    plan->gradient = gradient;
-    measure(plan, args);
-    return divide(plan, gyre_exec_width(exec)) ? GYRE_OK : GYRE_ENOMEM;
+    int counted = 1;
+    if (gradient) {
+        plan->jobs = smaller(width, plan->items);
+        plan->side_bytes = gyre_key_side_place(plan, NULL, NULL);
+        plan->job_bytes = gyre_gradient_job_place(plan, NULL, NULL);
+    } else {
+        deal_forward(plan, width);
+        counted = size_forward(plan);
+    }
+    plan->bytes = plan->turn_bytes;
+    counted &= add_product(&plan->bytes, 1, plan->info_bytes) && add_product(&plan->bytes, 1, plan->partial_bytes) &&
+               add_product(&plan->bytes, plan->jobs, plan->side_bytes) &&
+               add_product(&plan->bytes, plan->jobs, plan->job_bytes);
+    return counted ? GYRE_OK : GYRE_ENOMEM;
 }
 
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes) {
     const gyre_attention_args *args = plan->args;
     gyre_positions k_pos = args->k_pos;
     k_pos.length = 0; /* ignored, whatever it is */
-    gyre_status status = gyre_cview_check(&args->q);
-    if (!status) status = gyre_cview_check(&args->k);
-    if (!status) status = gyre_cview_check(&args->v);
-    if (!status) status = gyre_output_check(&args->out);
-    if (!status && args->lse.data) status = gyre_output_check(&args->lse);
-    if (status) return status;
     if (plan->gradient && !args->lse.data) return GYRE_EINVAL;
     if (bytes < plan->bytes) return GYRE_ENOMEM;
     if (plan->bytes > 0 && (!scratch || (uintptr_t)scratch % ALIGNMENT != 0)) return GYRE_EINVAL;
-    status = gyre_tables_check(plan);
+    gyre_status status = gyre_tables_check(plan);
     if (!status) status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
     if (!status) status = gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys);
     return status ? status : gyre_turns_range(plan);
@@ -138,7 +187,11 @@ gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const voi
 
 size_t gyre_attention_scratch(const gyre_attention_args *args, int gradient, const gyre_exec *exec) {
     gyre_attention_plan plan;
-    if (gyre_attention_plan_make(&plan, args, gradient != 0, exec)) return 0;
+    gyre_pass pass;
+    if (!gradient) return gyre_attention_run_scratch(args, NULL, exec);
+    if (gyre_attention_args_check(args, NULL)) return 0;
+    gyre_passes_largest(args, NULL, &pass);
+    if (gyre_attention_plan_make(&plan, &pass, 1, exec)) return 0;
     return plan.bytes > 0 ? plan.bytes : ALIGNMENT; /* 0 means invalid */
 }
 
@@ -154,51 +207,60 @@ static float *take_floats(gyre_arena *a, int64_t rows, int64_t columns) {
     return gyre_arena_take(a, rows * columns, sizeof(float));
 }
 
+void gyre_key_info_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_key_side *side) {
+    const int64_t rows = plan->key_tiles * KEY_TILE;
+    side->positions = gyre_arena_take(a, rows, sizeof *side->positions);
+    side->order = plan->by_order ? gyre_arena_take(a, rows, sizeof *side->order) : side->positions;
+    side->tiles = gyre_arena_take(a, plan->key_tiles, sizeof *side->tiles);
+}
+
+void gyre_key_tile_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_key_side *side) {
+    for (int far = 0; far <= plan->turn.far; far++)
+        side->k_columns[far] = take_floats(a, KEY_TILE, plan->head_pad);
+    side->v_rows = take_floats(a, KEY_TILE, plan->value_pad);
+}
+
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side) {
     gyre_arena a = {memory, 0};
     const int64_t rows = plan->key_tiles * KEY_TILE;
     gyre_key_side s = {0};
-    s.positions = gyre_arena_take(&a, rows, sizeof *s.positions);
-    s.order = plan->by_order ? gyre_arena_take(&a, rows, sizeof *s.order) : s.positions;
-    s.tiles = gyre_arena_take(&a, plan->key_tiles, sizeof *s.tiles);
+    gyre_key_info_place(plan, &a, &s);
     for (int far = 0; far <= plan->turn.far; far++) {
         s.k_columns[far] = take_floats(&a, rows, plan->head_pad);
-        if (!plan->gradient) continue;
         s.k_rows[far] = take_floats(&a, rows, plan->head_pad);
         s.dk_rows[far] = take_floats(&a, rows, plan->head_pad);
     }
-    if (plan->gradient) {
-        s.v_columns = take_floats(&a, rows, plan->value_pad);
-        s.dv_rows = take_floats(&a, rows, plan->value_pad);
-    } else {
-        s.v_rows = take_floats(&a, rows, plan->value_pad);
-    }
+    s.v_columns = take_floats(&a, rows, plan->value_pad);
+    s.dv_rows = take_floats(&a, rows, plan->value_pad);
     if (memory) *side = s;
     return a.used;
 }
 
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side) {
-    gyre_arena a = {memory, 0};
-    gyre_query_side s = {0};
-    for (int far = 0; far <= plan->turn.far; far++) {
-        s.q_rows[far] = take_floats(&a, QUERY_TILE, plan->head_pad);
-        if (plan->gradient) s.dq_rows[far] = take_floats(&a, QUERY_TILE, plan->head_pad);
-    }
-    if (plan->turn.far) s.far_scores = take_floats(&a, QUERY_TILE, KEY_TILE);
+void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side) {
+    for (int far = 0; far <= plan->turn.far; far++)
+        side->q_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
+    side->out_rows = take_floats(a, QUERY_TILE, plan->value_pad);
+    side->table_rows = side->q_rows[0];
+    if (plan->table.content || plan->table.position) side->table_rows = take_floats(a, QUERY_TILE, plan->head_pad);
+    for (int far = 0; plan->gradient && far <= plan->turn.far; far++)
+        side->dq_rows[far] = take_floats(a, QUERY_TILE, plan->head_pad);
+    if (plan->gradient) side->dout_rows = take_floats(a, QUERY_TILE, plan->value_pad);
+}
+
+void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables) {
+    gyre_table_side t = {0};
+    if (plan->turn.far) side->far_scores = take_floats(a, QUERY_TILE, KEY_TILE);
     if (plan->turn.fades) {
-        s.faded_rows = take_floats(&a, QUERY_TILE, plan->head_pad);
-        s.fade = take_floats(&a, 1, plan->head_pad);
+        side->faded_rows = take_floats(a, QUERY_TILE, plan->head_pad);
+        side->fade = take_floats(a, 1, plan->head_pad);
     }
-    s.out_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
-    s.scores = take_floats(&a, QUERY_TILE, KEY_TILE);
-    s.key_rows = take_floats(&a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
+    side->scores = take_floats(a, QUERY_TILE, KEY_TILE);
+    side->key_rows = take_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (plan->gradient) {
-        s.dout_rows = take_floats(&a, QUERY_TILE, plan->value_pad);
-        s.dscores = take_floats(&a, QUERY_TILE, KEY_TILE);
+        side->dscores = take_floats(a, QUERY_TILE, KEY_TILE);
+        if (plan->softcap > 0) side->cap_slope = take_floats(a, QUERY_TILE, KEY_TILE);
     }
-    s.tables.q_rows = s.q_rows[0];
-    s.tables.dq_rows = s.dq_rows[0];
-    if (plan->relative) gyre_tables_place(plan, &a, &s.tables);
-    if (memory) *side = s;
-    return a.used;
+    if (plan->relative) gyre_tables_place(plan, a, &t);
+    side->tables = tables;
+    if (tables) *tables = t;
 }

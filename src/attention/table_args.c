@@ -1,4 +1,5 @@
 /* table_args.c: what a call must bring of tables, the scratch they take, and where their gradients end. */
+#include "attention/backward.h"
 #include "attention/tables.h"
 #include "core/convert.h"
 #include "core/view.h"
@@ -29,7 +30,7 @@ gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
 /* Distances between tokens that can see each other, where positions count up from a base. */
 static void measure_distances(gyre_attention_plan *plan) {
     const gyre_attention_args *args = plan->args;
-    const int64_t window = args->window, most = GYRE_MAX_POSITION;
+    const int64_t window = args->sinks > 0 ? 0 : args->window, most = GYRE_MAX_POSITION; /* sinks may be at any distance */
     if (args->q_pos.data || args->k_pos.data) return;
     if (args->q_pos.base < -most || args->q_pos.base > most || args->k_pos.base < -most || args->k_pos.base > most) return;
     int64_t low = args->k_pos.base - args->q_pos.base - (plan->queries - 1);
@@ -124,9 +125,7 @@ static void place_packed(const gyre_attention_plan *plan, gyre_arena *a, const p
 /* With a bias before the keys or before the table, those two do not meet the same queries. */
 static void place_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
     const int64_t floats = QUERY_TILE * plan->head_pad, doubles = plan->group * plan->head_pad;
-    if (!plan->table.content && !plan->table.position) return;
-    side->q_rows = gyre_arena_take(a, floats, sizeof *side->q_rows);
-    if (!plan->gradient) return;
+    if ((!plan->table.content && !plan->table.position) || !plan->gradient) return;
     side->dq_rows = gyre_arena_take(a, floats, sizeof *side->dq_rows);
     if (plan->table.content) side->dcontent = gyre_arena_take(a, doubles, sizeof *side->dcontent);
     if (plan->table.position) side->dposition = gyre_arena_take(a, doubles, sizeof *side->dposition);
@@ -169,7 +168,7 @@ static void clear(const gyre_attention_plan *plan, int which, const gyre_packed 
 }
 
 void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_side *queries) {
-    gyre_table_side *t = &queries->tables;
+    gyre_table_side *t = queries->tables;
     clear(plan, GYRE_TABLE_QUERY, &t->query, plan->head_pad);
     clear(plan, GYRE_TABLE_KEY, &t->key, plan->head_pad);
     clear(plan, GYRE_TABLE_VALUE, &t->value, plan->value_pad);
@@ -235,20 +234,20 @@ static void collect_row(void *arg, int64_t r) {
     const gyre_attention_call *call = arg;
     const gyre_attention_plan *plan = call->plan;
     for (int64_t job = 0; job < plan->jobs && call->wave + job < call->tasks; job++) {
-        gyre_query_side q;
+        gyre_gradient_job work;
         const int64_t item = call->wave + job;
-        gyre_query_side_place(plan, gyre_job_memory(call, job), &q);
+        gyre_gradient_job_place(plan, gyre_job_memory(call, job), &work);
+        const gyre_table_side *tables = &work.tables;
         if (r >= plan->table.first_row && r < plan->table.end_row) {
-            collect_vectors(call, item, &q.tables.query, GYRE_TABLE_QUERY, r);
-            collect_vectors(call, item, &q.tables.key, GYRE_TABLE_KEY, r);
-            collect_vectors(call, item, &q.tables.value, GYRE_TABLE_VALUE, r);
+            collect_vectors(call, item, &tables->query, GYRE_TABLE_QUERY, r);
+            collect_vectors(call, item, &tables->key, GYRE_TABLE_KEY, r);
+            collect_vectors(call, item, &tables->value, GYRE_TABLE_VALUE, r);
         }
         if (r == 0) {
-            collect_bias(plan, item, q.tables.dcontent, &call->gradients->content_bias);
-            collect_bias(plan, item, q.tables.dposition, &call->gradients->position_bias);
+            collect_bias(plan, item, tables->dcontent, &call->gradients->content_bias);
+            collect_bias(plan, item, tables->dposition, &call->gradients->position_bias);
         }
-        if (q.tables.dbias && call->gradients->bias.data && r < plan->table.bias_rows)
-            collect_numbers(call, item, &q.tables, r);
+        if (tables->dbias && call->gradients->bias.data && r < plan->table.bias_rows) collect_numbers(call, item, tables, r);
     }
 }
 

@@ -44,7 +44,7 @@ static void pack(const gyre_attention_plan *plan, gyre_packed *packed, const gyr
 }
 
 static void pack_all(const gyre_attention_plan *plan, gyre_query_side *q) {
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     const gyre_tables *tables = plan->args->tables;
     gyre_cview view;
     if (plan->table.query && gyre_side_table(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
@@ -72,15 +72,21 @@ static void add_bias(const gyre_attention_plan *plan, const gyre_query_side *q, 
 }
 
 void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
-    gyre_table_side *t = &q->tables;
-    if (t->q_rows != q->q_rows[0]) memcpy(t->q_rows, q->q_rows[0], (size_t)(q->count * plan->head_pad) * sizeof *t->q_rows);
-    if (plan->table.position) add_bias(plan, q, GYRE_TABLE_POSITION_BIAS, t->q_rows);
+    if (q->table_rows != q->q_rows[0])
+        memcpy(q->table_rows, q->q_rows[0], (size_t)(q->count * plan->head_pad) * sizeof *q->table_rows);
+    if (plan->table.position) add_bias(plan, q, GYRE_TABLE_POSITION_BIAS, q->table_rows);
     if (plan->table.content) add_bias(plan, q, GYRE_TABLE_CONTENT_BIAS, q->q_rows[0]);
 }
 
+void gyre_tables_take_up(const gyre_attention_plan *plan, gyre_query_side *q) {
+    if (plan->table.content || plan->table.position) return; /* only one tile is under way, with rows of its own */
+    q->tables->dq_rows = q->dq_rows[0];
+    q->tables->q_finite = q->q_finite;
+}
+
 void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
-    gyre_table_side *t = &q->tables;
-    plan->kernels->finite_row_f32(t->q_rows, q->count * plan->head_pad, &t->q_finite);
+    gyre_table_side *t = q->tables;
+    plan->kernels->finite_row_f32(q->table_rows, q->count * plan->head_pad, &t->q_finite);
     if (t->dq_rows != q->dq_rows[0]) memset(t->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof *t->dq_rows);
 }
 
@@ -93,7 +99,7 @@ static void sum_rows(const gyre_attention_plan *plan, const gyre_query_side *q, 
 }
 
 void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_side *q) {
-    const gyre_table_side *t = &q->tables;
+    const gyre_table_side *t = q->tables;
     if (t->dcontent) sum_rows(plan, q, q->dq_rows[0], t->dcontent);
     if (t->dposition) sum_rows(plan, q, t->dq_rows, t->dposition);
     for (int64_t i = 0; t->dq_rows != q->dq_rows[0] && i < q->count * plan->head_pad; i++)
@@ -112,7 +118,7 @@ static int one_bias(const gyre_query_side *q) {
 /* Each distance once where the keys' positions are consecutive and the queries' close, and what biases are relative to is
  * one number, as in every self-attention; else one entry for each pair. */
 static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, const int64_t *k) {
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     const int64_t n = meeting->count, low = k[0] - q->high, high = k[n - 1] - q->low;
     t->once = meeting->keys->steady && high - low < QUERY_TILE * KEY_TILE && one_bias(q);
     if (t->once) {
@@ -132,7 +138,7 @@ static void list_distances(gyre_query_side *q, const gyre_meeting *meeting, cons
 }
 
 static void look_up_rows(const gyre_row_map *map, gyre_query_side *q) {
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     for (int64_t e = 0; e < t->entries; e++)
         t->row[e] = gyre_row_at(map, t->distance[e]);
     t->steps = t->once && map->direction != 0;
@@ -144,13 +150,13 @@ static void look_up_rows(const gyre_row_map *map, gyre_query_side *q) {
 }
 
 static gyre_score_row distances_of(const gyre_query_side *q, int64_t first, int64_t count) {
-    return (gyre_score_row){q->head, 0, q->tables.distance + first, count};
+    return (gyre_score_row){q->head, 0, q->tables->distance + first, count};
 }
 
 /* The numbers of one head, of every distance that tokens in steady order have: asked for once, not in every tile. */
 static void keep_numbers(const gyre_attention_plan *plan, gyre_query_side *q) {
     enum { CHUNK = 128 };
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     int64_t distance[CHUNK];
     if (t->kept_head == q->head) return;
     t->kept_head = q->head;
@@ -165,7 +171,7 @@ static void keep_numbers(const gyre_attention_plan *plan, gyre_query_side *q) {
 
 /* number[e] = that of entry first + e.  Distances that are not kept are of pairs that do not see each other. */
 static void read_numbers(const gyre_attention_plan *plan, gyre_query_side *q, int64_t first, int64_t n, double *number) {
-    const gyre_table_side *t = &q->tables;
+    const gyre_table_side *t = q->tables;
     const gyre_score_row row = distances_of(q, first, n);
     if (plan->table.span == 0) {
         plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, number);
@@ -180,7 +186,7 @@ static void read_numbers(const gyre_attention_plan *plan, gyre_query_side *q, in
 
 static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
     enum { CHUNK = 128 };
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     double number[CHUNK];
     for (int64_t first = 0; first < t->entries; first += CHUNK) {
         const int64_t n = t->entries - first < CHUNK ? t->entries - first : CHUNK;
@@ -215,7 +221,7 @@ typedef struct part {
 
 /* The rows of a part, before any block of them. */
 static row_block rows_of(const gyre_query_side *q, part p) {
-    const gyre_table_side *t = &q->tables;
+    const gyre_table_side *t = q->tables;
     row_block rows = {INT32_MAX, -1, 0, 0, 0};
     if (t->once) { /* the distances of these keys are one run */
         int64_t begin = t->offset[p.query], end = t->offset[p.query];
@@ -254,7 +260,7 @@ static int holds(row_block block, int32_t row) {
 }
 
 static void take_near(const gyre_attention_plan *plan, const gyre_query_side *q, part p, row_block block, float *tile) {
-    const gyre_table_side *t = &q->tables;
+    const gyre_table_side *t = q->tables;
     const gyre_pick pick = {.lines = p.queries,
                             .n = p.keys,
                             .to = tile + p.query * KEY_TILE,
@@ -289,9 +295,9 @@ static float sum_row(const float *x, int64_t n) {
 
 static void give_near(gyre_query_side *q, const gyre_meeting *meeting, row_block block, const float *tile) {
     for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *restrict row = q->tables.row + q->tables.offset[i];
+        const int32_t *restrict row = q->tables->row + q->tables->offset[i];
         const float *restrict from = tile + i * KEY_TILE;
-        float *restrict to = q->tables.near + i * ROW_BLOCK;
+        float *restrict to = q->tables->near + i * ROW_BLOCK;
         if (block.whole && block.count == 1) {
             to[0] = sum_row(from, meeting->columns);
             continue;
@@ -303,7 +309,7 @@ static void give_near(gyre_query_side *q, const gyre_meeting *meeting, row_block
 }
 
 static void take_far(const gyre_attention_plan *plan, const gyre_query_side *q, part p, row_block block, float *tile) {
-    const gyre_table_side *t = &q->tables;
+    const gyre_table_side *t = q->tables;
     const gyre_pick pick = {.lines = p.queries,
                             .n = p.keys,
                             .to = tile + p.key,
@@ -325,11 +331,11 @@ static void take_far(const gyre_attention_plan *plan, const gyre_query_side *q, 
 }
 
 static void give_far(gyre_query_side *q, int64_t first, int64_t columns, row_block block, const float *tile) {
-    memset(q->tables.far, 0, (size_t)block.count * FAR_KEYS * sizeof(float));
+    memset(q->tables->far, 0, (size_t)block.count * FAR_KEYS * sizeof(float));
     for (int64_t i = 0; i < q->count; i++) {
-        const int32_t *restrict row = q->tables.row + q->tables.offset[i] + first;
+        const int32_t *restrict row = q->tables->row + q->tables->offset[i] + first;
         const float *restrict from = tile + i * KEY_TILE + first;
-        float *restrict to = q->tables.far;
+        float *restrict to = q->tables->far;
         if (block.whole)
             for (int64_t j = 0; j < columns; j++)
                 to[(row[j] - block.first) * FAR_KEYS + j] += from[j];
@@ -342,7 +348,7 @@ static void give_far(gyre_query_side *q, int64_t first, int64_t columns, row_blo
 /* near[i] = rows[i] . table[r] */
 static void near_product(const gyre_attention_plan *plan, const gyre_query_side *q, part p, row_block block,
                          const float *rows, const gyre_packed *packed) {
-    const int64_t pad = packed == &q->tables.value ? plan->value_pad : plan->head_pad;
+    const int64_t pad = packed == &q->tables->value ? plan->value_pad : plan->head_pad;
     const gyre_matmul product = {.m = p.queries,
                                  .n = up16(block.count),
                                  .k = pad,
@@ -351,7 +357,7 @@ static void near_product(const gyre_attention_plan *plan, const gyre_query_side 
                                  .a_col = 1,
                                  .b = packed->columns + block.first,
                                  .b_row = plan->table.row_pad,
-                                 .c = q->tables.near,
+                                 .c = q->tables->near,
                                  .c_row = ROW_BLOCK};
     plan->kernels->matmul_f32(&product);
 }
@@ -363,13 +369,13 @@ static void far_product(const gyre_attention_plan *plan, const gyre_key_side *ke
     const gyre_matmul product = {.m = block.count,
                                  .n = n,
                                  .k = plan->head_pad,
-                                 .a = q->tables.key.rows + block.first * plan->head_pad,
+                                 .a = q->tables->key.rows + block.first * plan->head_pad,
                                  .a_row = plan->head_pad,
                                  .a_col = 1,
                                  .b =
-                                     keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + p.key,
+                                     keys->k_columns[0] + meeting->held * KEY_TILE * plan->head_pad + meeting->first + p.key,
                                  .b_row = KEY_TILE,
-                                 .c = q->tables.far,
+                                 .c = q->tables->far,
                                  .c_row = n};
     plan->kernels->matmul_f32(&product);
 }
@@ -380,7 +386,7 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_side *q, 
     const gyre_matmul product = {.m = q->count,
                                  .n = pad,
                                  .k = block.count,
-                                 .a = q->tables.near,
+                                 .a = q->tables->near,
                                  .a_row = ROW_BLOCK,
                                  .a_col = 1,
                                  .b = packed->rows + block.first * pad,
@@ -395,14 +401,14 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_side *q, 
  * meets few rows, so few keys at a time. */
 static void add_far_turned(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, part p,
                            row_block block, const gyre_meeting *meeting) {
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     float over[FAR_KEYS * QUERY_TILE] = {0}, turned[QUERY_TILE * FAR_KEYS];
     int64_t offset[FAR_KEYS];
     const gyre_matmul product = {.m = p.keys,
                                  .n = up16(block.count),
                                  .k = plan->head_pad,
                                  .a =
-                                     keys->k_columns[0] + meeting->tile * KEY_TILE * plan->head_pad + meeting->first + p.key,
+                                     keys->k_columns[0] + meeting->held * KEY_TILE * plan->head_pad + meeting->first + p.key,
                                  .a_row = 1,
                                  .a_col = KEY_TILE,
                                  .b = t->key.columns + block.first,
@@ -471,7 +477,7 @@ static void score_by_key(const gyre_attention_plan *plan, const gyre_key_side *k
     row_block rows_of_all = rows_of(q, all);
     if (one_row(rows_of_all) && next_block(&rows_of_all)) { /* past the clip: a number for each key */
         const gyre_pick pick = {
-            .lines = q->count, .n = all.keys, .to = q->scores, .to_row = KEY_TILE, .from = q->tables.far};
+            .lines = q->count, .n = all.keys, .to = q->scores, .to_row = KEY_TILE, .from = q->tables->far};
         far_product(plan, keys, q, all, rows_of_all, meeting);
         plan->kernels->pick_f32(&pick);
         return;
@@ -479,7 +485,7 @@ static void score_by_key(const gyre_attention_plan *plan, const gyre_key_side *k
     for (int64_t first = 0; first < meeting->count; first += FAR_KEYS) {
         const part p = far_part(q, meeting, first);
         for (row_block block = rows_of(q, p); next_block(&block);) {
-            if (q->tables.turns && block.whole && block.count <= FAR_ROWS) {
+            if (q->tables->turns && block.whole && block.count <= FAR_ROWS) {
                 add_far_turned(plan, keys, q, p, block, meeting);
             } else {
                 far_product(plan, keys, q, p, block, meeting);
@@ -491,31 +497,31 @@ static void score_by_key(const gyre_attention_plan *plan, const gyre_key_side *k
 
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                        const gyre_meeting *meeting) {
-    gyre_table_side *t = &queries->tables;
+    gyre_table_side *t = queries->tables;
     if (!plan->table.numbers && plan->table.rows == 0) return;
     pack_all(plan, queries);
     list_distances(queries, meeting, keys->positions + meeting->tile * KEY_TILE + meeting->first);
     if (plan->table.numbers) add_numbers(plan, queries, meeting);
     if (plan->table.rows == 0) return;
     look_up_rows(&plan->encoding->map, queries);
-    if (plan->table.query) score_by_query(plan, queries, meeting, t->q_rows, &t->query, queries->scores);
+    if (plan->table.query) score_by_query(plan, queries, meeting, queries->table_rows, &t->query, queries->scores);
     if (plan->table.key) score_by_key(plan, keys, queries, meeting);
 }
 
 int gyre_tables_values_finite(const gyre_attention_plan *plan, gyre_query_side *queries) {
     pack_all(plan, queries);
-    return queries->tables.value.finite;
+    return queries->tables->value.finite;
 }
 
 void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
     for (row_block block = rows_of(queries, all_of(queries, meeting)); next_block(&block);) {
         give_near(queries, meeting, block, queries->scores);
-        add_rows(plan, queries, block, &queries->tables.value, queries->out_rows, plan->value_pad);
+        add_rows(plan, queries, block, &queries->tables->value, queries->out_rows, plan->value_pad);
     }
 }
 
 void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting) {
-    score_by_query(plan, queries, meeting, queries->dout_rows, &queries->tables.value, queries->dscores);
+    score_by_query(plan, queries, meeting, queries->dout_rows, &queries->tables->value, queries->dscores);
 }
 
 /* -- gradients ----------------------------------------------------------------------------------------------------- */
@@ -529,12 +535,12 @@ static float *gradient_at(const gyre_attention_plan *plan, const gyre_query_side
 /* gradient[r] += sum over queries of near[i] rows[i] */
 static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_side *q, row_block block, const float *rows,
                         int finite, const gyre_packed *packed) {
-    const int64_t pad = packed == &q->tables.value ? plan->value_pad : plan->head_pad;
+    const int64_t pad = packed == &q->tables->value ? plan->value_pad : plan->head_pad;
     if (!packed->gradient) return;
     const gyre_matmul product = {.m = block.count,
                                  .n = pad,
                                  .k = q->count,
-                                 .a = q->tables.near,
+                                 .a = q->tables->near,
                                  .a_row = 1,
                                  .a_col = ROW_BLOCK,
                                  .b = rows,
@@ -550,11 +556,11 @@ static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_side *
 static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, const gyre_query_side *q, row_block block,
                        const gyre_meeting *meeting, int64_t first) {
     const int64_t at = (meeting->tile * KEY_TILE + meeting->first + first) * plan->head_pad;
-    const gyre_packed *packed = &q->tables.key;
+    const gyre_packed *packed = &q->tables->key;
     gyre_matmul product = {.m = far_part(q, meeting, first).keys,
                            .n = plan->head_pad,
                            .k = block.count,
-                           .a = q->tables.far,
+                           .a = q->tables->far,
                            .a_row = 1,
                            .a_col = FAR_KEYS,
                            .b = packed->rows + block.first * plan->head_pad,
@@ -576,10 +582,10 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_side *keys, con
 /* Row by row, with the positions that they are. */
 static void differentiate_pairs(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
                                 const gyre_meeting *meeting) {
-    const gyre_view gradient = gyre_dense(q->tables.dbias, GYRE_F64, 1, 1, plan->table.bias_rows, plan->group);
+    const gyre_view gradient = gyre_dense(q->tables->dbias, GYRE_F64, 1, 1, plan->table.bias_rows, plan->group);
     const int64_t *k = keys->positions + meeting->tile * KEY_TILE + meeting->first;
     double dscore[KEY_TILE];
-    for (int64_t i = 0; q->tables.dbias && i < q->count; i++) {
+    for (int64_t i = 0; q->tables->dbias && i < q->count; i++) {
         const gyre_score_row row = {q->head, q->positions[i], k, meeting->count};
         for (int64_t j = 0; j < meeting->count; j++)
             dscore[j] = (double)q->dscores[i * KEY_TILE + j];
@@ -589,7 +595,7 @@ static void differentiate_pairs(const gyre_attention_plan *plan, const gyre_key_
 }
 
 static void differentiate_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
-    gyre_table_side *t = &q->tables;
+    gyre_table_side *t = q->tables;
     if (!t->dbias) return;
     memset(t->dnumber, 0, (size_t)t->entries * sizeof *t->dnumber);
     for (int64_t i = 0; i < q->count; i++)
@@ -603,7 +609,7 @@ static void differentiate_numbers(const gyre_attention_plan *plan, gyre_query_si
 
 void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *keys, gyre_query_side *queries,
                                const gyre_meeting *meeting) {
-    gyre_table_side *t = &queries->tables;
+    gyre_table_side *t = queries->tables;
     if (plan->table.numbers) differentiate_numbers(plan, queries, meeting);
     if (plan->table.pairs) differentiate_pairs(plan, keys, queries, meeting);
     if (plan->table.rows == 0) return;
@@ -611,7 +617,7 @@ void gyre_tables_differentiate(const gyre_attention_plan *plan, gyre_key_side *k
         if (plan->table.query) {
             give_near(queries, meeting, block, queries->dscores);
             add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
-            add_to_rows(plan, queries, block, t->q_rows, t->q_finite, &t->query);
+            add_to_rows(plan, queries, block, queries->table_rows, t->q_finite, &t->query);
         }
         if (plan->table.value) {
             give_near(queries, meeting, block, queries->scores);

@@ -21,6 +21,8 @@ void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_tabl
 /* -- a tile of queries ----------------------------------------------------------------------------------------------- */
 /* The queries are read: adds the biases to those that the keys and those that the query table meet. */
 void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_side *queries);
+/* Gradient: what follows is about this tile, of several under way. */
+void gyre_tables_take_up(const gyre_attention_plan *plan, gyre_query_side *queries);
 /* Gradient: before the first meeting of the tile, and after the last, when dq_rows are still unscaled. */
 void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_side *queries);
 void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_side *queries);

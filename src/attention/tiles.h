@@ -4,7 +4,9 @@
  * of every head of their group, tile_rows of them at a time.  Only a tile of scores exists at any time. */
 #ifndef GYRE_ATTENTION_TILES_H
 #define GYRE_ATTENTION_TILES_H
-#include "core/encoding.h"
+#include "attention/partials.h"
+#include "attention/passes.h"
+#include "core/angle_table.h"
 #include <stdatomic.h>
 
 /* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more
@@ -14,24 +16,38 @@ enum { QUERY_TILE = 64, SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, KEY_TILE = 1
 
 /* A call, checked and measured. */
 typedef struct gyre_attention_plan {
-    const gyre_attention_args *args;
-    const gyre_encoding *encoding; /* NULL = none */
+    const gyre_pass *pass;
+    const gyre_attention_args *args; /* the pass's */
+    const gyre_key_source *source;   /* likewise */
+    const gyre_encoding *encoding;   /* NULL = none */
     const gyre_kernels *kernels;
     int64_t queries, keys, query_heads, key_heads, group;
     int64_t head_dim, head_pad, value_dim, value_pad; /* pad: up to a multiple of 16 */
     int64_t tile_rows, query_tiles, key_tiles, items; /* tile_rows: at most QUERY_TILE */
     int64_t window;                                   /* 0 = unlimited */
-    float scale;
+    int64_t sinks;
+    float scale, softcap; /* softcap: 0 = none */
     int gradient;
-    int by_order; /* who sees whom goes by the order of tokens, not by their positions */
-    int split;    /* the query tiles of an item are tasks of their own: items alone would leave threads idle */
+    int by_order;          /* who sees whom goes by the order of tokens, not by their positions */
+    int few;               /* forward: so few queries that an item's keys are dealt out in parts */
+    int64_t heads_at_once; /* forward: query heads of an item that meet a tile of keys together */
+    int64_t chunk_tiles,
+        chunks;       /* forward: query tiles of each of those heads that do, and how many such chunks there are */
+    int64_t slots;    /* forward: query sides of a job, at most */
+    int64_t parts;    /* forward: of keys, PART_KEYS each; 1 unless few */
+    int64_t few_rows; /* rows of a partial, at most */
+    int64_t infos;    /* forward: batch rows whose keys have positions of their own */
     struct gyre_turn_plan {
         int64_t pairs; /* 0 = nothing turns */
         int64_t window;
-        int far, fades;    /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
-        int shared;        /* the angles of queries are those of keys */
-        int64_t sets[2];   /* by gyre_role: batch rows that have angles of their own */
-        float *rows[2][2]; /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        int far, fades;       /* far: pairs at a distance of window and more turn otherwise; fades: xPos */
+        int shared;           /* the angles of queries are those of keys */
+        int64_t sets[2];      /* by gyre_role: batch rows that have angles of their own */
+        float *rows[2][2];    /* [gyre_role][far]: [sets][tokens][2][pairs] */
+        const float *kept[2]; /* [gyre_role]: near rows that the encoding has in its own memory, or NULL */
+        int by_steps;         /* rows of consecutive positions are made by these */
+        gyre_angle_steps steps;
+        void *step_memory;
     } turn;
     struct gyre_table_plan {
         int query, key, value, numbers; /* which the encoding has; numbers: a score that depends on distance alone */
@@ -43,32 +59,38 @@ typedef struct gyre_attention_plan {
         int64_t first_row, end_row;     /* of the vector tables, those that such distances have */
     } table;
     int relative; /* one of the above: tables.c has work */
-    int64_t sides, jobs;
-    size_t turn_bytes, side_bytes, job_bytes, bytes;
+    int64_t jobs;
+    /* The scratch: angles; forward: positions of keys and partials; gradient: a key side for each job; a part for each job.
+     */
+    size_t turn_bytes, info_bytes, partial_bytes, side_bytes, job_bytes, bytes;
 } gyre_attention_plan;
 
-/* GYRE_OK and the plan, or what is wrong with the shapes, types and numbers of args.  Touches no element. */
-gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_attention_args *args, int gradient,
-                                     const gyre_exec *exec);
-/* The rest of the check, before anything is written: memory, scratch, positions. */
+/* GYRE_OK, or what is wrong with the numbers, shapes and types of a whole call.  Touches no element but starts and ends. */
+gyre_status gyre_attention_args_check(const gyre_attention_args *args, const gyre_key_source *source);
+/* GYRE_OK and the plan of a pass of a call that was found right; ENOMEM where its scratch is past counting. */
+gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_pass *pass, int gradient, const gyre_exec *exec);
+/* Memory of the call's views. */
+gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source);
+/* The rest of the check, before anything is written: scratch, tables, positions. */
 gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const void *scratch, size_t bytes);
-/* EINVAL, EDTYPE or ESHAPE unless `view` is F32 memory of the shape of `like`, whose extents were checked. */
-gyre_status gyre_attention_same_shape(const gyre_cview *view, const gyre_cview *like);
 
 /* -- scratch ------------------------------------------------------------------------------------------------------- */
 typedef struct gyre_key_tile {
     int64_t low, high;   /* positions */
     int64_t least, most; /* what decides who sees them: positions too, or their order */
     int64_t count;
-    int sorted, steady, k_finite, v_finite; /* sorted: in what decides; steady: each position is the one before + 1 */
+    int sorted, steady;     /* sorted: in what decides; steady: each position is the one before + 1 */
+    int k_finite, v_finite; /* gradient */
 } gyre_key_tile;
 
-/* The keys and values of one item.  Rows past the last key are zeros. */
+/* The keys and values of one item, or of one tile of it.  Rows past the last key are zeros. */
 typedef struct gyre_key_side {
-    int64_t *positions;
-    int64_t *order; /* what decides who sees them; mostly the positions themselves */
+    int64_t *positions; /* these three: of all keys of the batch row */
+    int64_t *order;     /* what decides who sees them; mostly the positions themselves */
     gyre_key_tile *tiles;
     /* Two of each where far pairs turn otherwise: [0] near, [1] far. */
+    int v_finite;        /* forward: of the tile that is held */
+    int64_t first_held;  /* tile whose rows and columns come first below: forward, the only one */
     float *k_columns[2]; /* [tile][head_pad][KEY_TILE]: turned keys, transposed */
     float *k_rows[2];    /* gradient: [tile][KEY_TILE][head_pad] */
     float *dk_rows[2];   /* gradient: as k_rows */
@@ -91,18 +113,17 @@ typedef struct gyre_table_side {
     int64_t offset[QUERY_TILE], entries;
     int once,
         steps; /* each distance is listed once, in order; steps: and rows change by 0 or 1 between neighbours, one way */
-    int64_t *distance;       /* [QUERY_TILE * KEY_TILE], all four */
-    int turns;               /* once, and the queries' positions are consecutive too */
-    int32_t *row, *row_back; /* row_back: last distance first; where there is a key table */
-    float *number;           /* on the score */
-    double *dnumber;         /* gradient */
-    double *kept;            /* [queries + keys]: numbers of head kept_head, from plan->table.first_distance on */
-    int64_t kept_head;       /* -1 = none yet */
-    float *near, *far;       /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
-    double *dbias;           /* gradient: [bias_rows][heads of an item] */
-    float *q_rows;  /* the queries that the query table meets: those of the query side, or with a bias of their own */
-    int q_finite;   /* gradient: they are */
-    float *dq_rows; /* gradient: of them */
+    int64_t *distance;            /* [QUERY_TILE * KEY_TILE], all four */
+    int turns;                    /* once, and the queries' positions are consecutive too */
+    int32_t *row, *row_back;      /* row_back: last distance first; where there is a key table */
+    float *number;                /* on the score */
+    double *dnumber;              /* gradient */
+    double *kept;                 /* [queries + keys]: numbers of head kept_head, from plan->table.first_distance on */
+    int64_t kept_head;            /* -1 = none yet */
+    float *near, *far;            /* products with rows low .. of a table: [QUERY_TILE][ROW_BLOCK], [ROW_BLOCK][FAR_KEYS] */
+    double *dbias;                /* gradient: [bias_rows][heads of an item] */
+    int q_finite;                 /* gradient: the table_rows of the query side are */
+    float *dq_rows;               /* gradient: of those */
     double *dcontent, *dposition; /* gradient: [heads of an item][head_pad], of the two biases */
     gyre_packed query, key, value;
 } gyre_table_side;
@@ -118,6 +139,7 @@ typedef struct gyre_query_side {
     double sum[QUERY_TILE];         /* of exp(score - top) */
     float delta[QUERY_TILE];        /* gradient: dout . out */
     float scale[QUERY_TILE];        /* the call's, times the temperature of the row */
+    int strange;                    /* forward: a value that these rows meet is infinite or NaN */
     int q_finite, dout_finite;      /* gradient */
     float *q_rows[2];               /* [QUERY_TILE][head_pad], turned and scaled, near and far */
     float *faded_rows, *fade;       /* xPos: as q_rows; [head_pad] */
@@ -129,7 +151,9 @@ typedef struct gyre_query_side {
     float *dout_rows;               /* gradient */
     float *dq_rows[2];              /* gradient, as q_rows */
     float *dscores;                 /* gradient, as scores */
-    gyre_table_side tables;         /* where the encoding has any */
+    float *table_rows;              /* what the query table meets: q_rows[0], or queries with a bias of their own */
+    float *cap_slope;               /* gradient under a softcap: its derivative, as scores */
+    gyre_table_side *tables;        /* where the encoding has any; the job's */
 } gyre_query_side;
 
 /* Memory handed out front to back. */
@@ -139,34 +163,51 @@ typedef struct gyre_arena {
 } gyre_arena;
 void *gyre_arena_take(gyre_arena *a, int64_t count, size_t size);
 
-/* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes. */
+/* Pointers into one side's (job's) part of the scratch, or, with memory NULL, only the bytes that takes.  Gradient: all
+ * tiles of an item. */
+void gyre_key_info_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_key_side *side);
+void gyre_key_tile_place(const gyre_attention_plan *plan, gyre_arena *a,
+                         gyre_key_side *side); /* forward: rows, columns of one */
 size_t gyre_key_side_place(const gyre_attention_plan *plan, char *memory, gyre_key_side *side);
-size_t gyre_query_side_place(const gyre_attention_plan *plan, char *memory, gyre_query_side *side);
+/* What each tile of queries that is under way has of its own, and what a job has once for all of them (tables NULL = only
+ * count). */
+void gyre_query_rows_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side);
+void gyre_query_work_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_side *side, gyre_table_side *tables);
 
 /* -- rows in and out of the caller's views -------------------------------------------------------------------------- */
 typedef struct gyre_rows {
     int64_t batch, head, first, count;
 } gyre_rows;
 
-/* to[i * pad + c] = view[batch, first + i, head, c]; the channels from there to pad are zeros. */
-void gyre_rows_read(const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
-void gyre_rows_write(const gyre_view *view, const gyre_rows *rows, const float *from, int64_t pad);
+/* n elements `step` apart, widened; whole numbers without their scale. */
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
+/* to[i * pad + c] = view[batch, first + i, head, c], widened; the channels from there to pad are zeros. */
+void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad);
+/* The same back, rounded once. */
+void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_rows *rows, const float *from,
+                     int64_t pad);
 
 /* 1: some query of the batch row sees one of these keys, or it cannot be ruled out at a glance. */
 int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys);
-/* Lays out the key tiles begin..end-1 of an item, those that no query sees left out. */
-void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, int64_t begin, int64_t end, gyre_key_side *side,
-                        gyre_query_side *work);
+/* Positions, order and extent of key tile t of a batch row. */
+void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t t, gyre_key_side *side);
+/* Lays out the keys and values of tile t, whose info is there, in place `held`: turned, transposed as the pass wants them.
+ * key_rows: [KEY_TILE][the larger pad], to work in.  */
+void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_side *side, float *key_rows);
+/* Gradient: lays out all key tiles of an item, those that no query sees left out. */
+void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_side *side, gyre_query_side *work);
 /* Reads, turns and scales a tile of queries, and finds what their biases are relative to. */
 void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
                           gyre_query_side *side);
 
 /* -- one tile of queries against one tile of keys ------------------------------------------------------------------- */
 typedef struct gyre_meeting {
-    int64_t tile, first, count; /* keys first .. first + count - 1 of the tile; first a multiple of 16 */
-    int64_t columns;            /* count up to a multiple of 16 */
-    int masked;                 /* some of the rows x columns are not visible */
-    int near, far;              /* which turns their pairs need */
+    int64_t tile;
+    int64_t held;         /* the tile's place among those whose rows and columns the key side holds */
+    int64_t first, count; /* keys first .. first + count - 1 of the tile; first a multiple of 16 */
+    int64_t columns;      /* count up to a multiple of 16 */
+    int masked;           /* some of the rows x columns are not visible */
+    int near, far;        /* which turns their pairs need */
     const gyre_key_tile *keys;
 } gyre_meeting;
 
@@ -176,11 +217,47 @@ int gyre_tiles_meet(const gyre_attention_plan *plan, const gyre_key_side *keys, 
 /* scores = scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b - the row's bias, -infinity where not visible. */
 void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
                       const gyre_meeting *meeting);
+/* The last of that, once the scores are whole: the softcap, the mask, and -infinity where not visible. */
+void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
+                     const gyre_meeting *meeting);
 /* top = the largest score of each row over all tiles, -infinity where there is none; overwrites the scores. */
 void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries);
 /* The product with weights in a.  An entry of a that is exactly 0 adds nothing, even of an infinite or NaN b; `finite` says
  * that b holds none, and then the kernel has the same meaning. */
 void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite);
+
+/* Rows of an online softmax, which meet tile after tile of keys. */
+typedef struct gyre_softmax {
+    int64_t rows, columns;
+    float *scores; /* [rows][KEY_TILE] */
+    float *top;    /* [rows]: the largest score so far */
+    double *sum;   /* [rows] */
+    float *out;    /* [rows][value_pad] */
+} gyre_softmax;
+/* The rows' scores -> weights, their sums brought to their new largest score. */
+void gyre_softmax_meet(const gyre_attention_plan *plan, const gyre_softmax *softmax);
+/* A row of value_pad numbers times `factor`, of which 0 clears whatever stands there. */
+void gyre_row_shrink(const gyre_attention_plan *plan, float *row, float factor);
+
+/* -- a row that has met its keys ------------------------------------------------------------------------------------ */
+typedef struct gyre_row_state {
+    float top;        /* -infinity: nothing seen */
+    double sum, bias; /* of exp(score - top); what the scores are relative to */
+    float *out;       /* [value_pad]: the weighted sum of values */
+} gyre_row_state;
+typedef struct gyre_row_sum {
+    float share, lse; /* what out is multiplied by; the log-sum-exp of the row */
+} gyre_row_sum;
+/* With the sink's share, where the head has one. */
+gyre_row_sum gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state);
+
+/* Where partial `part` of an item lies, counted from `memory`; out = bytes of one.  out NULL: only those. */
+size_t gyre_partials_place(const gyre_attention_plan *plan, char *memory, int64_t item, int64_t part, gyre_partial *out);
+/* *state = row `row` of the first `parts` partials of an item, added up; state->out is memory to write. */
+void gyre_partials_add(const gyre_attention_plan *plan, char *memory, int64_t item, int64_t parts, int64_t row,
+                       gyre_row_state *state);
+/* Bytes of a forward job. */
+size_t gyre_forward_job_bytes(const gyre_attention_plan *plan);
 
 /* -- jobs ----------------------------------------------------------------------------------------------------------- */
 /* Job i of plan->jobs takes tasks from `next` until none is left, so it may use part i of the scratch as its own. */
@@ -196,10 +273,11 @@ typedef struct gyre_attention_call {
 } gyre_attention_call;
 
 static inline char *gyre_side_memory(const gyre_attention_call *call, int64_t side) {
-    return call->scratch + call->plan->turn_bytes + (size_t)side * call->plan->side_bytes;
+    const gyre_attention_plan *plan = call->plan;
+    return call->scratch + plan->turn_bytes + plan->info_bytes + plan->partial_bytes + (size_t)side * plan->side_bytes;
 }
 static inline char *gyre_job_memory(const gyre_attention_call *call, int64_t job) {
-    return gyre_side_memory(call, call->plan->sides) + (size_t)job * call->plan->job_bytes;
+    return gyre_side_memory(call, call->plan->jobs) + (size_t)job * call->plan->job_bytes;
 }
 
 #endif

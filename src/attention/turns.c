@@ -1,5 +1,6 @@
 /* turns.c: angles of a call, and who turns by which. */
 #include "attention/turns.h"
+#include "core/angle_table.h"
 
 #include <string.h>
 
@@ -34,9 +35,11 @@ void gyre_turns_measure(gyre_attention_plan *plan) {
     plan->turn.window = encoding->config.rope.window;
     plan->turn.fades = encoding->decay != NULL;
     plan->turn.sets[GYRE_QUERY] = sets_of(&args->q_pos, args->q.shape[0]);
-    plan->turn.sets[GYRE_KEY] = sets_of(&args->k_pos, args->k.shape[0]);
+    plan->turn.sets[GYRE_KEY] = plan->source->turned ? 0 : sets_of(&args->k_pos, args->k.shape[0]);
+    /* Passes that a larger one stands for may share nothing, however alike its own queries and keys stand. */
+    const int alike = plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
     plan->turn.shared =
-        !plan->turn.far && !plan->turn.fades && plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
+        alike && !plan->turn.far && !plan->turn.fades && !plan->source->turned && !plan->pass->stands_for_all;
 }
 
 size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
@@ -45,11 +48,13 @@ size_t gyre_turns_place(gyre_attention_plan *plan, char *memory) {
     for (int role = 0; turn->pairs > 0 && role < 2; role++) {
         const int64_t rows = turn->sets[role] * (role == GYRE_QUERY ? plan->queries : plan->keys);
         for (int far = 0; far <= turn->far; far++) {
-            /* Taken even where it is shared: a call with fewer queries, which share nothing, must not need more. */
-            turn->rows[role][far] = gyre_arena_take(&a, rows * 2 * turn->pairs, sizeof(float));
-            if (role == GYRE_KEY && turn->shared) turn->rows[role][far] = turn->rows[GYRE_QUERY][far];
+            if (role == GYRE_KEY && turn->shared)
+                turn->rows[role][far] = turn->rows[GYRE_QUERY][far];
+            else
+                turn->rows[role][far] = gyre_arena_take(&a, rows * 2 * turn->pairs, sizeof(float));
         }
     }
+    turn->step_memory = turn->pairs > 0 ? gyre_arena_take(&a, (int64_t)gyre_turn_steps_bytes(plan->encoding), 1) : NULL;
     return a.used;
 }
 
@@ -108,8 +113,10 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
     gyre_turn how = {.role = role,
                      .length = args->q_pos.length,
                      .batch = index / tiles,
-                     .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos};
-    if (role == GYRE_KEY && !plan->gradient && unseen(plan, how.batch, first, count)) return; /* all dk turn back */
+                     .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos,
+                     .steps = turn->by_steps ? &turn->steps : NULL};
+    if (role == GYRE_KEY && (!plan->gradient || plan->pass->again) && unseen(plan, how.batch, first, count))
+        return; /* the first gradient of keys turns all of them back */
     if (turn->fades) how.center = center_of(&how, first, count);
     for (how.far = 0; how.far <= turn->far; how.far++)
         gyre_turn_angles(plan->encoding, &how, first, count,
@@ -118,18 +125,45 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
 
 static void prepare_task(void *arg, int64_t task) {
     const gyre_attention_plan *plan = arg;
-    const int64_t queries = plan->turn.sets[GYRE_QUERY] * plan->query_tiles;
+    const int64_t queries = plan->turn.kept[GYRE_QUERY] ? 0 : plan->turn.sets[GYRE_QUERY] * plan->query_tiles;
     if (task < queries)
         prepare_tile(plan, GYRE_QUERY, task);
     else
         prepare_tile(plan, GYRE_KEY, task - queries);
 }
 
-void gyre_turns_prepare(const gyre_attention_plan *plan, const gyre_exec *exec) {
+/* Positions mostly rise, so the last token tells whether the encoding's own table reaches. */
+static void prepare_steps(gyre_attention_plan *plan) {
+    struct gyre_turn_plan *turn = &plan->turn;
+    const gyre_positions *positions = &plan->args->k_pos;
+    const int64_t length = plan->args->q_pos.length;
+    turn->by_steps = 0;
+    if (turn->sets[GYRE_KEY] == 0 || plan->keys == 0) return;
+    const int64_t last = gyre_position_at(positions, turn->sets[GYRE_KEY] - 1, plan->keys - 1, 0);
+    turn->by_steps = gyre_turn_steps_pay(plan->encoding, length, last, plan->keys);
+    if (turn->by_steps) gyre_angle_steps_make(plan->encoding, length, turn->step_memory, &turn->steps);
+}
+
+static void find_kept(gyre_attention_plan *plan) {
+    struct gyre_turn_plan *turn = &plan->turn;
+    const gyre_attention_args *args = plan->args;
+    for (int role = 0; role < 2; role++) {
+        const gyre_turn how = {.role = (gyre_role)role,
+                               .length = args->q_pos.length,
+                               .positions = role == GYRE_QUERY ? &args->q_pos : &args->k_pos};
+        turn->kept[role] = NULL;
+        if (turn->sets[role] != 1 || turn->far) continue;
+        turn->kept[role] = gyre_turn_kept(plan->encoding, &how, role == GYRE_QUERY ? plan->queries : plan->keys);
+    }
+}
+
+void gyre_turns_prepare(gyre_attention_plan *plan, const gyre_exec *exec) {
     const struct gyre_turn_plan *turn = &plan->turn;
     if (turn->pairs == 0) return;
-    const int64_t queries = turn->sets[GYRE_QUERY] * plan->query_tiles;
-    const int64_t keys = turn->shared ? 0 : turn->sets[GYRE_KEY] * plan->key_tiles;
+    prepare_steps(plan);
+    find_kept(plan);
+    const int64_t queries = turn->kept[GYRE_QUERY] ? 0 : turn->sets[GYRE_QUERY] * plan->query_tiles;
+    const int64_t keys = turn->shared || turn->kept[GYRE_KEY] ? 0 : turn->sets[GYRE_KEY] * plan->key_tiles;
     gyre_parallel(exec, prepare_task, (void *)plan, queries + keys);
 }
 
@@ -138,8 +172,18 @@ void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, co
     if (turn->pairs == 0) return;
     const int64_t all = how->role == GYRE_QUERY ? plan->queries : plan->keys;
     const int64_t set = turn->sets[how->role] > 1 ? rows->batch : 0;
-    const float *angles = turn->rows[how->role][how->far] + (set * all + rows->first) * 2 * turn->pairs;
+    const float *all_rows = turn->kept[how->role] ? turn->kept[how->role] : turn->rows[how->role][how->far];
+    const float *angles = all_rows + (set * all + rows->first) * 2 * turn->pairs;
     gyre_turn_rows(plan->encoding, angles, rows->count, x, plan->head_pad, how->back);
+}
+
+void gyre_turns_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x) {
+    int64_t any = 0;
+    for (int a = 0; a < GYRE_MAX_AXES; a++)
+        any |= shift[a];
+    if (plan->turn.pairs == 0 || any == 0) return;
+    const gyre_shifted rows = {count, plan->head_pad, x};
+    gyre_turn_shift(plan->encoding, plan->args->q_pos.length, shift, 1, &rows);
 }
 
 /* -- a meeting --------------------------------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ void gyre_turns_measure(gyre_attention_plan *plan);
 /* Where the angles lie, from `memory` on (NULL = only count); out = bytes. */
 size_t gyre_turns_place(gyre_attention_plan *plan, char *memory);
 /* Computes them. */
-void gyre_turns_prepare(const gyre_attention_plan *plan, const gyre_exec *exec);
+void gyre_turns_prepare(gyre_attention_plan *plan, const gyre_exec *exec);
 
 /* x[i] = row i of `rows` turned, far or near; back 1: by the transpose. */
 typedef struct gyre_turned {
@@ -25,6 +25,9 @@ typedef struct gyre_turned {
     int far, back;
 } gyre_turned;
 void gyre_turns_apply(const gyre_attention_plan *plan, const gyre_rows *rows, const gyre_turned *how, float *x);
+
+/* x[i] = rows of turned keys, turned further by `shift` positions on each axis, without factors. */
+void gyre_turns_shift(const gyre_attention_plan *plan, const int64_t *shift, int64_t count, float *x);
 
 /* seen_rows = the queries as the keys of the meeting expect them. */
 void gyre_turns_meet(const gyre_attention_plan *plan, gyre_query_side *queries, const gyre_meeting *meeting);

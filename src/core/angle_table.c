@@ -3,21 +3,16 @@
  * Position m = anchor + j, j < BLOCK, has angle anchor x f + j x f: the cos and sin of an anchor are computed, those of the
  * steps j x f are kept, and a complex product gives the row.  In double it is off by a few 2^-53, so hardly ever does it
  * round to another float than the cos and sin computed directly; where it might, it is computed directly. */
-#if defined(__linux__)
-#define _DEFAULT_SOURCE /* madvise */
-#endif
 #include "core/angle_table.h"
 
 #include "core/angles.h"
+#include "core/huge_pages.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
 
-enum { BLOCK = 64, HUGE_PAGE = 2 << 20 };
+enum { BLOCK = 64 };
 enum { EMPTY, FILLING, READY };
 typedef _Atomic unsigned char block_state;
 
@@ -31,17 +26,6 @@ struct gyre_angle_table {
 
 static size_t blocks_of(int64_t rows) {
     return (size_t)((rows + BLOCK - 1) / BLOCK);
-}
-
-/* Pages of 2 MiB spare a walk of the page tables for every row or two. */
-static void advise(void *memory, size_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    const size_t before = (HUGE_PAGE - (uintptr_t)memory % HUGE_PAGE) % HUGE_PAGE;
-    const size_t whole = bytes > before ? (bytes - before) / HUGE_PAGE * HUGE_PAGE : 0;
-    if (whole > 0) (void)madvise((char *)memory + before, whole, MADV_HUGEPAGE);
-#else
-    (void)memory, (void)bytes;
-#endif
 }
 
 gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err) {
@@ -65,7 +49,7 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
     if (encoding->own_memory) table->wide = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
     for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
         atomic_init(&table->state[i], EMPTY);
-    advise(table->row, (size_t)rows * all);
+    gyre_huge_pages_ask(table->row, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
 }
@@ -87,13 +71,32 @@ static int ready(const block_state *state) {
     return atomic_load_explicit((block_state *)state, memory_order_acquire) == READY;
 }
 
-static void fill_steps(const gyre_encoding *encoding) {
-    const gyre_angle_table *t = encoding->angles;
-    for (int64_t j = 0; j < BLOCK; j++)
-        for (int64_t i = 0; i < t->pairs; i++)
-            gyre_angle(encoding->frequency[i], (double)j, &t->step[j * t->pairs + i], &t->step[(BLOCK + j) * t->pairs + i]);
+/* -- steps ------------------------------------------------------------------------------------------------------------- */
+size_t gyre_angle_steps_bytes(int64_t pairs) {
+    return (size_t)pairs * (sizeof(gyre_frequency) + 2 * BLOCK * sizeof(double));
 }
 
+static void fill_steps(const gyre_frequency *frequency, int64_t pairs, double *step) {
+    for (int64_t j = 0; j < BLOCK; j++)
+        for (int64_t i = 0; i < pairs; i++)
+            gyre_angle(frequency[i], (double)j, &step[j * pairs + i], &step[(BLOCK + j) * pairs + i]);
+}
+
+void gyre_angle_steps_make(const gyre_encoding *encoding, int64_t length, void *memory, gyre_angle_steps *out) {
+    gyre_frequency *own = memory;
+    const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, length);
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    for (int64_t first = 0, count; first < pairs; first += count) {
+        count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+        const gyre_frequency *some = gyre_angles_frequencies(&angles, first, count, own + first);
+        if (some != own + first) memcpy(own + first, some, (size_t)count * sizeof *own);
+    }
+    double *step = (double *)(void *)(own + pairs);
+    fill_steps(own, pairs, step);
+    *out = (gyre_angle_steps){angles, own, step, pairs};
+}
+
+/* -- rows -------------------------------------------------------------------------------------------------------------- */
 /* pairs first .. first + count - 1 at position m. */
 static void compute(const gyre_encoding *encoding, int64_t m, int64_t first, int64_t count, double *c, double *s) {
     const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, 0);
@@ -109,12 +112,13 @@ typedef struct block_target {
     float *cosine, *sine;
 } block_target;
 
-static void fill_directly(const gyre_encoding *encoding, const block_target *to, int64_t j) {
-    const int64_t pairs = encoding->angles->pairs;
+static void fill_directly(const gyre_angle_steps *by, const block_target *to, int64_t j) {
+    const double position = (double)(to->anchor + to->from + j);
+    const double all[GYRE_MAX_AXES] = {position, position, position, position};
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
-    for (int64_t first = 0, count; first < pairs; first += count) {
-        count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
-        compute(encoding, to->anchor + to->from + j, first, count, c, s);
+    for (int64_t first = 0, count; first < by->pairs; first += count) {
+        count = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
+        gyre_angles_f64(&by->angles, by->frequency + first, first, count, all, c, s);
         for (int64_t i = 0; i < count; i++) {
             to->cosine[j * to->out_row + first + i] = (float)c[i];
             to->sine[j * to->out_row + first + i] = (float)s[i];
@@ -122,13 +126,13 @@ static void fill_directly(const gyre_encoding *encoding, const block_target *to,
     }
 }
 
-static void fill_block(const gyre_encoding *encoding, const block_target *to) {
-    const gyre_angle_table *t = encoding->angles;
-    const double factor = encoding->attention_factor;
+static void fill_block(const gyre_angle_steps *by, const block_target *to) {
+    const gyre_encoding *encoding = by->angles.encoding;
+    const double factor = by->angles.factor;
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     unsigned char doubtful[BLOCK] = {0};
     gyre_angle_block job = {.rows = to->rows,
-                            .row = t->pairs,
+                            .row = by->pairs,
                             .out_row = to->out_row,
                             .factor = factor,
                             .sine_factor = encoding->config.rope.clockwise ? -factor : factor,
@@ -137,21 +141,37 @@ static void fill_block(const gyre_encoding *encoding, const block_target *to) {
                             .doubtful = doubtful};
     if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) { /* PyTorch's path has no steps to go by */
         for (int64_t j = 0; j < to->rows; j++)
-            fill_directly(encoding, to, j);
+            fill_directly(by, to, j);
         return;
     }
-    for (int64_t first = 0; first < t->pairs; first += job.pairs) {
-        job.pairs = t->pairs - first < GYRE_PAIR_CHUNK ? t->pairs - first : GYRE_PAIR_CHUNK;
+    for (int64_t first = 0; first < by->pairs; first += job.pairs) {
+        job.pairs = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
         for (int64_t i = 0; i < job.pairs; i++)
-            gyre_angle(encoding->frequency[first + i], (double)to->anchor, &c[i], &s[i]);
-        job.step_cosine = t->step + to->from * t->pairs + first;
-        job.step_sine = job.step_cosine + BLOCK * t->pairs;
+            gyre_angle(by->frequency[first + i], (double)to->anchor, &c[i], &s[i]);
+        job.step_cosine = by->step + to->from * by->pairs + first;
+        job.step_sine = job.step_cosine + BLOCK * by->pairs;
         job.cosine_out = to->cosine + first;
         job.sine_out = to->sine + first;
         encoding->kernels->angle_rows(&job);
     }
     for (int64_t j = 0; j < to->rows; j++)
-        if (doubtful[j]) fill_directly(encoding, to, j);
+        if (doubtful[j]) fill_directly(by, to, j);
+}
+
+void gyre_angle_steps_rows(const gyre_angle_steps *by, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+    for (int64_t done = 0, rows; done < count; done += rows) {
+        const int64_t position = m + done, from = (position % BLOCK + BLOCK) % BLOCK;
+        rows = BLOCK - from < count - done ? BLOCK - from : count - done;
+        const block_target to = {
+            position - from, from, rows, out->row, out->cosine + done * out->row, out->sine + done * out->row};
+        fill_block(by, &to);
+    }
+}
+
+/* -- the table --------------------------------------------------------------------------------------------------------- */
+static gyre_angle_steps steps_of(const gyre_encoding *encoding) {
+    const gyre_angle_table *t = encoding->angles;
+    return (gyre_angle_steps){gyre_angles_of(encoding, GYRE_FORWARD, 0), encoding->frequency, t->step, t->pairs};
 }
 
 /* 1: the steps are there. */
@@ -159,7 +179,7 @@ static int have_steps(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
     if (encoding->config.rope.angles == GYRE_ANGLES_TORCH || ready(&t->state[0])) return 1; /* torch needs none */
     if (!claim(&t->state[0])) return 0;
-    fill_steps(encoding);
+    fill_steps(encoding->frequency, t->pairs, t->step);
     atomic_store_explicit(&t->state[0], READY, memory_order_release);
     return 1;
 }
@@ -173,10 +193,18 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
         float *row = t->row + 2 * t->pairs * anchor;
         const block_target all = {anchor, 0, left < BLOCK ? left : BLOCK, 2 * t->pairs, row, row + t->pairs};
         if (!have_steps(encoding) || !claim(state)) return NULL;
-        fill_block(encoding, &all);
+        const gyre_angle_steps by = steps_of(encoding);
+        fill_block(&by, &all);
         atomic_store_explicit(state, READY, memory_order_release);
     }
     return t->row + 2 * t->pairs * m;
+}
+
+const float *gyre_angle_table_span(const gyre_encoding *encoding, int64_t m, int64_t count) {
+    if (!encoding->angles || m < 0 || count < 1 || m > encoding->angles->rows - count) return NULL;
+    for (int64_t n = m / BLOCK * BLOCK; n < m + count; n += BLOCK)
+        if (!gyre_angle_table_row(encoding, n)) return NULL;
+    return gyre_angle_table_row(encoding, m);
 }
 
 const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m) {
@@ -195,14 +223,13 @@ const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m
 
 int64_t gyre_angle_table_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
     if (!encoding->angles || encoding->axis || !have_steps(encoding)) return 0;
-    for (int64_t done = 0, rows; done < count; done += rows) {
-        const int64_t position = m + done, from = (position % BLOCK + BLOCK) % BLOCK;
-        rows = BLOCK - from < count - done ? BLOCK - from : count - done;
-        const block_target to = {
-            position - from, from, rows, out->row, out->cosine + done * out->row, out->sine + done * out->row};
-        fill_block(encoding, &to);
-    }
+    const gyre_angle_steps by = steps_of(encoding);
+    gyre_angle_steps_rows(&by, m, count, out);
     return count;
+}
+
+int64_t gyre_angle_table_end(const gyre_encoding *encoding) {
+    return encoding->angles ? encoding->angles->rows : 0;
 }
 
 size_t gyre_angle_table_bytes(const gyre_encoding *encoding) {

@@ -16,10 +16,11 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
 }
 
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length) {
-    const double factor = encoding->attention_factor;
+    const int own = gyre_rope_same_frequencies(&encoding->config, length, 0);
+    const double factor = own ? encoding->attention_factor : gyre_rope_attention_factor(&encoding->config, length);
     const gyre_angles angles = {.encoding = encoding,
                                 .direction = direction,
-                                .own = gyre_rope_same_frequencies(&encoding->config, length, 0),
+                                .own = own,
                                 .length = length,
                                 .factor = direction == GYRE_INVERSE ? 1.0 / factor : factor};
     return angles;

@@ -1,5 +1,5 @@
 /* encoding.c: creation, and what can be asked of the object. */
-#include "core/encoding.h"
+#include "core/angles.h"
 #include "core/temperature.h"
 
 #include <inttypes.h>
@@ -67,7 +67,8 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
                   {"rope.window", config->rope.window},
                   {"score.buckets", config->score.buckets},
                   {"score.max_distance", config->score.max_distance},
-                  {"score.width", config->score.width}};
+                  {"score.width", config->score.width},
+                  {"rope.length_block", config->rope.length_block}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (counts[i].value < 0)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", counts[i].name, counts[i].value);
@@ -139,7 +140,7 @@ gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t len
         gyre_rope_frequencies(&encoding->config, length, i, 1, &frequency);
         inv_freq[i] = frequency.high;
     }
-    if (attention_factor) *attention_factor = encoding->attention_factor;
+    if (attention_factor) *attention_factor = gyre_angles_of(encoding, GYRE_FORWARD, length).factor;
     return GYRE_OK;
 }
 

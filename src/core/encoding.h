@@ -105,7 +105,7 @@ struct gyre_encoding {
     double slope_divisor;                  /* what those are divided by, where there are any */
     double *short_factor, *long_factor;    /* [rope.dim / 2] */
     gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
-    double attention_factor;               /* multiplies cos and sin; 1 where nothing turns */
+    double attention_factor;               /* multiplies cos and sin at that length; 1 where nothing turns */
     unsigned char *axis;                   /* [rope.dim / 2]: which axis a pair turns by; NULL = all by axis 0 */
     double *decay;                      /* [rope.dim / 2], xPos: log2 of what a pair shrinks by per position; NULL = none */
     gyre_table_size table[GYRE_TABLES]; /* what the caller trains */
@@ -160,12 +160,25 @@ typedef struct gyre_turn {
     int far; /* as pairs of query and key at rope.window or further */
     int64_t length, batch;
     const gyre_positions *positions;
-    double center; /* xPos: magnitudes are relative to this position */
+    double center;                        /* xPos: magnitudes are relative to this position */
+    const struct gyre_angle_steps *steps; /* at that length, or NULL: consecutive positions by them */
 } gyre_turn;
+/* out = the rows of all `count` tokens where the encoding keeps them one after the other, in its own memory; or NULL. */
+const float *gyre_turn_kept(const gyre_encoding *encoding, const gyre_turn *turn, int64_t count);
+/* 1: so many tokens, the highest position of which is that, are better turned by steps made for the call (angle_table.h). */
+int gyre_turn_steps_pay(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens);
+size_t gyre_turn_steps_bytes(const gyre_encoding *encoding);
 /* rows[i] = cos[rope.dim / 2], sin[rope.dim / 2] of token first + i, attention factor included.  Positions were checked. */
 void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows);
 /* x[i * stride + c], c < head_dim: row i turned in place by angles[i], within its layout; back 1: by the transpose. */
 void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, int back);
+/* Rows x[i * stride + c], turned in place by sign x shift[axis] positions, all alike and without the attention factor: of
+ * rows that have E already.  sign: 1 or -1. */
+typedef struct gyre_shifted {
+    int64_t rows, stride;
+    float *x;
+} gyre_shifted;
+void gyre_turn_shift(const gyre_encoding *encoding, int64_t length, const int64_t *shift, int sign, const gyre_shifted *to);
 /* factor[c] = what xPos multiplies channel c by over a distance: queries relative to a and keys relative to b meet with a
  * distance of a - b. */
 void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor);

@@ -56,6 +56,12 @@ static long double dynamic_factor(const gyre_config *config, int64_t length) {
     return (long double)config->rope.factor * n / trained - ((long double)config->rope.factor - 1.0L);
 }
 
+/* How many times what it was trained for the context is, 1 within that. */
+static long double stretch(const gyre_config *config, int64_t length) {
+    const int64_t n = length_in_use(config, length);
+    return n > config->trained_length ? (long double)n / (long double)config->trained_length : 1.0L;
+}
+
 /* The base that leaves pair 0 alone and divides the last pair by the factor. */
 static long double ntk_base(const gyre_config *config, long double factor) {
     const long double dim = (long double)config->rope.dim;
@@ -98,6 +104,10 @@ static recipe prepare(const gyre_config *config, int64_t length) {
         break;
     case GYRE_BY_PARTS:
     case GYRE_YARN:
+        ramp_in_pairs(&r);
+        break;
+    case GYRE_DYNAMIC_YARN:
+        r.factor = stretch(config, length);
         ramp_in_pairs(&r);
         break;
     case GYRE_LONGROPE:
@@ -144,6 +154,7 @@ static long double scaled(const recipe *r, int64_t pair) {
         return theta / r->factor;
     case GYRE_BY_PARTS:
     case GYRE_YARN:
+    case GYRE_DYNAMIC_YARN:
         return blend(theta, r->factor, 1.0L - unit_ramp(((long double)pair - r->low) / (r->high - r->low)));
     case GYRE_BY_PARTS_PAPER:
         return blend(theta, r->factor, kept_by_turns(turns_over_trained(r, theta), rope->beta_slow, rope->beta_fast));
@@ -186,15 +197,18 @@ static double yarn_magnitude(double factor, double mscale) {
     return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
 }
 
-double gyre_rope_attention_factor(const gyre_config *config) {
+/* One of mscale and mscale_all_dim alone is ignored, as transformers does. */
+static double yarn_attention_factor(const struct gyre_rope_config *rope, double factor) {
+    if (rope->mscale != 0.0 && rope->mscale_all_dim != 0.0)
+        return yarn_magnitude(factor, rope->mscale) / yarn_magnitude(factor, rope->mscale_all_dim);
+    return yarn_magnitude(factor, 1.0);
+}
+
+double gyre_rope_attention_factor(const gyre_config *config, int64_t length) {
     const struct gyre_rope_config *rope = &config->rope;
     if (rope->attention_factor != 0.0) return rope->attention_factor;
-    if (rope->scaling == GYRE_YARN) {
-        /* One of the two alone is ignored, as transformers does. */
-        if (rope->mscale != 0.0 && rope->mscale_all_dim != 0.0)
-            return yarn_magnitude(rope->factor, rope->mscale) / yarn_magnitude(rope->factor, rope->mscale_all_dim);
-        return yarn_magnitude(rope->factor, 1.0);
-    }
+    if (rope->scaling == GYRE_YARN) return yarn_attention_factor(rope, rope->factor);
+    if (rope->scaling == GYRE_DYNAMIC_YARN) return yarn_attention_factor(rope, (double)stretch(config, length));
     if (rope->scaling == GYRE_LONGROPE && rope->factor > 1.0)
         return sqrt(1.0 + log(rope->factor) / log((double)config->trained_length));
     return 1.0;
@@ -202,9 +216,15 @@ double gyre_rope_attention_factor(const gyre_config *config) {
 
 int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other) {
     const int64_t n = length_in_use(config, length), m = length_in_use(config, other), trained = config->trained_length;
-    if (config->rope.scaling == GYRE_LONGROPE) return (n > trained) == (m > trained);
-    if (config->rope.scaling == GYRE_DYNAMIC_NTK) return n == m || (n <= trained && m <= trained);
-    return 1;
+    switch (config->rope.scaling) {
+    case GYRE_LONGROPE:
+        return (n > trained) == (m > trained);
+    case GYRE_DYNAMIC_NTK:
+    case GYRE_DYNAMIC_YARN:
+        return n == m || (n <= trained && m <= trained);
+    default:
+        return 1;
+    }
 }
 
 /* By what the scaling does: rounding the wavelengths after it moves every pair a little, and is not counted. */

@@ -14,9 +14,9 @@ gyre_frequency gyre_frequency_power(double base, int64_t numerator, int64_t deno
 
 /* out[j] = frequency of pair first + j, j < count, at context `length` (0 = config's own).  config is complete. */
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out);
-/* What multiplies cos and sin. */
-double gyre_rope_attention_factor(const gyre_config *config);
-/* 1 if two context lengths (0 = config's own) give the same frequencies. */
+/* What multiplies cos and sin at context `length` (0 = config's own). */
+double gyre_rope_attention_factor(const gyre_config *config, int64_t length);
+/* 1 if two context lengths (0 = config's own) give the same rotations: frequencies and attention factor. */
 int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other);
 /* How many pairs are kept, blended and divided at `length`. */
 gyre_parts gyre_rope_parts(const gyre_config *config, int64_t length);

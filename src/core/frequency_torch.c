@@ -10,7 +10,7 @@ enum { SOME = 64 }; /* pairs at a time */
 int gyre_torch_has(const gyre_config *config) {
     const struct gyre_rope_config *rope = &config->rope;
     if (!gyre_torch_math() || rope->resonance || (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL)) return 0;
-    return rope->scaling != GYRE_BY_PARTS_PAPER && rope->scaling != GYRE_NTK_MIXED;
+    return rope->scaling != GYRE_BY_PARTS_PAPER && rope->scaling != GYRE_NTK_MIXED && rope->scaling != GYRE_DYNAMIC_YARN;
 }
 
 /* What Python computes in double before tensors come in. */

@@ -3,6 +3,8 @@
 
 size_t gyre_dtype_size(gyre_dtype dtype) {
     switch (dtype) {
+    case GYRE_Q8:
+        return 1;
     case GYRE_F16:
     case GYRE_BF16:
         return 2;

@@ -86,28 +86,47 @@ static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, 
         out[j] = -slope_for(slopes, row->q, row->k[j]) * (double)llabs(row->q - row->k[j]);
 }
 
-/* 1 if every distance in the tile fits 32 bits, which vector units convert and 64 they mostly do not. */
-static int near(const gyre_tile *tile) {
+/* What the positions of a tile allow. */
+typedef struct tile_shape {
+    int narrow;      /* every distance fits 32 bits, which vector units convert and 64 they mostly do not */
+    int consecutive; /* keys are, and distances are exact in float: a kernel has them from the first */
+} tile_shape;
+
+/* 1: each is the one before + 1.  Without a way out of the loop, which vectors have not. */
+static int each_follows(const int64_t *k, int64_t n) {
+    uint64_t off = 0;
+    for (int64_t j = 0; j < n; j++)
+        off |= ((uint64_t)k[j] - (uint64_t)k[0]) ^ (uint64_t)j;
+    return off == 0;
+}
+
+static void widen_to(const int64_t *positions, int64_t n, int64_t *low, int64_t *high) {
+    for (int64_t i = 0; i < n; i++) {
+        *low = positions[i] < *low ? positions[i] : *low;
+        *high = positions[i] > *high ? positions[i] : *high;
+    }
+}
+
+static tile_shape shape_of(const gyre_tile *tile) {
     int64_t low = INT64_MAX, high = INT64_MIN;
-    for (int64_t i = 0; i < tile->queries; i++) {
-        low = tile->q[i] < low ? tile->q[i] : low;
-        high = tile->q[i] > high ? tile->q[i] : high;
-    }
-    for (int64_t j = 0; j < tile->keys; j++) {
-        low = tile->k[j] < low ? tile->k[j] : low;
-        high = tile->k[j] > high ? tile->k[j] : high;
-    }
-    return tile->queries > 0 && tile->keys > 0 && high - low <= INT32_MAX;
+    if (tile->queries == 0 || tile->keys == 0) return (tile_shape){0, 0};
+    const int consecutive = each_follows(tile->k, tile->keys);
+    widen_to(tile->q, tile->queries, &low, &high);
+    widen_to(tile->k, consecutive ? 1 : tile->keys, &low, &high);
+    widen_to(tile->k + tile->keys - 1, 1, &low, &high);
+    return (tile_shape){high - low <= INT32_MAX, consecutive && high - low < 1 << 23};
 }
 
 /* The loops of one slope round the distance to float, then the product: the same bits.  Where the nearest key is the
  * query's own, as in every self-attention, distances count from 0. */
-static void one_slope(const gyre_tile *tile, int64_t i, float slope, int narrow) {
+static void one_slope(const gyre_kernels *kernels, const gyre_tile *tile, int64_t i, float slope, tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
     const int64_t *restrict k = tile->k;
     const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
-    if (narrow && least == 0)
-        for (int64_t j = 0; j < tile->keys; j++)
+    const int64_t whole = shape.consecutive && least == 0 ? tile->keys / 16 * 16 : 0;
+    if (whole > 0) kernels->ramp_row_f32(row, whole, slope, (float)(q - k[0]));
+    if (shape.narrow && least == 0)
+        for (int64_t j = whole; j < tile->keys; j++)
             row[j] -= slope * fabsf((float)(int32_t)(q - k[j]));
     else
         for (int64_t j = 0; j < tile->keys; j++)
@@ -116,12 +135,12 @@ static void one_slope(const gyre_tile *tile, int64_t i, float slope, int narrow)
 
 /* On the nearest key's side of the query the difference of two biases is the slope times that of the distances; across, it
  * is one of products, which double holds. */
-static void two_slopes(const gyre_tile *tile, int64_t i, slope_pair slopes, int narrow) {
+static void two_slopes(const gyre_tile *tile, int64_t i, slope_pair slopes, tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
     const int64_t *restrict k = tile->k;
     const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
     const float before = (float)slopes.before, after = (float)slopes.after;
-    if (narrow && least == 0) {
+    if (shape.narrow && least == 0) {
         for (int64_t j = 0; j < tile->keys; j++) {
             const float ahead = (float)(int32_t)(k[j] - q);
             row[j] -= (ahead > 0 ? after : -before) * ahead;
@@ -140,13 +159,13 @@ static void two_slopes(const gyre_tile *tile, int64_t i, slope_pair slopes, int 
 
 static void score_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile) {
     const slope_pair slopes = slopes_of(encoding, head);
-    const int narrow = near(tile);
+    const tile_shape shape = shape_of(tile);
     (void)tables;
     for (int64_t i = 0; i < tile->queries; i++)
         if (encoding->slopes_after)
-            two_slopes(tile, i, slopes, narrow);
+            two_slopes(tile, i, slopes, shape);
         else
-            one_slope(tile, i, (float)slopes.before, narrow);
+            one_slope(encoding->kernels, tile, i, (float)slopes.before, shape);
 }
 
 const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_ALIBI,

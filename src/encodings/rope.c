@@ -23,6 +23,7 @@ static void fill_defaults(gyre_config *config) {
     if (rope->dim == 0 && rope->first < config->head_dim) rope->dim = config->head_dim - rope->first;
     if (rope->length == 0) rope->length = config->trained_length;
     if (rope->axes == 0) rope->axes = 1;
+    if (rope->length_block == 0) rope->length_block = 64;
 }
 
 static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
@@ -48,6 +49,8 @@ static gyre_status check_choices(const rope_config *rope, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "rope.clockwise: %d is neither 0 nor 1 (gyre_config)", rope->clockwise);
     if (rope->resonance != 0 && rope->resonance != 1)
         return gyre_fail(err, GYRE_EINVAL, "rope.resonance: %d is neither 0 nor 1 (gyre_config)", rope->resonance);
+    if ((unsigned)rope->length_policy > GYRE_LENGTH_PREFIX)
+        return gyre_fail(err, GYRE_EINVAL, "rope.length_policy: %d names no policy (gyre_config)", (int)rope->length_policy);
     return GYRE_OK;
 }
 
@@ -106,6 +109,7 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
     case GYRE_BY_PARTS:
     case GYRE_BY_PARTS_PAPER:
     case GYRE_YARN:
+    case GYRE_DYNAMIC_YARN:
     case GYRE_LLAMA3:
         break;
     case GYRE_LONGROPE:
@@ -253,11 +257,13 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
     return GYRE_OK;
 }
 
-/* Given or derived: past these bounds scores, which have its square, and inverses leave the range of float. */
+/* Given or derived: past these bounds scores, which have its square, and inverses leave the range of float.  One that
+ * follows the length (dynamic YaRN) is 1 at the trained one and falls or grows all the way to the longest there is. */
 static gyre_status take_attention_factor(gyre_encoding *encoding, gyre_error *err) {
     const rope_config *rope = &encoding->config.rope;
-    const double factor = gyre_rope_attention_factor(&encoding->config);
-    encoding->attention_factor = factor;
+    const double own = gyre_rope_attention_factor(&encoding->config, 0),
+                 factor = gyre_rope_attention_factor(&encoding->config, INT64_MAX);
+    encoding->attention_factor = own;
     if (factor >= 0x1p-64 && factor <= 0x1p64) return GYRE_OK;
     if (rope->attention_factor != 0.0)
         return gyre_fail(err, GYRE_EINVAL, "rope.attention_factor: %g is outside [2^-64, 2^64] (gyre_config)", factor);

@@ -17,6 +17,13 @@ typedef struct gyre_turns {
     int streams; /* 1: the whole call is more than a cache holds; changes no bit */
 } gyre_turns;
 
+typedef struct gyre_row_turns {
+    int64_t rows, pairs, stride;
+    float *x;
+    const float *angles;
+    int half, back; /* as from_half and back above */
+} gyre_row_turns;
+
 /* For j < rows, i < pairs, with the step's cos and sin at [j * row + i]:
  *     cosine_out[j * out_row + i] = factor (cosine[i] step_cosine - sine[i] step_sine),      rounded to float,
  *     sine_out[j * out_row + i]   = sine_factor (sine[i] step_cosine + cosine[i] step_sine).
@@ -69,6 +76,44 @@ typedef struct gyre_pick {
     int steady;
     int64_t step;
 } gyre_pick;
+
+/* scores[r * score_row + j] = sum over c < channels of q[r * q_row + c] k[j * k_row + c], times k_scale[j] where there are
+ * scales; r < rows, j < keys.  q has zeros from there to the next multiple of 16; k may not be read past its channels. */
+typedef struct gyre_key_scores {
+    int64_t rows, keys, channels;
+    const float *q;
+    int64_t q_row;
+    const void *k;
+    int64_t k_row;
+    const float *k_scale;
+    float *scores;
+    int64_t score_row;
+} gyre_key_scores;
+
+/* out[r * out_row + c] += sum over j < keys, in order, of weights[r * weight_row + j] v[j * v_row + c], c < channels.  The
+ * scales of Q8 are in the weights.  out has room up to the next multiple of 16, which may be written with anything finite.
+ */
+typedef struct gyre_value_sums {
+    int64_t rows, keys, channels;
+    const float *weights;
+    int64_t weight_row;
+    const void *v;
+    int64_t v_row;
+    float *out;
+    int64_t out_row;
+} gyre_value_sums;
+
+enum { GYRE_PHILOX_NUMBERS = 128 };
+typedef struct gyre_philox {
+    uint32_t counter[4], key[2];
+} gyre_philox;
+
+/* What decides about a row of weights: those whose number is above `last` stay, times the factor. */
+typedef struct gyre_drop {
+    const uint32_t *numbers;
+    uint32_t last;
+    float factor;
+} gyre_drop;
 
 typedef struct gyre_kernels {
     const char *tier; /* its name in GYRE_TIERS (tiers.h) */

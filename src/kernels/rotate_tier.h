@@ -319,15 +319,19 @@ TURN_INLINE void turn_rows(turn_type type, int brain, const gyre_turns *t) {
     gyre_turns known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_rest(type, &known, brain ? turn_brains(&known, TURN_BLOCK) : turn_halves(type, &known));
     } else if (!t->from_half && !t->to_half) {
         known.from_half = known.to_half = 0;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_rest(type, &known, brain ? turn_brains(&known, TURN_BLOCK) : turn_beside(type, &known));
     } else if (t->from_half) {
         known.from_half = 1, known.to_half = 0;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_across(type, &known, brain ? turn_brains(&known, TURN_APART) : turn_apart(type, &known));
     } else {
         known.from_half = 0, known.to_half = 1;
+        /* NOLINTNEXTLINE(bugprone-branch-clone): one lane has neither */
         turn_across(type, &known, brain ? turn_brains(&known, TURN_APART) : turn_apart(type, &known));
     }
 }
@@ -340,6 +344,30 @@ static void rotate_f16(const gyre_turns *t) {
 }
 static void rotate_bf16(const gyre_turns *t) {
     turn_rows((turn_type){turn_load_bf16, turn_store_bf16, 2}, 1, t);
+}
+
+TURN_INLINE void turn_rows_within(const gyre_row_turns *job, int half) {
+    const turn_type type = {turn_load_f32, turn_store_f32, 4};
+    gyre_turns t = {.heads = 1, .pairs = job->pairs, .from_half = half, .to_half = half, .back = job->back};
+    for (int64_t r = 0; r < job->rows; r++) {
+        char *x = (char *)(job->x + r * job->stride);
+        int64_t i = 0;
+        t.cosine = job->angles + 2 * r * job->pairs;
+        t.sine = (const float *)t.cosine + job->pairs;
+        for (; i + LANES <= job->pairs; i += LANES) {
+            const turn_angles k = angles_at(&t, i, LANES);
+            turn_some(type, &t, x, x, i, LANES, &k);
+        }
+        if (i == job->pairs) continue;
+        const turn_angles k = angles_at(&t, i, job->pairs - i);
+        turn_some(type, &t, x, x, i, job->pairs - i, &k);
+    }
+}
+static void turn_rows_f32(const gyre_row_turns *job) {
+    if (job->half)
+        turn_rows_within(job, 1);
+    else
+        turn_rows_within(job, 0);
 }
 
 /* -- adding ------------------------------------------------------------------------------------------------------------ */

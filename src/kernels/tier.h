@@ -17,8 +17,9 @@
 
 /* -- matrix product ---------------------------------------------------------------------------------------------- */
 
-/* rows x vecs vectors of c stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
- * accumulators are registers; a_col is one for the plain product, which spares the address arithmetic. */
+/* rows x vecs vectors of sums stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
+ * accumulators are registers; a_col is one for the plain product, which spares the address arithmetic.  What c held before
+ * is added last: a sum over many products is then rounded once for each product, not once for each of its terms. */
 INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, int vecs, int64_t a_row, int64_t a_col) {
     const float *a = p->a + i * a_row, *b = p->b + j;
     float *c = p->c + i * p->c_row + j;
@@ -27,7 +28,7 @@ INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, 
     for (int r = 0; r < rows; r++) {
         UNROLL
         for (int v = 0; v < vecs; v++)
-            sum[r][v] = p->accumulate ? vec_load(c + r * p->c_row + v * LANES) : vec_set1(0);
+            sum[r][v] = vec_set1(0);
     }
     for (int64_t l = 0; l < p->k; l++) {
         vec x[WIDE_VECS];
@@ -45,8 +46,10 @@ INLINE void product_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, 
     UNROLL
     for (int r = 0; r < rows; r++) {
         UNROLL
-        for (int v = 0; v < vecs; v++)
-            vec_store(c + r * p->c_row + v * LANES, sum[r][v]);
+        for (int v = 0; v < vecs; v++) {
+            float *to = c + r * p->c_row + v * LANES;
+            vec_store(to, p->accumulate ? vec_add(vec_load(to), sum[r][v]) : sum[r][v]);
+        }
     }
 }
 
@@ -126,6 +129,39 @@ static void scale_row_f32(float *x, int64_t n, float factor) {
     const vec by = vec_set1(factor);
     for (int64_t i = 0; i < n; i += LANES)
         vec_store(x + i, vec_mul(vec_load(x + i), by));
+}
+
+/* tanh(y): below 0.625 Cephes' polynomial, of a relative error of 2^-23, above it 1 - 2 / (exp(2 |y|) + 1) with y's sign. */
+INLINE vec tanh_one(vec y) {
+    const vec size = vec_max(vec_mul(vec_set1(-1), y), y), square = vec_mul(y, y), one = vec_set1(1);
+    vec low = vec_set1(-5.70498872745e-3f);
+    low = vec_fma(low, square, vec_set1(2.06390887954e-2f));
+    low = vec_fma(low, square, vec_set1(-5.37397155531e-2f));
+    low = vec_fma(low, square, vec_set1(1.33314422036e-1f));
+    low = vec_fma(low, square, vec_set1(-3.33332819422e-1f));
+    low = vec_fma(vec_mul(low, square), y, y);
+    const vec high = vec_sub(one, vec_div(vec_set1(2), vec_add(exp_one(vec_add(size, size)), one)));
+    const vec signed_high = vec_choose(vec_not_less(y, vec_set1(0)), high, vec_mul(vec_set1(-1), high));
+    return vec_choose(vec_not_less(size, vec_set1(0.625f)), signed_high, low);
+}
+
+static void softcap_row_f32(float *x, float *slope, int64_t n, float cap) {
+    const vec by = vec_set1(cap), lowest = vec_set1(-__builtin_inff()), one = vec_set1(1);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec score = vec_load(x + i), t = tanh_one(vec_div(score, by));
+        const mask seen = vec_unequal(score, lowest);
+        vec_store(x + i, vec_choose(seen, vec_mul(by, t), score));
+        if (slope) vec_store(slope + i, vec_keep(seen, vec_fma(vec_mul(vec_set1(-1), t), t, one)));
+    }
+}
+
+static void ramp_row_f32(float *x, int64_t n, float slope, float distance) {
+    static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec d = vec_sub(vec_set1(distance - (float)i), first);
+        vec_store(x + i, vec_sub(vec_load(x + i), vec_mul(by, vec_max(d, vec_sub(zero, d)))));
+    }
 }
 
 static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
@@ -217,23 +253,9 @@ static void angle_rows(const gyre_angle_block *job) {
 
 static const gyre_kernels table = {
     .tier = TEXT(TIER),
-    .rotate_f32 = rotate_f32,
-    .rotate_f16 = rotate_f16,
-    .rotate_bf16 = rotate_bf16,
-    .rotate_f64 = rotate_f64,
-    .angle_rows = angle_rows,
-    .add_f32 = add_f32,
-    .add_f16 = add_f16,
-    .add_bf16 = add_bf16,
-    .matmul_f32 = matmul_f32,
-    .exp_row_f32 = exp_row_f32,
-    .max_row_f32 = max_row_f32,
-    .scale_row_f32 = scale_row_f32,
-    .dot_row_f32 = dot_row_f32,
-    .softmax_gradient_row_f32 = softmax_gradient_row_f32,
-    .finite_row_f32 = finite_row_f32,
-    .pick_f32 = pick_f32,
-    .transpose_f32 = transpose_f32,
+#define GYRE_KERNEL(name, parameters) .name = name,
+#include "kernels/kernels.def"
+#undef GYRE_KERNEL
 };
 const gyre_kernels *const JOIN(gyre_tier_, TIER) = &table;
 

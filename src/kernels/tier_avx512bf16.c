@@ -8,6 +8,8 @@
 #define BRAIN_INSTRUCTION
 #include "kernels/vec_avx512.h"
 
+#include "kernels/decode_tier.h"
+#include "kernels/dropout_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier.h"
 #else

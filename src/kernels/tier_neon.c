@@ -4,6 +4,8 @@
 #if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)
 #include "kernels/vec_neon.h"
 
+#include "kernels/decode_tier.h"
+#include "kernels/dropout_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier.h"
 #else

@@ -4,6 +4,8 @@
 #if defined(__wasm_simd128__)
 #include "kernels/vec_wasm.h"
 
+#include "kernels/decode_tier.h"
+#include "kernels/dropout_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier.h"
 #else

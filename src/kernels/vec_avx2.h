@@ -9,6 +9,7 @@
 #define BLOCK_ROWS  6
 #define BLOCK_VECS  2
 #define WIDE_VECS   8
+#define FEW_SUMS    8
 #define TURN_BLOCK  2
 #define TURN_BESIDE 4
 #define TURN_APART  8
@@ -36,6 +37,9 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_mul(vec a, vec b) {
     return _mm256_mul_ps(a, b);
 }
+static inline vec vec_div(vec a, vec b) {
+    return _mm256_div_ps(a, b);
+}
 static inline vec vec_add(vec a, vec b) {
     return _mm256_add_ps(a, b);
 }
@@ -57,6 +61,9 @@ static inline mask vec_unequal(vec a, vec b) {
 static inline vec vec_keep(mask m, vec a) {
     return _mm256_and_ps(m, a);
 }
+static inline vec vec_choose(mask m, vec yes, vec no) {
+    return _mm256_blendv_ps(no, yes, m);
+}
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 2^31, which shifts out. */
 static inline vec vec_scale(vec y, vec n) {
@@ -74,6 +81,17 @@ static inline float vec_top(vec a) {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+/* lane i = the sum of a[i], i < 8, each in one order.  At every step a vector takes half of each of two: what comes from the
+ * other half lies where it is added. */
+static inline vec vec_sums(const vec *a) {
+    vec x[4];
+    for (int i = 0; i < 4; i++)
+        x[i] = _mm256_add_ps(_mm256_blend_ps(a[i], a[i + 4], 0xF0), _mm256_permute2f128_ps(a[i], a[i + 4], 0x21));
+    for (int i = 0; i < 2; i++)
+        x[i] = _mm256_add_ps(_mm256_blend_ps(x[i], x[i + 2], 0xCC), _mm256_shuffle_ps(x[i], x[i + 2], 0x4E));
+    const vec crossed = _mm256_blend_ps(x[1], x[0], 0xAA);
+    return _mm256_add_ps(_mm256_blend_ps(x[0], x[1], 0xAA), _mm256_permute_ps(crossed, 0xB1));
 }
 
 /* lane i = from[row[i] - low] */
@@ -129,6 +147,9 @@ static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
     }
     _mm256_storeu_si256((__m256i *)(void *)p, _mm256_blend_epi16(o, _mm256_srli_epi32(e, 16), 0x55));
 }
+static inline vec vec_load_q8(const int8_t *p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
+}
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
     return _mm256_permute_ps(a, 0xB1);
@@ -179,6 +200,30 @@ static inline void wide_join(wide *a, wide *b) {
     const __m256d low = _mm256_unpacklo_pd(*a, *b), high = _mm256_unpackhi_pd(*a, *b);
     *a = _mm256_permute2f128_pd(low, high, 0x20);
     *b = _mm256_permute2f128_pd(low, high, 0x31);
+}
+
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef __m256i words;
+static inline words words_load(const uint32_t *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    _mm256_storeu_si256((__m256i *)(void *)p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return _mm256_set1_epi32((int)a);
+}
+static inline words words_add(words a, words b) {
+    return _mm256_add_epi32(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
 
 #endif

@@ -11,6 +11,7 @@
 #define BLOCK_ROWS  8
 #define BLOCK_VECS  2
 #define WIDE_VECS   4
+#define FEW_SUMS    16
 #define TURN_BLOCK  4
 #define TURN_BESIDE 8
 #define TURN_APART  4
@@ -38,6 +39,9 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_mul(vec a, vec b) {
     return _mm512_mul_ps(a, b);
 }
+static inline vec vec_div(vec a, vec b) {
+    return _mm512_div_ps(a, b);
+}
 static inline vec vec_add(vec a, vec b) {
     return _mm512_add_ps(a, b);
 }
@@ -59,6 +63,9 @@ static inline mask vec_unequal(vec a, vec b) {
 static inline vec vec_keep(mask m, vec a) {
     return _mm512_maskz_mov_ps(m, a);
 }
+static inline vec vec_choose(mask m, vec yes, vec no) {
+    return _mm512_mask_mov_ps(no, m, yes);
+}
 static inline vec vec_scale(vec y, vec n) {
     return _mm512_scalef_ps(y, n);
 }
@@ -67,6 +74,21 @@ static inline float vec_sum(vec a) {
 }
 static inline float vec_top(vec a) {
     return _mm512_reduce_max_ps(a);
+}
+/* lane i = the sum of a[i], i < 16, each in one order.  At every step a vector takes half of each of two: what comes from
+ * the other half lies where it is added. */
+static inline vec vec_sums(const vec *a) {
+    vec x[8];
+    for (int i = 0; i < 8; i++)
+        x[i] = _mm512_add_ps(_mm512_mask_mov_ps(a[i], 0xFF00, a[i + 8]), _mm512_shuffle_f32x4(a[i], a[i + 8], 0x4E));
+    for (int i = 0; i < 4; i++) {
+        const vec crossed = _mm512_mask_mov_ps(x[i + 4], 0xF0F0, x[i]);
+        x[i] = _mm512_add_ps(_mm512_mask_mov_ps(x[i], 0xF0F0, x[i + 4]), _mm512_shuffle_f32x4(crossed, crossed, 0xB1));
+    }
+    for (int i = 0; i < 2; i++)
+        x[i] = _mm512_add_ps(_mm512_mask_mov_ps(x[i], 0xCCCC, x[i + 2]), _mm512_shuffle_ps(x[i], x[i + 2], 0x4E));
+    const vec crossed = _mm512_mask_mov_ps(x[1], 0xAAAA, x[0]);
+    return _mm512_add_ps(_mm512_mask_mov_ps(x[0], 0xAAAA, x[1]), _mm512_permute_ps(crossed, 0xB1));
 }
 
 /* lane i = from[row[i] - low] */
@@ -148,6 +170,9 @@ static inline void vec_store_row_bf16(uint16_t *p, vec a, vec b) {
     _mm512_storeu_si512(p, brain_in_order(x, y));
 }
 #endif
+static inline vec vec_load_q8(const int8_t *p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
+}
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
 static inline vec vec_swap(vec a) {
     return _mm512_permute_ps(a, 0xB1);
@@ -202,6 +227,30 @@ static inline void wide_join(wide *a, wide *b) {
     const __m512d low = _mm512_permutex2var_pd(*a, first, *b);
     *b = _mm512_permutex2var_pd(*a, _mm512_add_epi64(first, _mm512_set1_epi64(4)), *b);
     *a = low;
+}
+
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef __m512i words;
+static inline words words_load(const uint32_t *p) {
+    return _mm512_loadu_si512(p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    _mm512_storeu_si512(p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return _mm512_set1_epi32((int)a);
+}
+static inline words words_add(words a, words b) {
+    return _mm512_add_epi32(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
+    *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xAAAA, odd);
+    return _mm512_mask_mov_epi32(even, 0xAAAA, _mm512_slli_epi64(odd, 32));
 }
 
 #endif

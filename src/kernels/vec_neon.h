@@ -3,6 +3,7 @@
 #define GYRE_KERNELS_VEC_NEON_H
 #include <arm_neon.h>
 #include <stdint.h>
+#include <string.h>
 
 /* 32 registers: 24 accumulators leave eight for a row of b and for a. */
 #define TIER        neon
@@ -11,6 +12,7 @@
 #define BLOCK_VECS  4
 #define WIDE_VECS   8
 #define TRANSPOSE   4
+#define FEW_SUMS    16
 #define TURN_BLOCK  4
 #define TURN_BESIDE 8
 #define TURN_APART  16
@@ -37,6 +39,9 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_mul(vec a, vec b) {
     return vmulq_f32(a, b);
 }
+static inline vec vec_div(vec a, vec b) {
+    return vdivq_f32(a, b);
+}
 static inline vec vec_add(vec a, vec b) {
     return vaddq_f32(a, b);
 }
@@ -59,11 +64,18 @@ static inline mask vec_unequal(vec a, vec b) {
 static inline vec vec_keep(mask m, vec a) {
     return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(a)));
 }
+static inline vec vec_choose(mask m, vec yes, vec no) {
+    return vbslq_f32(m, yes, no);
+}
 static inline float vec_sum(vec a) {
     return vaddvq_f32(a);
 }
 static inline float vec_top(vec a) {
     return vmaxvq_f32(a);
+}
+/* lane i = the sum of a[i], i < 4, each in one order */
+static inline vec vec_sums(const vec *a) {
+    return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]));
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
@@ -118,6 +130,11 @@ static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
 static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
     vst1q_u16(p, vreinterpretq_u16_u32(vsriq_n_u32(brain_round(odd), brain_round(even), 16)));
 }
+static inline vec vec_load_q8(const int8_t *p) {
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four))))));
+}
 /* Neighbours exchanged: lanes 1, 0, 3, 2. */
 static inline vec vec_swap(vec a) {
     return vrev64q_f32(a);
@@ -167,6 +184,31 @@ static inline void wide_join(wide *a, wide *b) {
     const wide low = vzip1q_f64(*a, *b);
     *b = vzip2q_f64(*a, *b);
     *a = low;
+}
+
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef uint32x4_t words;
+static inline words words_load(const uint32_t *p) {
+    return vld1q_u32(p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    vst1q_u32(p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return vdupq_n_u32(a);
+}
+static inline words words_add(words a, words b) {
+    return vaddq_u32(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return veorq_u32(veorq_u32(a, b), c);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const uint32x4_t first = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(b)));
+    const uint32x4_t second = vreinterpretq_u32_u64(vmull_high_u32(a, b));
+    *high = vuzp2q_u32(first, second);
+    return vuzp1q_u32(first, second);
 }
 
 #endif

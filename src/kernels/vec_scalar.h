@@ -11,6 +11,7 @@
 #define BLOCK_ROWS 4
 #define BLOCK_VECS 2
 #define WIDE_VECS  4
+#define FEW_SUMS   4
 #define TRANSPOSE  1
 
 typedef float vec;
@@ -34,6 +35,9 @@ static inline vec vec_fma(vec a, vec b, vec c) {
 static inline vec vec_mul(vec a, vec b) {
     return a * b;
 }
+static inline vec vec_div(vec a, vec b) {
+    return a / b;
+}
 static inline vec vec_add(vec a, vec b) {
     return a + b;
 }
@@ -55,11 +59,17 @@ static inline mask vec_unequal(vec a, vec b) {
 static inline vec vec_keep(mask m, vec a) {
     return m ? a : 0;
 }
+static inline vec vec_choose(mask m, vec yes, vec no) {
+    return m ? yes : no;
+}
 static inline float vec_sum(vec a) {
     return a;
 }
 static inline float vec_top(vec a) {
     return a;
+}
+static inline vec vec_sums(const vec *a) {
+    return *a;
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number. */
@@ -95,6 +105,13 @@ static inline vec vec_load_bf16(const uint16_t *p) {
 static inline void vec_store_bf16(uint16_t *p, vec a) {
     *p = gyre_brain_round(a);
 }
+static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+    *even = gyre_brain_widen(p[0]);
+    *odd = gyre_brain_widen(p[1]);
+}
+static inline vec vec_load_q8(const int8_t *p) {
+    return *p;
+}
 /* -- doubles ------------------------------------------------------------------------------------------------------------ */
 #define WIDE_LANES 1
 typedef double wide;
@@ -129,6 +146,30 @@ static inline void vec_part(vec *low, vec *high) {
 }
 static inline void vec_join(vec *a, vec *b) {
     (void)a, (void)b;
+}
+
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef uint32_t words;
+static inline words words_load(const uint32_t *p) {
+    return *p;
+}
+static inline void words_store(uint32_t *p, words a) {
+    *p = a;
+}
+static inline words words_set1(uint32_t a) {
+    return a;
+}
+static inline words words_add(words a, words b) {
+    return a + b;
+}
+static inline words words_xor(words a, words b, words c) {
+    return a ^ b ^ c;
+}
+/* The lower half of the product. out: the upper one. */
+static inline words words_multiply(words a, words b, words *high) {
+    const uint64_t product = (uint64_t)a * b;
+    *high = (uint32_t)(product >> 32);
+    return (uint32_t)product;
 }
 
 #endif

@@ -12,6 +12,7 @@
 #define BLOCK_VECS  2
 #define WIDE_VECS   8
 #define TRANSPOSE   4
+#define FEW_SUMS    8
 #define TURN_BLOCK  2
 #define TURN_BESIDE 4
 #define TURN_APART  16
@@ -34,6 +35,9 @@ static inline vec vec_set1(float a) {
 }
 static inline vec vec_mul(vec a, vec b) {
     return wasm_f32x4_mul(a, b);
+}
+static inline vec vec_div(vec a, vec b) {
+    return wasm_f32x4_div(a, b);
 }
 static inline vec vec_add(vec a, vec b) {
     return wasm_f32x4_add(a, b);
@@ -60,6 +64,9 @@ static inline mask vec_unequal(vec a, vec b) {
 static inline vec vec_keep(mask m, vec a) {
     return wasm_v128_and(m, a);
 }
+static inline vec vec_choose(mask m, vec yes, vec no) {
+    return wasm_v128_bitselect(yes, no, m);
+}
 static inline float vec_sum(vec a) {
     const vec x = vec_add(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
     return wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 1);
@@ -67,6 +74,13 @@ static inline float vec_sum(vec a) {
 static inline float vec_top(vec a) {
     const vec x = vec_max(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
     return wasm_f32x4_extract_lane(vec_max(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
+}
+static inline vec sum_neighbours(vec a, vec b) {
+    return vec_add(wasm_i32x4_shuffle(a, b, 0, 2, 4, 6), wasm_i32x4_shuffle(a, b, 1, 3, 5, 7));
+}
+/* lane i = the sum of a[i], i < 4, each in one order */
+static inline vec vec_sums(const vec *a) {
+    return sum_neighbours(sum_neighbours(a[0], a[1]), sum_neighbours(a[2], a[3]));
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
@@ -144,6 +158,9 @@ static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
     const v128_t high = wasm_v128_and(brain_round(odd), wasm_i32x4_splat((int32_t)0xffff0000));
     wasm_v128_store(p, wasm_v128_or(high, wasm_u32x4_shr(brain_round(even), 16)));
 }
+static inline vec vec_load_q8(const int8_t *p) {
+    return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
+}
 /* Neighbours exchanged: lanes 1, 0, 3, 2. */
 static inline vec vec_swap(vec a) {
     return wasm_i32x4_shuffle(a, a, 1, 0, 3, 2);
@@ -191,6 +208,30 @@ static inline void wide_part(wide *low, wide *high) {
 }
 static inline void wide_join(wide *a, wide *b) {
     wide_part(a, b); /* of two by two, the same */
+}
+
+/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
+typedef v128_t words;
+static inline words words_load(const uint32_t *p) {
+    return wasm_v128_load(p);
+}
+static inline void words_store(uint32_t *p, words a) {
+    wasm_v128_store(p, a);
+}
+static inline words words_set1(uint32_t a) {
+    return wasm_u32x4_splat(a);
+}
+static inline words words_add(words a, words b) {
+    return wasm_i32x4_add(a, b);
+}
+static inline words words_xor(words a, words b, words c) {
+    return wasm_v128_xor(wasm_v128_xor(a, b), c);
+}
+/* The lower halves of the products. out: the upper ones. */
+static inline words words_multiply(words a, words b, words *high) {
+    const v128_t first = wasm_u64x2_extmul_low_u32x4(a, b), second = wasm_u64x2_extmul_high_u32x4(a, b);
+    *high = wasm_i32x4_shuffle(first, second, 1, 3, 5, 7);
+    return wasm_i32x4_shuffle(first, second, 0, 2, 4, 6);
 }
 
 #endif

@@ -112,7 +112,7 @@ static double share_of(int64_t dim, int64_t head_dim) {
     return share;
 }
 
-/* 1 if the file must say the factor: 0 is the scaling's own, which is 1 for all but two. */
+/* 1 if the file must say the factor: 0 is the scaling's own, which is 1 for all but three. */
 static int says_attention_factor(const struct gyre_rope_config *rope) {
     return rope->attention_factor != 0.0 &&
            (gyre_scaling_has_attention_factor(rope->scaling) || rope->attention_factor != 1.0);
@@ -121,8 +121,8 @@ static int says_attention_factor(const struct gyre_rope_config *rope) {
 /* 1 where transformers' Llama computes exactly this encoding from the keys below. */
 static int is_llama(const position_config *c) {
     const gyre_scaling scaling = c->rope.scaling;
-    const int known =
-        scaling != GYRE_NTK && scaling != GYRE_BY_PARTS && scaling != GYRE_BY_PARTS_PAPER && scaling != GYRE_NTK_MIXED;
+    const int known = scaling != GYRE_NTK && scaling != GYRE_BY_PARTS && scaling != GYRE_BY_PARTS_PAPER &&
+                      scaling != GYRE_NTK_MIXED && scaling != GYRE_DYNAMIC_YARN;
     return c->kind == GYRE_ROPE && all_default(gyre_rope_fields, c) && all_default(gyre_query_fields, c) &&
            c->rope.dim == c->head_dim && known &&
            (gyre_scaling_has_attention_factor(scaling) || !says_attention_factor(&c->rope));
@@ -150,7 +150,8 @@ static json_t *scaling_json(const position_config *c) {
     put_text(&w, "rope_type", gyre_config_text_of(gyre_rope_types, (int)rope->scaling));
     if (scaled) put_number(&w, "factor", rope->factor);
     if (gyre_scaling_has_original_length(rope->scaling)) put_size(&w, "original_max_position_embeddings", c->trained_length);
-    if (rope->scaling == GYRE_BY_PARTS || rope->scaling == GYRE_BY_PARTS_PAPER || rope->scaling == GYRE_YARN)
+    if (rope->scaling == GYRE_BY_PARTS || rope->scaling == GYRE_BY_PARTS_PAPER || rope->scaling == GYRE_YARN ||
+        rope->scaling == GYRE_DYNAMIC_YARN)
         put_parts(&w, rope);
     if (rope->scaling == GYRE_LLAMA3) {
         put_number(&w, "low_freq_factor", rope->low_freq);

@@ -8,6 +8,7 @@ typedef struct evaluation {
     const gyre_model *model;
     const gyre_text *text;
     const gyre_eval_options *options;
+    const gyre_windows *all;
     int64_t context, stride, first_scored; /* predictions before first_scored in a window are not scored */
     int64_t windows, available;            /* read, of so many that the text holds */
     double *nats;                          /* [windows] sum over the scored predictions */
@@ -36,7 +37,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *ids = e->text->ids + window_start(e, index);
     const int64_t wanted_from = e->bucket_nats ? 0 : e->first_scored;
     for (int64_t from = 0, n; from < e->context; from += n) {
-        n = e->context - from < GYRE_WINDOW_ROWS ? e->context - from : GYRE_WINDOW_ROWS;
+        n = gyre_window_piece(e->all, from, wanted_from);
         int64_t rows = from + n - wanted_from;
         rows = rows < 0 ? 0 : rows > n ? n : rows;
         const gyre_status status = gyre_context_read(reader, ids + from, n, rows, logits, err);
@@ -106,6 +107,7 @@ gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding
     if (!e.nats || (by_position && !e.bucket_nats))
         status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (eval)", (long long)e.windows);
     const gyre_windows windows = {model, encoding, e.context, e.windows, read_window, &e};
+    e.all = &windows;
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) summarise(&e, out);
     free(e.nats);

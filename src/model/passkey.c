@@ -80,6 +80,7 @@ typedef struct trials {
     const gyre_model *model;
     const gyre_text *text;
     const gyre_passkey_options *options;
+    const gyre_windows *all;
     int64_t keys, windows;
     int32_t *tokens; /* [windows][context] */
     int64_t *right;  /* [windows] */
@@ -98,8 +99,14 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int64_t context = t->options->context, vocab = gyre_model_config_of(t->model)->vocab;
     const int64_t rows = t->keys * GYRE_PASSKEY_LENGTH, first = context - rows;
     const int32_t *tokens = t->tokens + index * context;
-    const gyre_status status = gyre_context_read(reader, tokens, context, rows, logits, err);
-    if (status) return status;
+    float *out = logits;
+    for (int64_t from = 0, n; from < context; from += n) {
+        n = gyre_window_piece(t->all, from, first);
+        const int64_t wanted = from + n <= first ? 0 : from < first ? from + n - first : n;
+        const gyre_status status = gyre_context_read(reader, tokens + from, n, wanted, out, err);
+        if (status) return status;
+        out += wanted * vocab;
+    }
     for (int64_t k = 0; k < t->keys; k++) {
         int right = 1;
         for (int64_t i = k * GYRE_PASSKEY_LENGTH; i < k * GYRE_PASSKEY_LENGTH + DIGITS; i++)
@@ -139,6 +146,7 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     for (int64_t w = 0; w < t.windows && !status; w++)
         gyre_passkey_window(text, t.keys, options->context, &state, t.tokens + w * options->context, NULL);
     const gyre_windows windows = {model, encoding, options->context, t.windows, read_window, &t};
+    t.all = &windows;
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) {
         *out = (gyre_passkey_result){t.windows * t.keys, 0, t.windows};

@@ -45,6 +45,17 @@ static gyre_status prepare(run *r, gyre_error *err) {
     return GYRE_OK;
 }
 
+int64_t gyre_window_piece(const gyre_windows *windows, int64_t from, int64_t wanted) {
+    enum { SHORT = 64 };
+    const gyre_encoding *encoding = windows->encoding ? windows->encoding : gyre_model_encoding(windows->model);
+    const gyre_config *config = gyre_encoding_config(encoding);
+    const int64_t left = windows->context - from;
+    int64_t most = GYRE_WINDOW_ROWS;
+    if (config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX)
+        most = from < wanted ? wanted - from : SHORT;
+    return left < most ? left : most;
+}
+
 gyre_status gyre_windows_run(const gyre_windows *windows, const gyre_exec *exec, gyre_error *err) {
     run r = {windows, NULL, gyre_exec_width(exec)};
     if (r.count > windows->count) r.count = windows->count;

@@ -12,6 +12,10 @@ typedef struct gyre_windows {
     void *ctx;
 } gyre_windows;
 enum { GYRE_WINDOW_ROWS = 512 };
+/* out = how many tokens of a window of `context` to read next, after `from` of them, where the predictions from `wanted` on
+ * are asked for: GYRE_WINDOW_ROWS at most.  Where each read has a length in use of its own (GYRE_LENGTH_PREFIX), as an
+ * engine that generates: all before `wanted` at once, the prompt, then 64 at most. */
+int64_t gyre_window_piece(const gyre_windows *windows, int64_t from, int64_t wanted);
 
 /* Calls fn once for each index below count.  The first failure by index is what is returned. */
 gyre_status gyre_windows_run(const gyre_windows *windows, const gyre_exec *exec, gyre_error *err);

@@ -15,6 +15,7 @@ const gyre_config_word gyre_rope_types[] = {{"default", GYRE_UNSCALED},
                                             {"longrope", GYRE_LONGROPE},
                                             {"proportional", GYRE_PROPORTIONAL},
                                             {"ntk-mixed", GYRE_NTK_MIXED},
+                                            {"dynamic-yarn", GYRE_DYNAMIC_YARN},
                                             {NULL, 0}};
 static const gyre_config_word layouts[] = {{"interleaved", GYRE_SIN_INTERLEAVED},
                                            {"concatenated", GYRE_SIN_CONCATENATED},
@@ -31,6 +32,8 @@ static const gyre_config_word fars[] = {{"as-near", GYRE_FAR_AS_NEAR},
                                         {"leaky", GYRE_FAR_LEAKY},
                                         {"grouped", GYRE_FAR_GROUPED},
                                         {NULL, 0}};
+static const gyre_config_word policies[] = {
+    {"declared", GYRE_LENGTH_DECLARED}, {"causal", GYRE_LENGTH_CAUSAL}, {"prefix", GYRE_LENGTH_PREFIX}, {NULL, 0}};
 static const gyre_config_word temperatures[] = {{"none", GYRE_TEMPERATURE_NONE},
                                                 {"log", GYRE_TEMPERATURE_LOG},
                                                 {"llama4", GYRE_TEMPERATURE_LLAMA4},
@@ -81,6 +84,8 @@ const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first), GYR
                                               {"rope_far", AT(rope.far), GYRE_CONFIG_WORD, fars},
                                               {"rope_far_window", AT(rope.window), GYRE_CONFIG_SIZE, NULL},
                                               {"rope_far_factor", AT(rope.far_factor), GYRE_CONFIG_NUMBER, NULL},
+                                              {"length_policy", AT(rope.length_policy), GYRE_CONFIG_WORD, policies},
+                                              {"length_block", AT(rope.length_block), GYRE_CONFIG_SIZE, NULL},
                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 #undef AT
 
@@ -110,9 +115,9 @@ const char *gyre_config_text_of(const gyre_config_word *words, int value) {
 
 int gyre_scaling_has_original_length(gyre_scaling scaling) {
     return scaling == GYRE_BY_PARTS || scaling == GYRE_BY_PARTS_PAPER || scaling == GYRE_YARN || scaling == GYRE_LLAMA3 ||
-           scaling == GYRE_LONGROPE;
+           scaling == GYRE_LONGROPE || scaling == GYRE_DYNAMIC_YARN;
 }
 
 int gyre_scaling_has_attention_factor(gyre_scaling scaling) {
-    return scaling == GYRE_YARN || scaling == GYRE_LONGROPE;
+    return scaling == GYRE_YARN || scaling == GYRE_LONGROPE || scaling == GYRE_DYNAMIC_YARN;
 }

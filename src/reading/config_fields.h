@@ -39,7 +39,7 @@ unsigned *gyre_config_bits(gyre_config *config, const gyre_config_field *field);
 
 /* 1: the frequencies depend on L, and the file keeps it apart from the length that the model now serves. */
 int gyre_scaling_has_original_length(gyre_scaling scaling);
-/* 1: transformers reads attention_factor for it. */
+/* 1: it has an attention factor of its own, which attention_factor takes the place of. */
 int gyre_scaling_has_attention_factor(gyre_scaling scaling);
 
 #endif

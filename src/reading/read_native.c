@@ -229,7 +229,8 @@ static void read_rotation(const gyre_scope *root, gyre_layers *group) {
     read_trained_length(root, &dict, group);
     read_share(root, &dict, group);
     if (rope->scaling != GYRE_UNSCALED) {
-        rope->factor = gyre_scope_number(&dict, "factor", rope->scaling == GYRE_PROPORTIONAL ? 1.0 : NAN);
+        rope->factor = gyre_scope_number(
+            &dict, "factor", rope->scaling == GYRE_PROPORTIONAL || rope->scaling == GYRE_DYNAMIC_YARN ? 1.0 : NAN);
         if (rope->factor < 1.0) gyre_scope_fail(&dict, GYRE_EFORMAT, "factor", "%g is below 1", rope->factor);
         note_number(&dict, "factor", group, "factor", GYRE_FROM_READER, rope->factor);
     }

@@ -73,6 +73,22 @@ static void read_yarn(const gyre_rope_source *source, gyre_layers *group) {
     gyre_rope_derive_attention_factor(source, group, gyre_rope_magnitude(s, mscale) / over, 1);
 }
 
+/* Dynamic scaling (YaRN, section 3.3): s is the ratio of the length in use, whatever factor says.  The code released with it
+ * (jquesnelle/yarn) does so past max_position_embeddings alone. */
+static void read_dynamic_yarn(const gyre_rope_source *source, gyre_layers *group) {
+    read_original(source, group);
+    gyre_rope_read_factor(source, group, 1.0);
+    gyre_rope_read_ramp(source, group, 0);
+    const int64_t trained = group->config.trained_length, length = gyre_build_length(gyre_rope_build(source));
+    if (source->max_positions > trained)
+        gyre_scope_warn(&source->dict, original,
+                        "original_max_position_embeddings: below max_position_embeddings, up to which the released code has "
+                        "one factor for all lengths; read as the paper has it");
+    if (gyre_rope_read_attention_factor(source, group)) return;
+    const double s = (double)length / fmax(1.0, (double)trained);
+    gyre_rope_derive_attention_factor(source, group, gyre_rope_magnitude(s, 1.0), 0);
+}
+
 /* The paper's factor is the ratio of the lengths; a key that says another is taken at its word.  Microsoft's code takes the
  * magnitudes from short_mscale and long_mscale where they are. */
 static void read_longrope(const gyre_rope_source *source, gyre_layers *group) {
@@ -122,6 +138,7 @@ static const struct {
              {"by-parts", GYRE_BY_PARTS, read_other, parts_keys},
              {"by-parts-paper", GYRE_BY_PARTS_PAPER, read_other, parts_keys},
              {"yarn", GYRE_YARN, read_yarn, yarn_keys},
+             {"dynamic-yarn", GYRE_DYNAMIC_YARN, read_dynamic_yarn, parts_keys},
              {"llama3", GYRE_LLAMA3, read_other, llama3_keys},
              {"longrope", GYRE_LONGROPE, read_longrope, longrope_keys},
              {"proportional", GYRE_PROPORTIONAL, read_other, factor_keys}};
@@ -140,7 +157,8 @@ void gyre_rope_as_reference(const gyre_rope_source *source, gyre_layers *group) 
     while (i < sizeof types / sizeof *types && strcmp(types[i].name, source->type) != 0)
         i++;
     if (i == sizeof types / sizeof *types) {
-        gyre_rope_unknown_type(source, "default, linear, dynamic, yarn, longrope, llama3, proportional, ntk, by-parts");
+        gyre_rope_unknown_type(
+            source, "default, linear, dynamic, yarn, dynamic-yarn, longrope, llama3, proportional, ntk, by-parts");
         return;
     }
     gyre_rope_note_scaling(source, group, types[i].scaling);

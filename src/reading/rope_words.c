@@ -97,13 +97,13 @@ static gyre_status say_divisors(pad *p, const gyre_encoding *encoding, int64_t l
 
 /* -- which words ------------------------------------------------------------------------------------------------- */
 static int is_one_of_parts(gyre_scaling scaling) {
-    return scaling == GYRE_BY_PARTS || scaling == GYRE_YARN;
+    return scaling == GYRE_BY_PARTS || scaling == GYRE_YARN || scaling == GYRE_DYNAMIC_YARN;
 }
 
 /* 1 where the type that bears its name says all of it. */
 static int has_name(const gyre_config *c, gyre_vocabulary vocabulary) {
     const rope_config *rope = &c->rope;
-    const double factor = gyre_rope_attention_factor(c);
+    const double factor = gyre_rope_attention_factor(c, 0);
     if (vocabulary == GYRE_WORDS_NATIVE) return 1;
     if (rope->resonance) return 0;
     switch (rope->scaling) {
@@ -135,7 +135,7 @@ static const char *name_of(const gyre_config *c, gyre_vocabulary vocabulary) {
 static int says_attention_factor(const gyre_config *c, gyre_vocabulary vocabulary) {
     if (c->rope.scaling == GYRE_BY_PARTS && vocabulary != GYRE_WORDS_NATIVE) return 1;
     if (gyre_scaling_has_attention_factor(c->rope.scaling)) return c->rope.attention_factor != 0.0;
-    return gyre_rope_attention_factor(c) != 1.0;
+    return gyre_rope_attention_factor(c, 0) != 1.0;
 }
 
 static void say_by_name(pad *p, const gyre_config *c, gyre_vocabulary vocabulary) {
@@ -143,7 +143,7 @@ static void say_by_name(pad *p, const gyre_config *c, gyre_vocabulary vocabulary
     const int plain = rope->scaling == GYRE_UNSCALED || (rope->scaling == GYRE_NTK && vocabulary != GYRE_WORDS_NATIVE);
     if (!plain && (rope->scaling != GYRE_PROPORTIONAL || rope->factor != 1.0)) say_number(p, "factor", rope->factor);
     if (gyre_scaling_has_original_length(rope->scaling)) say_length(p, c);
-    if (says_attention_factor(c, vocabulary)) say_number(p, "attention_factor", gyre_rope_attention_factor(c));
+    if (says_attention_factor(c, vocabulary)) say_number(p, "attention_factor", gyre_rope_attention_factor(c, 0));
     if (is_one_of_parts(rope->scaling) || rope->scaling == GYRE_BY_PARTS_PAPER) say_parts(p, rope);
     if (rope->scaling == GYRE_LLAMA3) {
         say_number(p, "low_freq_factor", rope->low_freq);
@@ -165,15 +165,15 @@ static double base_of(const gyre_config *c, gyre_vocabulary vocabulary) {
 gyre_status gyre_rope_words_of(const gyre_encoding *encoding, int64_t length, gyre_vocabulary vocabulary,
                                gyre_rope_words *out, gyre_error *err) {
     const gyre_config *c = gyre_encoding_config(encoding);
-    const int named = has_name(c, vocabulary), follows = c->rope.scaling == GYRE_DYNAMIC_NTK;
+    const int named = has_name(c, vocabulary), is_ntk = c->rope.scaling == GYRE_DYNAMIC_NTK;
     pad p = {json_object(), 0};
     gyre_status status = GYRE_OK;
     *out = (gyre_rope_words){name_of(c, vocabulary), p.values, base_of(c, vocabulary), length, 0};
-    if (follows) out->length = c->trained_length;
+    if (is_ntk) out->length = c->trained_length;
     if (named) {
         say_by_name(&p, c, vocabulary);
         out->resonance = vocabulary == GYRE_WORDS_NATIVE && c->rope.resonance;
-    } else if (follows) {
+    } else if (is_ntk || c->rope.scaling == GYRE_DYNAMIC_YARN) {
         status = gyre_fail(err, GYRE_EUNSUPPORTED,
                            "scaling: frequencies that follow the length, and more than \"dynamic\" says (config.json)");
     } else {
@@ -181,7 +181,7 @@ gyre_status gyre_rope_words_of(const gyre_encoding *encoding, int64_t length, gy
         out->base = c->rope.base;
         say_number(&p, "factor", fmax(1.0, (double)length / (double)c->trained_length));
         say_length(&p, c);
-        say_number(&p, "attention_factor", gyre_rope_attention_factor(c));
+        say_number(&p, "attention_factor", gyre_rope_attention_factor(c, length));
         status = say_divisors(&p, encoding, length, err);
     }
     if (status == GYRE_OK && p.failed) status = gyre_fail(err, GYRE_ENOMEM, "scaling: no memory for its keys (config.json)");

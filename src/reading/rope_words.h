@@ -29,8 +29,8 @@ typedef struct gyre_rope_words {
  *                          "longrope", both its lists the quotients theta_i / omega_i
  *
  * "dynamic" counts from max_position_embeddings, which so stays the trained length; elsewhere it becomes `length`.
- * EUNSUPPORTED where none of that gives the rotation: frequencies that follow the length and have no name.  The caller frees
- * values. */
+ * EUNSUPPORTED where none of that gives the rotation: frequencies that follow the length and have no name (dynamic-yarn).
+ * The caller frees values. */
 gyre_status gyre_rope_words_of(const gyre_encoding *encoding, int64_t length, gyre_vocabulary vocabulary,
                                gyre_rope_words *out, gyre_error *err);
 

@@ -328,6 +328,9 @@ static gyre_status check_rest(const writing *w, const gyre_layer_reading *group)
     if (a->rope.xpos_base != b->rope.xpos_base) what = "xPos";
     if (a->head_dim != b->head_dim || a->rope.dim != b->rope.dim || a->rope.first != b->rope.first)
         what = "other channels that turn";
+    if (a->rope.length_policy != b->rope.length_policy) what = "another length policy";
+    if (a->rope.length_policy == GYRE_LENGTH_CAUSAL && a->rope.length_block != b->rope.length_block)
+        what = "another block of lengths";
     if (a->rope.layout != b->rope.layout || a->rope.clockwise != b->rope.clockwise) what = "another layout";
     gyre_encoding_free(own);
     if (!what) return GYRE_OK;

@@ -1,0 +1,187 @@
+/* fuzz_cache.c: any bytes as the file of a cache, for libFuzzer; what is let in is used in every way there is.
+ *
+ * The first byte says which encoding the file is read with (its low two bits) and whether its checksums are made to be right
+ * (the next): without that few inputs would come past the first. */
+#include "gyre/gyre.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DIM = 8, QUERIES = 10, MOST_BYTES = 1 << 22, MOST_TOKENS = 1 << 12 };
+enum { NUMBERS = 12, DIM_AT = NUMBERS + 8 * 12, FACTOR_AT = NUMBERS + 8 * 19 }; /* src/attention/cache_file.h */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int truth, const char *what) {
+    if (truth) return;
+    fprintf(stderr, "broken promise: %s\n", what);
+    abort();
+}
+
+/* -- files ------------------------------------------------------------------------------------------------------------- */
+
+static void sign(uint8_t *bytes, size_t count) {
+    uint32_t sum = 0xffffffffu;
+    for (size_t i = 0; i < count; i++) {
+        sum ^= bytes[i];
+        for (int bit = 0; bit < 8; bit++)
+            sum = sum >> 1 ^ (sum & 1 ? 0x82f63b78u : 0);
+    }
+    sum = ~sum;
+    for (int i = 0; i < 4; i++)
+        bytes[count + (size_t)i] = (uint8_t)(sum >> 8 * i);
+}
+
+/* Both checksums, that of the header where it is for so many channels that turn. */
+static void sign_all(uint8_t *bytes, size_t size) {
+    int64_t dim = 0;
+    if (size < FACTOR_AT + 8) return;
+    memcpy(&dim, bytes + DIM_AT, sizeof dim);
+    const size_t end = FACTOR_AT + (dim > 0 && dim <= 64 ? 8 + 4 * (size_t)dim : 0);
+    if (end + 8 > size) return;
+    sign(bytes, end);
+    sign(bytes, size - 4);
+}
+
+static const char *file_path(void) {
+    static char path[64];
+    if (!*path) snprintf(path, sizeof path, "/tmp/gyre-fuzz-cache-%ld", (long)getpid());
+    return path;
+}
+
+static void write_file(const uint8_t *bytes, size_t size) {
+    FILE *file = fopen(file_path(), "wb");
+    require(file && fwrite(bytes, 1, size, file) == size, "a file can be written");
+    fclose(file);
+}
+
+/* -- memory: no more than a file of so many bytes may need ---------------------------------------------------------------
+ */
+
+static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
+    (void)ctx;
+    return bytes > MOST_BYTES ? NULL : aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void purse_free(void *ctx, void *memory) {
+    (void)ctx;
+    free(memory);
+}
+
+/* -- use --------------------------------------------------------------------------------------------------------------- */
+
+static gyre_encoding *encoding_of(int which, double base) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_encoding *encoding = NULL;
+    config.kind = which == 3 ? GYRE_ALIBI : GYRE_ROPE;
+    config.heads = 2;
+    config.head_dim = DIM;
+    config.rope.dim = which == 3 ? 0 : DIM;
+    config.rope.base = which == 3 ? 0 : base;
+    config.rope.axes = which == 2 ? 2 : 0;
+    config.rope.section[0] = config.rope.section[1] = which == 2 ? DIM / 4 : 0;
+    if (which > 0) require(gyre_encoding_create(&encoding, &config, NULL, NULL) == GYRE_OK, "an encoding");
+    return encoding;
+}
+
+static void attend(const gyre_cache *cache, int64_t sequence) {
+    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    for (int64_t queries = 1; queries <= QUERIES; queries += QUERIES - 1) {
+        float *q = calloc((size_t)(queries * c->heads * c->head_dim), sizeof *q),
+              *out = calloc((size_t)(queries * c->heads * c->value_dim), sizeof *out);
+        args.q = gyre_cdense(q, GYRE_F32, 1, queries, c->heads, c->head_dim);
+        args.out = gyre_dense(out, GYRE_F32, 1, queries, c->heads, c->value_dim);
+        args.causal = 1;
+        const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+        void *scratch = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
+        if (q && out && scratch) {
+            const gyre_status status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL);
+            require(status == GYRE_OK || c->heads != 2, "a cache that is let in can be attended to");
+        }
+        free(scratch);
+        free(q);
+        free(out);
+    }
+}
+
+/* Appends as many zeros as tokens. */
+static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
+    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    float *k = calloc((size_t)(tokens * c->heads * c->head_dim), sizeof *k),
+          *v = calloc((size_t)(tokens * c->heads * c->value_dim), sizeof *v);
+    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, tokens, c->heads, c->head_dim),
+                     values = gyre_cdense(v, GYRE_F32, 1, tokens, c->heads, c->value_dim);
+    const gyre_positions at = {.base = 7};
+    const int64_t before = gyre_cache_tokens(cache, sequence);
+    if (k && v) {
+        const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &at, NULL);
+        require(status == GYRE_OK || status == GYRE_ENOMEM, "zeros are appended, or there is no room");
+        require(gyre_cache_tokens(cache, sequence) == before + (status == GYRE_OK ? tokens : 0), "all or nothing");
+    }
+    free(k);
+    free(v);
+}
+
+static void save_and_load(const gyre_cache *cache) {
+    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    gyre_cache *again = NULL;
+    gyre_error err = {0, ""};
+    require(gyre_cache_save(cache, file_path(), &err) == GYRE_OK, err.text);
+    require(gyre_cache_load(&again, file_path(), c->encoding, NULL, &err) == GYRE_OK, err.text);
+    for (int64_t i = 0; i < c->sequences; i++)
+        require(gyre_cache_tokens(again, i) == gyre_cache_tokens(cache, i), "a cache that was saved is read back");
+    gyre_cache_free(again);
+}
+
+static void use(gyre_cache *cache, const gyre_encoding *other) {
+    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    const int64_t last = c->sequences - 1, delta[GYRE_MAX_AXES] = {3, -5};
+    if (c->max_tokens > MOST_TOKENS || c->heads > 8 || c->sequences > 64) return;
+    attend(cache, 0);
+    save_and_load(cache);
+    append(cache, 0, 3);
+    require(gyre_cache_fork(cache, 0, last) != GYRE_EINVAL, "a fork");
+    if (gyre_cache_tokens(cache, 0) > 2) {
+        require(gyre_cache_drop(cache, 0, 1, 1) != GYRE_EINVAL, "a drop");
+        require(gyre_cache_shift(cache, 0, 1, 1, delta) != GYRE_EINVAL, "a shift");
+    }
+    append(cache, 0, 17);
+    require(gyre_cache_slide(cache, last, 1, 4, NULL) != GYRE_EINVAL, "a slide");
+    append(cache, last, 5);
+    if (other) (void)!gyre_cache_replan(cache, other, 0, NULL);
+    for (int64_t i = 0; i < c->sequences; i++)
+        attend(cache, i);
+    save_and_load(cache);
+    for (int64_t i = 0; i < c->sequences; i++)
+        require(gyre_cache_drop(cache, i, 0, gyre_cache_tokens(cache, i)) == GYRE_OK, "everything is dropped");
+    const gyre_cache_usage usage = gyre_cache_usage_of(cache);
+    require(usage.tokens == 0 && usage.shared_tokens == 0 && usage.free_pages == usage.pages, "an empty cache is empty");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const gyre_alloc alloc = {purse_alloc, purse_free, NULL};
+    gyre_cache *cache = NULL;
+    gyre_error err = {0, ""};
+    if (size == 0) return 0;
+    const int which = data[0] & 3;
+    uint8_t *bytes = malloc(size);
+    if (!bytes) return 0;
+    memcpy(bytes, data + 1, size - 1);
+    if (data[0] & 4) sign_all(bytes, size - 1);
+    write_file(bytes, size - 1);
+    free(bytes);
+    gyre_encoding *encoding = encoding_of(which, 100), *other = encoding_of(which, 200);
+    const gyre_status status = gyre_cache_load(&cache, file_path(), encoding, &alloc, &err);
+    require((status == GYRE_OK) == (cache != NULL), "a failure leaves no cache");
+    require(status == GYRE_OK || err.text[0] != '\0', "a failure has a text");
+    if (cache) use(cache, other);
+    gyre_cache_free(cache);
+    gyre_encoding_free(encoding);
+    gyre_encoding_free(other);
+    unlink(file_path());
+    return 0;
+}

@@ -1,0 +1,18 @@
+/* key_source.c: keys and values in the caller's views. */
+#include "attention/key_source.h"
+#include "core/view.h"
+
+static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
+    const gyre_attention_args *args = source->of;
+    *run = (gyre_key_run){.k = gyre_cview_at(&args->k, batch, first, head, 0),
+                          .v = gyre_cview_at(&args->v, batch, first, head, 0),
+                          .count = args->k.shape[1] - first,
+                          .k_row = args->k.stride[1],
+                          .v_row = args->v.stride[1],
+                          .k_step = args->k.stride[3],
+                          .v_step = args->v.stride[3]};
+}
+
+gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args) {
+    return (gyre_key_source){.of = args, .k_dtype = args->k.dtype, .v_dtype = args->v.dtype, .run = run_of_views};
+}

@@ -1,0 +1,51 @@
+/* mask.c: the additive mask, read where it lies: of any type, any of its strides may be 0. */
+#include "attention/mask.h"
+#include "core/convert.h"
+#include "core/view.h"
+
+#include <math.h>
+
+/* `count` numbers of the row of a query, in `buffer` or where they lie. */
+static const float *read_row(const gyre_cview *mask, int64_t batch, int64_t query, int64_t head, int64_t first,
+                             int64_t count, float *buffer) {
+    const void *from = gyre_cview_at(mask, batch, query, head, first);
+    if (mask->dtype == GYRE_F32 && mask->stride[3] == 1) return from;
+    gyre_load_row(from, mask->dtype, mask->stride[3], count, buffer);
+    return buffer;
+}
+
+int gyre_mask_hides(const gyre_attention_plan *plan, const gyre_onlooker *query, int64_t key) {
+    float one;
+    if (!plan->args->mask.data) return 0;
+    return *read_row(&plan->args->mask, query->batch, query->query, query->head, key, 1, &one) == -INFINITY;
+}
+
+int gyre_mask_hides_all(const gyre_attention_plan *plan, const gyre_query_side *q, int64_t first, int64_t count) {
+    enum { CHUNK = 16 };
+    const gyre_cview *mask = &plan->args->mask;
+    const int64_t rows = mask->stride[1] == 0 ? 1 : q->count, keys = mask->stride[3] == 0 ? 1 : count;
+    float buffer[CHUNK];
+    if (!mask->data) return 0;
+    /* By chunks: most tiles show in the first of them that they are to be looked at. */
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < keys; j += CHUNK) {
+            const int64_t n = keys - j < CHUNK ? keys - j : CHUNK;
+            const float *row = read_row(mask, q->batch, q->first + i, q->head, first + j, n, buffer);
+            int hidden = 1;
+            for (int64_t l = 0; l < n; l++)
+                hidden &= row[l] == -INFINITY;
+            if (!hidden) return 0;
+        }
+    return 1;
+}
+
+void gyre_mask_add(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
+    const int64_t first = meeting->tile * KEY_TILE + meeting->first;
+    float buffer[KEY_TILE];
+    for (int64_t i = 0; i < q->count; i++) {
+        const float *from = read_row(&plan->args->mask, q->batch, q->first + i, q->head, first, meeting->count, buffer);
+        float *row = q->scores + i * KEY_TILE;
+        for (int64_t j = 0; j < meeting->count; j++)
+            row[j] = from[j] == -INFINITY ? -INFINITY : row[j] + from[j];
+    }
+}

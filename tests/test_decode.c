@@ -1,0 +1,541 @@
+/* test_decode.c: few queries against keys where they lie, in every type, in one piece and in pages, moved since they were
+ * turned or not, against the definition in double. */
+#include "attention/decode.h"
+#include "attention/run.h"
+
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- a problem --------------------------------------------------------------------------------------------------------- */
+
+typedef struct decode_case {
+    gyre_kind kind;
+    gyre_dtype q, k, v;
+    int64_t queries, keys, group, key_heads, dim, value_dim;
+    int64_t page;  /* tokens that lie together; 0 = all, in views */
+    int64_t step;  /* between channels */
+    int turned;    /* keys have been, */
+    int64_t shift; /* and have moved since, every page by another multiple of this */
+    int causal;
+    int64_t window;
+} decode_case;
+
+/* Everything dense in double, as the definition wants it, and the elements themselves, as the library does. */
+typedef struct decode_problem {
+    decode_case c;
+    gyre_encoding *encoding;
+    gyre_tables tables;
+    double inv_freq[128], factor, numbers[64 * 64];
+    float table[64 * 64];
+    int64_t heads, rows, *q_at, *k_at, (*shifts)[GYRE_MAX_AXES];
+    void *q, *k, *v;
+    float *k_scale, *v_scale; /* [key head][key] */
+    double *q64, *k64, *v64;  /* what the elements stand for; k64 turned to where it is now */
+    double *want, *lse;
+    float *out, *out_lse;
+} decode_problem;
+
+static void *room(int64_t n, size_t size) {
+    void *memory = calloc((size_t)(n > 0 ? n : 1), size);
+    assert_non_null(memory);
+    return memory;
+}
+
+/* Elements of a page lie [head][token][channel x step], pages one after the other, with a gap between. */
+enum { GAP = 24 };
+static int64_t page_of(const decode_case *c) {
+    return c->page ? c->page : c->keys;
+}
+static int64_t page_elements(const decode_case *c, int64_t dim) {
+    return page_of(c) * c->key_heads * dim * c->step + GAP;
+}
+static int64_t element_at(const decode_case *c, int64_t dim, int64_t head, int64_t token, int64_t channel) {
+    const int64_t page = page_of(c);
+    return token / page * page_elements(c, dim) + ((head * page + token % page) * dim + channel) * c->step;
+}
+
+/* The two members of pair i of a row turn by an angle. */
+static void turn(const decode_problem *p, double *row, double position, double factor) {
+    const int64_t pairs = p->c.dim / 2;
+    for (int64_t i = 0; p->c.kind == GYRE_ROPE && i < pairs; i++) {
+        const double cosine = factor * cos(position * p->inv_freq[i]), sine = factor * sin(position * p->inv_freq[i]);
+        const double a = row[i], b = row[i + pairs];
+        row[i] = a * cosine - b * sine;
+        row[i + pairs] = a * sine + b * cosine;
+    }
+}
+
+static void make_encoding(decode_problem *p, test_random *random) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    const decode_case *c = &p->c;
+    config.kind = c->kind;
+    config.head_dim = c->dim;
+    config.heads = p->heads;
+    config.trained_length = 64;
+    if (c->kind == GYRE_ROPE) { /* an attention factor other than 1: a shift must not apply it again */
+        config.rope.layout = GYRE_HALF;
+        config.rope.scaling = GYRE_YARN;
+        config.rope.factor = 4;
+        config.query.temperature = GYRE_TEMPERATURE_LOG;
+    }
+    if (c->kind == GYRE_T5) config.score.buckets = 32;
+    p->encoding = test_encoding(&config);
+    p->factor = 1;
+    if (c->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
+    if (c->kind == GYRE_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->numbers));
+    const int64_t rows = c->kind == GYRE_T5 ? 32 : c->kind == GYRE_KERPLE ? 2 : 0;
+    for (int64_t i = 0; i < rows * p->heads; i++)
+        p->numbers[i] = (double)(p->table[i] = (float)fabs(test_uniform(random)));
+    p->tables.bias = gyre_cdense(p->table, GYRE_F32, 1, 1, rows, p->heads);
+}
+
+/* b of a key that is `ahead` of the query. */
+static double number(const decode_problem *p, int64_t head, int64_t ahead) {
+    const double d = fabs((double)ahead);
+    const int64_t back = ahead < 0 ? -ahead : 0;
+    if (p->c.kind == GYRE_ALIBI) return -p->numbers[head] * d;
+    if (p->c.kind == GYRE_KERPLE) return -p->numbers[head] * log1p(p->numbers[p->heads + head] * d);
+    if (p->c.kind != GYRE_T5) return 0;
+    const int64_t far = 16 + (back < 16 ? 0 : (int64_t)(log((double)back / 16) / log(128.0 / 16) * 16));
+    return p->numbers[(back < 16 ? back : far < 31 ? far : 31) * p->heads + head];
+}
+
+static void put_row(const decode_problem *p, gyre_dtype dtype, void *data, int64_t at, double *row, int64_t n,
+                    float *scale) {
+    double most = 1e-9;
+    for (int64_t i = 0; i < n; i++)
+        most = fmax(most, fabs(row[i]));
+    *scale = (float)(most / 127);
+    for (int64_t i = 0; i < n; i++, at += p->c.step)
+        if (dtype == GYRE_Q8) {
+            ((int8_t *)data)[at] = (int8_t)lrint(row[i] / (double)*scale);
+            row[i] = (double)*scale * ((int8_t *)data)[at];
+        } else {
+            test_put(data, dtype, (size_t)at, row[i]);
+            row[i] = test_get(data, dtype, (size_t)at);
+        }
+}
+
+static void fill_keys(decode_problem *p, test_random *random) {
+    const decode_case *c = &p->c;
+    for (int64_t h = 0; h < c->key_heads; h++)
+        for (int64_t t = 0; t < c->keys; t++) {
+            double *k = p->k64 + (h * c->keys + t) * c->dim, *v = p->v64 + (h * c->keys + t) * c->value_dim;
+            const int64_t moved = p->shifts[t / page_of(c)][0];
+            test_fill_f64(random, k, (size_t)c->dim);
+            test_fill_f64(random, v, (size_t)c->value_dim);
+            if (c->turned) turn(p, k, (double)(p->k_at[t] - moved), p->factor);
+            put_row(p, c->k, p->k, element_at(c, c->dim, h, t, 0), k, c->dim, &p->k_scale[h * c->keys + t]);
+            put_row(p, c->v, p->v, element_at(c, c->value_dim, h, t, 0), v, c->value_dim, &p->v_scale[h * c->keys + t]);
+            if (c->turned)
+                turn(p, k, (double)moved, 1);
+            else
+                turn(p, k, (double)p->k_at[t], p->factor);
+        }
+}
+
+static void fill_queries(decode_problem *p, test_random *random) {
+    const decode_case *c = &p->c;
+    for (int64_t r = 0; r < c->queries * p->heads; r++) {
+        double *row = p->q64 + r * c->dim;
+        for (int64_t i = 0; i < c->dim; i++) { /* scores that matter: weights far from uniform */
+            test_put(p->q, c->q, (size_t)(r * c->dim + i), 3 * test_uniform(random));
+            row[i] = test_get(p->q, c->q, (size_t)(r * c->dim + i));
+        }
+        const int64_t at = p->q_at[r / p->heads];
+        const double temperature = c->kind == GYRE_ROPE && at >= 64 ? log((double)at + 1) / log(64.0) : 1;
+        turn(p, row, (double)at, p->factor * temperature / sqrt((double)c->dim));
+        for (int64_t i = 0; c->kind != GYRE_ROPE && i < c->dim; i++)
+            row[i] /= sqrt((double)c->dim);
+    }
+}
+
+static decode_problem *make_problem(const decode_case *c, uint64_t seed) {
+    decode_problem *p = room(1, sizeof *p);
+    test_random random = {seed};
+    const int64_t pages = (c->keys + page_of(c) - 1) / page_of(c);
+    p->c = *c;
+    p->heads = c->group * c->key_heads;
+    p->rows = c->queries * p->heads;
+    make_encoding(p, &random);
+    p->q_at = room(c->queries, sizeof(int64_t));
+    p->k_at = room(c->keys, sizeof(int64_t));
+    p->shifts = room(pages, sizeof *p->shifts);
+    p->q = room(p->rows * c->dim, sizeof(float));
+    p->k = room(pages * page_elements(c, c->dim), sizeof(float));
+    p->v = room(pages * page_elements(c, c->value_dim), sizeof(float));
+    p->k_scale = room(c->key_heads * c->keys, sizeof(float));
+    p->v_scale = room(c->key_heads * c->keys, sizeof(float));
+    p->q64 = room(p->rows * c->dim, sizeof(double));
+    p->k64 = room(c->key_heads * c->keys * c->dim, sizeof(double));
+    p->v64 = room(c->key_heads * c->keys * c->value_dim, sizeof(double));
+    p->want = room(p->rows * c->value_dim, sizeof(double));
+    p->lse = room(p->rows, sizeof(double));
+    p->out = room(p->rows * c->value_dim, sizeof(float));
+    p->out_lse = room(p->rows, sizeof(float));
+    for (int64_t i = 0; i < pages; i++)
+        p->shifts[i][0] = c->shift * (i % 4 - 1); /* some not at all */
+    for (int64_t t = 0; t < c->keys; t++)
+        p->k_at[t] = t + 3 * (t > c->keys / 2); /* with a hole */
+    for (int64_t t = 0; t < c->queries; t++)
+        p->q_at[t] = c->keys + 3 - c->queries + t;
+    fill_keys(p, &random);
+    fill_queries(p, &random);
+    return p;
+}
+
+static void free_problem(decode_problem *p) {
+    void *all[] = {p->q_at, p->k_at, p->shifts, p->q,    p->k,   p->v,   p->k_scale, p->v_scale,
+                   p->q64,  p->k64,  p->v64,    p->want, p->lse, p->out, p->out_lse};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+    gyre_encoding_free(p->encoding);
+    free(p);
+}
+
+/* -- the definition ------------------------------------------------------------------------------------------------------
+ */
+
+static int sees(const decode_problem *p, int64_t query, int64_t key) {
+    const decode_case *c = &p->c;
+    const int by_order = c->causal == GYRE_CAUSAL_BY_ORDER;
+    const int64_t q = by_order ? c->keys - c->queries + query : p->q_at[query], k = by_order ? key : p->k_at[key];
+    return !(c->causal && k > q) && !(c->window && llabs(q - k) >= c->window);
+}
+
+static void define_row(const decode_problem *p, int64_t query, int64_t head) {
+    const decode_case *c = &p->c;
+    const double *q = p->q64 + (query * p->heads + head) * c->dim;
+    double *out = p->want + (query * p->heads + head) * c->value_dim, top = -INFINITY, sum = 0;
+    double *score = room(c->keys, sizeof *score);
+    for (int64_t j = 0; j < c->keys; j++) {
+        const double *k = p->k64 + (head / c->group * c->keys + j) * c->dim;
+        for (int64_t i = 0; i < c->dim; i++)
+            score[j] += q[i] * k[i];
+        score[j] = sees(p, query, j) ? score[j] + number(p, head, p->k_at[j] - p->q_at[query]) : -INFINITY;
+        top = fmax(top, score[j]);
+    }
+    for (int64_t j = 0; j < c->keys; j++)
+        sum += score[j] > -INFINITY ? exp(score[j] - top) : 0;
+    for (int64_t j = 0; j < c->keys; j++)
+        for (int64_t i = 0; score[j] > -INFINITY && i < c->value_dim; i++)
+            out[i] += exp(score[j] - top) / sum * p->v64[(head / c->group * c->keys + j) * c->value_dim + i];
+    p->lse[query * p->heads + head] = sum > 0 ? top + log(sum) : -INFINITY;
+    free(score);
+}
+
+static void define(decode_problem *p) {
+    memset(p->want, 0, (size_t)(p->rows * p->c.value_dim) * sizeof *p->want);
+    for (int64_t query = 0; query < p->c.queries; query++)
+        for (int64_t head = 0; head < p->heads; head++)
+            define_row(p, query, head);
+}
+
+/* -- the library -----------------------------------------------------------------------------------------------------------
+ */
+
+static void run_of_pages(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
+    const decode_problem *p = source->of;
+    const decode_case *c = &p->c;
+    const int64_t page = page_of(c), left = page - first % page;
+    assert_int_equal(batch, 0);
+    *run =
+        (gyre_key_run){.k = (const char *)p->k + (size_t)element_at(c, c->dim, head, first, 0) * gyre_dtype_size(c->k),
+                       .v = (const char *)p->v + (size_t)element_at(c, c->value_dim, head, first, 0) * gyre_dtype_size(c->v),
+                       .k_scale = c->k == GYRE_Q8 ? p->k_scale + head * c->keys + first : NULL,
+                       .v_scale = c->v == GYRE_Q8 ? p->v_scale + head * c->keys + first : NULL,
+                       .count = left < c->keys - first ? left : c->keys - first,
+                       .k_row = c->dim * c->step,
+                       .v_row = c->value_dim * c->step,
+                       .k_step = c->step,
+                       .v_step = c->step,
+                       .shift = c->turned && p->shifts[first / page][0] != 0 ? p->shifts[first / page] : NULL};
+}
+
+static gyre_key_source source_of(const decode_problem *p) {
+    return (gyre_key_source){.of = p, .k_dtype = p->c.k, .v_dtype = p->c.v, .turned = p->c.turned, .run = run_of_pages};
+}
+
+static gyre_positions positions_of(const int64_t *at) {
+    return (gyre_positions){.data = at, .dtype = GYRE_I64, .stride_token = 1};
+}
+
+static gyre_attention_args args_of(const decode_problem *p) {
+    const decode_case *c = &p->c;
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.encoding = p->encoding;
+    args.tables = &p->tables;
+    args.q = gyre_cdense(p->q, c->q, 1, c->queries, p->heads, c->dim);
+    args.k = gyre_cdense(p->k, c->k, 1, c->keys, c->key_heads, c->dim);
+    args.v = gyre_cdense(p->v, c->v, 1, c->keys, c->key_heads, c->value_dim);
+    if (!c->page) { /* in views: one page, head by head */
+        const int64_t k[] = {0, c->dim * c->step, c->keys * c->dim * c->step, c->step};
+        const int64_t v[] = {0, c->value_dim * c->step, c->keys * c->value_dim * c->step, c->step};
+        memcpy(args.k.stride, k, sizeof k);
+        memcpy(args.v.stride, v, sizeof v);
+    }
+    args.q_pos = positions_of(p->q_at);
+    args.k_pos = positions_of(p->k_at);
+    args.causal = c->causal;
+    args.window = c->window;
+    args.out = gyre_dense(p->out, GYRE_F32, 1, c->queries, p->heads, c->value_dim);
+    args.lse = gyre_dense(p->out_lse, GYRE_F32, 1, c->queries, p->heads, 1);
+    return args;
+}
+
+/* The way that the tests of this file are about is the one that is taken. */
+static void assert_served(const gyre_attention_args *args, const gyre_key_source *source) {
+    gyre_attention_plan plan;
+    gyre_passes passes;
+    gyre_pass pass;
+    gyre_passes_begin(&passes, args, source);
+    assert_int_equal(gyre_passes_next(&passes, &pass), 1);
+    assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
+    assert_int_equal(gyre_decode_serves(&plan), 1);
+    assert_true(gyre_decode_bytes(&plan) > 0);
+}
+
+static void run_args(const decode_problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
+    const gyre_key_source pages = source_of(p), *source = p->c.page ? &pages : NULL;
+    const size_t bytes = gyre_attention_run_scratch(args, source, exec);
+    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    assert_true(bytes > 0 && scratch);
+    assert_served(args, source);
+    memset(scratch, 0xFF, bytes); /* what is not written is a NaN */
+    assert_ok(gyre_attention_run(args, source, scratch, bytes, exec));
+    free(scratch);
+}
+
+static void run(const decode_problem *p, const gyre_exec *exec) {
+    const gyre_attention_args args = args_of(p);
+    run_args(p, &args, exec);
+}
+
+/* out = root mean square of the error over that of what is wanted. */
+static double error_of(const decode_problem *p) {
+    double off = 0, size = 0;
+    for (int64_t i = 0; i < p->rows * p->c.value_dim; i++) {
+        off += pow((double)p->out[i] - p->want[i], 2);
+        size += p->want[i] * p->want[i];
+    }
+    for (int64_t r = 0; r < p->rows; r++)
+        if (isinf(p->lse[r]))
+            assert_true(p->out_lse[r] == -INFINITY);
+        else
+            test_close((long double)p->out_lse[r], (long double)p->lse[r], 3e-6L * (1 + fabsl((long double)p->lse[r])),
+                       "lse");
+    return size > 0 ? sqrt(off / size) : off;
+}
+
+/* -- tests -----------------------------------------------------------------------------------------------------------------
+ */
+
+#define F32 GYRE_F32
+#define F16 GYRE_F16
+#define B16 GYRE_BF16
+#define Q8  GYRE_Q8
+static const decode_case cases[] = {
+    /* kind, q, k, v, queries, keys, group, key heads, dim, value dim, page, step, turned, shift, causal, window */
+    {GYRE_NOPE, F32, F32, F32, 1, 300, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_NOPE, F32, F16, F16, 1, 2500, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_NOPE, F32, B16, B16, 2, 2500, 4, 1, 128, 64, 16, 1, 0, 0, 1, 0},
+    {GYRE_NOPE, F32, Q8, Q8, 1, 1300, 8, 2, 128, 128, 64, 1, 0, 0, 1, 0},
+    {GYRE_NOPE, F16, F16, F32, 3, 129, 1, 3, 16, 24, 0, 2, 0, 0, 1, 0},
+    {GYRE_NOPE, B16, Q8, F16, 8, 500, 3, 2, 24, 16, 7, 1, 0, 0, 2, 0},
+    {GYRE_NOPE, F32, F32, Q8, 1, 77, 1, 1, 40, 40, 5, 1, 0, 0, 0, 0},
+    {GYRE_ROPE, F32, F32, F32, 1, 1100, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_ROPE, F32, F16, F16, 5, 260, 3, 1, 80, 80, 32, 1, 0, 0, 1, 0},
+    {GYRE_ROPE, F16, Q8, Q8, 2, 400, 8, 1, 64, 64, 48, 1, 0, 0, 1, 0},
+    {GYRE_ROPE, F32, B16, F16, 1, 333, 2, 2, 256, 256, 0, 3, 0, 0, 1, 0},
+    {GYRE_ROPE, F32, F32, F32, 1, 700, 4, 2, 128, 128, 50, 1, 1, 0, 1, 0},
+    {GYRE_ROPE, F32, F32, F32, 2, 700, 4, 2, 64, 64, 40, 1, 1, 1237, 0, 0},
+    {GYRE_ROPE, F32, F16, B16, 4, 1500, 1, 2, 40, 128, 16, 1, 1, -29, 0, 0},
+    {GYRE_ROPE, B16, Q8, Q8, 1, 1025, 4, 1, 128, 128, 1, 1, 1, 100000, 0, 0},
+    {GYRE_ROPE, F32, F16, F16, 1, 3000, 4, 1, 64, 64, 128, 1, 1, 5, 1, 200},
+    {GYRE_ALIBI, F32, F16, F16, 1, 2300, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0},
+    {GYRE_ALIBI, F32, F32, F32, 8, 600, 3, 2, 80, 80, 33, 1, 0, 0, 1, 90},
+    {GYRE_ALIBI, F32, Q8, Q8, 3, 500, 1, 4, 48, 48, 64, 1, 0, 0, 2, 60},
+    {GYRE_T5, F32, F32, F32, 1, 1200, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0},
+    {GYRE_T5, F32, F16, Q8, 6, 333, 2, 2, 64, 72, 20, 1, 0, 0, 1, 0},
+    {GYRE_KERPLE, F32, B16, B16, 2, 1400, 3, 2, 64, 64, 0, 1, 0, 0, 1, 0},
+    {GYRE_KERPLE, F32, F32, F32, 1, 90, 1, 2, 128, 128, 9, 1, 0, 0, 0, 15},
+};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* All arithmetic is of floats, whatever the elements are, so one bound holds for every type. */
+static void agrees_with_definition(void **state) {
+    static const char *const names[] = {[F32] = "f32", [F16] = "f16", [B16] = "bf16", [Q8] = "q8"};
+    (void)state;
+    for (size_t i = 0; i < CASES; i++) {
+        decode_problem *p = make_problem(&cases[i], 60 + i);
+        define(p);
+        run(p, NULL);
+        const double error = error_of(p);
+        print_message("case %zu, keys %s, values %s: %.1e relative rms\n", i, names[p->c.k], names[p->c.v], error);
+        assert_true(error <= 2e-6);
+        free_problem(p);
+    }
+}
+
+/* Neither threads nor pages change a bit. */
+static void same_for_any_threads_and_pages(void **state) {
+    (void)state;
+    decode_case c = {GYRE_ALIBI, F32, F16, F16, 2, 5000, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0};
+    gyre_pool *pool = NULL;
+    assert_ok(gyre_pool_create(&pool, 3, NULL));
+    const gyre_exec exec = gyre_pool_exec(pool);
+    decode_problem *one = make_problem(&c, 90);
+    run(one, NULL);
+    for (int64_t page = 0; page <= 100; page += 25) {
+        c.page = page;
+        decode_problem *other = make_problem(&c, 90);
+        run(other, page % 2 ? NULL : &exec);
+        assert_memory_equal(one->out, other->out, (size_t)(one->rows * c.value_dim) * sizeof *one->out);
+        assert_memory_equal(one->out_lse, other->out_lse, (size_t)one->rows * sizeof *one->out_lse);
+        free_problem(other);
+    }
+    free_problem(one);
+    gyre_pool_free(pool);
+}
+
+/* A query by itself has the bits it has beside others, and a head those it has in its group. */
+static void same_for_any_rows(void **state) {
+    (void)state;
+    const decode_case c = {GYRE_ROPE, F32, B16, F16, 7, 1500, 3, 2, 80, 72, 0, 1, 0, 0, 1, 0};
+    decode_problem *p = make_problem(&c, 91);
+    run(p, NULL);
+    float out[72];
+    for (int64_t query = 0; query < c.queries; query++)
+        for (int64_t head = 0; head < p->heads; head++) {
+            gyre_attention_args args = args_of(p);
+            args.q = gyre_cdense((float *)p->q + (query * p->heads + head) * c.dim, F32, 1, 1, 1, c.dim);
+            args.k.shape[2] = args.v.shape[2] = 1;
+            args.k.data = (uint16_t *)p->k + head / c.group * c.keys * c.dim;
+            args.v.data = (uint16_t *)p->v + head / c.group * c.keys * c.value_dim;
+            args.q_pos = positions_of(p->q_at + query);
+            args.out = gyre_dense(out, F32, 1, 1, 1, c.value_dim);
+            args.lse.data = NULL;
+            gyre_config config = *gyre_encoding_config(p->encoding);
+            config.heads = 1;
+            gyre_encoding *alone = test_encoding(&config);
+            args.encoding = alone;
+            run_args(p, &args, NULL);
+            assert_memory_equal(out, p->out + (query * p->heads + head) * c.value_dim, sizeof out);
+            gyre_encoding_free(alone);
+        }
+    free_problem(p);
+}
+
+/* A value that no weight reaches may be anything; one that a weight does reach comes out. */
+static void strange_values_stay_where_they_are(void **state) {
+    (void)state;
+    const decode_case c = {GYRE_NOPE, F32, F32, F32, 2, 1200, 2, 1, 32, 32, 0, 1, 0, 0, 1, 300};
+    decode_problem *p = make_problem(&c, 92);
+    float *v = p->v, *k = p->k;
+    define(p);
+    v[5 * c.value_dim] = INFINITY;  /* before the window */
+    v[898 * c.value_dim + 3] = NAN; /* just before it: among keys that are looked at */
+    k[20 * c.dim + 1] = NAN;
+    k[890 * c.dim + 1] = NAN;
+    run(p, NULL);
+    assert_true(error_of(p) <= 2e-6);
+    v[1100 * c.value_dim + 7] = INFINITY;
+    run(p, NULL);
+    for (int64_t r = 0; r < p->rows; r++)
+        for (int64_t i = 0; i < c.value_dim; i++)
+            assert_true(i == 7 ? p->out[r * c.value_dim + i] == INFINITY
+                               : fabs((double)p->out[r * c.value_dim + i] - p->want[r * c.value_dim + i]) < 1e-5);
+    free_problem(p);
+}
+
+/* Rows that see nothing, among rows that do: zeros, and minus infinity. */
+static void rows_that_see_nothing(void **state) {
+    (void)state;
+    const decode_case c = {GYRE_ALIBI, F32, F16, F16, 4, 200, 2, 2, 32, 32, 0, 1, 0, 0, 1, 0};
+    decode_problem *p = make_problem(&c, 93);
+    p->q_at[1] = -5;
+    p->q_at[2] = -1;
+    define(p);
+    run(p, NULL);
+    assert_true(error_of(p) <= 2e-6);
+    for (int64_t i = p->heads * c.value_dim; i < 3 * p->heads * c.value_dim; i++)
+        assert_true(p->out[i] == 0);
+    free_problem(p);
+}
+
+/* Biases far past what a float tells apart: relative to the nearest key that is seen, differences of one stay. */
+static void far_biases_keep_their_differences(void **state) {
+    (void)state;
+    const decode_case c = {GYRE_ALIBI, F32, F32, F32, 1, 1500, 2, 1, 32, 32, 0, 1, 0, 0, 1, 0};
+    decode_problem *p = make_problem(&c, 94);
+    p->q_at[0] = 2000000000;
+    define(p);
+    run(p, NULL);
+    double off = 0;
+    for (int64_t i = 0; i < p->rows * c.value_dim; i++)
+        off = fmax(off, fabs((double)p->out[i] - p->want[i]));
+    assert_true(off < 1e-5);
+    free_problem(p);
+}
+
+/* What decode.c does not know how to do goes another way. */
+static void leaves_the_rest_to_tiles(void **state) {
+    (void)state;
+    const decode_case c = {GYRE_NOPE, F32, F32, F32, 9, 50, 1, 1, 32, 32, 0, 1, 0, 0, 1, 0};
+    decode_problem *p = make_problem(&c, 95);
+    gyre_attention_args args = args_of(p);
+    gyre_attention_plan plan;
+    gyre_passes passes;
+    gyre_pass pass;
+    for (int way = 0; way < 3; way++) {
+        args.q.shape[1] = args.out.shape[1] = args.lse.shape[1] = way == 0 ? 9 : 8;
+        args.dropout = way == 2 ? 0.5 : 0;
+        gyre_passes_begin(&passes, &args, NULL);
+        assert_int_equal(gyre_passes_next(&passes, &pass), 1);
+        assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
+        assert_int_equal(gyre_decode_serves(&plan), way == 1);
+    }
+    free_problem(p);
+}
+
+/* A weight that is 0 once all keys are known hides an infinite value, though it is not 0 among the keys of its part; by the
+ * way for few queries and, where dropout asks for it (of a chance that drops nothing), by tiles. */
+static void parts_hide_what_the_whole_does(void **state) {
+    (void)state;
+    enum { DIM = 16, KEYS = 2048 };
+    static float k[KEYS * DIM], v[KEYS * DIM];
+    static _Alignas(64) unsigned char scratch[1 << 20];
+    float q[DIM] = {1}, out[DIM];
+    for (int j = 0; j < KEYS; j++)
+        k[j * DIM] = -1000;
+    k[5 * DIM] = -100; /* e^-80 in its part, e^-100 in all: less than a float that counts */
+    k[6 * DIM] = -20;
+    k[1500 * DIM] = 0;
+    v[5 * DIM] = INFINITY;
+    v[1500 * DIM] = 3;
+    for (int tiles = 0; tiles < 2; tiles++) {
+        gyre_attention_args args = GYRE_ATTENTION_INIT;
+        args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, DIM);
+        args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, DIM);
+        args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, DIM);
+        args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, DIM);
+        args.scale = 1;
+        args.dropout = tiles ? 1e-12 : 0;
+        assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
+        assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL));
+        assert_true(fabsf(out[0] - 3) < 1e-5f);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_hide_what_the_whole_does),     cmocka_unit_test(agrees_with_definition),
+        cmocka_unit_test(same_for_any_threads_and_pages),     cmocka_unit_test(same_for_any_rows),
+        cmocka_unit_test(strange_values_stay_where_they_are), cmocka_unit_test(rows_that_see_nothing),
+        cmocka_unit_test(far_biases_keep_their_differences),  cmocka_unit_test(leaves_the_rest_to_tiles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,324 @@
+/* test_decode_kernels.c: every tier's kernels for few queries, keys and values of every type, against long double. */
+#include "guarded.h"
+
+#include "each_tier.h"
+
+#include <float.h>
+#include <stdlib.h>
+
+/* -- types ------------------------------------------------------------------------------------------------------------- */
+
+typedef struct element_type {
+    const char *name;
+    gyre_dtype dtype;
+    size_t size;
+} element_type;
+static const element_type types[] = {{"f32", GYRE_F32, 4}, {"f16", GYRE_F16, 2}, {"bf16", GYRE_BF16, 2}, {"q8", GYRE_Q8, 1}};
+enum { TYPES = sizeof types / sizeof *types };
+
+static void (*scores_of(const gyre_kernels *kernels, int type))(const gyre_key_scores *) {
+    void (*const all[])(const gyre_key_scores *) = {kernels->score_rows_f32, kernels->score_rows_f16,
+                                                    kernels->score_rows_bf16, kernels->score_rows_q8};
+    return all[type];
+}
+static void (*sums_of(const gyre_kernels *kernels, int type))(const gyre_value_sums *) {
+    void (*const all[])(const gyre_value_sums *) = {kernels->weigh_rows_f32, kernels->weigh_rows_f16,
+                                                    kernels->weigh_rows_bf16, kernels->weigh_rows_q8};
+    return all[type];
+}
+
+static double element(const void *data, int type, int64_t at) {
+    return type == 3 ? ((const int8_t *)data)[at] : test_get(data, types[type].dtype, (size_t)at);
+}
+
+/* n elements right before memory that cannot be read. */
+static void *elements(test_random *random, int type, int64_t n) {
+    char *data = guarded((size_t)n * types[type].size);
+    for (int64_t i = 0; i < n; i++)
+        if (type == 3)
+            ((int8_t *)data)[i] = (int8_t)((int)(test_next(random) % 255) - 127);
+        else
+            test_put(data, types[type].dtype, (size_t)i, test_uniform(random));
+    return data;
+}
+
+static float *floats(test_random *random, int64_t n) {
+    float *x = malloc((size_t)n * sizeof *x);
+    assert_non_null(x);
+    test_fill(random, x, (size_t)n);
+    return x;
+}
+
+static int64_t round_up(int64_t n, int64_t to) {
+    return (n + to - 1) / to * to;
+}
+
+/* -- scores ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct few_case {
+    int64_t rows, keys, channels, gap; /* gap: between rows */
+} few_case;
+
+/* Every count of rows and keys that blocks leave over, channels past whole vectors and past what goes parted. */
+static const few_case cases[] = {{1, 1, 1, 0},     {1, 17, 8, 0},  {2, 9, 24, 3},   {3, 33, 40, 8},   {4, 5, 128, 0},
+                                 {4, 128, 64, 16}, {5, 31, 80, 1}, {6, 7, 16, 0},   {7, 20, 33, 5},   {8, 16, 256, 0},
+                                 {9, 3, 272, 24},  {12, 13, 7, 0}, {1, 40, 520, 0}, {4, 12, 15, 0},   {2, 64, 128, 0},
+                                 {8, 8, 31, 0},    {4, 0, 32, 0},  {0, 5, 32, 0},   {32, 19, 96, 32}, {1, 16, 63, 1}};
+enum { CASES = sizeof cases / sizeof *cases };
+
+/* |score - exact| <= gamma_(channels + 2) sum |q k|, and half an ulp more for the scale. */
+static long double check_scores(const gyre_kernels *kernels, int type, const few_case *c, int scaled, test_random *random) {
+    const int64_t q_row = round_up(c->channels, 16) + (c->gap > 3 ? 16 : 0), k_row = c->channels + c->gap;
+    const int64_t score_row = c->keys + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * k_row + c->channels;
+    float *q = floats(random, (c->rows + 1) * q_row), *scores = floats(random, (c->rows + 1) * score_row);
+    float *was = floats(random, (c->rows + 1) * score_row), *scale = floats(random, c->keys + 1);
+    void *k = elements(random, type, size);
+    memcpy(was, scores, (size_t)((c->rows + 1) * score_row) * sizeof *was);
+    for (int64_t r = 0; r < c->rows; r++)
+        for (int64_t i = c->channels; i < q_row; i++)
+            q[r * q_row + i] = i < round_up(c->channels, 16) ? 0 : NAN;
+    const gyre_key_scores job = {c->rows, c->keys, c->channels,           q,      q_row,
+                                 k,       k_row,   scaled ? scale : NULL, scores, score_row};
+    scores_of(kernels, type)(&job);
+    long double worst = 0;
+    for (int64_t r = 0; r <= c->rows; r++)
+        for (int64_t j = 0; j < score_row; j++) {
+            const float got = scores[r * score_row + j];
+            if (r == c->rows || j >= c->keys) {
+                assert_true(got == was[r * score_row + j]);
+                continue;
+            }
+            long double exact = 0, sum = 0;
+            for (int64_t i = 0; i < c->channels; i++) {
+                const long double term = (long double)q[r * q_row + i] * (long double)element(k, type, j * k_row + i);
+                exact += term;
+                sum += fabsl(term);
+            }
+            const long double by = scaled ? (long double)scale[j] : 1;
+            worst = larger_share(worst, (long double)got, exact * by,
+                                 (long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum * fabsl(by));
+        }
+    unguard(k, (size_t)size * types[type].size);
+    free(q);
+    free(scores);
+    free(was);
+    free(scale);
+    return worst;
+}
+
+static void scores_within_bound(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {51};
+    for (int type = 0; type < TYPES; type++) {
+        long double worst = 0;
+        for (int i = 0; i < CASES; i++)
+            worst = fmaxl(worst, check_scores(kernels, type, &cases[i], i % 2 || type == 3, &random));
+        for (int64_t channels = 1; channels <= 70; channels++) {
+            const few_case c = {channels % 9 + 1, channels * 7 % 38 + 1, channels, channels % 4};
+            worst = fmaxl(worst, check_scores(kernels, type, &c, 0, &random));
+        }
+        print_message("score_rows_%s ", types[type].name);
+        report_share("", kernels, worst);
+    }
+}
+
+/* A score has the bits it has alone, whichever other rows and keys are asked for in one call. */
+static void scores_same_for_any_split(void **state) {
+    enum { ROWS = 11, KEYS = 37, CHANNELS = 88, PAD = 96 };
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {52};
+    for (int type = 0; type < TYPES; type++) {
+        float q[ROWS * PAD] = {0}, whole[ROWS * KEYS], one;
+        for (int r = 0; r < ROWS; r++)
+            test_fill(&random, q + r * PAD, CHANNELS);
+        char *k = elements(&random, type, KEYS * CHANNELS);
+        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS};
+        scores_of(kernels, type)(&all);
+        for (int r = 0; r < ROWS; r++)
+            for (int64_t j = 0; j < KEYS; j++) {
+                const void *at = k + (size_t)(j * CHANNELS) * types[type].size;
+                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1};
+                scores_of(kernels, type)(&alone);
+                assert_memory_equal(&one, &whole[r * KEYS + j], sizeof one);
+            }
+        unguard(k, KEYS * CHANNELS * types[type].size);
+    }
+}
+
+/* -- sums of values ------------------------------------------------------------------------------------------------------
+ */
+
+/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), nothing written past the room of a row. */
+static long double check_sums(const gyre_kernels *kernels, int type, const few_case *c, test_random *random) {
+    const int64_t v_row = c->channels + c->gap, weight_row = c->keys + 5, room = round_up(c->channels, 16);
+    const int64_t out_row = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row + c->channels;
+    float *weights = floats(random, (c->rows + 1) * weight_row), *out = floats(random, (c->rows + 1) * out_row);
+    float *was = floats(random, (c->rows + 1) * out_row);
+    void *v = elements(random, type, size);
+    memcpy(was, out, (size_t)((c->rows + 1) * out_row) * sizeof *was);
+    const gyre_value_sums job = {c->rows, c->keys, c->channels, weights, weight_row, v, v_row, out, out_row};
+    sums_of(kernels, type)(&job);
+    long double worst = 0;
+    for (int64_t r = 0; r <= c->rows; r++)
+        for (int64_t i = 0; i < out_row; i++) {
+            const float got = out[r * out_row + i], before = was[r * out_row + i];
+            if (r == c->rows || i >= room) {
+                assert_true(got == before);
+                continue;
+            }
+            assert_true(isfinite(got));
+            long double exact = (long double)before, sum = fabsl(exact);
+            for (int64_t j = 0; i < c->channels && j < c->keys; j++) {
+                const long double w = (long double)weights[r * weight_row + j];
+                exact += w * (long double)element(v, type, j * v_row + i);
+                sum += fabsl(w * (long double)element(v, type, j * v_row + i));
+            }
+            if (i < c->channels)
+                worst = larger_share(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
+        }
+    unguard(v, (size_t)size * types[type].size);
+    free(weights);
+    free(out);
+    free(was);
+    return worst;
+}
+
+static void sums_within_bound(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {53};
+    for (int type = 0; type < TYPES; type++) {
+        long double worst = 0;
+        for (int i = 0; i < CASES; i++)
+            worst = fmaxl(worst, check_sums(kernels, type, &cases[i], &random));
+        for (int64_t channels = 1; channels <= 70; channels++) {
+            const few_case c = {channels % 9 + 1, channels * 7 % 38 + 1, channels, channels % 4};
+            worst = fmaxl(worst, check_sums(kernels, type, &c, &random));
+        }
+        print_message("weigh_rows_%s ", types[type].name);
+        report_share("", kernels, worst);
+    }
+}
+
+/* A row has the bits it has alone, its keys one after the other. */
+static void sums_same_for_any_split(void **state) {
+    enum { ROWS = 11, KEYS = 21, CHANNELS = 88, PAD = 96 };
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {54};
+    for (int type = 0; type < TYPES; type++) {
+        float weights[ROWS * KEYS], whole[ROWS * PAD] = {0}, part[ROWS * PAD] = {0};
+        test_fill(&random, weights, ROWS * KEYS);
+        char *v = elements(&random, type, KEYS * CHANNELS);
+        const gyre_value_sums all = {ROWS, KEYS, CHANNELS, weights, KEYS, v, CHANNELS, whole, PAD};
+        sums_of(kernels, type)(&all);
+        for (int r = 0; r < ROWS; r++)
+            for (int64_t j = 0; j < KEYS; j++) {
+                const void *at = v + (size_t)(j * CHANNELS) * types[type].size;
+                const gyre_value_sums one = {1,  1, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD,
+                                             PAD};
+                sums_of(kernels, type)(&one);
+            }
+        for (int r = 0; r < ROWS; r++)
+            assert_memory_equal(whole + r * PAD, part + r * PAD, CHANNELS * sizeof *whole);
+        unguard(v, KEYS * CHANNELS * types[type].size);
+    }
+}
+
+/* What is infinite or NaN reaches the scores and the sums that it belongs to, and no other. */
+static void strange_elements_stay_apart(void **state) {
+    enum { ROWS = 5, KEYS = 19, CHANNELS = 40, PAD = 48 };
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {55};
+    for (int type = 0; type < 3; type++) {
+        float q[ROWS * PAD] = {0}, scores[ROWS * KEYS], weights[ROWS * KEYS], out[ROWS * PAD] = {0};
+        for (int i = 0; i < ROWS * KEYS; i++)
+            weights[i] = 0.5f;
+        for (int i = 0; i < ROWS * PAD; i++)
+            q[i] = i % PAD < CHANNELS ? 0.25f : 0;
+        char *k = elements(&random, type, KEYS * CHANNELS);
+        test_put(k, types[type].dtype, 7 * CHANNELS + 33, (double)INFINITY);
+        test_put(k, types[type].dtype, 12 * CHANNELS + 2, (double)NAN);
+        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS};
+        const gyre_value_sums sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD};
+        scores_of(kernels, type)(&job);
+        sums_of(kernels, type)(&sums);
+        for (int r = 0; r < ROWS; r++) {
+            for (int j = 0; j < KEYS; j++)
+                assert_true(j == 7    ? scores[r * KEYS + j] == INFINITY
+                            : j == 12 ? isnan(scores[r * KEYS + j])
+                                      : isfinite(scores[r * KEYS + j]));
+            for (int i = 0; i < CHANNELS; i++)
+                assert_true(i == 33  ? out[r * PAD + i] == INFINITY
+                            : i == 2 ? isnan(out[r * PAD + i])
+                                     : isfinite(out[r * PAD + i]));
+        }
+        unguard(k, KEYS * CHANNELS * types[type].size);
+    }
+}
+
+/* -- rows ----------------------------------------------------------------------------------------------------------------
+ */
+
+static void widens_whole_numbers(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    float out[300];
+    for (int64_t n = 0; n <= 290; n++) {
+        int8_t *in = guarded((size_t)n + 1); /* a page of none is no page */
+        for (int64_t i = 0; i <= n; i++)
+            in[i] = (int8_t)(i * 37 % 256 - 128), out[i] = -0.5f;
+        kernels->widen_q8(in + 1, out, n);
+        for (int64_t i = 0; i < n; i++)
+            assert_true(out[i] == (float)in[i + 1]);
+        assert_true(out[n] == -0.5f);
+        unguard(in, (size_t)n + 1);
+    }
+}
+
+static void caps_within_bound(void **state) {
+    static const float caps[] = {50, 30, 1, 0.125f, 1e4f};
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    long double worst = 0, slopes = 0;
+    for (size_t c = 0; c < sizeof caps / sizeof *caps; c++)
+        for (uint32_t bits = 0x2b800000u; bits < 0x42c80000u;
+             bits += 16 * 4099) { /* 2^-40 .. 100 times the cap, every 4099th */
+            float x[16], y[16], same[16], slope[16];
+            for (uint32_t i = 0; i < 16; i++) {
+                const uint32_t at = bits + i * 4099;
+                memcpy(&x[i], &at, sizeof at);
+                same[i] = y[i] = x[i] = (i % 2 ? -caps[c] : caps[c]) * x[i];
+            }
+            kernels->softcap_row_f32(y, slope, 16, caps[c]);
+            kernels->softcap_row_f32(same, NULL, 16, caps[c]);
+            assert_memory_equal(y, same, sizeof y);
+            for (int i = 0; i < 16; i++) {
+                const double t = tanh((double)x[i] / (double)caps[c]), want = (double)caps[c] * t;
+                worst = larger_share(worst, (long double)y[i], (long double)want, (long double)(0x1p-22 * fabs(want)));
+                slopes = larger_share(slopes, (long double)slope[i], (long double)(1 - t * t), 0x1p-21L);
+            }
+        }
+    report_share("softcap_row_f32", kernels, worst);
+    report_share("softcap_row_f32's slope", kernels, slopes);
+}
+
+static void caps_at_the_edges(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    float x[32] = {-INFINITY, INFINITY, NAN, 0, FLT_MAX, -FLT_MAX, 1e-30f, -1e-30f}, slope[32];
+    x[31] = -INFINITY;
+    kernels->softcap_row_f32(x, slope, 32, 20);
+    assert_true(x[0] == -INFINITY && slope[0] == 0 && x[31] == -INFINITY && slope[31] == 0);
+    assert_true(x[1] == 20 && slope[1] == 0);
+    assert_true(isnan(x[2]) && isnan(slope[2]));
+    assert_true(x[3] == 0 && slope[3] == 1);
+    assert_true(x[4] == 20 && x[5] == -20 && slope[4] == 0 && slope[5] == 0);
+    assert_true(fabsf(x[6] / 1e-30f - 1) < 1e-6f && fabsf(x[7] / -1e-30f - 1) < 1e-6f);
+    for (int i = 8; i < 31; i++)
+        assert_true(x[i] == 0 && slope[i] == 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        FOR_TIERS(scores_within_bound),     FOR_TIERS(scores_same_for_any_split),   FOR_TIERS(sums_within_bound),
+        FOR_TIERS(sums_same_for_any_split), FOR_TIERS(strange_elements_stay_apart), FOR_TIERS(widens_whole_numbers),
+        FOR_TIERS(caps_within_bound),       FOR_TIERS(caps_at_the_edges),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

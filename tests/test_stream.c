@@ -1,0 +1,241 @@
+/* test_stream.c: reading without end: sink tokens and a window, at positions within the cache. */
+#include "naive_decoder.h"
+#include "support.h"
+
+enum { TOKENS = 70, VOCAB = 48, HEAD = 8, WINDOW = 24, SINKS = 4 };
+
+static double uniform(void *state) {
+    return test_uniform(state);
+}
+
+static gyre_model *model_of(const gyre_config *position) {
+    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model *m = NULL;
+    gyre_error err = {0, ""};
+    c.vocab = VOCAB;
+    c.width = 32;
+    c.layers = 3;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = HEAD;
+    c.hidden = 40;
+    c.position = *position;
+    if (gyre_model_create(&m, &c, 11, &err)) fail_msg("%s", err.text);
+    test_random r = {5};
+    naive_shake(m, 0.15, uniform, &r);
+    return m;
+}
+
+static void draw_tokens(int32_t *tokens) {
+    test_random r = {9};
+    for (int64_t i = 0; i < TOKENS; i++)
+        tokens[i] = (int32_t)(test_next(&r) % VOCAB);
+}
+
+/* -- the definition ------------------------------------------------------------------------------------------------------
+ */
+/* What is in the cache, in order, and what each token brought to each layer. */
+typedef struct held {
+    int64_t token[WINDOW], count;
+    double *qkv; /* [layers][TOKENS][row] */
+    int64_t row;
+} held;
+
+/* The token that was held last, with all that are, each at its place among them. */
+static void attend(const naive *d, const held *cache, int64_t layer, double *out) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, m = cache->count - 1;
+    const double *own = cache->qkv + (layer * TOKENS + cache->token[m]) * cache->row;
+    for (int64_t h = 0; h < c->heads; h++) {
+        double s[WINDOW], sum = 0, q[HEAD], k[HEAD];
+        for (int64_t n = 0; n <= m; n++) {
+            const naive_pair pair = {layer, h, m, n};
+            const double *other = cache->qkv + (layer * TOKENS + cache->token[n]) * cache->row;
+            memcpy(q, own + h * dim, sizeof q);
+            memcpy(k, other + (c->heads + h / group) * dim, sizeof k);
+            naive_turn(d, (double)m + naive_far(d, m, n), q);
+            naive_turn(d, (double)n, k);
+            s[n] = exp((naive_dot(q, k, dim) + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair));
+            sum += s[n];
+        }
+        memset(out + h * dim, 0, (size_t)dim * sizeof *out);
+        for (int64_t n = 0; n <= m; n++)
+            for (int64_t i = 0; i < dim; i++)
+                out[h * dim + i] += s[n] / sum *
+                                    cache->qkv[(layer * TOKENS + cache->token[n]) * cache->row +
+                                               (c->heads + c->kv_heads + h / group) * dim + i];
+    }
+}
+
+static void read_layer(const naive *d, held *cache, int64_t layer, int64_t t, double *x) {
+    const gyre_model_config *c = &d->m->config;
+    const double *w[GYRE_POSITION_TABLES];
+    double y[32], mixed[4 * HEAD], gate[80], back[32];
+    double *qkv = cache->qkv + (layer * TOKENS + t) * cache->row;
+    for (int i = 0; i < GYRE_POSITION_TABLES; i++)
+        w[i] = d->w + gyre_layer_offset(&d->m->layout, layer, i);
+    naive_norm(d, w[GYRE_NORM1], x, y);
+    naive_product(w[GYRE_Q], cache->row, c->width, y, qkv);
+    attend(d, cache, layer, mixed);
+    naive_product(w[GYRE_O], c->width, c->heads * c->head_dim, mixed, back);
+    for (int64_t i = 0; i < c->width; i++)
+        x[i] += back[i];
+    naive_norm(d, w[GYRE_NORM2], x, y);
+    naive_product(w[GYRE_GATE], 2 * c->hidden, c->width, y, gate);
+    for (int64_t i = 0; i < c->hidden; i++)
+        gate[i] = gate[i] / (1 + exp(-gate[i])) * gate[c->hidden + i];
+    naive_product(w[GYRE_DOWN], c->width, c->hidden, gate, back);
+    for (int64_t i = 0; i < c->width; i++)
+        x[i] += back[i];
+}
+
+/* The oldest that is no sink makes room for the next. */
+static void take_in(held *cache, int64_t t) {
+    if (cache->count == WINDOW) {
+        memmove(cache->token + SINKS, cache->token + SINKS + 1, (WINDOW - SINKS - 1) * sizeof *cache->token);
+        cache->count--;
+    }
+    cache->token[cache->count++] = t;
+}
+
+static void compute(const naive *d, const int32_t *tokens, double *logits) {
+    const gyre_model_config *c = &d->m->config;
+    held cache = {.row = (c->heads + 2 * c->kv_heads) * c->head_dim};
+    cache.qkv = malloc((size_t)(c->layers * TOKENS * cache.row) * sizeof *cache.qkv);
+    for (int64_t t = 0; t < TOKENS; t++) {
+        double x[32], y[32];
+        take_in(&cache, t);
+        memcpy(x, d->w + tokens[t] * c->width, sizeof x);
+        for (int64_t layer = 0; layer < c->layers; layer++)
+            read_layer(d, &cache, layer, t, x);
+        naive_norm(d, d->w + d->m->layout.norm.offset, x, y);
+        naive_product(d->w, VOCAB, c->width, y, logits + t * VOCAB);
+    }
+    free(cache.qkv);
+}
+
+/* -- tests -------------------------------------------------------------------------------------------------------------- */
+static void check(const float *got, const double *want, int64_t tokens, const char *what) {
+    double scale = 0;
+    for (int64_t i = 0; i < tokens * VOCAB; i++)
+        scale = fmax(scale, fabs(want[i]));
+    for (int64_t i = 0; i < tokens * VOCAB; i++)
+        test_close((double)got[i], want[i], (long double)(1e-5 * scale), what);
+}
+
+static void read_in(gyre_context *x, int64_t piece, float *logits) {
+    int32_t tokens[TOKENS];
+    gyre_error err = {0, ""};
+    draw_tokens(tokens);
+    for (int64_t from = 0; from < TOKENS; from += piece) {
+        const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
+        if (gyre_context_read(x, tokens + from, n, n, logits + from * VOCAB, &err)) fail_msg("%s", err.text);
+    }
+    assert_int_equal(gyre_context_tokens(x), TOKENS);
+}
+
+/* Room for the window alone, and for more. */
+static void check_model(const gyre_model *m, int64_t length, const char *what) {
+    static float logits[TOKENS * VOCAB];
+    static double want[TOKENS * VOCAB], whole[TOKENS * VOCAB];
+    static const int64_t rooms[] = {WINDOW, WINDOW + 1, 3 * WINDOW}, pieces[] = {1, 9, TOKENS};
+    int32_t tokens[TOKENS];
+    gyre_context *x = NULL;
+    draw_tokens(tokens);
+    double *w = naive_weights(m);
+    const naive d = {m, gyre_model_encoding(m), w, TOKENS, length, NULL};
+    compute(&d, tokens, want);
+    naive_logits(&d, tokens, whole);
+    free(w);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(gyre_context_create(&x, m, NULL, rooms[i], NULL));
+        assert_ok(gyre_context_stream(x, SINKS, WINDOW, NULL));
+        read_in(x, pieces[i], logits);
+        check(logits, want, TOKENS, what);
+        check(logits, whole, WINDOW, "within the window all is seen");
+        gyre_context_reset(x);
+        read_in(x, 9, logits);
+        check(logits, want, TOKENS, "after a reset");
+        gyre_context_free(x);
+    }
+}
+
+static void equals_the_definition(void **state) {
+    (void)state;
+    static const gyre_kind kinds[] = {GYRE_NOPE, GYRE_ROPE, GYRE_ALIBI, GYRE_T5, GYRE_KERPLE, GYRE_FIRE};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        gyre_config p = GYRE_CONFIG_INIT;
+        p.kind = kinds[i];
+        p.head_dim = HEAD;
+        p.heads = 4;
+        p.trained_length = 32;
+        p.score.buckets = kinds[i] == GYRE_T5 ? 8 : 0;
+        p.score.max_distance = kinds[i] == GYRE_T5 ? 20 : 0;
+        p.score.width = kinds[i] == GYRE_FIRE ? 6 : 0;
+        assert_ok(gyre_config_suggest(&p));
+        gyre_model *m = model_of(&p);
+        check_model(m, 0, gyre_kind_name(kinds[i]));
+        gyre_model_free(m);
+    }
+}
+
+/* A scaling at a declared length, and Self-Extend, on the same cache. */
+static void with_extensions(void **state) {
+    (void)state;
+    gyre_config p = test_rope_config(HEAD, GYRE_INTERLEAVED);
+    p.heads = 4;
+    p.trained_length = 16;
+    p.rope.scaling = GYRE_DYNAMIC_YARN;
+    p.rope.base = 100;
+    p.rope.length = WINDOW;
+    gyre_model *m = model_of(&p);
+    check_model(m, WINDOW, "dynamic YaRN");
+    gyre_model_free(m);
+    p = test_rope_config(HEAD, GYRE_HALF);
+    p.heads = 4;
+    p.rope.far = GYRE_FAR_GROUPED;
+    p.rope.window = 6;
+    p.rope.far_factor = 3;
+    m = model_of(&p);
+    check_model(m, 0, "Self-Extend");
+    gyre_model_free(m);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const int64_t wrong[][2] = {{-1, 8}, {4, 5}, {0, 1}, {4, WINDOW + 1}, {3, 0}, {0, -8}};
+    gyre_config p = test_rope_config(HEAD, GYRE_HALF);
+    p.heads = 4;
+    p.trained_length = 32;
+    gyre_model *m = model_of(&p);
+    gyre_context *x = NULL;
+    gyre_error err = {0, ""};
+    const int32_t tokens[WINDOW + 1] = {1};
+    float logits[VOCAB];
+    assert_ok(gyre_context_create(&x, m, NULL, WINDOW, &err));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(gyre_context_stream(x, wrong[i][0], wrong[i][1], &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "window: -8 with 0 sinks"));
+    assert_ok(gyre_context_stream(x, 1, 8, &err));
+    assert_ok(gyre_context_stream(x, 0, 0, &err)); /* no window after all */
+    assert_int_equal(gyre_context_read(x, tokens, WINDOW + 1, 1, logits, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "no room"));
+    assert_ok(gyre_context_read(x, tokens, 1, 1, logits, &err));
+    assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "1 tokens were read before"));
+    gyre_context_free(x);
+    gyre_model_free(m);
+    p.kind = GYRE_SINUSOIDAL;
+    m = model_of(&p);
+    assert_ok(gyre_context_create(&x, m, NULL, WINDOW, &err));
+    assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "sinusoidal: adds positions at the input"));
+    gyre_context_free(x);
+    gyre_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(equals_the_definition), cmocka_unit_test(with_extensions),
+                                       cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
