@@ -69,9 +69,8 @@ static void narrow(gyre_cview *view, int64_t b, int64_t first, int64_t count) {
 }
 
 static void narrow_out(gyre_view *view, int64_t b, int64_t first, int64_t count) {
-    gyre_cview same = gyre_const(*view);
-    narrow(&same, b, first, count);
-    view->data = (char *)view->data + ((const char *)same.data - (const char *)view->data);
+    const int64_t elements = b * view->stride[0] + first * view->stride[1];
+    if (view->data) view->data = (char *)view->data + elements * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[0] = 1;
     view->shape[1] = count;
 }
