@@ -24,7 +24,7 @@ static const struct {
     [26] = {"I32", GYRE_STORED_OTHER},    [27] = {"I64", GYRE_STORED_OTHER},     [28] = {"F64", GYRE_STORED_OTHER},
     [29] = {"IQ1_M", GYRE_STORED_OTHER},  [30] = {"BF16", GYRE_STORED_BF16},     [34] = {"TQ1_0", GYRE_STORED_OTHER},
     [35] = {"TQ2_0", GYRE_STORED_OTHER},  [39] = {"MXFP4", GYRE_STORED_OTHER},   [40] = {"NVFP4", GYRE_STORED_OTHER},
-    [41] = {"Q1_0", GYRE_STORED_OTHER},
+    [41] = {"Q1_0", GYRE_STORED_OTHER},   [42] = {"Q2_0", GYRE_STORED_OTHER},
 };
 enum { TYPES = sizeof types / sizeof *types, UNKNOWN = sizeof "type 4294967295" };
 
