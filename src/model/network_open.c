@@ -357,8 +357,8 @@ static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error 
     return written < PATH_MAX ? GYRE_OK : gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
 }
 
-static gyre_status open_architecture(gyre_network *n, const char *described, gyre_error *err) {
-    if (gyre_store_gguf(n->store)) return gyre_architecture_of_gguf(&n->arch, gyre_store_gguf(n->store), described, err);
+/* A config before its weights: what is wrong with the model is then told before what is wrong with a file of it. */
+static gyre_status open_config(gyre_network *n, const char *described, gyre_error *err) {
     char *json;
     size_t bytes;
     gyre_status status = gyre_file_read(described, &json, &bytes, err);
@@ -369,15 +369,13 @@ static gyre_status open_architecture(gyre_network *n, const char *described, gyr
 }
 
 static gyre_status open_described(gyre_network *n, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+    const int is_gguf = gyre_file_begins(path, "GGUF", 4);
     char described[PATH_MAX];
-    gyre_status status = gyre_store_open(&n->store, path, err);
-    if (status) return status;
-    if (gyre_store_gguf(n->store))
-        snprintf(described, sizeof described, "%s", path);
-    else
-        status = config_path(path, described, err);
-    if (!status) status = open_architecture(n, described, err);
-    if (!status) status = gyre_reading_open(&n->reading, described, profile, length, err);
+    gyre_status status = is_gguf ? GYRE_OK : config_path(path, described, err);
+    if (!status && !is_gguf) status = open_config(n, described, err);
+    if (!status) status = gyre_store_open(&n->store, path, err);
+    if (!status && is_gguf) status = gyre_architecture_of_gguf(&n->arch, gyre_store_gguf(n->store), path, err);
+    if (!status) status = gyre_reading_open(&n->reading, is_gguf ? path : described, profile, length, err);
     return status;
 }
 
