@@ -102,7 +102,7 @@ static gyre_status open_folder(gyre_store *store, gyre_error *err) {
     else if (exists(index))
         status = gyre_store_take_index(store, index, err);
     else
-        status = gyre_fail(err, GYRE_EIO, "neither %s nor %s in it (%s)", whole_name, index_name, store->path);
+        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", whole_name, index_name, store->path);
     free(whole);
     free(index);
     return status;
