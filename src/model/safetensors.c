@@ -248,7 +248,8 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     json_error_t error;
     json_t *header = json_loadb((const char *)map + SIZE_BYTES, (size_t)size, JSON_REJECT_DUPLICATES, &error);
     if (!header) {
-        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s)", error.text, file->path);
+        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s, byte %d, line %d)", error.text, file->path,
+                  SIZE_BYTES + (error.position > 0 ? error.position : 0), error.line);
         if (err) err->offset = SIZE_BYTES + (uint64_t)(error.position > 0 ? error.position : 0);
         return GYRE_EFORMAT; /* also without memory: jansson does not tell */
     }
