@@ -6,7 +6,7 @@
 
 /* FEW_ROWS: at most so many are multiplied as the weights lie.  FEW_OUT, MANY_OUT: outputs of a task, MANY_FLOATS: of its
  * widened weights at most.  WIDENED: quantized rows that are widened before they are multiplied. */
-enum { LANES = 16, FEW_ROWS = 8, FEW_OUT = 64, MANY_OUT = 256, MANY_FLOATS = 1 << 19, WIDENED = 4, MOST_PRODUCTS = 8 };
+enum { LANES = 16, FEW_ROWS = 16, FEW_OUT = 64, MANY_OUT = 192, MANY_FLOATS = 1 << 19, WIDENED = 4, MOST_PRODUCTS = 8 };
 
 static int64_t round_up(int64_t n) {
     return (n + LANES - 1) / LANES * LANES;
