@@ -12,18 +12,8 @@ static int64_t round_up(int64_t n) {
     return (n + LANES - 1) / LANES * LANES;
 }
 
-static void widen(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out) {
-    const unsigned char *from = (const unsigned char *)w->data + row * w->row_bytes;
-    if (w->type == GYRE_STORED_F16)
-        kernels->widen_f16(from, out, w->in);
-    else if (w->type == GYRE_STORED_BF16)
-        kernels->widen_bf16(from, out, w->in);
-    else
-        memcpy(out, from, (size_t)w->in * sizeof *out);
-}
-
 void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out) {
-    widen(w, kernels, row, out);
+    gyre_stored_widen(kernels, w->type, (const unsigned char *)w->data + row * w->row_bytes, out, w->in);
 }
 
 /* -- how the work is cut ----------------------------------------------------------------------------------------------- */
@@ -69,7 +59,7 @@ static void project_widened(const gyre_kernels *kernels, gyre_projection job, co
     for (; first < end; first += job.outs, job.y += job.outs) {
         job.outs = end - first < WIDENED ? end - first : WIDENED;
         for (int64_t i = 0; i < job.outs; i++)
-            widen(w, kernels, first + i, rows + i * job.w_row);
+            gyre_matrix_row(w, kernels, first + i, rows + i * job.w_row);
         kernels->project_f32(&job);
     }
 }
@@ -110,7 +100,7 @@ static void many_task(const gyre_product *p, const gyre_kernels *kernels, int64_
         row = w->row_bytes / (int64_t)sizeof(float);
     } else {
         for (int64_t i = 0; i < n; i++)
-            widen(w, kernels, first + i, scratch + i * w->in);
+            gyre_matrix_row(w, kernels, first + i, scratch + i * w->in);
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p->rows, (int)n, (int)w->in, 1, p->x, (int)p->x_row, weights,
                 (int)row, p->add ? 1 : 0, p->y + first, (int)p->y_row);
