@@ -23,8 +23,8 @@ enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 
 /* -- the models -------------------------------------------------------------------------------------------------------- */
 typedef struct model_files {
-    char folder[64];
-    char of_type[TYPE_COUNT][80];
+    char folder[1024];
+    char of_type[TYPE_COUNT][1040];
 } model_files;
 
 static gyre_status make_folder(model_files *files, gyre_error *err) {
@@ -44,7 +44,7 @@ static void remove_folder(const model_files *files) {
     static const char *const names[] = {"config.json", "model.safetensors"};
     for (int t = 0; t < TYPE_COUNT && *files->folder; t++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            char path[128];
+            char path[1088];
             snprintf(path, sizeof path, "%s/%s", files->of_type[t], names[i]);
             unlink(path);
         }
