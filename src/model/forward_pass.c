@@ -87,7 +87,7 @@ gyre_attention_args gyre_context_attention_args(const gyre_context *x, int64_t l
     args.tables = x->tables.layer ? &x->tables.layer[layer] : NULL;
     args.q = gyre_const(view_of(x, &x->net->q, rows));
     args.q_pos.base = tokens - rows;
-    args.q_pos.length = group == 0 ? x->length : 0;
+    args.q_pos.length = x->net->group[group].shares ? x->length : 0;
     args.scale = x->net->group[group].scale;
     args.window = x->net->group[group].window;
     args.softcap = a->score_cap;

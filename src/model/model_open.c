@@ -27,7 +27,7 @@ static int is_native(const char *path) {
 
 static void describe(gyre_model *model) {
     const gyre_architecture *a = &model->network->arch;
-    model->encoding = model->network->group[0].encoding;
+    model->encoding = model->network->group[model->network->main].encoding;
     model->config = (gyre_model_config)GYRE_MODEL_CONFIG_INIT;
     model->config.vocab = a->vocab;
     model->config.width = a->width;

@@ -14,7 +14,7 @@
 #define PATH_MAX 4096
 #endif
 
-enum { NAME_ROOM = 160 };
+enum { NAME_ROOM = 160, MOST_PAIRS = 1024 };
 
 typedef struct opening {
     gyre_network *net;
@@ -237,7 +237,7 @@ static void open_layer(opening *o, int64_t layer) {
 
 /* A learned table, as its encoding asks for it. */
 static void open_positions(opening *o) {
-    const gyre_encoding *encoding = o->net->group[0].encoding;
+    const gyre_encoding *encoding = o->net->group[o->net->main].encoding;
     const gyre_table_size *t = &encoding->table[GYRE_TABLE_INPUT];
     gyre_stored tensor;
     for (int which = 0; which < GYRE_TABLES && !o->status; which++)
@@ -326,6 +326,27 @@ static void open_group(opening *o, const gyre_layer_reading *from, gyre_network_
     if (status) fail(o, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, o->net->reading->path);
 }
 
+/* Gemma 2's layers turn alike whatever they see; Gemma 3's local ones do not, and keep their own where the others are
+ * stretched. */
+static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
+    const gyre_config *c = gyre_encoding_config(a), *d = gyre_encoding_config(b);
+    const int64_t pairs = c->rope.dim / 2;
+    double one, other, x[MOST_PAIRS], y[MOST_PAIRS];
+    if (a == b) return 1;
+    if (c->kind != GYRE_ROPE || d->kind != GYRE_ROPE || c->rope.dim != d->rope.dim || c->rope.layout != d->rope.layout ||
+        c->rope.scaling != d->rope.scaling || pairs > MOST_PAIRS)
+        return 0;
+    return gyre_encoding_frequencies(a, 0, x, &one) == GYRE_OK && gyre_encoding_frequencies(b, 0, y, &other) == GYRE_OK &&
+           one == other && memcmp(x, y, (size_t)pairs * sizeof *x) == 0;
+}
+
+static void choose_main(gyre_network *n) {
+    for (int g = n->groups - 1; g >= 0; g--)
+        if (n->group[g].window == 0 && n->group[g].encoding->config.kind != GYRE_NOPE) n->main = g;
+    for (int g = 0; g < n->groups; g++)
+        n->group[g].shares = same_positions(n->group[n->main].encoding, n->group[g].encoding);
+}
+
 static void open_positions_of_layers(opening *o) {
     gyre_network *n = o->net;
     const gyre_reading *reading = n->reading;
@@ -336,6 +357,7 @@ static void open_positions_of_layers(opening *o) {
         for (int64_t i = 0; i < reading->groups[g].layers_count; i++)
             if (reading->groups[g].layers[i] < n->arch.layers) n->layer[reading->groups[g].layers[i]].group = (int)g;
     }
+    if (!o->status) choose_main(n);
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
         if (n->layer[layer].group < 0)
             fail(o, GYRE_EUNSUPPORTED, "layer %lld: the reading of %s does not tell its positions", (long long)layer,
@@ -357,8 +379,8 @@ static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error 
     return written < PATH_MAX ? GYRE_OK : gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
 }
 
-static gyre_status open_architecture(gyre_network *n, const char *described, gyre_error *err) {
-    if (gyre_store_gguf(n->store)) return gyre_architecture_of_gguf(&n->arch, gyre_store_gguf(n->store), described, err);
+/* A config before its weights: what is wrong with the model is then told before what is wrong with a file of it. */
+static gyre_status open_config(gyre_network *n, const char *described, gyre_error *err) {
     char *json;
     size_t bytes;
     gyre_status status = gyre_file_read(described, &json, &bytes, err);
@@ -369,15 +391,13 @@ static gyre_status open_architecture(gyre_network *n, const char *described, gyr
 }
 
 static gyre_status open_described(gyre_network *n, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+    const int is_gguf = gyre_file_begins(path, "GGUF", 4);
     char described[PATH_MAX];
-    gyre_status status = gyre_store_open(&n->store, path, err);
-    if (status) return status;
-    if (gyre_store_gguf(n->store))
-        snprintf(described, sizeof described, "%s", path);
-    else
-        status = config_path(path, described, err);
-    if (!status) status = open_architecture(n, described, err);
-    if (!status) status = gyre_reading_open(&n->reading, described, profile, length, err);
+    gyre_status status = is_gguf ? GYRE_OK : config_path(path, described, err);
+    if (!status && !is_gguf) status = open_config(n, described, err);
+    if (!status) status = gyre_store_open(&n->store, path, err);
+    if (!status && is_gguf) status = gyre_architecture_of_gguf(&n->arch, gyre_store_gguf(n->store), path, err);
+    if (!status) status = gyre_reading_open(&n->reading, is_gguf ? path : described, profile, length, err);
     return status;
 }
 
