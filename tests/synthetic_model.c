@@ -66,7 +66,12 @@ float *synthetic_tensor(const json_t *fixture, const char *name, int64_t *count)
 
 /* -- safetensors --------------------------------------------------------------------------------------------------------
  */
-void synthetic_write_folder(const json_t *fixture, const char *folder, gyre_dtype dtype) {
+static gyre_dtype dtype_of(const json_t *fixture) {
+    const char *name = test_string(fixture, "dtype");
+    return strcmp(name, "F16") == 0 ? GYRE_F16 : strcmp(name, "BF16") == 0 ? GYRE_BF16 : GYRE_F32;
+}
+
+void synthetic_write_folder(const json_t *fixture, const char *folder) {
     char path[LONGEST_PATH];
     gyre_tensor_to_write tensors[MOST_TENSORS];
     float *data[MOST_TENSORS];
@@ -85,7 +90,7 @@ void synthetic_write_folder(const json_t *fixture, const char *folder, gyre_dtyp
         n++;
     }
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    if (gyre_safetensors_write(path, tensors, n, dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_safetensors_write(path, tensors, n, dtype_of(fixture), &err) != GYRE_OK) fail_msg("%s", err.text);
     while (n-- > 0)
         free(data[n]);
 }

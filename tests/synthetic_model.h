@@ -10,8 +10,8 @@
 json_t *synthetic_fixture(const char *name);
 /* out = the tensor's numbers, which the caller frees; *count of them.  Fails where the fixture has none of that name. */
 float *synthetic_tensor(const json_t *fixture, const char *name, int64_t *count);
-/* Writes config.json and model.safetensors into `folder`, which exists. */
-void synthetic_write_folder(const json_t *fixture, const char *folder, gyre_dtype dtype);
+/* Writes config.json and model.safetensors, of the fixture's "dtype", into `folder`, which exists. */
+void synthetic_write_folder(const json_t *fixture, const char *folder);
 /* Writes the same model, of F32, as llama.cpp's converter lays it out; fails where the fixture has no "gguf". */
 void synthetic_write_gguf(const json_t *fixture, const char *path);
 

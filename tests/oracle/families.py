@@ -10,6 +10,33 @@ from decoder_parts import (
     turn_neighbours)  # fmt: skip
 
 
+# What each class's config has where a file says nothing.
+LIKE_LLAMA = {"hidden_act": "silu", "rms_norm_eps": 1e-6, "tie_word_embeddings": False, "rope_theta": 10000.0}
+LIKE_GPT2 = {"activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}
+LIKE_GEMMA2 = {
+    "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "head_dim": 256,
+    "query_pre_attn_scalar": 256, "sliding_window": 4096,
+}  # fmt: skip
+DEFAULTS = {
+    "llama": LIKE_LLAMA, "mistral": LIKE_LLAMA, "qwen2": LIKE_LLAMA, "qwen3": {**LIKE_LLAMA, "head_dim": 128},
+    "smollm3": {**LIKE_LLAMA, "tie_word_embeddings": True, "rope_theta": 2000000.0},
+    "granite": {**LIKE_LLAMA, "attention_multiplier": 1.0}, "olmo2": {**LIKE_LLAMA, "rms_norm_eps": 1e-5},
+    "stablelm": {"hidden_act": "silu", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.25, "use_qkv_bias": False},
+    "starcoder2": {"hidden_act": "gelu_pytorch_tanh", "norm_epsilon": 1e-5, "use_bias": True},
+    "phi": {"hidden_act": "gelu_new", "layer_norm_eps": 1e-5, "partial_rotary_factor": 0.5},
+    "phi3": {**LIKE_LLAMA, "rms_norm_eps": 1e-5},
+    "cohere": {"hidden_act": "silu", "layer_norm_eps": 1e-5, "rope_theta": 10000.0},
+    "gpt_neox": {
+        "hidden_act": "gelu", "layer_norm_eps": 1e-5, "rotary_pct": 0.25, "rotary_emb_base": 10000,
+        "use_parallel_residual": True},
+    "gpt2": LIKE_GPT2, "gptj": {**LIKE_GPT2, "rotary_dim": 64}, "bloom": {"layer_norm_epsilon": 1e-5},
+    "mpt": {"layer_norm_epsilon": 1e-5, "attn_config": {}},
+    "gemma": {"hidden_act": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "head_dim": 256},
+    "gemma2": {**LIKE_GEMMA2, "attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0},
+    "gemma3_text": {**LIKE_GEMMA2, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0},
+}  # fmt: skip
+
+
 def head_dim_of(c):
     return c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
 
@@ -36,6 +63,11 @@ def gated(c, w, at, x, act, bias=False):
     return linear(act(y[0]) * y[1], down, w.bias(f"{at}.down_proj.bias", width) if bias else None)
 
 
+def smollm3_turns(c, i):
+    """Whether layer i has a rotation."""
+    return c["no_rope_layers"][i] == 1 if c.get("no_rope_layers") else (i + 1) % c.get("no_rope_layer_interval", 4) != 0
+
+
 def layer_window(c, i):
     """Of layer i, as the classes' layer_types have it; None = sees all."""
     kind, window = c["model_type"], c.get("sliding_window")
@@ -45,6 +77,8 @@ def layer_window(c, i):
         return window
     if kind in ("qwen2", "qwen3"):
         return window if c.get("use_sliding_window") and i >= c["max_window_layers"] else None
+    if kind == "smollm3":
+        return window if c.get("use_sliding_window") and not smollm3_turns(c, i) else None
     if kind == "gemma2":
         return window if (i + 1) % 2 else None
     if kind == "gemma3_text":
@@ -68,13 +102,9 @@ def llama(c, w, tokens):
         if kind == "qwen3":
             q = rms_norm(q, w.gain(f"{at}.self_attn.q_norm.weight", dim), eps)
             k = rms_norm(k, w.gain(f"{at}.self_attn.k_norm.weight", dim), eps)
-        turns = True
-        if kind == "smollm3":
-            every = c.get("no_rope_layer_interval", 4)
-            turns = c["no_rope_layers"][i] == 1 if c.get("no_rope_layers") else (i + 1) % every != 0
-        if turns:
+        if kind != "smollm3" or smollm3_turns(c, i):
             q, k = turn_halves(q, inv_freq, multiplier), turn_halves(k, inv_freq, multiplier)
-        scale = c.get("attention_multiplier", dim**-0.5)
+        scale = c["attention_multiplier"] if kind == "granite" else dim**-0.5
         a = attend(q, k, v, scale, layer_window(c, i))
         o = w.matrix(f"{at}.self_attn.o_proj.weight", width, a.shape[1])
         o_bias = w.bias(f"{at}.self_attn.o_proj.bias", width) if c.get("attention_bias") else None
@@ -154,6 +184,23 @@ def starcoder2(c, w, tokens):
         x = ACTIVATIONS[c["hidden_act"]](affine(w, f"{at}.mlp.c_fc", x, c["intermediate_size"], bias))
         h = h + affine(w, f"{at}.mlp.c_proj", x, width, bias)
     return linear(norm_with_bias(w, "model.norm", h, eps), table)
+
+
+def cohere(c, w, tokens):
+    """Attention and perceptron read one norm, which has no bias, and are added together; neighbouring channels turn."""
+    width, dim, eps, act = c["hidden_size"], head_dim_of(c), c["layer_norm_eps"], ACTIVATIONS[c["hidden_act"]]
+    inv_freq, _ = frequencies(c, dim, len(tokens))
+    table = w.table("model.embed_tokens.weight", c["vocab_size"], width)
+    h = table[tokens]
+    for i in range(c["num_hidden_layers"]):
+        at = f"model.layers.{i}"
+        x = layer_norm(h, w.gain(f"{at}.input_layernorm.weight", width), None, eps)
+        q, k, v = separate_qkv(c, w, f"{at}.self_attn", x, c.get("attention_bias"))
+        a = attend(turn_neighbours(q, inv_freq), turn_neighbours(k, inv_freq), v, dim**-0.5)
+        a = affine(w, f"{at}.self_attn.o_proj", a, width, c.get("attention_bias"))
+        h = h + a + gated(c, w, f"{at}.mlp", x, act)
+    h = layer_norm(h, w.gain("model.norm.weight", width), None, eps)
+    return linear(h, table) * c.get("logit_scale", 0.0625)
 
 
 def phi(c, w, tokens):
@@ -288,7 +335,7 @@ def bloom(c, w, tokens):
 
 def mpt(c, w, tokens):
     """Slopes are those of a bias_max of 8, whatever attn_config has; norms have no bias."""
-    width, heads, eps, n = c["d_model"], c["n_heads"], c.get("layer_norm_epsilon", 1e-5), len(tokens)
+    width, heads, eps, n = c["d_model"], c["n_heads"], c["layer_norm_epsilon"], len(tokens)
     attn, dim = c["attn_config"], width // heads
     above = 2 ** math.ceil(math.log2(heads))
     slopes = [2.0 ** (-8.0 * (i + 1) / above) for i in range(above)]
@@ -317,17 +364,22 @@ def gemma(c, w, tokens):
     kind, width, dim, eps = c["model_type"], c["hidden_size"], c["head_dim"], c["rms_norm_eps"]
     act = ACTIVATIONS[c["hidden_act"] if kind == "gemma" else c["hidden_activation"]]
     scale = (dim if kind == "gemma" else c["query_pre_attn_scalar"]) ** -0.5
-    everywhere = frequencies(c, dim, len(tokens))
-    local = frequencies(c, dim, len(tokens), c["rope_local_base_freq"], {}) if kind == "gemma3_text" else everywhere
-    p = c.get("names_begin_with", "")
-    table = w.table(f"{p}model.embed_tokens.weight", c["vocab_size"], width, 0.2)
+    n, by_type = len(tokens), c.get("rope_parameters") or {}
+    if "full_attention" in by_type:
+        everywhere, local = ({"max_position_embeddings": None, "rope_parameters": by_type[t]} for t in (
+            "full_attention", "sliding_attention"))  # fmt: skip
+        everywhere, local = frequencies(everywhere, dim, n), frequencies(local, dim, n)
+    else:
+        everywhere = frequencies(c, dim, n)
+        local = frequencies(c, dim, n, c["rope_local_base_freq"], {}) if kind == "gemma3_text" else everywhere
+    table = w.table("model.embed_tokens.weight", c["vocab_size"], width, 0.2)
     h = table[tokens] * math.sqrt(width)
 
     def norm(name, x):
         return rms_norm(x, 1.0 + w.gain_around_zero(f"{name}.weight", x.shape[-1]), eps)
 
     for i in range(c["num_hidden_layers"]):
-        at = f"{p}model.layers.{i}"
+        at = f"model.layers.{i}"
         q, k, v = separate_qkv(c, w, f"{at}.self_attn", norm(f"{at}.input_layernorm", h), False)
         if kind == "gemma3_text":
             q, k = norm(f"{at}.self_attn.q_norm", q), norm(f"{at}.self_attn.k_norm", k)
@@ -340,13 +392,18 @@ def gemma(c, w, tokens):
         x = norm(f"{at}.post_attention_layernorm" if kind == "gemma" else f"{at}.pre_feedforward_layernorm", h)
         m = gated(c, w, f"{at}.mlp", x, act)
         h = h + (m if kind == "gemma" else norm(f"{at}.post_feedforward_layernorm", m))
-    logits = linear(norm(f"{p}model.norm", h), table)
+    logits = linear(norm("model.norm", h), table)
     cap = c.get("final_logit_softcapping")
     return np.tanh(logits / cap) * cap if cap else logits
 
 
+def logits_of(c, weights, tokens):
+    kind = c["model_type"]
+    return CLASSES[kind]({**DEFAULTS[kind], **c}, weights, tokens)
+
+
 CLASSES = {
     "llama": llama, "mistral": llama, "qwen2": llama, "qwen3": llama, "smollm3": llama, "granite": llama, "olmo2": olmo2,
-    "stablelm": stablelm, "starcoder2": starcoder2, "phi": phi, "phi3": phi3, "gpt_neox": gpt_neox, "gpt2": gpt2,
+    "stablelm": stablelm, "starcoder2": starcoder2, "phi": phi, "phi3": phi3, "cohere": cohere, "gpt_neox": gpt_neox, "gpt2": gpt2,
     "gptj": gptj, "bloom": bloom, "mpt": mpt, "gemma": gemma, "gemma2": gemma, "gemma3_text": gemma,
 }  # fmt: skip

@@ -1,5 +1,5 @@
-"""The configs of the synthetic models.  Sizes are small and uneven on purpose: a mistaken dimension must not fit by chance, and an epsilon
-of 0.01 shows where one of 1e-5 would not."""
+"""The configs of the synthetic models.  Sizes are small and uneven on purpose: a mistaken dimension must not fit by chance, and
+an epsilon of 0.01 shows where one of 1e-5 would not."""
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 61, "hidden_size": 24, "intermediate_size": 40,
@@ -57,6 +57,33 @@ GEMMA3 = {
     "rope_scaling": {"rope_type": "linear", "factor": 4.0}, "attn_logit_softcapping": None,
     "final_logit_softcapping": None,
 }  # fmt: skip
+STABLELM = {
+    "architectures": ["StableLmForCausalLM"], "model_type": "stablelm", "vocab_size": 61, "hidden_size": 48,
+    "intermediate_size": 60, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1,
+    "hidden_act": "silu", "max_position_embeddings": 64, "layer_norm_eps": 0.02, "rope_theta": 10000,
+    "partial_rotary_factor": 0.25, "use_qkv_bias": True, "qk_layernorm": False, "use_parallel_residual": False,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+STARCODER2 = {
+    "architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "vocab_size": 61, "hidden_size": 24,
+    "intermediate_size": 60, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 64, "norm_epsilon": 0.03, "norm_type": "layer_norm",
+    "rope_theta": 100000.0, "sliding_window": None, "use_bias": True, "mlp_type": "default",
+}  # fmt: skip
+# What a class computes without being told so is left to it in the models named *_unsaid.
+MAY_BE_LEFT_OUT = {
+    "hidden_act", "hidden_activation", "activation_function", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
+    "norm_epsilon", "tie_word_embeddings", "rope_theta", "rope_scaling", "rotary_pct", "rotary_emb_base", "attention_bias",
+    "partial_rotary_factor", "use_parallel_residual", "use_bias", "use_qkv_bias", "attn_config", "expansion_ratio", "no_bias",
+    "learned_pos_emb", "query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping",
+    "apply_residual_connection_post_layernorm", "attention_multiplier", "embedding_multiplier", "residual_multiplier",
+    "logits_scaling", "qk_layernorm", "sliding_window_pattern", "rope_local_base_freq", "use_sliding_window",
+    "max_window_layers", "no_rope_layer_interval", "n_ctx", "norm_type", "mlp_type", "torch_dtype", "architectures",
+}  # fmt: skip
+
+
+def unsaid(config, **changes):
+    return {**{k: v for k, v in config.items() if k not in MAY_BE_LEFT_OUT}, **changes}
 
 
 def llama_like(model_type, name, **changes):
@@ -66,9 +93,11 @@ def llama_like(model_type, name, **changes):
 QWEN2 = llama_like("qwen2", "Qwen2", use_sliding_window=False, sliding_window=4, max_window_layers=2)
 QWEN3 = llama_like("qwen3", "Qwen3", use_sliding_window=False, sliding_window=None, max_window_layers=2, rms_norm_eps=0.03)
 SMOLLM3 = llama_like("smollm3", "SmolLM3", num_hidden_layers=4, rope_theta=2000000.0, use_sliding_window=False)
+COHERE = llama_like("cohere", "Cohere", layer_norm_eps=0.02, logit_scale=0.3, use_qk_norm=False, rope_theta=500.0)
+del COHERE["rms_norm_eps"], COHERE["tie_word_embeddings"], COHERE["head_dim"]
 del QWEN2["attention_bias"], QWEN2["head_dim"]
 
-# name: config, and what is not in a config: "with_unused", "without_prefix", "names_begin_with", see families.py.
+# name: config, and what is not in a config: "with_unused", "without_prefix", "tokens", "length", "dtype".
 FIXTURES = {
     "llama": ({**LLAMA, "rope_scaling": None}, {"with_unused": True}),
     "llama_tied": ({**GROUPED, "tie_word_embeddings": True}, {}),
@@ -98,17 +127,10 @@ FIXTURES = {
         llama_like("granite", "Granite", embedding_multiplier=3.0, attention_multiplier=0.25, residual_multiplier=0.5,
                    logits_scaling=2.5), {}),
     "olmo2": (llama_like("olmo2", "Olmo2"), {}),
-    "stablelm": (
-        {"architectures": ["StableLmForCausalLM"], "model_type": "stablelm", "vocab_size": 61, "hidden_size": 48,
-         "intermediate_size": 60, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": 1,
-         "hidden_act": "silu", "max_position_embeddings": 64, "layer_norm_eps": 0.02, "rope_theta": 10000,
-         "partial_rotary_factor": 0.25, "use_qkv_bias": True, "qk_layernorm": False, "use_parallel_residual": False,
-         "tie_word_embeddings": False}, {}),
-    "starcoder2": (
-        {"architectures": ["Starcoder2ForCausalLM"], "model_type": "starcoder2", "vocab_size": 61, "hidden_size": 24,
-         "intermediate_size": 60, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "hidden_act": "gelu_pytorch_tanh", "max_position_embeddings": 64, "norm_epsilon": 0.03, "norm_type": "layer_norm",
-         "rope_theta": 100000.0, "sliding_window": 7, "use_bias": True, "mlp_type": "default"}, {}),
+    "stablelm": (STABLELM, {}),
+    "stablelm_parallel": ({**STABLELM, "use_parallel_residual": True, "use_qkv_bias": False}, {}),
+    "starcoder2": (STARCODER2, {}),
+    "starcoder2_window": ({**STARCODER2, "sliding_window": 7, "use_bias": False}, {}),
     "phi": (
         {"architectures": ["PhiForCausalLM"], "model_type": "phi", "vocab_size": 61, "hidden_size": 48,
          "intermediate_size": 70, "num_hidden_layers": 2, "num_attention_heads": 3, "num_key_value_heads": None,
@@ -117,10 +139,11 @@ FIXTURES = {
     "phi3": (PHI3, {}),
     "phi3_window": ({**PHI3, "sliding_window": 6, "tie_word_embeddings": True}, {}),
     "phi3_short": (
-        {**PHI3, "max_position_embeddings": 512, "rope_scaling": LONGROPE}, {}),
+        {**PHI3, "max_position_embeddings": 1024, "original_max_position_embeddings": 256, "rope_scaling": LONGROPE},
+        {"length": 24}),
     "phi3_long": (
         {**PHI3, "max_position_embeddings": 512, "original_max_position_embeddings": 16, "rope_scaling": LONGROPE},
-        {"whole": True}),
+        {"length": 24}),
     "phi3_partial": (
         {**PHI3, "partial_rotary_factor": 0.75, "hidden_size": 64, "max_position_embeddings": 512,
          "rope_scaling": {**LONGROPE, "short_factor": [1.0, 1.1, 1.3, 1.9, 2.2, 2.5],
@@ -130,7 +153,6 @@ FIXTURES = {
         {**NEOX, "use_parallel_residual": False, "attention_bias": False, "rotary_pct": 1.0}, {}),
     "gpt2": (GPT2, {"with_unused": True}),
     "gpt2_plain": ({**GPT2, "n_inner": 50, "scale_attn_by_inverse_layer_idx": False}, {"without_prefix": True}),
-    "gpt2_inverse": ({**GPT2, "n_layer": 3, "scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": True}, {}),
     "gptj": (
         {"architectures": ["GPTJForCausalLM"], "model_type": "gptj", "vocab_size": 61, "n_embd": 36, "n_layer": 2,
          "n_head": 3, "n_inner": None, "n_positions": 64, "rotary": True, "rotary_dim": 6, "activation_function": "gelu_new",
@@ -146,4 +168,48 @@ FIXTURES = {
     "gemma2_scalar": ({**GEMMA2, "query_pre_attn_scalar": 20, "attn_logit_softcapping": None}, {}),
     "gemma3": (GEMMA3, {}),
     "gemma3_six": ({**GEMMA3, "num_hidden_layers": 7, "query_pre_attn_scalar": 8, "sliding_window_pattern": 6}, {}),
+    "gemma3_types": (
+        {**unsaid(GEMMA3), "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20000.0},
+            "full_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500000.0}},
+         "query_pre_attn_scalar": 8, "layer_types": [
+            "sliding_attention", "full_attention", "full_attention", "sliding_attention"]}, {}),
+    "cohere": (COHERE, {}),
+    "cohere_biases": ({**COHERE, "attention_bias": True, "num_key_value_heads": None}, {}),
+    "smollm3_window": ({**SMOLLM3, "use_sliding_window": True, "sliding_window": 5}, {}),
+    # Longer than a tile of attention, wider than a tile of a product, narrower than a float.
+    "mistral_long": (
+        llama_like("mistral", "Mistral", sliding_window=70, num_hidden_layers=2, max_position_embeddings=256),
+        {"tokens": 200}),
+    "bloom_long": ({**BLOOM, "seq_length": 256}, {"tokens": 200}),
+    "gemma2_long": ({**GEMMA2, "sliding_window": 50, "max_position_embeddings": 256}, {"tokens": 200}),
+    "llama_wide": (
+        {**LLAMA, "hidden_size": 320, "intermediate_size": 530, "num_attention_heads": 5, "num_key_value_heads": 1,
+         "rms_norm_eps": 1e-05}, {"tokens": 70}),
+    "llama_wide_bf16": (
+        {**LLAMA, "hidden_size": 320, "intermediate_size": 530, "num_attention_heads": 5, "num_key_value_heads": 1,
+         "torch_dtype": "bfloat16"}, {"tokens": 70, "dtype": "BF16"}),
+    "gpt2_f16": ({**GPT2, "torch_dtype": "float16"}, {"dtype": "F16"}),
+    "gpt_neox_bf16": ({**NEOX, "torch_dtype": "bfloat16"}, {"dtype": "BF16"}),
+    # The class's own defaults.
+    "llama_unsaid": (unsaid(LLAMA), {}),
+    "mistral_unsaid": (unsaid(llama_like("mistral", "Mistral")), {}),
+    "qwen2_unsaid": (unsaid(QWEN2), {}),
+    "qwen3_unsaid": (unsaid({k: v for k, v in QWEN3.items() if k != "head_dim"}), {}),
+    "smollm3_unsaid": (unsaid(SMOLLM3), {}),
+    "granite_unsaid": (unsaid(llama_like("granite", "Granite")), {}),
+    "olmo2_unsaid": (unsaid(llama_like("olmo2", "Olmo2")), {}),
+    "stablelm_unsaid": (unsaid(STABLELM), {}),
+    "starcoder2_unsaid": (unsaid(STARCODER2), {}),
+    "phi_unsaid": (
+        {"model_type": "phi", "vocab_size": 61, "hidden_size": 48, "intermediate_size": 70, "num_hidden_layers": 2,
+         "num_attention_heads": 3}, {}),
+    "phi3_unsaid": (unsaid(PHI3), {}),
+    "gpt_neox_unsaid": (unsaid(NEOX), {}),
+    "gpt2_unsaid": (unsaid(GPT2), {}),
+    "bloom_unsaid": (unsaid(BLOOM), {}),
+    "mpt_unsaid": (unsaid(MPT), {}),
+    "gemma_unsaid": (unsaid(GEMMA), {}),
+    "gemma2_unsaid": (unsaid({k: v for k, v in GEMMA2.items() if k != "head_dim"}), {}),
+    "gemma3_unsaid": (unsaid(GEMMA3), {}),
 }  # fmt: skip

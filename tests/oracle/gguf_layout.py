@@ -50,8 +50,8 @@ ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemm
 
 # Those that the converter takes, and that its engine computes as transformers does.
 CONVERTED = [
-    "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "mistral", "qwen2", "qwen3", "smollm3", "granite",
-    "stablelm", "starcoder2", "phi", "phi3", "phi3_short", "gpt_neox", "gpt_neox_serial", "gpt2", "bloom", "mpt", "gemma",
+    "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
+    "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2", "bloom", "mpt", "gemma",
     "gemma2", "gemma3_six",
 ]  # fmt: skip
 
@@ -60,7 +60,7 @@ def new_name(model_type, name):
     stem, _, kind = name.rpartition(".")
     if stem in OUTER:
         return f"{OUTER[stem]}.{kind}"
-    if stem.endswith((".rotary_emb", "attention")) or name.endswith(("attn.bias", "attention.masked_bias")):
+    if stem.endswith((".rotary_emb", "attention")) or name.endswith((".attn.bias", "attention.masked_bias")):
         return None  # buffers of old files
     parts = stem.split(".")
     at = next(i for i, part in enumerate(parts) if part.isdigit())
@@ -69,9 +69,9 @@ def new_name(model_type, name):
 
 def treatment(c, name):
     kind = c["model_type"]
-    if kind in ("llama", "mistral", "smollm3", "granite") and ".q_proj" in name:
+    if kind in ("llama", "mistral", "smollm3") and ".q_proj" in name:
         return ["turn", name, c["num_attention_heads"]]
-    if kind in ("llama", "mistral", "smollm3", "granite") and ".k_proj" in name:
+    if kind in ("llama", "mistral", "smollm3") and ".k_proj" in name:
         return ["turn", name, c["num_key_value_heads"]]
     if ".query_key_value" in name:
         return ["unfuse", name, c.get("n_head") or c["num_attention_heads"]]
@@ -117,11 +117,7 @@ def rotation(c):
 
 def own_keys(c):
     kind = c["model_type"]
-    if kind == "granite":
-        return {
-            "attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
-            "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]}  # fmt: skip
-    if kind in ("gpt_neox", "stablelm"):
+    if kind == "gpt_neox":
         return {"use_parallel_residual": c["use_parallel_residual"]}
     if kind == "mpt":
         return {"attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"])}

@@ -6,19 +6,13 @@ import zlib
 
 import numpy as np
 
-from families import CLASSES
+from families import logits_of
 from fixtures import FIXTURES
 from gguf_layout import gguf_of
 from synthetic_weights import Weights, values
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "families"
-TOKENS, SHOWN = 24, [0, 7, 15, 23]
-
-
-def run(config, extras, seed, tokens):
-    weights = Weights(seed)
-    logits = CLASSES[config["model_type"]]({**config, **extras}, weights, np.array(tokens))
-    return weights, logits
+TOKENS = 24
 
 
 def lines(entries):
@@ -26,25 +20,29 @@ def lines(entries):
     return "{\n" + ",\n".join(f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in entries.items()) + "\n }"
 
 
-def tokens_of(seed, vocab):
-    picked = values(seed, "tokens", (TOKENS,), 0.0, 1.0)
+def tokens_of(seed, vocab, count):
+    picked = values(seed, "tokens", (count,), 0.0, 1.0)
     return [int(t) for t in np.floor((picked + 1) / 2 * vocab).clip(0, vocab - 1)]
 
 
 def fixture(name):
     config, extras = FIXTURES[name]
     seed = zlib.crc32(name.encode())
-    tokens = tokens_of(seed, config["vocab_size"])
-    weights, logits = run(config, extras, seed, tokens)
-    shown = ",\n".join("  [" + ", ".join("%.7g" % x for x in logits[i]) + "]" for i in SHOWN)
+    count, dtype = extras.get("tokens", TOKENS), extras.get("dtype", "F32")
+    rows = [0, 7, count * 2 // 3 - 1, count - 1]
+    tokens = tokens_of(seed, 61, count)
+    weights = Weights(seed, dtype)
+    logits = logits_of({**config, **extras}, weights, np.array(tokens))
+    shown = ",\n".join("  [" + ", ".join("%.7g" % x for x in logits[i]) + "]" for i in rows)
     gguf = gguf_of(name, config, weights)
     parts = {
         "seed": seed,
-        "whole": extras.get("whole", False),
+        "dtype": json.dumps(dtype),
+        "length": extras.get("length", 0),
         "config": lines(config),
         "tensors": lines(weights.asked),
         "tokens": tokens,
-        "rows": SHOWN,
+        "rows": rows,
         "logits": f"[\n{shown}\n ]",
     }
     if gguf:

@@ -13,7 +13,17 @@ def name_state(seed, name):
     return state
 
 
-def values(seed, name, shape, center, spread):
+def narrowed(x, dtype):
+    """Floats as a file of that type gives them back, rounded to the nearest, to even between two."""
+    if dtype == "F16":
+        return x.astype(np.float16).astype(np.float32)
+    if dtype == "BF16":
+        bits = x.view(np.uint32).astype(np.uint64)
+        return (((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16) << 16).astype(np.uint32).view(np.float32)
+    return x
+
+
+def values(seed, name, shape, center, spread, dtype="F32"):
     """Splitmix64 counts up from the name's state; number i is uniform in center +- spread, rounded to a float."""
     count = int(np.prod(shape))
     with np.errstate(over="ignore"):
@@ -22,20 +32,21 @@ def values(seed, name, shape, center, spread):
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z = z ^ (z >> np.uint64(31))
     uniform = (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    return (center + spread * (2.0 * uniform - 1.0)).astype(np.float32).astype(np.float64).reshape(shape)
+    floats = (center + spread * (2.0 * uniform - 1.0)).astype(np.float32)
+    return narrowed(floats, dtype).astype(np.float64).reshape(shape)
 
 
 class Weights:
     """Makes each tensor when a model first asks for it, and remembers what was asked for, in order."""
 
-    def __init__(self, seed):
-        self.seed, self.asked, self.made = seed, {}, {}
+    def __init__(self, seed, dtype="F32"):
+        self.seed, self.dtype, self.asked, self.made = seed, dtype, {}, {}
 
     def get(self, name, shape, center, spread):
         spread = float("%.4g" % spread)
         if name not in self.made:
             self.asked[name] = [list(shape), center, spread]
-            self.made[name] = values(self.seed, name, shape, center, spread)
+            self.made[name] = values(self.seed, name, shape, center, spread, self.dtype)
         return self.made[name]
 
     def matrix(self, name, out, inputs, strength=1.0):
