@@ -110,6 +110,9 @@ def frequencies(config, dim, length, base=None, scaling="from config"):
         return plain_frequencies(base, dim), 1.0
     if kind == "linear":
         return plain_frequencies(base, dim) / p["factor"], 1.0
+    if kind == "dynamic":
+        grown = p["factor"] * max(length, longest) / longest - (p["factor"] - 1)
+        return plain_frequencies(base * grown ** (dim / (dim - 2)), dim), 1.0
     if kind == "yarn":
         return yarn(p, base, dim, longest)
     if kind == "llama3":

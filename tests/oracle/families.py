@@ -112,7 +112,8 @@ def llama(c, w, tokens):
         x = rms_norm(h, w.gain(f"{at}.post_attention_layernorm.weight", width), eps)
         h = h + gated(c, w, f"{at}.mlp", x, ACTIVATIONS[c["hidden_act"]], c.get("mlp_bias")) * grows
     h = rms_norm(h, w.gain("model.norm.weight", width), eps)
-    head = table if c.get("tie_word_embeddings") else w.matrix("lm_head.weight", c["vocab_size"], width)
+    shared = c.get("tie_word_embeddings") and not c.get("with_head")
+    head = table if shared else w.matrix("lm_head.weight", c["vocab_size"], width)
     return linear(h, head) / c.get("logits_scaling", 1.0)
 
 
@@ -290,7 +291,8 @@ def gpt2(c, w, tokens):
         h = h + conv1d(f"{at}.attn.c_proj", attend(q, k, v, scale), width)
         x = norm_with_bias(w, f"{at}.ln_2", h, eps)
         h = h + conv1d(f"{at}.mlp.c_proj", ACTIVATIONS[c["activation_function"]](conv1d(f"{at}.mlp.c_fc", x, hidden)), width)
-    return linear(norm_with_bias(w, f"{p}ln_f", h, eps), table)
+    h = norm_with_bias(w, f"{p}ln_f", h, eps)
+    return linear(h, w.matrix("lm_head.weight", c["vocab_size"], width) if c.get("with_head") else table)
 
 
 def gptj(c, w, tokens):

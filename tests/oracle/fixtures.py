@@ -177,6 +177,18 @@ FIXTURES = {
     "cohere": (COHERE, {}),
     "cohere_biases": ({**COHERE, "attention_bias": True, "num_key_value_heads": None}, {}),
     "smollm3_window": ({**SMOLLM3, "use_sliding_window": True, "sliding_window": 5}, {}),
+    # "with_head": transformers 5 ties nothing to a head that is in the files, and differs.
+    "llama_head": ({**GROUPED, "tie_word_embeddings": True}, {"with_head": True}),
+    "gpt2_head": (GPT2, {"with_head": True}),
+    "llama_dynamic": (
+        {**GROUPED, "max_position_embeddings": 16, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, {"length": 24}),
+    "llama_yarn_usual": (
+        {**GROUPED, "head_dim": 16, "rope_theta": 100.0, "max_position_embeddings": 4096, "rope_scaling": {
+            "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 512}}, {}),
+    "mpt_clamp": ({**MPT, "attn_config": {**MPT["attn_config"], "clip_qkv": 0.8}}, {}),
+    "qwen3_types": (
+        {**QWEN3, "num_hidden_layers": 3, "use_sliding_window": True, "sliding_window": 6,
+         "layer_types": ["full_attention", "sliding_attention", "full_attention"]}, {}),
     # Longer than a tile of attention, wider than a tile of a product, narrower than a float.
     "mistral_long": (
         llama_like("mistral", "Mistral", sliding_window=70, num_hidden_layers=2, max_position_embeddings=256),

@@ -50,8 +50,9 @@ ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemm
 
 # Those that the converter takes, and that its engine computes as transformers does.
 CONVERTED = [
-    "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
-    "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2", "bloom", "mpt", "gemma",
+    "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "llama_yarn_usual", "llama_head", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
+    "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2", "gpt2_head", "bloom", "mpt",
+    "mpt_clamp", "gemma",
     "gemma2", "gemma3_six",
 ]  # fmt: skip
 
@@ -112,6 +113,9 @@ def rotation(c):
     p = c.get("rope_scaling") or {}
     if (p.get("rope_type") or p.get("type")) == "linear":
         out |= {"rope.scaling.type": "linear", "rope.scaling.factor": p["factor"]}
+    if p.get("rope_type") == "yarn":
+        out |= {"rope.scaling.type": "yarn", "rope.scaling.factor": p["factor"],
+                "rope.scaling.original_context_length": p["original_max_position_embeddings"]}  # fmt: skip
     return out
 
 
@@ -120,7 +124,9 @@ def own_keys(c):
     if kind == "gpt_neox":
         return {"use_parallel_residual": c["use_parallel_residual"]}
     if kind == "mpt":
-        return {"attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"])}
+        clip = c["attn_config"]["clip_qkv"]
+        out = {"attention.clamp_kqv": clip} if clip else {}
+        return {"attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"]), **out}
     if kind == "gemma2":
         return {
             "attn_logit_softcapping": c["attn_logit_softcapping"], "final_logit_softcapping": c["final_logit_softcapping"],
