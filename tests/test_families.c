@@ -18,8 +18,8 @@ static const double BOUND = 1e-5;
 #define FAMILIES(family)                                                                                                    \
     family(bloom) family(bloom_long) family(bloom_plain) family(bloom_unsaid) family(cohere) family(cohere_biases)          \
         family(gemma) family(gemma2) family(gemma2_long) family(gemma2_scalar) family(gemma2_unsaid) family(gemma3)         \
-            family(gemma3_six) family(gemma3_types) family(gemma3_unsaid) family(gemma_unsaid) family(gpt2)                 \
-                family(gpt2_f16) family(gpt2_head) family(gpt2_plain) family(gpt2_unsaid) family(gpt_neox)                  \
+            family(gemma3_six) family(gemma3_types) family(gemma3_unsaid) family(gemma_unsaid) family(gpt2_f16)             \
+                family(gpt2_head) family(gpt2_plain) family(gpt2_prefixed) family(gpt2_unsaid) family(gpt_neox)             \
                     family(gpt_neox_bf16) family(gpt_neox_serial) family(gpt_neox_unsaid) family(gptj) family(granite)      \
                         family(granite_unsaid) family(llama) family(llama_biases) family(llama_dynamic) family(llama_head)  \
                             family(llama_linear) family(llama_llama3) family(llama_tied) family(llama_unsaid)               \

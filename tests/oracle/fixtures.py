@@ -151,7 +151,7 @@ FIXTURES = {
     "gpt_neox": (NEOX, {"with_unused": True}),
     "gpt_neox_serial": (
         {**NEOX, "use_parallel_residual": False, "attention_bias": False, "rotary_pct": 1.0}, {}),
-    "gpt2": (GPT2, {"with_unused": True}),
+    "gpt2_prefixed": (GPT2, {"with_unused": True}),
     "gpt2_plain": ({**GPT2, "n_inner": 50, "scale_attn_by_inverse_layer_idx": False}, {"without_prefix": True}),
     "gptj": (
         {"architectures": ["GPTJForCausalLM"], "model_type": "gptj", "vocab_size": 61, "n_embd": 36, "n_layer": 2,

@@ -51,7 +51,7 @@ ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemm
 # Those that the converter takes, and that its engine computes as transformers does.
 CONVERTED = [
     "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "llama_yarn_usual", "llama_head", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
-    "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2", "gpt2_head", "bloom", "mpt",
+    "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2_prefixed", "gpt2_head", "bloom", "mpt",
     "mpt_clamp", "gemma",
     "gemma2", "gemma3_six",
 ]  # fmt: skip
