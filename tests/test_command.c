@@ -339,7 +339,8 @@ static void test_length_policies(void **state) {
 /* What a run of those options prints, but for the command, which its card has. */
 static char *figures_with(const char *options) {
     char line[256];
-    snprintf(line, sizeof line, "eval @rope --text @text --contexts 32,64 --methods none,yarn --passkey 8 --json%s", options);
+    snprintf(line, sizeof line, "eval @rope --text @text --contexts 32,64 --methods none,yarn --passkey 8 --json%s",
+             options);
     json_t *root = run_json(line);
     assert_int_equal(json_object_del(json_object_get(root, "card"), "command"), 0);
     char *text = json_dumps(root, JSON_INDENT(2));
