@@ -86,6 +86,7 @@ typedef struct gyre_model_source {
     const char *path, *family, *format; /* "llama"; "safetensors", "GGUF", "memory"; path NULL = made here */
     gyre_profile profile;               /* whose reading its positions are */
     int64_t bytes, weight_bytes;        /* of its files; of one reading of every matrix, as stored */
+    const char *stored;                 /* the type most weights of its layers are in: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
 /* out = it; valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_source_of(const gyre_model *model);
@@ -240,11 +241,12 @@ typedef struct gyre_eval_options {
     const int64_t *starts; /* [windows] where each window begins, instead of every stride; or NULL */
     double *by_position;   /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
     int64_t buckets;       /* equal shares of the context */
+    double *by_window;     /* [windows read] mean nats per scored prediction of each; or NULL */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
 #define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, NULL }
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
