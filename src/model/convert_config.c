@@ -11,6 +11,7 @@
 #include "reading/json_load.h"
 #include "reading/rope_words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +64,17 @@ static void put_family(writer *w, const char *model_type) {
     put(w, "model_type", json_string(model_type));
 }
 
-static void put_sizes(writer *w, const gyre_architecture *a) {
+/* The fewest digits of a number that a GGUF keeps as a float. */
+static double of_float(double x) {
+    char text[32];
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if ((float)strtod(text, NULL) == (float)x) return strtod(text, NULL);
+    }
+    return x;
+}
+
+static void put_sizes(writer *w, const gyre_architecture *a, int of_gguf) {
     put(w, "vocab_size", json_integer(a->vocab));
     put(w, "hidden_size", json_integer(a->width));
     put(w, "intermediate_size", json_integer(a->hidden));
@@ -71,7 +82,7 @@ static void put_sizes(writer *w, const gyre_architecture *a) {
     put(w, "num_attention_heads", json_integer(a->heads));
     put(w, "num_key_value_heads", json_integer(a->kv_heads));
     put(w, "head_dim", json_integer(a->head_dim));
-    put(w, "rms_norm_eps", json_real(a->norm_epsilon));
+    put(w, "rms_norm_eps", json_real(of_gguf ? of_float(a->norm_epsilon) : a->norm_epsilon));
     put(w, "hidden_act", json_string("silu"));
 }
 
@@ -142,7 +153,7 @@ static gyre_status write_all(writer *w, gyre_conversion *c, gyre_error *err) {
     put_family(w, c->family);
     put(w, json_object_get(w->root, "dtype") ? "dtype" : "torch_dtype",
         json_string(torch_name(gyre_convert_main_type(c))));
-    put_sizes(w, &c->source.arch);
+    put_sizes(w, &c->source.arch, c->source.kind == GYRE_SOURCE_GGUF);
     put_biases(w, c);
     put(w, "tie_word_embeddings", json_boolean(is_tied(c)));
     put_ends(w, c);

@@ -117,18 +117,26 @@ typedef struct gyre_pieces {
     char *chat; /* its template, or NULL */
 } gyre_pieces;
 void gyre_pieces_free(gyre_pieces *pieces);
-/* *out = copies of `count` words, all empty; ENOMEM. */
-gyre_status gyre_pieces_reserve(gyre_pieces *pieces, int64_t count, gyre_error *err);
+/* *out = `count` tokens without text, no special ones; ENOMEM. */
+gyre_status gyre_pieces_reserve(gyre_pieces *out, int64_t count, gyre_error *err);
+/* text[0 .. bytes - 1] becomes that of a token; EFORMAT where it is no UTF-8 or holds a NUL, ENOMEM. */
+gyre_status gyre_pieces_set(gyre_pieces *pieces, int64_t id, const char *text, size_t bytes, const char *path,
+                            gyre_error *err);
 
-/* *out = 0 and empty where the source has no tokenizer. */
+/* *there = 0, and *out is empty, where the source has no tokenizer.  convert_tokens.c; of JSON, convert_tokens_read.c */
 gyre_status gyre_pieces_of_gguf(gyre_pieces *out, int *there, const gyre_gguf *file, const char *path, gyre_error *err);
-gyre_status gyre_pieces_of_json(gyre_pieces *out, int *there, const char *folder, gyre_error *err);
+gyre_status gyre_pieces_of_json(gyre_pieces *out, int *there, const char *folder, int64_t vocab, gyre_error *err);
 gyre_status gyre_pieces_of_llama2c(gyre_pieces *out, const char *path, int64_t vocab, gyre_error *err);
-/* *out = tokenizer.json, *config = tokenizer_config.json, which the caller frees. */
-gyre_status gyre_pieces_print(const gyre_pieces *pieces, int64_t length, char **out, char **config, gyre_error *err);
 void gyre_pieces_put(const gyre_pieces *pieces, gyre_gguf_maker *keys);
-/* The pattern that cuts words: convert_words.c.  NULL = not known. */
-const char *gyre_words_pattern(const char *name);
-const char *gyre_words_named(const char *pattern);
+/* convert_tokens_print.c: *out = tokenizer.json, *config = tokenizer_config.json, which the caller frees.  length: tokens
+ * that the model serves. */
+gyre_status gyre_pieces_print(const gyre_pieces *pieces, int64_t length, char **out, char **config, gyre_error *err);
+
+/* convert_words.c: patterns that cut a text into words before merging, by llama.cpp's names for them. */
+/* out = the pattern of a Split, "" where ByteLevel's own does, NULL where the name is not known; *digits = 1 where each
+ * digit is a word. */
+const char *gyre_words_pattern(const char *name, int *digits);
+/* out = the name, or NULL. */
+const char *gyre_words_named(const char *pattern, int digits);
 
 #endif
