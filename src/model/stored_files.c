@@ -92,7 +92,9 @@ static gyre_status open_folder(gyre_store *store, gyre_error *err) {
     char *whole = gyre_store_join(store->path, whole_name);
     if (!whole) return no_memory(store, err);
     const gyre_status status =
-        exists(whole) ? open_one(store, whole, err) : gyre_fail(err, GYRE_EIO, "no %s in it (%s)", whole_name, store->path);
+        exists(whole)
+            ? open_one(store, whole, err)
+            : gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor an index of several (%s)", whole_name, store->path);
     free(whole);
     return status;
 }
