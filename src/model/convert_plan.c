@@ -198,11 +198,18 @@ static gyre_status check_whole(const gyre_conversion *c, gyre_error *err) {
     return GYRE_OK;
 }
 
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const gyre_converted *)a)->name, ((const gyre_converted *)b)->name);
+}
+
 gyre_status gyre_convert_make_plan(gyre_conversion *c, gyre_error *err) {
     gyre_status status = c->names ? check_whole(c, err) : GYRE_OK;
     for (int64_t i = 0; i < c->source.count && status == GYRE_OK; i++)
         status = add_tensor(c, &c->source.tensors[i], err);
     for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
         if (c->tensors[i].source) c->all += (int64_t)c->tensors[i].source->bytes;
+    /* The same file, whatever it was made from. */
+    if (status == GYRE_OK && c->options->format == GYRE_FORMAT_SAFETENSORS && c->count > 0)
+        qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_name);
     return status;
 }
