@@ -108,7 +108,8 @@ static inline void make_tensor(made_model *m, const char *name, int64_t rows, in
     t->data = malloc((size_t)t->count * sizeof *t->data);
     assert_non_null(t->data);
     for (int64_t i = 0; i < t->count; i++)
-        t->data[i] = (float)(((double)(test_next(&random) >> 40) / (double)(1 << 24) - 0.5) * 0.4) + (t->rank == 1 ? 1.0f : 0);
+        t->data[i] =
+            (float)(((double)(test_next(&random) >> 40) / (double)(1 << 24) - 0.5) * 0.4) + (t->rank == 1 ? 1.0f : 0);
 }
 
 static inline const made_tensor *made_named(const made_model *m, const char *name) {
@@ -174,7 +175,8 @@ static inline made_model *make_folder_of(const char *folder, const char *model_t
              "\"intermediate_size\": %d, \"num_hidden_layers\": %d, \"num_attention_heads\": %d, "
              "\"num_key_value_heads\": %d, \"head_dim\": %d, \"rms_norm_eps\": 1e-05, \"hidden_act\": \"silu\", "
              "\"torch_dtype\": \"float32\", \"max_position_embeddings\": %d, \"tie_word_embeddings\": %s%s}\n",
-             model_type, VOCAB, WIDTH, HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, CONTEXT, traits & TIED ? "true" : "false", more);
+             model_type, VOCAB, WIDTH, HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, CONTEXT, traits & TIED ? "true" : "false",
+             more);
     snprintf(path, sizeof path, "%s/config.json", folder);
     put_text(path, config);
     for (int i = 0; i < m->count; i++) {

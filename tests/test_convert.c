@@ -68,7 +68,8 @@ static void test_layout_there_and_back(void **state) {
 static void test_source_layout(void **state) {
     (void)state;
     gyre_convert_options mend = usual;
-    made_model *m = make_folder_of(at("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_F32);
+    made_model *m =
+        make_folder_of(at("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_F32);
     mend.has_source_layout = 1;
     mend.source_layout = GYRE_HALF;
     convert(at("qwen"), at("qwen-same"), &mend);
@@ -149,7 +150,8 @@ static void test_qwen_through_gguf(void **state) {
         convert(at(folder), at(gguf), &there);
         gyre_store *store = open_store(at(gguf));
         assert_unmoved(store, "blk.0.attn_q.weight", made_named(m, "model.layers.0.self_attn.q_proj.weight"));
-        if (f == 1) assert_unmoved(store, "blk.1.attn_k_norm.weight", made_named(m, "model.layers.1.self_attn.k_norm.weight"));
+        if (f == 1)
+            assert_unmoved(store, "blk.1.attn_k_norm.weight", made_named(m, "model.layers.1.self_attn.k_norm.weight"));
         gyre_store_free(store);
         assert_same_logits(at(folder), at(gguf), 1e-6);
         convert(at(gguf), at(back), NULL);
@@ -217,7 +219,8 @@ static void test_types(void **state) {
         for (int i = 0; i < 32; i++)
             most = fmaxf(most, fabsf(made->data[32 * block + i]));
         for (int i = 0; i < 32; i++)
-            assert_true(fabsf(got[32 * block + i] - made->data[32 * block + i]) <= most * (0.5f / 127 + 1.0f / 2048) * 1.01f);
+            assert_true(fabsf(got[32 * block + i] - made->data[32 * block + i]) <=
+                        most * (0.5f / 127 + 1.0f / 2048) * 1.01f);
     }
     free(got);
     gyre_store_free(store);
@@ -236,8 +239,8 @@ static void test_overflow(void **state) {
     gyre_tensor_to_write list[MOST_TENSORS];
     t->data[70] = 1e6f;
     for (int i = 0; i < m->count; i++)
-        list[i] = (gyre_tensor_to_write){m->tensor[i].name, m->tensor[i].rank,
-                                         {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
+        list[i] = (gyre_tensor_to_write){
+            m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
     assert_ok(gyre_safetensors_write(at("large/model.safetensors"), list, m->count, GYRE_F32, NULL));
     const gyre_convert_options half = typed(GYRE_FORMAT_SAFETENSORS, GYRE_F16);
     refused(at("large"), at("large-half"), &half, GYRE_EINVAL, "model.layers.1.mlp.up_proj.weight: element 70");
@@ -256,8 +259,8 @@ static void test_refused(void **state) {
     made_model_free(make_folder_of(at("plain"), "llama", TIED, "", GYRE_F32));
     made_model_free(make_folder_of(at("granite"), "granite", TIED, "", GYRE_F32));
     made_model_free(make_folder_of(at("qwen2"), "qwen2", BIASES, "", GYRE_F32));
-    made_model_free(make_folder_of(at("dynamic"), "llama", TIED, ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}",
-                                   GYRE_F32));
+    made_model_free(make_folder_of(at("dynamic"), "llama", TIED,
+                                   ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}", GYRE_F32));
     refused(at("plain"), at("x.gguf"), &half_gguf, GYRE_EUNSUPPORTED, "a GGUF has no key for pairs");
     refused(at("qwen2"), at("x"), &interleaved, GYRE_EUNSUPPORTED, "config.json of a qwen2");
     refused(at("granite"), at("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "granite: this family");
@@ -306,13 +309,13 @@ static void test_broken(void **state) {
     int n = 0;
     for (int i = 0; i < m->count; i++)
         if (strcmp(m->tensor[i].name, "model.layers.1.mlp.up_proj.weight") != 0)
-            list[n++] = (gyre_tensor_to_write){m->tensor[i].name, m->tensor[i].rank,
-                                               {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
+            list[n++] = (gyre_tensor_to_write){
+                m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
     assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, n, GYRE_F32, NULL));
     refused(at("broken"), at("y.gguf"), &gguf, GYRE_EFORMAT, "no tensor model.layers.1.mlp.up_proj.weight");
     for (int i = 0; i < m->count; i++)
-        list[i] = (gyre_tensor_to_write){m->tensor[i].name, m->tensor[i].rank,
-                                         {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
+        list[i] = (gyre_tensor_to_write){
+            m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
     list[m->count] = list[0];
     list[m->count].name = "model.extra.weight";
     assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, m->count + 1, GYRE_F32, NULL));
@@ -345,11 +348,16 @@ static void test_progress(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout_there_and_back), cmocka_unit_test(test_source_layout),
-        cmocka_unit_test(test_llama_through_gguf),    cmocka_unit_test(test_qwen_through_gguf),
-        cmocka_unit_test(test_scalings),              cmocka_unit_test(test_types),
-        cmocka_unit_test(test_overflow),              cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_targets),               cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_layout_there_and_back),
+        cmocka_unit_test(test_source_layout),
+        cmocka_unit_test(test_llama_through_gguf),
+        cmocka_unit_test(test_qwen_through_gguf),
+        cmocka_unit_test(test_scalings),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_targets),
+        cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),
     };
     return cmocka_run_group_tests(tests, make_room, clear_room);

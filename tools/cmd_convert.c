@@ -12,7 +12,8 @@ static const struct argp_option OPTIONS[] = {
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "f32, f16, bf16, or q8 in a GGUF (default: as they are; quantized ones become f16 in safetensors)", 0},
     {"layout", KEY_LAYOUT, "LAYOUT", 0,
-     "half or interleaved: how pairs of channels lie in the rows of query and key (default: as readers of the format expect)",
+     "half or interleaved: how pairs of channels lie in the rows of query and key (default: as readers of the format "
+     "expect)",
      0},
     {"from-layout", KEY_FROM_LAYOUT, "LAYOUT", 0, "how they lie in MODEL, whatever its files say: mends what says wrong", 0},
     {0}};
@@ -113,9 +114,10 @@ static int64_t widest_window(const gyre_reading *reading) {
 static void warn(const convert_options *o, const gyre_reading *before, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0].config;
     if (strcmp(after->model_type, "gyre") == 0 && config->kind == GYRE_ROPE && config->rope.layout == GYRE_INTERLEAVED)
-        cli_warn("%s: its pairs are interleaved, which its config.json says in a key of Gyre's own: other programs refuse it, "
-                 "and would read it wrong",
-                 o->output);
+        cli_warn(
+            "%s: its pairs are interleaved, which its config.json says in a key of Gyre's own: other programs refuse it, "
+            "and would read it wrong",
+            o->output);
     if (before && widest_window(before) > 0 && widest_window(after) == 0)
         cli_warn("%s: the window of %lld tokens is not read from it: beyond it, tokens are seen that the model was not "
                  "trained to see",
@@ -140,9 +142,9 @@ static int tell(const convert_options *o, const gyre_reading *after) {
                turns ? layout_name(config->rope.layout) : "");
         return 0;
     }
-    json_t *root = json_pack("{s:s, s:s, s:s, s:I}", "path", o->output, "format",
-                             after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type", after->model_type, "bytes",
-                             (json_int_t)bytes_of(o));
+    json_t *root =
+        json_pack("{s:s, s:s, s:s, s:I}", "path", o->output, "format", after->format[0] == 'G' ? "GGUF" : "safetensors",
+                  "model_type", after->model_type, "bytes", (json_int_t)bytes_of(o));
     if (root && turns) (void)json_object_set_new(root, "layout", json_string(layout_name(config->rope.layout)));
     return cli_json_write(stdout, root);
 }

@@ -31,14 +31,14 @@ static int turns_so(const gyre_conversion *c, const gyre_config *found, double *
 gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *bytes, size_t count, gyre_error *err) {
     gyre_reading *reading = NULL;
     if (!c->encoding) return GYRE_OK;
-    gyre_status status =
-        gyre_reading_parse(&reading, bytes, count, "the result, read back", GYRE_AS_USUAL, c->length, err);
+    gyre_status status = gyre_reading_parse(&reading, bytes, count, "the result, read back", GYRE_AS_USUAL, c->length, err);
     if (status != GYRE_OK) return status;
     double *room = malloc(2 * (size_t)gyre_encoding_config(c->encoding)->rope.dim * sizeof *room);
     if (!room) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
     for (int64_t i = 0; i < reading->groups_count && status == GYRE_OK; i++)
         if (!turns_so(c, &reading->groups[i].config, room))
-            status = gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: %s has no words for it that its usual reader reads as such (%s)",
+            status = gyre_fail(err, GYRE_EUNSUPPORTED,
+                               "rotation: %s has no words for it that its usual reader reads as such (%s)",
                                c->options->format == GYRE_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);
     free(room);
     gyre_reading_free(reading);

@@ -108,15 +108,20 @@ static int is_tied(const gyre_conversion *c) {
 }
 
 static gyre_status put_rotation(writer *w, const gyre_conversion *c, gyre_error *err) {
-    static const char *const old[] = {"rope_theta",           "rope_scaling", "rope_parameters",
-                                      "rope_layout",          "rope_length",  "position_embedding_type",
-                                      "partial_rotary_factor", "rope_interleaved"};
+    static const char *const old[] = {"rope_theta",
+                                      "rope_scaling",
+                                      "rope_parameters",
+                                      "rope_layout",
+                                      "rope_length",
+                                      "position_embedding_type",
+                                      "partial_rotary_factor",
+                                      "rope_interleaved"};
     const int native = strcmp(c->family, "gyre") == 0;
     gyre_rope_words words;
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         (void)json_object_del(w->root, old[i]);
-    const gyre_status status = gyre_rope_words_of(
-        c->encoding, c->length, native ? GYRE_WORDS_NATIVE : GYRE_WORDS_TRANSFORMERS, &words, err);
+    const gyre_status status =
+        gyre_rope_words_of(c->encoding, c->length, native ? GYRE_WORDS_NATIVE : GYRE_WORDS_TRANSFORMERS, &words, err);
     if (status != GYRE_OK) return status;
     put(w, "max_position_embeddings", json_integer(words.length));
     if (native) put(w, "position_embedding_type", json_string("rope"));
@@ -151,8 +156,7 @@ static void put_ends(writer *w, const gyre_conversion *c) {
 
 static gyre_status write_all(writer *w, gyre_conversion *c, gyre_error *err) {
     put_family(w, c->family);
-    put(w, json_object_get(w->root, "dtype") ? "dtype" : "torch_dtype",
-        json_string(torch_name(gyre_convert_main_type(c))));
+    put(w, json_object_get(w->root, "dtype") ? "dtype" : "torch_dtype", json_string(torch_name(gyre_convert_main_type(c))));
     put_sizes(w, &c->source.arch, c->source.kind == GYRE_SOURCE_GGUF);
     put_biases(w, c);
     put(w, "tie_word_embeddings", json_boolean(is_tied(c)));

@@ -34,8 +34,9 @@ static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
             c->names = (from_gguf ? gyre_family_row_of(c->family) : gyre_family_row_of_gguf(c->family))->names;
             return GYRE_OK;
         }
-    return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: this family is not converted to %s; llama, mistral, qwen2 and qwen3 are (%s)",
-                     own, to_gguf ? "GGUF" : "safetensors", c->source.path);
+    return gyre_fail(err, GYRE_EUNSUPPORTED,
+                     "%s: this family is not converted to %s; llama, mistral, qwen2 and qwen3 are (%s)", own,
+                     to_gguf ? "GGUF" : "safetensors", c->source.path);
 }
 
 static gyre_layout layout_of_gguf(const char *architecture) {
@@ -58,8 +59,8 @@ static gyre_status change_class(gyre_conversion *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: a GGUF has no key for pairs other than those of a %s, %s (%s)",
                          c->family, layout_of_gguf(c->family) == GYRE_HALF ? "half" : "interleaved", c->source.path);
     if ((!is_llama && strcmp(c->family, "gyre") != 0) || (rotation && rotation->window > 0))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the config.json of a %s%s has no key for other pairs (%s)", c->family,
-                         rotation && rotation->window > 0 ? " with a window" : "", c->source.path);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the config.json of a %s%s has no key for other pairs (%s)",
+                         c->family, rotation && rotation->window > 0 ? " with a window" : "", c->source.path);
     c->family = c->to == GYRE_HALF ? "llama" : "gyre";
     return GYRE_OK;
 }
@@ -126,8 +127,14 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
 
 /* The files of a model that are not its weights. */
 static gyre_status copy_others(const gyre_conversion *c, const gyre_folder *folder, gyre_error *err) {
-    static const char *const names[] = {"tokenizer.json",    "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
-                                        "added_tokens.json", "vocab.json",            "merges.txt",      "chat_template.jinja",
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "tokenizer.model",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "chat_template.jinja",
                                         "generation_config.json"};
     gyre_status status = GYRE_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && status == GYRE_OK; i++) {

@@ -64,14 +64,14 @@ typedef struct gyre_conversion {
     gyre_convert_source source;
     const gyre_convert_options *options;
     const char *target;
-    gyre_layout from, to;    /* of pairs; alike where nothing moves */
-    gyre_layout says;        /* the source's files, of the pairs */
-    gyre_encoding *encoding; /* the rotation, its pairs as in the result; NULL = the layers have not one that is the same */
-    int64_t length;          /* that the model serves */
-    const char *family;      /* model_type or general.architecture of the result */
+    gyre_layout from, to;     /* of pairs; alike where nothing moves */
+    gyre_layout says;         /* the source's files, of the pairs */
+    gyre_encoding *encoding;  /* the rotation, its pairs as in the result; NULL = the layers have not one that is the same */
+    int64_t length;           /* that the model serves */
+    const char *family;       /* model_type or general.architecture of the result */
     const char *const *names; /* of its tensors, by role; NULL = they keep theirs */
-    char *config;            /* config.json of the result */
-    gyre_gguf_maker keys;    /* of the result */
+    char *config;             /* config.json of the result */
+    gyre_gguf_maker keys;     /* of the result */
     gyre_converted *tensors;
     int64_t count, room;
     float *divisors[2]; /* small tensors of a GGUF's rotation: what tensors[i].made points to */

@@ -90,8 +90,7 @@ static gyre_stored_type type_for(const gyre_conversion *c, const gyre_stored *s)
     const int of_gguf = c->options->format == GYRE_FORMAT_GGUF;
     const gyre_stored_type asked = stored_type_of(c->options->dtype);
     if (of_gguf && s->rank < 2) return GYRE_STORED_F32; /* llama.cpp adds and multiplies them as floats */
-    if (!c->options->has_dtype)
-        return of_gguf || gyre_stored_block(s->type) == 1 ? s->type : GYRE_STORED_F16;
+    if (!c->options->has_dtype) return of_gguf || gyre_stored_block(s->type) == 1 ? s->type : GYRE_STORED_F16;
     if (asked == GYRE_STORED_Q8_0 && s->shape[s->rank - 1] % Q8_BLOCK != 0) return GYRE_STORED_F16;
     return asked;
 }

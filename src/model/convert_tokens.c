@@ -189,10 +189,10 @@ static gyre_status set_llama2c(gyre_pieces *out, int64_t id, const unsigned char
     const int framed = is_special && length > 2 && text[0] == '\n' && text[length - 1] == '\n';
     const gyre_status status = gyre_pieces_set(out, id, text + framed, length - (framed ? 2 : 0), path, err);
     free(text);
-    out->piece[id].kind = id == 0                         ? GYRE_TOKEN_UNKNOWN
-                          : is_special                    ? GYRE_TOKEN_CONTROL
-                          : id < LLAMA2C_BYTES + BYTES    ? GYRE_TOKEN_BYTE
-                                                          : GYRE_TOKEN_NORMAL;
+    out->piece[id].kind = id == 0                      ? GYRE_TOKEN_UNKNOWN
+                          : is_special                 ? GYRE_TOKEN_CONTROL
+                          : id < LLAMA2C_BYTES + BYTES ? GYRE_TOKEN_BYTE
+                                                       : GYRE_TOKEN_NORMAL;
     return status;
 }
 

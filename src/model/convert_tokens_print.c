@@ -67,8 +67,8 @@ static json_t *merges_of_scores(const gyre_pieces *p, const json_t *vocab) {
         if (p->piece[i].kind == GYRE_TOKEN_NORMAL) failed = !add_merges(&m, p, vocab, (int32_t)i);
     if (m.count > 0) qsort(m.list, m.count, sizeof *m.list, by_rank);
     for (size_t i = 0; i < m.count && !failed; i++)
-        failed = json_array_append_new(list, json_pack("[s, s]", p->piece[m.list[i].left].text,
-                                                       p->piece[m.list[i].right].text)) != 0;
+        failed = json_array_append_new(
+                     list, json_pack("[s, s]", p->piece[m.list[i].left].text, p->piece[m.list[i].right].text)) != 0;
     free(m.list);
     if (!failed) return list;
     json_decref(list);
@@ -113,10 +113,10 @@ static json_t *added_tokens(const gyre_pieces *p) {
 }
 
 static json_t *post_processor(const gyre_pieces *p) {
-    if (!p->adds_begin || p->begin < 0) return p->byte_level ? json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel",
-                                                                         "add_prefix_space", 1, "trim_offsets", 0,
-                                                                         "use_regex", 1)
-                                                             : json_null();
+    if (!p->adds_begin || p->begin < 0)
+        return p->byte_level ? json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
+                                         0, "use_regex", 1)
+                             : json_null();
     const char *begin = p->piece[p->begin].text;
     return json_pack("{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}],"
                      " s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}],"
@@ -131,7 +131,8 @@ static const char mark[] = "\xE2\x96\x81"; /* a space */
 
 static json_t *normalizer(const gyre_pieces *p) {
     if (p->byte_level) return strcmp(p->words, "qwen2") == 0 ? json_pack("{s:s}", "type", "NFC") : json_null();
-    if (!p->space_prefix) return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", mark);
+    if (!p->space_prefix)
+        return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", mark);
     return json_pack("{s:s, s:[{s:s, s:s}, {s:s, s:{s:s}, s:s}]}", "type", "Sequence", "normalizers", "type", "Prepend",
                      "prepend", mark, "type", "Replace", "pattern", "String", " ", "content", mark);
 }
@@ -158,8 +159,8 @@ static json_t *decoder(const gyre_pieces *p) {
     json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", mark, "content",
                               " ", "type", "ByteFallback", "type", "Fuse");
     if (steps && p->space_prefix)
-        (void)json_array_append_new(steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1,
-                                                     "stop", 0));
+        (void)json_array_append_new(
+            steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 
@@ -182,11 +183,9 @@ static json_t *tokenizer(const gyre_pieces *p) {
     const struct {
         const char *key;
         json_t *value;
-    } parts[] = {{"version", json_string("1.0")},        {"truncation", json_null()},
-                 {"padding", json_null()},               {"added_tokens", added_tokens(p)},
-                 {"normalizer", normalizer(p)},          {"pre_tokenizer", pre_tokenizer(p)},
-                 {"post_processor", post_processor(p)},  {"decoder", decoder(p)},
-                 {"model", model(p)}};
+    } parts[] = {{"version", json_string("1.0")},       {"truncation", json_null()},   {"padding", json_null()},
+                 {"added_tokens", added_tokens(p)},     {"normalizer", normalizer(p)}, {"pre_tokenizer", pre_tokenizer(p)},
+                 {"post_processor", post_processor(p)}, {"decoder", decoder(p)},       {"model", model(p)}};
     json_t *root = json_object();
     int failed = !root;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -201,9 +200,9 @@ static json_t *settings(const gyre_pieces *p, int64_t length) {
         const char *key;
         int32_t id;
     } names[] = {{"bos_token", p->begin}, {"eos_token", p->end}, {"unk_token", p->unknown}, {"pad_token", p->pad}};
-    json_t *root = json_pack("{s:s, s:b, s:b, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "add_bos_token",
-                             p->adds_begin, "add_eos_token", p->adds_end, "clean_up_tokenization_spaces", 0,
-                             "model_max_length", (json_int_t)length);
+    json_t *root =
+        json_pack("{s:s, s:b, s:b, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "add_bos_token", p->adds_begin,
+                  "add_eos_token", p->adds_end, "clean_up_tokenization_spaces", 0, "model_max_length", (json_int_t)length);
     int failed = !root;
     for (int i = 0; i < 4 && !failed; i++)
         if (names[i].id >= 0) failed = json_object_set_new(root, names[i].key, json_string(p->piece[names[i].id].text)) != 0;

@@ -34,8 +34,9 @@ static const char *text_at(const json_t *object, const char *key) {
 static gyre_status set(const reader *r, const char *text, const json_t *id, int kind) {
     const json_int_t i = json_is_integer(id) ? json_integer_value(id) : -1;
     if (i < 0 || i >= r->out->count)
-        return gyre_fail(r->err, GYRE_EFORMAT, "tokenizer.json: token \"%.60s\": id %lld, where the model has %" PRId64 " (%s)",
-                         text, (long long)i, r->out->count, r->path);
+        return gyre_fail(r->err, GYRE_EFORMAT,
+                         "tokenizer.json: token \"%.60s\": id %lld, where the model has %" PRId64 " (%s)", text,
+                         (long long)i, r->out->count, r->path);
     r->out->piece[i].kind = kind;
     return gyre_pieces_set(r->out, i, text, strlen(text), r->path, r->err);
 }
@@ -51,9 +52,9 @@ static gyre_status take_vocab(const reader *r) {
     gyre_status status = GYRE_OK;
     if (!json_is_object(vocab)) return fail(r, GYRE_EFORMAT, "model.vocab", "no object of tokens");
     json_object_foreach((json_t *)vocab, text, id) {
-        const int kind = !r->out->byte_level && is_byte(text)                    ? GYRE_TOKEN_BYTE
+        const int kind = !r->out->byte_level && is_byte(text)                ? GYRE_TOKEN_BYTE
                          : !r->out->byte_level && strcmp(text, unknown) == 0 ? GYRE_TOKEN_UNKNOWN
-                                                                                 : GYRE_TOKEN_NORMAL;
+                                                                             : GYRE_TOKEN_NORMAL;
         status = set(r, text, id, kind);
         if (status != GYRE_OK) return status;
         if (kind == GYRE_TOKEN_UNKNOWN) r->out->unknown = (int32_t)json_integer_value(id);
@@ -206,7 +207,8 @@ static gyre_status take_rest(const reader *r) {
     p->pad = named(r, "pad_token");
     if (p->unknown < 0) p->unknown = named(r, "unk_token");
     take_template(r);
-    if (!json_object_get(r->root, "post_processor")) p->adds_begin = json_is_true(json_object_get(r->settings, "add_bos_token"));
+    if (!json_object_get(r->root, "post_processor"))
+        p->adds_begin = json_is_true(json_object_get(r->settings, "add_bos_token"));
     const char *chat = text_at(r->settings, "chat_template");
     if (*chat) {
         p->chat = strdup(chat);

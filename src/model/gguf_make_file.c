@@ -11,8 +11,8 @@ enum { VERSION = 3 };
 static const struct {
     gyre_stored_type type;
     uint32_t ggml, file_type;
-} numbers[] = {{GYRE_STORED_F32, 0, 0},   {GYRE_STORED_F16, 1, 1},   {GYRE_STORED_BF16, 30, 32}, {GYRE_STORED_Q8_0, 8, 7},
-               {GYRE_STORED_Q4_0, 2, 2},  {GYRE_STORED_Q4_K, 12, 15}, {GYRE_STORED_Q5_K, 13, 17}, {GYRE_STORED_Q6_K, 14, 18}};
+} numbers[] = {{GYRE_STORED_F32, 0, 0},  {GYRE_STORED_F16, 1, 1},    {GYRE_STORED_BF16, 30, 32}, {GYRE_STORED_Q8_0, 8, 7},
+               {GYRE_STORED_Q4_0, 2, 2}, {GYRE_STORED_Q4_K, 12, 15}, {GYRE_STORED_Q5_K, 13, 17}, {GYRE_STORED_Q6_K, 14, 18}};
 
 uint32_t gyre_gguf_make_type(gyre_stored_type type) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -145,8 +145,7 @@ void gyre_gguf_make_tensor(gyre_gguf_maker *m, const char *name, gyre_stored_typ
     put_number(m, infos(m), m->data_bytes, 8);
     for (int i = 0; i < rank - 1; i++)
         rows *= shape[i];
-    m->data_bytes +=
-        gyre_gguf_make_padded((uint64_t)(rows * gyre_stored_row_bytes(type, rank > 0 ? shape[rank - 1] : 1)));
+    m->data_bytes += gyre_gguf_make_padded((uint64_t)(rows * gyre_stored_row_bytes(type, rank > 0 ? shape[rank - 1] : 1)));
     m->tensors_count++;
 }
 

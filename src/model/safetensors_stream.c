@@ -64,8 +64,7 @@ static gyre_status print_header(const gyre_tensor_to_come *tensors, int64_t coun
     }
     *out = failed || status != GYRE_OK ? NULL : json_dumps(header, JSON_COMPACT);
     json_decref(header);
-    if (status == GYRE_OK && !*out)
-        status = gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
+    if (status == GYRE_OK && !*out) status = gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
     return status;
 }
 
