@@ -1,0 +1,41 @@
+/* architecture_names.h: how each way to name tensors calls them, and the families that use it. */
+#ifndef GYRE_MODEL_ARCHITECTURE_NAMES_H
+#define GYRE_MODEL_ARCHITECTURE_NAMES_H
+#include "model/architecture.h"
+
+/* What is peculiar to a family's config.json. */
+enum {
+    GYRE_TAKES_BIAS_FLAGS = 1, /* attention_bias and mlp_bias say whether there are any */
+    GYRE_SOFTCAPS = 2,         /* attn_logit_softcapping, final_logit_softcapping */
+    GYRE_SCALED_EMBEDDING = 4, /* by the root of the width */
+    GYRE_GRANITE_SCALES = 8,   /* embedding_multiplier, residual_multiplier, logits_scaling */
+    GYRE_PARALLEL_FLAG = 16,   /* use_parallel_residual */
+    GYRE_MPT_KEYS = 32,        /* attn_config, expansion_ratio */
+    GYRE_LOGIT_SCALE = 64,     /* logit_scale: cohere */
+    GYRE_USE_BIAS = 128        /* use_bias: starcoder2; use_qkv_bias: stablelm */
+};
+
+typedef struct gyre_family_row {
+    const char *type; /* model_type, or general.architecture */
+    const char *const *names;
+    const char *prefix;
+    gyre_norm_kind norm;
+    double gain_offset;
+    gyre_activation activation;
+    double epsilon;
+    unsigned traits;
+    unsigned biases; /* bits of the roles that always have one */
+    int gated, parallel, post_norms, transposed, tied;
+    gyre_fused fused;
+} gyre_family_row;
+
+/* out = the row of a model_type, or NULL. */
+const gyre_family_row *gyre_family_row_of(const char *model_type);
+/* out = the row of a general.architecture, or NULL. */
+const gyre_family_row *gyre_family_row_of_gguf(const char *architecture);
+/* *a = what the row says, sizes unset. */
+void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row);
+/* out = "llama, mistral, ...": for messages. */
+const char *gyre_family_list(int of_gguf);
+
+#endif
