@@ -1,7 +1,8 @@
 /* cmd_search.c: gyre search: factors for a model's pairs that predict a text best at a longer context. */
 #include "cli.h"
-#include "gyre/gyre_model.h"
 #include "methods.h"
+#include "model_input.h"
+#include "run_card.h"
 #include "search_journal.h"
 #include "search_print.h"
 #include "search_seeds.h"
@@ -12,9 +13,8 @@
 
 typedef struct search_options {
     cli_options common;
-    const char *path, *ids, *journal, *write;
-    const char **texts; /* [texts_count] of argv */
-    int64_t texts_count;
+    model_options model;
+    const char *journal, *write;
     int64_t to, trained, budget, windows, held_out, stride; /* trained, stride 0 = the model's, half of to */
     uint64_t seed;
     double attention; /* 0 = searched */
@@ -23,8 +23,9 @@ typedef struct search_options {
 /* All that the work needs. */
 typedef struct search_work {
     const search_options *options;
-    gyre_model *model;
-    gyre_config base;
+    model_input input;
+    run_card card;
+    gyre_config base; /* of the model's rotation */
     int64_t trained;
     search_windows windows;
     search_space space;
@@ -43,8 +44,6 @@ typedef struct search_work {
 /* -- options --------------------------------------------------------------------------------------------------------- */
 enum {
     KEY_TO = CLI_FIRST_KEY,
-    KEY_TEXT,
-    KEY_IDS,
     KEY_BUDGET,
     KEY_WINDOWS,
     KEY_HELD_OUT,
@@ -60,11 +59,8 @@ static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
 
 static const struct argp_option option_table[] = {
     {"to", KEY_TO, "N", 0, "The context length wanted, in tokens; 4k is 4096", 1},
-    {"text", KEY_TEXT, "PATH", 0,
-     "Text to read; a folder stands for all files under it. Repeat for more. The first half of each is searched on, the "
-     "second held out",
-     1},
-    {"ids", KEY_IDS, "FILE", 0, "Token ids to read in place of text: decimal numbers between white space or commas", 1},
+    TEXT_OPTIONS(1),
+    MODEL_OPTIONS(5),
     {"budget", KEY_BUDGET, "N", 0,
      "What the search may cost: as many windows as N evaluations of all of them read (default: 200)", 2},
     {"windows", KEY_WINDOWS, "N", 0, "Windows to search on, at most (default: 8)", 2},
@@ -89,26 +85,20 @@ static const struct argp_option option_table[] = {
 static const char documentation[] =
     "Finds, for each pair of a rotation, what to divide its frequency by so that the model predicts a text best at a longer "
     "context, as LongRoPE does: position interpolation, NTK and YaRN are varied and mixed, the factors never falling along "
-    "the pairs. MODEL is a folder with config.json and model.safetensors."
-    "\v"
-    "Reports the perplexity of the known methods and of what was found on windows that the search never read.\n"
+    "the pairs. " MODEL_MAY_BE "\v"
+    "The first half of each text is searched on; the perplexity of the known methods and of what was found is that of the "
+    "second.\n"
     "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     search_options *o = state->input;
     switch (key) {
     case ARGP_KEY_ARG:
-        if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = text;
+        if (o->model.path) return ARGP_ERR_UNKNOWN;
+        o->model.path = text;
         return 0;
     case KEY_TO:
         o->to = cli_integer("--to", text, 2, most_tokens);
-        return 0;
-    case KEY_TEXT:
-        o->texts[o->texts_count++] = text;
-        return 0;
-    case KEY_IDS:
-        o->ids = text;
         return 0;
     case KEY_BUDGET:
         o->budget = cli_integer("--budget", text, 1, 1000000);
@@ -138,20 +128,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->write = text;
         return 0;
     default:
-        return ARGP_ERR_UNKNOWN;
+        return model_option(&o->model, key, text);
     }
 }
 
 static void read_options(int argc, char **argv, search_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
     *o = (search_options){.budget = 200, .windows = 8, .held_out = 32, .seed = 1};
-    o->texts = calloc((size_t)argc, sizeof *o->texts);
-    if (!o->texts) cli_usage("--text: out of memory for %d arguments", argc);
+    model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
-    if (!o->path) cli_usage("MODEL: missing; name a model folder");
+    model_options_check(&o->model, 1);
     if (!o->to) cli_usage("--to: missing; name the context length wanted, such as 4k");
-    if (!o->texts_count && !o->ids) cli_usage("--text: missing; name a text, or token ids with --ids");
-    if (o->texts_count && o->ids) cli_usage("--ids: takes the place of --text; give one of them");
     if (o->stride > o->to) cli_usage("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->to);
     if (o->write && !*o->write) cli_usage("--write: the name of the file is empty");
     if (o->journal && !*o->journal) cli_usage("--journal: the name of the file is empty");
@@ -167,7 +154,7 @@ static int rotates(const gyre_layer_reading *group) {
 static int check_layers(const search_options *o) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&reading, o->path, GYRE_AS_USUAL, 0, &err)) return cli_fail_error(&err);
+    if (gyre_reading_open(&reading, o->model.path, o->model.profile, 0, &err)) return cli_fail_error(&err);
     int some_see_all = 0, status = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
         some_see_all |= rotates(&reading->groups[i]) && reading->groups[i].window == 0;
@@ -175,7 +162,7 @@ static int check_layers(const search_options *o) {
     if (some_see_all && rotates(first) && first->window != 0)
         status = cli_fail("layers: most of them (%s) see a window of %lld tokens alone, which needs no stretching, and a "
                           "search for the others is not known (%s)",
-                          first->name, (long long)first->window, o->path);
+                          first->name, (long long)first->window, o->model.path);
     gyre_reading_free(reading);
     return status;
 }
@@ -185,56 +172,51 @@ static int check_model(search_work *w) {
     const gyre_config *base = &w->base;
     if (base->kind != GYRE_ROPE)
         return cli_fail("positions: %s do not rotate, so there are no frequencies to search for (%s)",
-                        gyre_kind_name(base->kind), o->path);
+                        gyre_kind_name(base->kind), o->model.path);
     if (base->rope.dim / 2 > SEARCH_PAIRS)
         return cli_fail("positions: %lld pairs, more than the %d of any known model (%s)", (long long)base->rope.dim / 2,
-                        SEARCH_PAIRS, o->path);
+                        SEARCH_PAIRS, o->model.path);
     if (base->rope.scaling == GYRE_PROPORTIONAL)
-        return cli_fail("positions: some pairs of this model stand still, and a search turns all (%s)", o->path);
+        return cli_fail("positions: some pairs of this model stand still, and a search turns all (%s)", o->model.path);
     const int divides = base->rope.scaling == GYRE_LINEAR && base->rope.factor > 1;
     w->trained = o->trained ? o->trained : base->trained_length;
     if (!o->trained && divides) w->trained = (int64_t)llround((double)base->trained_length / base->rope.factor);
     if (w->trained < 4)
-        return cli_fail("trained length: the model does not say it; name it with --trained (%s)", o->path);
+        return cli_fail("trained length: the model does not say it; name it with --trained (%s)", o->model.path);
     if (o->to <= w->trained)
         return cli_fail("--to: %lld is within the trained length of %lld, which needs no stretching (%s)", (long long)o->to,
-                        (long long)w->trained, o->path);
+                        (long long)w->trained, o->model.path);
     return check_layers(o);
 }
 
 static int open_model(search_work *w) {
     gyre_error err = {0, ""};
-    if (gyre_model_open(&w->model, w->options->path, &err)) return cli_fail_error(&err);
-    w->base = *gyre_encoding_config(gyre_model_encoding(w->model));
+    if (model_input_open(&w->input, &w->options->model, 0, &err)) return cli_fail_error(&err);
+    w->base = *gyre_encoding_config(gyre_model_encoding(w->input.model));
     return check_model(w);
 }
 
 /* -- the text -------------------------------------------------------------------------------------------------------- */
 static int read_texts(search_work *w) {
     const search_options *o = w->options;
-    const gyre_model_config *config = gyre_model_config_of(w->model);
-    const int64_t count = o->ids ? 1 : o->texts_count;
     gyre_error err = {0, ""};
-    if (!o->ids && config->vocab != 256)
-        return cli_fail("%s: its vocabulary of %lld is not the 256 bytes; name token ids with --ids (text)", o->path,
-                        (long long)config->vocab);
-    gyre_text *texts = calloc((size_t)count, sizeof *texts);
-    gyre_status status = texts ? GYRE_OK : cli_error(&err, GYRE_ENOMEM, "text: out of memory (search)");
-    for (int64_t i = 0; i < count && !status; i++)
-        status = o->ids ? gyre_text_open_ids(&texts[i], o->ids, config->vocab, 1, &err)
-                        : gyre_text_open(&texts[i], &o->texts[i], 1, GYRE_SPLIT_ALL, 1, &err);
+    gyre_status status = model_input_read(&w->input, 1, &err);
     if (!status)
-        status = search_windows_lay(texts, count, o->to, o->stride, o->windows, o->held_out, o->seed, &w->windows, &err);
-    for (int64_t i = 0; texts && i < count; i++)
-        gyre_text_free(&texts[i]);
-    free(texts);
+        status = search_windows_lay(w->input.texts, w->input.texts_count, o->to, o->stride, o->windows, o->held_out, o->seed,
+                                    &w->windows, &err);
     return status ? cli_fail_error(&err) : 0;
+}
+
+static int make_card(search_work *w, int argc, char **argv) {
+    gyre_error err = {0, ""};
+    return run_card_make(&w->card, &w->input, "search", argc, argv, &err) ? cli_fail_error(&err) : 0;
 }
 
 /* -- reading windows ------------------------------------------------------------------------------------------------- */
 static gyre_status make_encoding(const search_work *w, const search_genes *genes, gyre_encoding **out, gyre_error *err) {
-    gyre_config config;
-    search_config(genes, w->ones, &w->base, w->trained, w->options->to, &config);
+    gyre_config config = w->base;
+    config.rope.length = w->options->to;
+    if (genes->attention != 0) search_config(genes, w->ones, &w->base, w->trained, w->options->to, &config);
     config.rope.table_positions = w->options->to;
     return gyre_encoding_create(out, &config, NULL, err);
 }
@@ -251,8 +233,8 @@ static gyre_status evaluate(search_work *w, const search_genes *genes, const int
     eval.by_window = nats;
     eval.progress = cli_progress_step;
     eval.progress_ctx = &w->progress;
-    gyre_status status = genes->attention != 0 ? make_encoding(w, genes, &encoding, err) : GYRE_OK;
-    if (!status) status = gyre_evaluate(w->model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
+    gyre_status status = make_encoding(w, genes, &encoding, err);
+    if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
     gyre_encoding_free(encoding);
     for (int64_t i = 0; i < count && !status; i++)
         if (!isfinite(nats[i]))
@@ -288,10 +270,11 @@ static void tell(void *ctx, int64_t generation, int64_t spent, const search_indi
 }
 
 /* -- the held-out windows -------------------------------------------------------------------------------------------- */
-static void add_row(search_report *report, const char *label, const search_genes *genes) {
+static void add_row(search_report *report, const char *label, const search_genes *genes, double searched) {
     search_row *row = &report->rows[report->rows_count++];
     snprintf(row->label, sizeof row->label, "%s", label);
     row->genes = *genes;
+    row->searched = searched;
 }
 
 /* Of YaRN's betas those that did best on the windows searched on. */
@@ -306,11 +289,12 @@ static void list_rows(search_work *w) {
     const search_genes own = {{0}, 0};
     const search_seed *best = best_yarn(w);
     search_report *report = w->report;
-    add_row(report, "none", &own);
+    add_row(report, "none", &own, (double)NAN);
     for (int i = 0; i < SEARCH_SEED_OTHERS; i++)
-        add_row(report, w->seeds[i].origin, &w->seeds[i].genes);
-    if (best != &w->seeds[SEARCH_SEED_YARN]) add_row(report, best->origin, &best->genes);
-    add_row(report, "found", &w->found.genes);
+        add_row(report, w->seeds[i].origin, &w->seeds[i].genes, w->found.seed_mean[i]);
+    if (best != &w->seeds[SEARCH_SEED_YARN])
+        add_row(report, best->origin, &best->genes, w->found.seed_mean[best - w->seeds]);
+    add_row(report, "found", &w->found.genes, w->found.mean);
 }
 
 static gyre_status read_row(search_work *w, search_row *row, gyre_error *err) {
@@ -359,7 +343,7 @@ static gyre_status write_config(const search_work *w, const search_genes *genes,
     gyre_config config;
     search_config(genes, w->ones, &w->base, w->trained, w->options->to, &config);
     cli_pending_copy(path);
-    gyre_status status = gyre_reading_write(w->options->path, &config, w->options->to, path, err);
+    gyre_status status = gyre_reading_write(w->options->model.path, &config, w->options->to, path, err);
     cli_pending_copy(NULL);
     return status ? status : check_written(w, genes, path, err);
 }
@@ -383,12 +367,11 @@ static int try_config(const search_work *w) {
 /* -- the work -------------------------------------------------------------------------------------------------------- */
 static json_t *identity(const search_work *w) {
     const search_options *o = w->options;
-    uint64_t model = 0;
-    return json_pack("{s:i, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "gyre_search", 1, "model", cli_json_hash(model),
-                     "text", cli_json_hash(w->windows.text.hash), "trained_length", (json_int_t)w->trained, "to",
-                     (json_int_t)o->to, "stride", (json_int_t)o->stride, "windows", (json_int_t)w->windows.searched_count,
-                     "held_out", (json_int_t)w->windows.held_count, "seed", (json_int_t)o->seed, "attention_factor",
-                     o->attention != 0 ? json_real(o->attention) : json_null());
+    return json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "gyre_search", 1, "model",
+                     w->card.model_hash, "config", w->card.config_hash, "text", cli_json_hash(w->windows.text.hash),
+                     "trained_length", (json_int_t)w->trained, "to", (json_int_t)o->to, "stride", (json_int_t)o->stride,
+                     "windows", (json_int_t)w->windows.searched_count, "held_out", (json_int_t)w->windows.held_count, "seed",
+                     (json_int_t)o->seed, "attention_factor", o->attention != 0 ? json_real(o->attention) : json_null());
 }
 
 static gyre_status search(search_work *w, gyre_error *err) {
@@ -425,16 +408,13 @@ static int plan(search_work *w) {
     if (w->race.budget < search_least(&w->race))
         return cli_fail("--budget: %lld evaluations are too few for the %lld methods that the search begins with (search)",
                         (long long)o->budget, (long long)w->race.seeds_count);
-    *w->report = (search_report){.model = o->path,
-                                .of = w->model,
-                                .windows = &w->windows,
-                                .race = &w->race,
-                                .found = &w->found,
-                                .trained = w->trained,
-                                .budget = o->budget,
-                                .seed = o->seed,
-                                .texts = o->ids ? &o->ids : o->texts,
-                                .texts_count = o->ids ? 1 : o->texts_count};
+    *w->report = (search_report){.card = &w->card,
+                                 .windows = &w->windows,
+                                 .race = &w->race,
+                                 .found = &w->found,
+                                 .trained = w->trained,
+                                 .budget = o->budget,
+                                 .seed = o->seed};
     return try_config(w);
 }
 
@@ -455,7 +435,7 @@ static void release(search_work *w) {
     free(w->found.nats);
     search_windows_free(&w->windows);
     gyre_pool_free(w->pool);
-    gyre_model_free(w->model);
+    model_input_free(&w->input);
     free(w);
 }
 
@@ -470,13 +450,14 @@ int cmd_search(int argc, char **argv) {
     int status = open_model(w);
     if (!status) status = read_texts(w);
     if (!status) status = plan(w);
+    if (!status) status = make_card(w, argc, argv);
     if (!status) {
         cli_output output;
-        cli_check_output(options.common.output, options.path);
+        cli_check_output(options.common.output, options.model.path);
         status = cli_output_open(&output, options.common.output);
         if (!status) status = cli_output_close(&output, search_and_print(w, &output));
     }
     release(w);
-    free(options.texts);
+    model_options_free(&options.model);
     return status;
 }

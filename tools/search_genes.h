@@ -27,8 +27,8 @@ double search_uniform(uint64_t *state); /* in [0, 1) */
 /* out = below n. */
 int64_t search_below(uint64_t *state, int64_t n);
 
-/* out = the space for a context of `to` tokens: the paper's 1 .. 1.25 to / trained for factors; for the attention factor 1 up
- * to twice as far from 1 as YaRN's 0.1 ln(to / trained) + 1, or `fixed` where that is not 0. */
+/* out = the space for a context of `to` tokens: the paper's 1 .. 1.25 to / trained for factors; for the attention factor 1
+ * up to twice as far from 1 as YaRN's 0.1 ln(to / trained) + 1, or `fixed` where that is not 0. */
 search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed);
 /* out = 1 where the genes lie in the space and the factors never fall. */
 int search_fits(const search_space *space, const search_genes *genes);

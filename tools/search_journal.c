@@ -19,7 +19,7 @@ struct search_journal {
     const char *path;
     const json_t *of_what;
     int64_t read_back;
-    int headed; /* 1: a line says what the file is of */
+    int headed;         /* 1: a line says what the file is of */
     gyre_status status; /* of the lines read */
     gyre_error err;
 };
@@ -129,8 +129,9 @@ static void refuse(search_journal *j, const json_t *line) {
         const json_t *got = json_object_get(line, key);
         if (json_equal(got, want)) continue;
         char *is = json_dumps(got, JSON_ENCODE_ANY), *be = json_dumps(want, JSON_ENCODE_ANY);
-        j->status = cli_error(&j->err, GYRE_EINVAL, "--journal: it is of another search: %s is %.80s there and %.80s here (%s)",
-                              key, is ? is : "missing", be ? be : "?", j->path);
+        j->status =
+            cli_error(&j->err, GYRE_EINVAL, "--journal: it is of another search: %s is %.80s there and %.80s here (%s)", key,
+                      is ? is : "missing", be ? be : "?", j->path);
         free(is);
         free(be);
         return;

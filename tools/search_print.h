@@ -2,7 +2,7 @@
 #ifndef GYRE_TOOLS_SEARCH_PRINT_H
 #define GYRE_TOOLS_SEARCH_PRINT_H
 #include "cli.h"
-#include "gyre/gyre_model.h"
+#include "run_card.h"
 #include "search_gain.h"
 #include "search_race.h"
 #include "search_windows.h"
@@ -14,21 +14,19 @@ typedef struct search_row {
     char label[SEARCH_ORIGIN];
     search_genes genes;    /* attention 0: the model as it is */
     double *nats;          /* [held windows] */
-    double mean;
-    search_interval gain; /* of what was found, over this; zeros of itself */
+    double mean, searched; /* nats: on those; on the windows searched on, NaN where they were not all read */
+    search_interval gain;  /* of what was found, over this; zeros of itself */
 } search_row;
 
 typedef struct search_report {
-    const char *model, *written; /* written: NULL = nothing */
-    const gyre_model *of;
+    const run_card *card;
+    const char *written; /* NULL = nothing */
     const search_windows *windows;
     const search_race *race;
     const search_result *found;
-    search_row rows[SEARCH_ROWS]; /* [rows_count]; the last is what was found */
+    search_row rows[SEARCH_ROWS];        /* [rows_count]; the last is what was found */
     int64_t rows_count, trained, budget; /* budget: in evaluations of all windows */
     uint64_t seed;
-    const char *const *texts; /* [texts_count] */
-    int64_t texts_count;
 } search_report;
 
 /* out = what found gains over a row in perplexity, in percent of the row's. */

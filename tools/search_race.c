@@ -119,7 +119,8 @@ static gyre_status enter(searching *s, const search_genes *genes, const char *or
     *x = (search_individual){.id = s->born, .genes = *genes};
     snprintf(x->origin, sizeof x->origin, "%s", origin);
     x->nats = calloc((size_t)s->race->windows, sizeof *x->nats);
-    if (!x->nats) return cli_error(err, GYRE_ENOMEM, "windows: out of memory for %lld (search)", (long long)s->race->windows);
+    if (!x->nats)
+        return cli_error(err, GYRE_ENOMEM, "windows: out of memory for %lld (search)", (long long)s->race->windows);
     s->born++;
     s->runners++;
     return GYRE_OK;

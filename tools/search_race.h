@@ -43,8 +43,8 @@ enum { SEARCH_SEEDS = 32 };
 typedef struct search_result {
     search_genes genes;
     char origin[SEARCH_ORIGIN];
-    double mean;           /* nats over all windows */
-    double *nats;          /* [windows], for free */
+    double mean;                    /* nats over all windows */
+    double *nats;                   /* [windows], for free */
     double seed_mean[SEARCH_SEEDS]; /* of each seed, over all windows; NaN where it did not read them all */
     int64_t individuals, generations, spent;
 } search_result;

@@ -5,9 +5,9 @@
 
 /* The first half of every text is searched on, the second held out: no token is in both. */
 typedef struct search_windows {
-    gyre_text text;                       /* all texts in a row; no window reaches from one into the next */
-    int64_t *searched, *held;             /* where each begins */
-    int64_t searched_count, held_count;   /* held_count: at least 2 */
+    gyre_text text;                     /* all texts in a row; no window reaches from one into the next */
+    int64_t *searched, *held;           /* where each begins */
+    int64_t searched_count, held_count; /* held_count: at least 2 */
     int64_t context, stride;
 } search_windows;
 
