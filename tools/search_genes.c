@@ -191,6 +191,13 @@ static void mix(const search_space *space, const search_genes *b, uint64_t *rand
     if (search_uniform(random) < 0.5) g->attention = b->attention;
 }
 
+/* The middle of three: what each of them owes to the windows' noise alone goes out. */
+static void average(const search_space *space, const search_genes *b, const search_genes *c, search_genes *g) {
+    for (int64_t i = 0; i < space->pairs; i++)
+        g->factor[i] = (g->factor[i] + b->factor[i] + c->factor[i]) / 3;
+    g->attention = (g->attention + b->attention + c->attention) / 3;
+}
+
 /* g += by (b - c) */
 static void move_along(const search_space *space, const search_genes *b, const search_genes *c, double by, search_genes *g) {
     for (int64_t i = 0; i < space->pairs; i++)
@@ -201,12 +208,15 @@ static void move_along(const search_space *space, const search_genes *b, const s
 void search_cross(const search_space *space, const search_genes *a, const search_genes *b, const search_genes *c,
                   uint64_t *random, search_genes *out) {
     search_genes g = *a;
-    switch (search_below(random, 3)) {
+    switch (search_below(random, 4)) {
     case 0:
         mix(space, b, random, &g);
         break;
     case 1:
         move_along(space, b, a, search_uniform(random), &g);
+        break;
+    case 2:
+        average(space, b, c, &g);
         break;
     default:
         move_along(space, b, c, 1.2 * search_uniform(random), &g);

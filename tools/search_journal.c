@@ -167,12 +167,28 @@ gyre_status search_journal_add(search_journal *j, const search_reading *r, const
                       err);
 }
 
+/* A file of another kind, which lines must not be added to.  Of a header that a kill cut off the beginning is there. */
+static gyre_status check_file(const char *path, gyre_error *err) {
+    static const char begins[] = "{\"gyre_search\":";
+    FILE *file = fopen(path, "r");
+    if (!file) return GYRE_OK;
+    int c, bad = 0;
+    do
+        c = getc(file);
+    while (c == '\n');
+    for (size_t i = 0; i + 1 < sizeof begins && c != EOF && !bad; i++, c = getc(file))
+        bad = c != begins[i] && c != '\n';
+    fclose(file);
+    return bad ? cli_error(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
+}
+
 gyre_status search_journal_open(search_journal **out, const char *path, const json_t *of_what, gyre_error *err) {
     search_journal *j = calloc(1, sizeof *j);
     if (!j) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
     j->path = path;
     j->of_what = of_what;
-    gyre_status status = path ? journal_open(&j->file, path, keep_line, j, err) : GYRE_OK;
+    gyre_status status = path ? check_file(path, err) : GYRE_OK;
+    if (!status && path) status = journal_open(&j->file, path, keep_line, j, err);
     if (!status && j->status) {
         status = j->status;
         if (err) *err = j->err;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNGS = 3, FIELD = SEARCH_SEEDS, TRIES = 8 }; /* no fewer seeds may race than children */
+enum { RUNGS = 4, FIELD = SEARCH_SEEDS, TRIES = 8 }; /* no fewer seeds may race than children */
 
 typedef struct searching {
     const search_race *race;
@@ -202,9 +202,10 @@ static void hand_out(searching *s) {
 
 static void plan_rungs(searching *s) {
     const int64_t windows = s->race->windows;
-    s->rung[0] = (windows + 3) / 4;
-    s->rung[1] = (windows + 1) / 2;
-    s->rung[2] = windows;
+    for (int r = 0; r < RUNGS; r++) {
+        const int64_t share = (int64_t)1 << (RUNGS - 1 - r);
+        s->rung[r] = (windows + share - 1) / share;
+    }
 }
 
 gyre_status search_run(const search_race *race, search_result *out, gyre_error *err) {
