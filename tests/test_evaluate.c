@@ -8,7 +8,7 @@
 enum { VOCAB = 256, COUNT = 3000 };
 
 static int32_t ids[COUNT];
-static gyre_text text = {ids, COUNT, 1, 1};
+static gyre_text text = {ids, COUNT, 1, 1, COUNT};
 
 static void draw_text(void) {
     test_random r = {4};

@@ -167,7 +167,7 @@ gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t cou
     if (!out || !paths || count < 1) return gyre_fail(err, GYRE_EINVAL, "text: no path is given");
     if (split != GYRE_SPLIT_ALL && split != GYRE_SPLIT_TRAIN && split != GYRE_SPLIT_HELD_OUT)
         return gyre_fail(err, GYRE_EINVAL, "text: %d names no split (%s)", (int)split, paths[0]);
-    collector c = {.text = {NULL, 0, GYRE_HASH_START, 0}, .split = split};
+    collector c = {.text = {.hash = GYRE_HASH_START}, .split = split};
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < count && status == GYRE_OK; i++)
         status = take_path(&c, paths[i], err);
@@ -182,7 +182,7 @@ gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t cou
 void gyre_text_free(gyre_text *text) {
     if (!text) return;
     free(text->ids);
-    *text = (gyre_text){NULL, 0, 0, 0};
+    *text = (gyre_text){0};
 }
 
 /* -- ids written out --------------------------------------------------------------------------------------------------- */

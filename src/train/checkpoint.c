@@ -16,7 +16,7 @@ enum { TASKS = sizeof tasks / sizeof *tasks };
 
 /* A task has no text: none is none, whatever is given. */
 static gyre_text text_of(const gyre_train_options *o, const gyre_text *text) {
-    return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){NULL, 0, 0, 0};
+    return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){0};
 }
 
 static json_t *options_json(const gyre_trainer *t) {
