@@ -51,7 +51,7 @@ static void add(line *l, const char *format, ...) {
     if (n > 0) l->used += (size_t)n < l->size - l->used ? (size_t)n : l->size - l->used - 1;
 }
 
-static const char *profile_of(const run_card *card) {
+const char *run_card_profile(const run_card *card) {
     const char *name = gyre_profile_name(card->input->options->profile);
     return name ? name : gyre_profile_name(GYRE_AS_HF_5);
 }
@@ -75,7 +75,7 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
     add(&l, "card: model ");
     add_model(&l, card);
     if (card->methods) add(&l, "; methods %s", card->methods);
-    add(&l, "; read as %s", profile_of(card));
+    add(&l, "; read as %s", run_card_profile(card));
     if (card->input->texts_count) add(&l, "; text ");
     add_texts(&l, card->input);
     add(&l, "; gyre %s; %s", gyre_version(), card->command);
@@ -104,9 +104,9 @@ static json_t *texts_json(const model_input *in) {
 }
 
 json_t *run_card_json(const run_card *card) {
-    return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", profile_of(card), "methods",
-                     explain_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(), "command",
-                     explain_json_text(card->command));
+    return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
+                     "methods", explain_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(),
+                     "command", explain_json_text(card->command));
 }
 
 /* -- a page ---------------------------------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ int64_t run_card_facts(const run_card *card, gyre_fact facts[RUN_CARD_FACTS], ch
     room[RUN_CARD_LINE - 1] = 0;
     add_model(&l, card);
     facts[count++] = (gyre_fact){"model", close_value(&l, 0)};
-    facts[count++] = (gyre_fact){"read as", profile_of(card)};
+    facts[count++] = (gyre_fact){"read as", run_card_profile(card)};
     if (card->methods) facts[count++] = (gyre_fact){"methods", card->methods};
     if (card->input->texts_count) {
         const size_t begun = l.used;

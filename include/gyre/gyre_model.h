@@ -77,7 +77,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, co
 GYRE_API void gyre_model_free(gyre_model *model); /* NULL is fine */
 /* out = its config, complete; valid as long as the model. */
 GYRE_API const gyre_model_config *gyre_model_config_of(const gyre_model *model);
-/* out = the encoding it was made with; valid as long as the model. */
+/* out = the encoding it was made with, or that of its layers that see all keys, if any; valid as long as the model. */
 GYRE_API const gyre_encoding *gyre_model_encoding(const gyre_model *model);
 /* out = number of weights. */
 GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
@@ -117,7 +117,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_cut(gyre_context *context, int
 /* *out = an empty sequence of at most max_tokens tokens.  encoding: another than the model's own (a context extension), or
  * NULL; borrowed, as the model is, whose weights must not change while the context lives.  Every table that it has must be
  * one that the model has, of the same shape; of a projected sinusoid the number of rows may be another.  Where layers differ
- * in their positions it takes the place of that of the first group of the reading (gyre_model_encoding), and of no other.
+ * in their positions it takes the place of gyre_model_encoding's, which is that of layers that see all keys, and of every
+ * other group that turns just so: Gemma 3's local layers keep their own.
  * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);

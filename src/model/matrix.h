@@ -25,7 +25,12 @@ typedef struct gyre_product {
 
 /* out = floats of scratch for products with w of up to `rows` rows, under an exec of that width. */
 int64_t gyre_product_scratch(const gyre_matrix *w, int64_t rows, int width);
+/* scratch: of those floats, 64-byte aligned. */
 void gyre_product_run(const gyre_product *product, const gyre_kernels *kernels, float *scratch, const gyre_exec *exec);
+/* The same of several, none of which needs what another gives (query, key and value; gate and up): threads are woken once
+ * for all.  scratch: as much as the one that needs most. */
+void gyre_products_run(const gyre_product *products, int count, const gyre_kernels *kernels, float *scratch,
+                       const gyre_exec *exec);
 /* out[0 .. in - 1] = row `row` of w. */
 void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out);
 

@@ -7,6 +7,7 @@
 
 typedef struct gyre_gain {
     const float *gain, *bias; /* NULL = no norm; bias NULL = none */
+    int64_t width;            /* of what is normalised: of queries and keys a head, or all of them (olmo2) */
 } gyre_gain;
 typedef struct gyre_affine {
     gyre_matrix w;
@@ -30,28 +31,41 @@ typedef struct gyre_network_group {
     gyre_encoding *encoding;
     double scale;   /* of scores; 0 = 1 / sqrt(head_dim) */
     int64_t window; /* 0 = all */
+    int shares;     /* 1: its positions are those of the main group, so that what replaces those replaces these */
 } gyre_network_group;
 
 typedef struct gyre_network {
     gyre_architecture arch;
     gyre_affine embedding, head;
     gyre_gain embed_norm, last_norm;
-    const float *positions; /* [rows, width]: the first group's input table; NULL = none */
-    int64_t position_rows;
+    gyre_cview input; /* the first group's input table; data NULL = none */
     gyre_heads q, k, v;
     gyre_network_layer *layer; /* [arch.layers] */
     gyre_network_group *group; /* [groups] */
-    int groups;
+    int groups, main;          /* main: whose positions a context extension is about: a group that sees all keys, if any */
     int64_t parameters, weight_bytes;
-    /* What it owns. */
+    /* What it owns; NULL and 0 in the network of a gyre_model's own weights, whose group's encoding is the model's. */
     gyre_store *store;
     gyre_reading *reading;
-    void **owned; /* [owned_count] each from aligned_alloc */
-    int64_t owned_count;
+    struct gyre_owned *owned;
 } gyre_network;
+
+/* Memory that lives as long as the network. */
+typedef struct gyre_owned {
+    struct gyre_owned *next;
+    void *memory;
+} gyre_owned;
+/* out = 64-byte aligned memory that the network owns; NULL where there is none. */
+void *gyre_network_keep(gyre_network *network, size_t bytes);
 
 /* *out = the network of the model at `path`.  Encodings of groups are created. */
 gyre_status gyre_network_open(gyre_network **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err);
 void gyre_network_free(gyre_network *network); /* NULL is fine */
+
+/* *out = the network over the weights of a model made here, which it borrows, as it does its encoding. */
+struct gyre_model;
+gyre_status gyre_network_over(gyre_network **out, const struct gyre_model *model, gyre_error *err);
+/* Where the heads of query, key and value lie, by arch; out = channels of a row. */
+int64_t gyre_network_place_heads(gyre_network *network);
 
 #endif

@@ -21,8 +21,9 @@ typedef enum gyre_stored_type {
 /* One tensor, in the map of its file. */
 typedef struct gyre_stored {
     const char *name, *file; /* live as long as the store */
+    const char *stored_as;   /* the file's word for its type, "I64" or "IQ2_XS" too */
     gyre_stored_type type;
-    int rank;
+    int rank;         /* above 4 only of type OTHER */
     int64_t shape[4]; /* slowest first, whatever the format: a matrix is [out, in]; 1 past the rank */
     int64_t count;    /* of numbers */
     const unsigned char *data;

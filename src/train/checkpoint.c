@@ -169,7 +169,7 @@ static gyre_status check_unfinished(const char *folder, const gyre_train_options
 static gyre_status reopen(gyre_trainer **out, const char *folder, gyre_train_options *options, const gyre_text *text,
                           const gyre_exec *exec, gyre_error *err) {
     gyre_model *model = NULL;
-    gyre_status status = gyre_model_open(&model, folder, err);
+    gyre_status status = gyre_model_open_to_train(&model, folder, err);
     if (status) return status;
     options->model = *gyre_model_config_of(model);
     status = gyre_train_options_check(options, text, err);
