@@ -47,8 +47,7 @@ void model_options_check(const model_options *o, int wants_text) {
 /* -- what they name -------------------------------------------------------------------------------------------------- */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
-    if (o->profile == GYRE_AS_USUAL && !length) return gyre_model_open(&out->model, o->path, err);
-    return cli_error(err, GYRE_EUNSUPPORTED, "--as: models are read in the usual way alone (%s)", o->path);
+    return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
 }
 
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {

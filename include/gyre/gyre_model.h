@@ -86,6 +86,7 @@ typedef struct gyre_model_source {
     const char *path, *family, *format; /* "llama"; "safetensors", "GGUF", "memory"; path NULL = made here */
     gyre_profile profile;               /* whose reading its positions are */
     int64_t bytes, weight_bytes;        /* of its files; of one reading of every matrix, as stored */
+    const char *stored;                 /* the type most weights of its layers are in: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
 /* out = it; valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_source_of(const gyre_model *model);
