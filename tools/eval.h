@@ -20,6 +20,7 @@ typedef struct eval_options {
     int first;                        /* 1: the first windows, not spread over the text */
     int64_t buckets;                  /* of the loss by position; 0 = none */
     gyre_protocol protocol;
+    gyre_dtype cache;
     method_betas betas;
     const char *journal, *report; /* NULL = none */
     int resume, lines;            /* --resume, --json-lines */
@@ -73,6 +74,8 @@ extern const char *const eval_protocol_names[], *const eval_policy_names[];
 
 /* -- eval_options.c -------------------------------------------------------------------------------------------------- */
 void eval_options_read(int argc, char **argv, eval_options *o);
+/* out = what keys and values are kept as: "f32". */
+const char *eval_cache_name(const eval_options *o);
 void eval_options_free(eval_options *o);
 
 /* -- eval_cells.c ---------------------------------------------------------------------------------------------------- */

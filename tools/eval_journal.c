@@ -3,6 +3,7 @@
  * A line is {"cell": what defines it, "figures": what came out}.  What defines a cell is everything that its figures depend
  * on: files by their hash, not by their name.  So a journal may hold several runs, and one of other files is of no harm. */
 #include "eval.h"
+#include "explain_text.h"
 #include "journal.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -21,13 +22,13 @@ static uint64_t hash_of_ids(const gyre_text *text) {
 static json_t *cell_name(const evaluation *e, int64_t text, int64_t row, int64_t column) {
     const eval_options *o = &e->options;
     const eval_row *r = &e->rows[row];
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:f, s:f}", "gyre",
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:s, s:f, s:f}", "gyre",
                      gyre_version(), "model", e->card.model_hash, "config", e->card.config_hash, "profile",
                      run_card_profile(&e->card), "tokens", cli_json_hash(e->journal.ids[text]), "method", r->method->label,
                      "policy", r->follows ? (int)r->policy : -1, "context", (json_int_t)o->contexts[column], "protocol",
                      eval_protocol_names[o->protocol], "stride", (json_int_t)o->stride, "windows", (json_int_t)o->windows,
-                     "first", o->first, "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey,
-                     "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
+                     "first", o->first, "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey, "cache",
+                     eval_cache_name(o), "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
 }
 
 /* out = the name as a string, for free(); NULL = out of memory. */
@@ -37,7 +38,7 @@ static char *key_of(const json_t *name) {
 
 /* -- figures --------------------------------------------------------------------------------------------------------- */
 static json_t *figures_json(const evaluation *e, const eval_cell *c) {
-    if (c->out_of_range) return json_pack("{s:o}", "out_of_range", json_string_nocheck(c->note.text));
+    if (c->out_of_range) return json_pack("{s:o}", "out_of_range", explain_json_text(c->note.text));
     json_t *buckets = json_array();
     for (int64_t b = 0; b < e->options.buckets; b++)
         (void)json_array_append_new(buckets, json_real(c->by_position[b]));
