@@ -2,6 +2,7 @@
  */
 #ifndef GYRE_TOOLS_EVAL_H
 #define GYRE_TOOLS_EVAL_H
+#include "keyed_journal.h"
 #include "methods.h"
 #include "model_input.h"
 #include "run_card.h"
@@ -47,10 +48,8 @@ typedef struct eval_cell {
 } eval_cell;
 
 typedef struct eval_journal {
-    FILE *file;    /* NULL: none */
-    json_t *seen;  /* what earlier runs measured, by their key */
+    keyed_journal lines;
     uint64_t *ids; /* a hash of each text's tokens */
-    cli_lock lock;
 } eval_journal;
 
 typedef struct evaluation {
@@ -101,7 +100,7 @@ void eval_journal_close(eval_journal *journal);
 /* out = 1 and the cell's figures where the journal has them.  Errors of memory count as not having them. */
 int eval_journal_find(const evaluation *e, int64_t text, int64_t row, int64_t column, eval_cell *out);
 /* Adds a finished cell. */
-gyre_status eval_journal_add(const evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err);
+gyre_status eval_journal_add(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err);
 
 /* -- eval_json.c ----------------------------------------------------------------------------------------------------- */
 int eval_print_json(const evaluation *e, FILE *file);
