@@ -86,6 +86,7 @@ typedef struct gyre_model_source {
     const char *path, *family, *format; /* "llama"; "safetensors", "GGUF", "memory"; path NULL = made here */
     gyre_profile profile;               /* whose reading its positions are */
     int64_t bytes, weight_bytes;        /* of its files; of one reading of every matrix, as stored */
+    const char *stored;                 /* the type most weights of its layers are in: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
 /* out = it; valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_source_of(const gyre_model *model);
@@ -240,11 +241,13 @@ typedef struct gyre_eval_options {
     const int64_t *starts; /* [windows] where each window begins, instead of every stride; or NULL */
     double *by_position;   /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
     int64_t buckets;       /* equal shares of the context */
+    double *by_window;     /* [windows read] mean nats per scored prediction of each; or NULL */
+    gyre_dtype cache;      /* F32, F16, BF16 or Q8: what keys and values are kept as */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
 #define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, NULL }
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, GYRE_F32, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
@@ -379,11 +382,13 @@ typedef struct gyre_convert_options {
     gyre_dtype dtype; /* F32, F16, BF16; GGUF also Q8 (Q8_0) */
     int has_layout;   /* 1: rotated pairs lie as `layout` in the result; 0: as its format's readers expect */
     gyre_layout layout;
+    int has_source_layout; /* 1: they lie as `source_layout` in the source, whatever its files say: mends a wrong one */
+    gyre_layout source_layout;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* bytes; or NULL */
     void *progress_ctx;
 } gyre_convert_options;
 #define GYRE_CONVERT_INIT                                                                                                   \
-    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, NULL, NULL }
+    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, 0, GYRE_HALF, NULL, NULL }
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF file, config and tokenizer with it, under a temporary name until it is whole.  Rows of query and key
  * are permuted, head by head, where the layout of pairs changes.  Errors: those of gyre_model_open; EUNSUPPORTED (what the
