@@ -17,6 +17,7 @@ typedef struct eval_options {
     gyre_length_policy policies[EVAL_POLICIES]; /* [policies_count], in the order asked for; none = the model's own */
     int64_t policies_count;
     int64_t stride, windows, passkey; /* 0 = half the context, all, none */
+    int first;                        /* 1: the first windows, not spread over the text */
     int64_t buckets;                  /* of the loss by position; 0 = none */
     gyre_protocol protocol;
     method_betas betas;

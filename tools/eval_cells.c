@@ -40,6 +40,20 @@ gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
     return out;
 }
 
+static int64_t stride_at(const evaluation *e, int64_t context) {
+    const eval_options *o = &e->options;
+    return o->protocol == GYRE_TRUNCATE ? context : o->stride ? o->stride : context / 2;
+}
+
+/* As much of a text as the first windows take, where they are asked for: all of those that are left are read. */
+static gyre_text part_of_text(const evaluation *e, int64_t text, int64_t context) {
+    gyre_text part = e->input.texts[text];
+    const int64_t windows = e->options.windows, stride = stride_at(e, context);
+    if (e->options.first && windows <= (part.count - context - 1) / stride)
+        part.count = (windows - 1) * stride + context + 1;
+    return part;
+}
+
 static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t context) {
     gyre_passkey_options out = GYRE_PASSKEY_INIT;
     out.context = context;
@@ -49,10 +63,8 @@ static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t cont
 
 /* Tokens that one method reads of a text at a context; for the bar alone. */
 static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context) {
-    const gyre_eval_options o = eval_options_at(e, context);
-    const int64_t stride = o.protocol == GYRE_TRUNCATE ? context : o.stride ? o.stride : context / 2;
-    int64_t windows = (e->input.texts[text].count - 1 - context) / stride + 1;
-    if (o.windows && o.windows < windows) windows = o.windows;
+    int64_t windows = (e->input.texts[text].count - 1 - context) / stride_at(e, context) + 1;
+    if (e->options.windows && e->options.windows < windows) windows = e->options.windows;
     const int64_t keys = passkey_options_at(e, context).keys;
     return (windows + (e->options.passkey + keys - 1) / keys) * context;
 }
@@ -113,22 +125,22 @@ static int follows_prefix(const gyre_encoding *encoding) {
 
 static gyre_status figures(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,
                            gyre_error *err) {
-    const gyre_text *read = &e->input.texts[text];
+    const gyre_text part = part_of_text(e, text, context);
     gyre_eval_options eval = eval_options_at(e, context);
     eval.progress = cli_progress_step;
     eval.progress_ctx = &e->progress;
     eval.buckets = e->options.buckets;
     eval.by_position = eval.buckets ? c->by_position : NULL;
-    gyre_status status = gyre_evaluate(e->input.model, encoding, read, &eval, &c->figures, &e->exec, err);
+    gyre_status status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
     if (!status && eval.buckets && follows_prefix(encoding)) {
         eval.by_position = NULL;
-        status = gyre_evaluate(e->input.model, encoding, read, &eval, &c->figures, &e->exec, err);
+        status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
     }
     if (status || !e->options.passkey) return status;
     gyre_passkey_options passkey = passkey_options_at(e, context);
     passkey.progress = cli_progress_step;
     passkey.progress_ctx = &e->progress;
-    return gyre_passkey(e->input.model, encoding, read, &passkey, &c->passkey, &e->exec, err);
+    return gyre_passkey(e->input.model, encoding, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
 }
 
 static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t row, int64_t column,

@@ -21,13 +21,13 @@ static uint64_t hash_of_ids(const gyre_text *text) {
 static json_t *cell_name(const evaluation *e, int64_t text, int64_t row, int64_t column) {
     const eval_options *o = &e->options;
     const eval_row *r = &e->rows[row];
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:I, s:I, s:f, s:f}", "gyre", gyre_version(),
-                     "model", e->card.model_hash, "config", e->card.config_hash, "profile", run_card_profile(&e->card),
-                     "tokens", cli_json_hash(e->journal.ids[text]), "method", r->method->label, "policy",
-                     r->follows ? (int)r->policy : -1, "context", (json_int_t)o->contexts[column], "protocol",
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:f, s:f}", "gyre",
+                     gyre_version(), "model", e->card.model_hash, "config", e->card.config_hash, "profile",
+                     run_card_profile(&e->card), "tokens", cli_json_hash(e->journal.ids[text]), "method", r->method->label,
+                     "policy", r->follows ? (int)r->policy : -1, "context", (json_int_t)o->contexts[column], "protocol",
                      eval_protocol_names[o->protocol], "stride", (json_int_t)o->stride, "windows", (json_int_t)o->windows,
-                     "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey, "beta_fast", o->betas.fast,
-                     "beta_slow", o->betas.slow);
+                     "first", o->first, "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey,
+                     "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
 }
 
 /* out = the name as a string, for free(); NULL = out of memory. */

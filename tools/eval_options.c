@@ -8,6 +8,7 @@ enum {
     KEY_METHODS,
     KEY_STRIDE,
     KEY_WINDOWS,
+    KEY_FIRST,
     KEY_PROTOCOL,
     KEY_BETA_FAST,
     KEY_BETA_SLOW,
@@ -54,6 +55,7 @@ static const struct argp_option option_table[] = {
     {"stride", KEY_STRIDE, "N", 0,
      "Tokens from window to window, at most the shortest context; YaRN's paper has 256 (default: L / 2)", 6},
     {"windows", KEY_WINDOWS, "N", 0, "Windows per context at most, spread over the text; 0 = all (default: 0)", 6},
+    {"first", KEY_FIRST, NULL, 0, "Read the first --windows of a text instead of spreading them over it", 6},
     {"beta-fast", KEY_BETA_FAST, "X", 0,
      "by-parts and yarn: turns over the trained length above which a pair is kept (default: 32)", 4},
     {"beta-slow", KEY_BETA_SLOW, "X", 0, "by-parts and yarn: turns below which a pair is divided (default: 1)", 4},
@@ -156,6 +158,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_PROTOCOL:
         o->protocol = (gyre_protocol)cli_choice("--protocol", text, eval_protocol_names, 3);
         return 0;
+    case KEY_FIRST:
+        o->first = 1;
+        return 0;
     case KEY_JOURNAL:
         o->journal = text;
         return 0;
@@ -185,6 +190,7 @@ static void check_options(const eval_options *o) {
     if (o->contexts_count && o->buckets > o->contexts[0])
         cli_usage("--by-position: %lld shares of the shortest context %lld", (long long)o->buckets,
                   (long long)o->contexts[0]);
+    if (o->first && !o->windows) cli_usage("--first: of how many? It needs --windows");
     if (o->resume && !o->journal) cli_usage("--resume: needs the --journal to go on from");
     if (o->lines && o->common.json) cli_usage("--json-lines: contradicts --json");
     if (o->lines && o->common.output) cli_usage("--json-lines: come one by one on standard output; not with --output");

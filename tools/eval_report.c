@@ -107,7 +107,9 @@ static void introduction(const figures *f) {
     char text[1024], stride[48] = "half of it", windows[48] = "all that the text holds";
     if (o->protocol == GYRE_TRUNCATE) snprintf(stride, sizeof stride, "the next window's first token");
     if (o->stride) snprintf(stride, sizeof stride, "%lld tokens", (long long)o->stride);
-    if (o->windows) snprintf(windows, sizeof windows, "at most %lld, spread over the text", (long long)o->windows);
+    if (o->windows)
+        snprintf(windows, sizeof windows, o->first ? "the first %lld" : "at most %lld, spread over the text",
+                 (long long)o->windows);
     snprintf(text, sizeof text,
              "How well `%.200s` predicts %s at each context length, under each method to extend its context.", o->model.path,
              e->input.texts_count > 1 ? "several texts" : "a text");

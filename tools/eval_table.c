@@ -159,7 +159,9 @@ static void print_header(const evaluation *e, FILE *file) {
         snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
     if (o->protocol == GYRE_TRUNCATE) snprintf(stride, sizeof stride, "L");
     if (o->stride) snprintf(stride, sizeof stride, "%lld", (long long)o->stride);
-    if (o->windows) snprintf(windows, sizeof windows, "at most %lld windows", (long long)o->windows);
+    if (o->windows)
+        snprintf(windows, sizeof windows, o->first ? "the first %lld windows" : "at most %lld windows",
+                 (long long)o->windows);
     fprintf(file, "model     %s: %s, %s weights, %s\n", o->model.path, gyre_kind_name(position->kind),
             cli_amount((double)gyre_model_parameters(e->input.model), weights), trained);
     print_texts(e, file);

@@ -83,6 +83,8 @@ static void summarise(const evaluation *e, gyre_eval_result *out) {
     double sum = 0;
     for (int64_t w = 0; w < e->windows; w++)
         sum += e->nats[w];
+    for (int64_t w = 0; o->by_window && w < e->windows; w++)
+        o->by_window[w] = e->nats[w] / (double)scored;
     /* Every window scores as many predictions, so the mean over windows of means is the mean over predictions. */
     *out = (gyre_eval_result){sum / (double)(e->windows * scored), e->windows, e->windows * scored};
     for (int64_t b = 0; e->bucket_nats && b < o->buckets; b++) {

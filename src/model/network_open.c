@@ -254,6 +254,20 @@ static void open_positions(opening *o) {
     if (rows) o->net->input = gyre_cdense(rows, GYRE_F32, 1, 1, t->rows, t->channels);
 }
 
+/* The embedding, where the model is said to be tied and its files hold no other: what transformers 5 ties. */
+static void open_head(opening *o) {
+    const gyre_architecture *a = &o->net->arch;
+    const char *prefix = o->prefix;
+    o->prefix = ""; /* "transformer." may stand before the others, never before this */
+    if (a->tied && !there_is(o, GYRE_ROLE_HEAD, 0)) {
+        o->net->head = o->net->embedding;
+    } else {
+        if (!o->status) o->net->weight_bytes -= o->net->embedding.w.out * o->net->embedding.w.row_bytes;
+        o->net->head = affine(o, GYRE_ROLE_HEAD, 0, a->vocab, a->width);
+    }
+    o->prefix = prefix;
+}
+
 static void open_tensors(opening *o) {
     const gyre_architecture *a = &o->net->arch;
     char name[NAME_ROOM];
@@ -267,16 +281,7 @@ static void open_tensors(opening *o) {
     for (int64_t layer = 0; layer < a->layers && !o->status; layer++)
         open_layer(o, layer);
     o->net->last_norm = gain(o, GYRE_ROLE_LAST_NORM, 0, a->width, 1);
-    if (a->tied) {
-        o->net->head = o->net->embedding;
-        return;
-    }
-    if (!o->status) o->net->weight_bytes -= o->net->embedding.w.out * o->net->embedding.w.row_bytes;
-    /* Without the "transformer." that may stand before the others. */
-    const char *prefix = o->prefix;
-    o->prefix = "";
-    o->net->head = affine(o, GYRE_ROLE_HEAD, 0, a->vocab, a->width);
-    o->prefix = prefix;
+    open_head(o);
 }
 
 /* -- what is left over ---------------------------------------------------------------------------------------------------
@@ -287,14 +292,14 @@ static int ends_in(const char *name, const char *tail) {
 }
 
 /* Tables that a class keeps in its files, though they follow from the config: masks, frequencies (read by gyre_reading
- * where they count), a head that is the embedding. */
+ * where they count). */
 static int is_passed_over(const char *name) {
     static const char *const tails[] = {
         ".rotary_emb.inv_freq",   ".attn.bias",        ".attn.masked_bias",        ".attention.bias",
         ".attention.masked_bias", "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
         if (ends_in(name, tails[i])) return 1;
-    return strcmp(name, "lm_head.weight") == 0 || strcmp(name, "output.weight") == 0;
+    return 0;
 }
 
 /* A weight that nothing here computes with (a bias, a layer more) would be left out without a word. */
