@@ -7,7 +7,6 @@
 #include "reading/json_text.h"
 #include "reading/shown.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -16,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SIZE_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, BLOCK = 4096 };
 
