@@ -17,10 +17,18 @@ static float value_at(int64_t n) {
 /* out = its numbers; *where[k] of the layout's parts begin at these. */
 enum { EMBED, ATT_NORM, WQ, WK, WV, WO, FFN_NORM, W1, W2, W3, NORM, FREQS, PARTS };
 static int64_t part_counts(int64_t counts[PARTS], int vocab) {
-    const int64_t list[PARTS] = {(int64_t)vocab * WIDTH,       LAYERS * WIDTH,         LAYERS * HEADS * HEAD * WIDTH,
-                                 LAYERS * KV_HEADS * HEAD * WIDTH, LAYERS * KV_HEADS * HEAD * WIDTH,
-                                 LAYERS * WIDTH * HEADS * HEAD,    LAYERS * WIDTH,         LAYERS * HIDDEN * WIDTH,
-                                 LAYERS * WIDTH * HIDDEN,          LAYERS * HIDDEN * WIDTH, WIDTH, SEQ * HEAD};
+    const int64_t list[PARTS] = {(int64_t)vocab * WIDTH,
+                                 LAYERS * WIDTH,
+                                 LAYERS * HEADS * HEAD * WIDTH,
+                                 LAYERS * KV_HEADS * HEAD * WIDTH,
+                                 LAYERS * KV_HEADS * HEAD * WIDTH,
+                                 LAYERS * WIDTH * HEADS * HEAD,
+                                 LAYERS * WIDTH,
+                                 LAYERS * HIDDEN * WIDTH,
+                                 LAYERS * WIDTH * HIDDEN,
+                                 LAYERS * HIDDEN * WIDTH,
+                                 WIDTH,
+                                 SEQ * HEAD};
     int64_t all = 0;
     for (int i = 0; i < PARTS; i++) {
         counts[i] = list[i];
@@ -220,11 +228,17 @@ static void test_pieces(void **state) {
     assert_int_equal(json_object_size(vocab), PIECES);
     assert_int_equal(test_integer(vocab, "<s>"), 1);
     assert_int_equal(test_integer(vocab, "<0x41>"), 3 + 0x41);
-    assert_int_equal(test_integer(vocab, "\xE2\x96\x81" "ab"), 259 + 5);
+    assert_int_equal(test_integer(vocab, "\xE2\x96\x81"
+                                         "ab"),
+                     259 + 5);
     assert_true(json_is_true(json_object_get(model, "byte_fallback")));
     /* By falling score: " a", "ab", " ab" of " " and "ab", then of " a" and "b" (left ids rise). */
-    static const char *const wanted[4][2] = {
-        {"\xE2\x96\x81", "a"}, {"a", "b"}, {"\xE2\x96\x81", "ab"}, {"\xE2\x96\x81" "a", "b"}};
+    static const char *const wanted[4][2] = {{"\xE2\x96\x81", "a"},
+                                             {"a", "b"},
+                                             {"\xE2\x96\x81", "ab"},
+                                             {"\xE2\x96\x81"
+                                              "a",
+                                              "b"}};
     assert_int_equal(json_array_size(merges), 4);
     for (size_t i = 0; i < 4; i++)
         for (size_t side = 0; side < 2; side++)
@@ -248,7 +262,8 @@ static void test_pieces(void **state) {
 static const char byte_level[] =
     "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 4, \"content\": \"<|end|>\", \"special\": true},"
     " {\"id\": 5, \"content\": \"<tool>\", \"special\": false}],"
-    " \"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\","
+    " \"normalizer\": {\"type\": \"NFC\"}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": "
+    "\"Split\","
     " \"pattern\": {\"Regex\": \"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|\\\\p{N}|"
     " ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+\"}, \"behavior\": \"Isolated\","
     " \"invert\": false}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}]},"
@@ -292,6 +307,47 @@ static void test_byte_level(void **state) {
     json_decref(settings);
 }
 
+/* Models made here have bytes for tokens, which a GGUF can say only as gpt2's kind without merges. */
+static void test_bytes(void **state) {
+    (void)state;
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_convert_options gguf = GYRE_CONVERT_INIT;
+    gyre_model *model = NULL;
+    gyre_store *store = NULL;
+    config.width = config.hidden = 32;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.position.kind = GYRE_ROPE;
+    config.position.trained_length = 32;
+    gguf.format = GYRE_FORMAT_GGUF;
+    assert_ok(gyre_model_create(&model, &config, 1, NULL));
+    assert_ok(gyre_model_save(model, at("bytes"), GYRE_F32, NULL));
+    gyre_model_free(model);
+    convert(at("bytes"), at("bytes.gguf"), &gguf);
+    assert_ok(gyre_store_open(&store, at("bytes.gguf"), NULL));
+    const gyre_gguf_value *tokens = &gyre_gguf_find(gyre_store_gguf(store), "tokenizer.ggml.tokens")->value;
+    assert_int_equal(tokens->count, 256);
+    assert_int_equal(gyre_gguf_find(gyre_store_gguf(store), "tokenizer.ggml.merges")->value.count, 0);
+    /* As gpt2's vocabulary writes a NUL, a line's end, a space, "a", DEL, and the bytes of U+00A0, U+00AD and U+00FF. */
+    static const struct {
+        int byte;
+        const char *text;
+    } known[] = {{0, "\xC4\x80"},   {10, "\xC4\x8A"},  {32, "\xC4\xA0"},  {97, "a"},
+                 {127, "\xC4\xA1"}, {160, "\xC5\x82"}, {173, "\xC5\x83"}, {255, "\xC3\xBF"}};
+    const unsigned char *word = tokens->data;
+    for (int byte = 0, k = 0; byte < 256 && k < 8; byte++) {
+        const size_t bytes = word[0]; /* of eight, little end first: none is longer */
+        if (known[k].byte == byte) {
+            assert_int_equal(bytes, strlen(known[k].text));
+            assert_memory_equal(word + 8, known[k].text, bytes);
+            k++;
+        }
+        word += 8 + bytes;
+    }
+    gyre_store_free(store);
+}
+
 static void test_wrong_tokenizers(void **state) {
     (void)state;
     gyre_convert_options gguf = GYRE_CONVERT_INIT;
@@ -323,8 +379,13 @@ static void test_wrong_tokenizers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_checkpoint),    cmocka_unit_test(test_own_output), cmocka_unit_test(test_what_is_no_checkpoint),
-        cmocka_unit_test(test_broken_tokens), cmocka_unit_test(test_pieces),     cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_checkpoint),
+        cmocka_unit_test(test_own_output),
+        cmocka_unit_test(test_what_is_no_checkpoint),
+        cmocka_unit_test(test_broken_tokens),
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_byte_level),
+        cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_wrong_tokenizers),
     };
     return cmocka_run_group_tests(tests, make_room, clear_room);

@@ -36,8 +36,8 @@ static json_t *describe(const gyre_tensor_to_come *t, uint64_t begin) {
         json_decref(shape);
         return NULL;
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)(begin + bytes_of(t)));
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + bytes_of(t)));
 }
 
 /* *out = the header's text, which the caller frees; *data = bytes of all tensors. */
