@@ -124,7 +124,10 @@ static void another_run_is_not_believed(void **state) {
         EVAL " --stride 8 --json",
         EVAL " --protocol last --json",
         EVAL " --beta-fast 8 --json",
-        EVAL " --by-position 2 --json"};
+        EVAL " --by-position 2 --json",
+        EVAL " --windows 4 --first --json",
+        EVAL " --cache f16 --json",
+        EVAL " --as hf-4.56 --json"};
     json_decref(run_json(EVAL " --json --journal @other"));
     forge_journal("other", 4);
     char *journal = file_text("other");
@@ -247,6 +250,49 @@ static void prefix_is_the_same_by_position(void **state) {
     json_decref(b);
 }
 
+/* The first four windows of 32 every 16 take 81 bytes, the last one predicted alone. */
+static void the_first_windows(void **state) {
+    (void)state;
+    char *text = file_text("text");
+    write_file("begin", text, 81);
+    free(text);
+    json_t *first = run_json("eval @rope --text @text --contexts 32 --windows 4 --first --json"),
+           *spread = run_json("eval @rope --text @text --contexts 32 --windows 4 --json"),
+           *begin = run_json("eval @rope --text @begin --contexts 32 --json");
+    assert_int_equal((int)number_at(begin, 0, "windows"), 4);
+    assert_int_equal((int)number_at(first, 0, "windows"), 4);
+    assert_true(number_at(first, 0, "perplexity") == number_at(begin, 0, "perplexity"));
+    assert_true(number_at(first, 0, "perplexity") != number_at(spread, 0, "perplexity"));
+    json_decref(first);
+    json_decref(spread);
+    json_decref(begin);
+    json_t *few = run_json("eval @rope --text @begin --contexts 32 --windows 100 --first --json");
+    assert_int_equal((int)number_at(few, 0, "windows"), 4);
+    json_decref(few);
+    assert_fails("eval @rope --text @text --first", 2, "--first: ");
+}
+
+/* A type of fewer bits rounds, a little. */
+static void types_of_the_cache(void **state) {
+    (void)state;
+    static const char *const types[] = {"f32", "f16", "bf16", "q8"};
+    static const double bounds[] = {0, 1e-3, 1e-2, 1e-2};
+    json_t *own = run_json(EVAL " --json");
+    for (size_t i = 0; i < 4; i++) {
+        char line[300];
+        snprintf(line, sizeof line, EVAL " --json --cache %s", types[i]);
+        json_t *root = run_json(line);
+        assert_string_equal(test_string(root, "cache"), types[i]);
+        const double want = number_at(own, 1, "perplexity"), got = number_at(root, 1, "perplexity");
+        test_close(got, want, bounds[i] * want, types[i]);
+        assert_true((got == want) == (i == 0));
+        json_decref(root);
+    }
+    json_decref(own);
+    assert_fails(EVAL " --cache f64", 2, "--cache: ");
+    assert_fails(EVAL " --cache q8 --passkey 8", 2, "--cache: ");
+}
+
 /* -- lines, cards, pages ------------------------------------------------------------------------------------------------ */
 static void a_line_for_each_figure(void **state) {
     (void)state;
@@ -280,19 +326,22 @@ static void cards(void **state) {
     file_hash(in_folder("rope/model.safetensors"), model);
     file_hash(in_folder("rope/config.json"), config);
     file_hash(in_folder("text"), text);
-    json_t *root = run_json(EVAL " --json");
+    json_t *root = run_json(EVAL " --json --as vllm");
     const json_t *card = json_object_get(root, "card"), *of_model = json_object_get(card, "model");
     assert_string_equal(test_string(of_model, "path"), in_folder("rope"));
     assert_string_equal(test_string(of_model, "hash"), model);
     assert_string_equal(test_string(of_model, "config_hash"), config);
-    assert_string_equal(test_string(card, "profile"), "hf-5");
+    assert_string_equal(test_string(card, "profile"), "vllm");
     assert_string_equal(test_string(card, "methods"), "none, yarn");
     assert_string_equal(test_string(card, "gyre"), gyre_version());
+    assert_string_equal(test_string(of_model, "family"), "llama");
+    assert_string_equal(test_string(of_model, "format"), "safetensors");
+    assert_string_equal(test_string(of_model, "stored"), "F32");
     const json_t *of_text = json_array_get(json_object_get(card, "texts"), 0);
     assert_string_equal(test_string(of_text, "hash"), text);
     assert_int_equal(test_integer(of_text, "tokens"), TEXT);
     assert_int_equal(test_integer(of_text, "bytes"), TEXT);
-    snprintf(line, sizeof line, "gyre eval %s --text %s --contexts 32,64 --windows 4 --methods none,yarn --json",
+    snprintf(line, sizeof line, "gyre eval %s --text %s --contexts 32,64 --windows 4 --methods none,yarn --json --as vllm",
              in_folder("rope"), in_folder("text"));
     assert_string_equal(test_string(card, "command"), line); /* in the order in which it was typed */
     json_decref(root);
@@ -375,6 +424,8 @@ int main(void) {
         cmocka_unit_test(texts_apart_and_together),
         cmocka_unit_test(loss_by_position),
         cmocka_unit_test(prefix_is_the_same_by_position),
+        cmocka_unit_test(the_first_windows),
+        cmocka_unit_test(types_of_the_cache),
         cmocka_unit_test(a_line_for_each_figure),
         cmocka_unit_test(cards),
         cmocka_unit_test(pages),

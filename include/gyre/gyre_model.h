@@ -242,11 +242,12 @@ typedef struct gyre_eval_options {
     double *by_position;   /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
     int64_t buckets;       /* equal shares of the context */
     double *by_window;     /* [windows read] mean nats per scored prediction of each; or NULL */
+    gyre_dtype cache;      /* F32, F16, BF16 or Q8: what keys and values are kept as */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
 #define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, NULL, NULL }
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, GYRE_F32, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
