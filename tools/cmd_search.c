@@ -86,8 +86,8 @@ static const char documentation[] =
     "Finds, for each pair of a rotation, what to divide its frequency by so that the model predicts a text best at a longer "
     "context, as LongRoPE does: position interpolation, NTK and YaRN are varied and mixed, the factors never falling along "
     "the pairs. " MODEL_MAY_BE "\v"
-    "The first half of each text is searched on; the perplexity of the known methods and of what was found is that of the "
-    "second.\n"
+    "Stretches of the text are searched on and held out in turn. The perplexity of the known methods and of what was found "
+    "is that of the latter.\n"
     "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
