@@ -18,6 +18,7 @@ int cmd_bench(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_extend(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
 int cmd_search(int argc, char **argv);
 
 enum { CLI_FAILED = 1, CLI_USAGE = 2 };

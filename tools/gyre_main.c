@@ -16,6 +16,7 @@ static const subcommand subcommands[] = {
     {"explain", "gyre explain", "what positions a model uses, as one program or another reads it", cmd_explain},
     {"diff", "gyre diff", "where two readings of a model part, and by how much", cmd_diff},
     {"extend", "gyre extend", "what each way to stretch a model's context needs and does, and writing one", cmd_extend},
+    {"convert", "gyre convert", "a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
     {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };

@@ -47,8 +47,7 @@ void model_options_check(const model_options *o, int wants_text) {
 /* -- what they name -------------------------------------------------------------------------------------------------- */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
-    if (o->profile == GYRE_AS_USUAL && !length) return gyre_model_open(&out->model, o->path, err);
-    return cli_error(err, GYRE_EUNSUPPORTED, "--as: models are read in the usual way alone (%s)", o->path);
+    return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
 }
 
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
@@ -62,7 +61,9 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
 
 static gyre_status read_one(const model_input *in, const char *path, int64_t least, gyre_text *out, gyre_error *err) {
     if (in->options->ids) return gyre_text_open_ids(out, path, gyre_model_config_of(in->model)->vocab, least, err);
-    return gyre_text_open(out, &path, 1, GYRE_SPLIT_ALL, least, err);
+    const gyre_status status = gyre_text_open(out, &path, 1, GYRE_SPLIT_ALL, least, err);
+    if (!status) out->bytes = out->count;
+    return status;
 }
 
 gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err) {
@@ -74,6 +75,11 @@ gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err) {
     for (; in->texts_count < o->texts_count && !status; in->texts_count += !status)
         status = read_one(in, o->texts[in->texts_count], least, &in->texts[in->texts_count], err);
     return status;
+}
+
+double model_input_bytes_per_token(const model_input *in, int64_t index) {
+    const gyre_text *text = &in->texts[index];
+    return text->count > 0 ? (double)text->bytes / (double)text->count : 0;
 }
 
 void model_input_free(model_input *in) {

@@ -71,6 +71,8 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err);
 /* Reads each text on its own, through the tokenizer unless they are ids.  Needs `least` tokens of each.  Errors: those, of
  * gyre_text_tokenize and of gyre_text_open_ids. */
 gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err);
+/* out = bytes that a token of texts[index] stands for, on average; 0 = not known (token ids). */
+double model_input_bytes_per_token(const model_input *in, int64_t index);
 void model_input_free(model_input *in); /* one that was zeroed, or opened, or failed to */
 
 #endif

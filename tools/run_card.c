@@ -21,18 +21,24 @@ static gyre_status hash_file(const char *path, char out[HASH], gyre_error *err) 
     return status;
 }
 
+/* A folder's positions are in a file of their own, which the hash of the weights does not cover. */
+static gyre_status hash_config(run_card *card, gyre_error *err) {
+    char path[4096];
+    const char *folder = card->input->options->path;
+    const int n = snprintf(path, sizeof path, "%s/config.json", folder);
+    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
+    return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
+}
+
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
                           gyre_error *err) {
-    char path[4096];
+    uint64_t hash;
     *out = (run_card){.input = input, .methods = methods};
     cli_command(argc, argv, out->command, sizeof out->command);
-    const int n = snprintf(path, sizeof path, "%s/config.json", input->options->path);
-    if (n < 0 || n >= (int)sizeof path - 32)
-        return cli_error(err, GYRE_EINVAL, "path: too long (%.300s...)", input->options->path);
-    if (access(path, R_OK) != 0) return GYRE_OK;
-    const gyre_status status = hash_file(path, out->config_hash, err);
-    snprintf(path, sizeof path, "%s/model.safetensors", input->options->path);
-    return status ? status : hash_file(path, out->model_hash, err);
+    gyre_status status = gyre_model_hash(input->model, &hash, err);
+    if (status) return status;
+    hash_text(hash, out->model_hash);
+    return hash_config(out, err);
 }
 
 /* -- one line -------------------------------------------------------------------------------------------------------- */
@@ -51,13 +57,13 @@ static void add(line *l, const char *format, ...) {
     if (n > 0) l->used += (size_t)n < l->size - l->used ? (size_t)n : l->size - l->used - 1;
 }
 
-static const char *profile_of(const run_card *card) {
-    const char *name = gyre_profile_name(card->input->options->profile);
-    return name ? name : gyre_profile_name(GYRE_AS_HF_5);
+const char *run_card_profile(const run_card *card) {
+    return gyre_profile_name(gyre_model_source_of(card->input->model).profile);
 }
 
 static void add_model(line *l, const run_card *card) {
-    add(l, "%s %s", card->input->options->path, card->model_hash);
+    const gyre_model_source source = gyre_model_source_of(card->input->model);
+    add(l, "%s %s (%s, %s, %s)", card->input->options->path, card->model_hash, source.family, source.format, source.stored);
 }
 
 static void add_texts(line *l, const model_input *input) {
@@ -75,7 +81,7 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
     add(&l, "card: model ");
     add_model(&l, card);
     if (card->methods) add(&l, "; methods %s", card->methods);
-    add(&l, "; read as %s", profile_of(card));
+    add(&l, "; read as %s", run_card_profile(card));
     if (card->input->texts_count) add(&l, "; text ");
     add_texts(&l, card->input);
     add(&l, "; gyre %s; %s", gyre_version(), card->command);
@@ -88,9 +94,11 @@ static json_t *text_or_null(const char *text) {
 
 static json_t *model_json(const run_card *card) {
     const model_input *in = card->input;
-    return json_pack("{s:o, s:o, s:o, s:I}", "path", explain_json_text(in->options->path), "hash",
-                     text_or_null(card->model_hash), "config_hash", text_or_null(card->config_hash), "parameters",
-                     (json_int_t)gyre_model_parameters(in->model));
+    const gyre_model_source source = gyre_model_source_of(in->model);
+    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path", explain_json_text(in->options->path), "hash",
+                     text_or_null(card->model_hash), "config_hash", text_or_null(card->config_hash), "family", source.family,
+                     "format", source.format, "stored", source.stored, "parameters",
+                     (json_int_t)gyre_model_parameters(in->model), "bytes", (json_int_t)source.bytes);
 }
 
 static json_t *texts_json(const model_input *in) {
@@ -104,9 +112,9 @@ static json_t *texts_json(const model_input *in) {
 }
 
 json_t *run_card_json(const run_card *card) {
-    return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", profile_of(card), "methods",
-                     explain_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(), "command",
-                     explain_json_text(card->command));
+    return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
+                     "methods", explain_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(),
+                     "command", explain_json_text(card->command));
 }
 
 /* -- a page ---------------------------------------------------------------------------------------------------------- */
@@ -122,7 +130,7 @@ int64_t run_card_facts(const run_card *card, gyre_fact facts[RUN_CARD_FACTS], ch
     room[RUN_CARD_LINE - 1] = 0;
     add_model(&l, card);
     facts[count++] = (gyre_fact){"model", close_value(&l, 0)};
-    facts[count++] = (gyre_fact){"read as", profile_of(card)};
+    facts[count++] = (gyre_fact){"read as", run_card_profile(card)};
     if (card->methods) facts[count++] = (gyre_fact){"methods", card->methods};
     if (card->input->texts_count) {
         const size_t begun = l.used;

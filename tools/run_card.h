@@ -19,11 +19,13 @@ typedef struct run_card {
  * gyre_model_hash. */
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
                           gyre_error *err);
+/* out = whose reading of the model's positions it was: "hf-5". */
+const char *run_card_profile(const run_card *card);
 /* The card on one line, without its end: "card: model stories260K fnv1a64:... (llama, safetensors), methods none, ...". */
 void run_card_text(const run_card *card, char out[RUN_CARD_LINE]);
-/* out = {"model": {"path", "hash", "config_hash", "family", "format", "parameters", "bytes"}, "profile", "methods",
- * "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.  config_hash, methods and bytes
- * are null where there is none. */
+/* out = {"model": {"path", "hash", "config_hash", "family", "format", "stored", "parameters", "bytes"}, "profile",
+ * "methods", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.  config_hash, methods
+ * and bytes are null where there is none. */
 json_t *run_card_json(const run_card *card);
 /* facts[0 .. out - 1] = the same for a page; its values are in `room`. */
 int64_t run_card_facts(const run_card *card, gyre_fact facts[RUN_CARD_FACTS], char room[RUN_CARD_LINE]);

@@ -77,7 +77,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, co
 GYRE_API void gyre_model_free(gyre_model *model); /* NULL is fine */
 /* out = its config, complete; valid as long as the model. */
 GYRE_API const gyre_model_config *gyre_model_config_of(const gyre_model *model);
-/* out = the encoding it was made with; valid as long as the model. */
+/* out = the encoding it was made with, or that of its layers that see all keys, if any; valid as long as the model. */
 GYRE_API const gyre_encoding *gyre_model_encoding(const gyre_model *model);
 /* out = number of weights. */
 GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
@@ -86,6 +86,7 @@ typedef struct gyre_model_source {
     const char *path, *family, *format; /* "llama"; "safetensors", "GGUF", "memory"; path NULL = made here */
     gyre_profile profile;               /* whose reading its positions are */
     int64_t bytes, weight_bytes;        /* of its files; of one reading of every matrix, as stored */
+    const char *stored;                 /* the type most weights of its layers are in: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
 /* out = it; valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_source_of(const gyre_model *model);
@@ -117,7 +118,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_cut(gyre_context *context, int
 /* *out = an empty sequence of at most max_tokens tokens.  encoding: another than the model's own (a context extension), or
  * NULL; borrowed, as the model is, whose weights must not change while the context lives.  Every table that it has must be
  * one that the model has, of the same shape; of a projected sinusoid the number of rows may be another.  Where layers differ
- * in their positions it takes the place of that of the first group of the reading (gyre_model_encoding), and of no other.
+ * in their positions it takes the place of gyre_model_encoding's, which is that of layers that see all keys, and of every
+ * other group that turns just so: Gemma 3's local layers keep their own.
  * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);
@@ -379,11 +381,13 @@ typedef struct gyre_convert_options {
     gyre_dtype dtype; /* F32, F16, BF16; GGUF also Q8 (Q8_0) */
     int has_layout;   /* 1: rotated pairs lie as `layout` in the result; 0: as its format's readers expect */
     gyre_layout layout;
+    int has_source_layout; /* 1: they lie as `source_layout` in the source, whatever its files say: mends a wrong one */
+    gyre_layout source_layout;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* bytes; or NULL */
     void *progress_ctx;
 } gyre_convert_options;
 #define GYRE_CONVERT_INIT                                                                                                   \
-    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, NULL, NULL }
+    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, 0, GYRE_HALF, NULL, NULL }
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF file, config and tokenizer with it, under a temporary name until it is whole.  Rows of query and key
  * are permuted, head by head, where the layout of pairs changes.  Errors: those of gyre_model_open; EUNSUPPORTED (what the

@@ -103,6 +103,18 @@ typedef struct gyre_value_sums {
     int64_t out_row;
 } gyre_value_sums;
 
+/* y[r * y_row + o] = sum over i < in of x[r * x_row + i] w[o * w_row + i], r < rows, o < outs.  Nothing is read past `in`.
+ */
+typedef struct gyre_projection {
+    int64_t rows, outs, in;
+    const float *x;
+    int64_t x_row;
+    const void *w;
+    int64_t w_row;
+    float *y;
+    int64_t y_row;
+} gyre_projection;
+
 enum { GYRE_PHILOX_NUMBERS = 128 };
 typedef struct gyre_philox {
     uint32_t counter[4], key[2];

@@ -55,7 +55,7 @@ typedef struct gyre_architecture {
     gyre_fused fused;
     int transposed;                                  /* 1: matrices of layers are stored [in, out] (gpt2's safetensors) */
     uint32_t biases;                                 /* bits 1 << role: there must be a bias; any other role may have one */
-    int tied;                                        /* 1: the head is the embedding, whatever else a file holds */
+    int tied;                                        /* 1: the head is the embedding, if no file holds one */
     double embed_scale, residual_scale, logit_scale; /* 1 = none */
     double score_cap, logit_cap;                     /* 0 = none */
     double clip_qkv;                                 /* 0 = none; mpt */

@@ -90,7 +90,8 @@ static double number_above_0(const gyre_scope *s, const char *key, double fallba
 }
 
 static double cap_of(const gyre_scope *s, const char *key, double of_class) {
-    return gyre_scope_has(s, key) && !gyre_scope_value(s, key) ? 0 : number_above_0(s, key, of_class);
+    if (!gyre_scope_value(s, key)) return gyre_scope_has(s, key) ? 0 : of_class;
+    return number_above_0(s, key, 1);
 }
 
 static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {

@@ -22,7 +22,7 @@ struct gyre_context {
     const gyre_model *model;
     const gyre_network *net;
     const gyre_kernels *kernels;
-    const gyre_encoding *encoding; /* of the first group; others have the network's */
+    const gyre_encoding *encoding; /* of the main group and those that share it; others have the network's */
     gyre_layer_tables tables;      /* of a model made here */
     const gyre_exec *exec;
     int64_t max_tokens, qkv_width;
@@ -37,7 +37,7 @@ struct gyre_context {
 
 /* out = the encoding that layers of a group have. */
 static inline const gyre_encoding *gyre_context_encoding(const gyre_context *x, int group) {
-    return group == 0 ? x->encoding : x->net->group[group].encoding;
+    return x->net->group[group].shares ? x->encoding : x->net->group[group].encoding;
 }
 
 /* Computes `rows` tokens whose embeddings are in x->pass.x, after x->held.  wanted: 0 = the last layer only stores its keys

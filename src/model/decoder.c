@@ -112,7 +112,7 @@ static gyre_status allocate(gyre_context *x) {
  */
 /* Files hold no table but the input's, whose rows another encoding must have as they are. */
 static gyre_status check_tables(const gyre_context *x, gyre_error *err) {
-    const gyre_encoding *own = x->net->group[0].encoding;
+    const gyre_encoding *own = x->net->group[x->net->main].encoding;
     for (int which = 0; which < GYRE_TABLES; which++) {
         const gyre_table_size *has = &own->table[which], *wants = &x->encoding->table[which];
         if (wants->rows == 0 || (has->rows == wants->rows && has->heads == wants->heads && has->channels == wants->channels))
@@ -225,7 +225,7 @@ static int64_t end_of_read(const gyre_context *x, int64_t n) {
 
 /* Under GYRE_LENGTH_PREFIX a read is one pass, in however many chunks it is done. */
 static int64_t length_of_read(const gyre_context *x, int64_t n) {
-    const gyre_config *config = config_of(x, 0);
+    const gyre_config *config = gyre_encoding_config(x->encoding);
     return config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX ? end_of_read(x, n) : 0;
 }
 

@@ -40,17 +40,24 @@ typedef struct rows_of {
     int64_t rows;
 } rows_of;
 
+static gyre_product product_of(const gyre_affine *map, rows_of in, float *y, int64_t y_row, int add) {
+    return (gyre_product){&map->w, map->bias, in.x, y, in.rows, map->w.in, y_row, add};
+}
+
 static void multiply(const gyre_context *x, const gyre_affine *map, rows_of in, float *y, int64_t y_row, int add) {
-    const gyre_product product = {&map->w, map->bias, in.x, y, in.rows, map->w.in, y_row, add};
+    const gyre_product product = product_of(map, in, y, y_row, add);
     gyre_product_run(&product, x->kernels, x->pass.products, x->exec);
 }
 
-/* Maps one after another in a row of y. */
+/* Maps, at most three, one after another in a row of y: threads are woken once for all. */
 static void multiply_beside(const gyre_context *x, const gyre_affine *maps, int count, rows_of in, float *y, int64_t y_row) {
-    for (int i = 0; i < count && maps[i].w.out > 0; i++) {
-        multiply(x, &maps[i], in, y, y_row, 0);
-        y += maps[i].w.out;
+    gyre_product products[3];
+    int n = 0;
+    for (; n < count && maps[n].w.out > 0; n++) {
+        products[n] = product_of(&maps[n], in, y, y_row, 0);
+        y += maps[n].w.out;
     }
+    gyre_products_run(products, n, x->kernels, x->pass.products, x->exec);
 }
 
 /* -- query, key, value ---------------------------------------------------------------------------------------------------
@@ -87,7 +94,7 @@ gyre_attention_args gyre_context_attention_args(const gyre_context *x, int64_t l
     args.tables = x->tables.layer ? &x->tables.layer[layer] : NULL;
     args.q = gyre_const(view_of(x, &x->net->q, rows));
     args.q_pos.base = tokens - rows;
-    args.q_pos.length = group == 0 ? x->length : 0;
+    args.q_pos.length = x->net->group[group].shares ? x->length : 0;
     args.scale = x->net->group[group].scale;
     args.window = x->net->group[group].window;
     args.softcap = a->score_cap;

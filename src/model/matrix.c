@@ -6,24 +6,14 @@
 
 /* FEW_ROWS: at most so many are multiplied as the weights lie.  FEW_OUT, MANY_OUT: outputs of a task, MANY_FLOATS: of its
  * widened weights at most.  WIDENED: quantized rows that are widened before they are multiplied. */
-enum { LANES = 16, FEW_ROWS = 8, FEW_OUT = 64, MANY_OUT = 256, MANY_FLOATS = 1 << 19, WIDENED = 4, MOST_PRODUCTS = 8 };
+enum { LANES = 16, FEW_ROWS = 16, FEW_OUT = 64, MANY_OUT = 192, MANY_FLOATS = 1 << 19, WIDENED = 4, MOST_PRODUCTS = 8 };
 
 static int64_t round_up(int64_t n) {
     return (n + LANES - 1) / LANES * LANES;
 }
 
-static void widen(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out) {
-    const unsigned char *from = (const unsigned char *)w->data + row * w->row_bytes;
-    if (w->type == GYRE_STORED_F16)
-        kernels->widen_f16(from, out, w->in);
-    else if (w->type == GYRE_STORED_BF16)
-        kernels->widen_bf16(from, out, w->in);
-    else
-        memcpy(out, from, (size_t)w->in * sizeof *out);
-}
-
 void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out) {
-    widen(w, kernels, row, out);
+    gyre_stored_widen(kernels, w->type, (const unsigned char *)w->data + row * w->row_bytes, out, w->in);
 }
 
 /* -- how the work is cut ----------------------------------------------------------------------------------------------- */
@@ -47,12 +37,11 @@ static int is_plain(gyre_stored_type type) {
 }
 
 /* Floats of scratch of one thread. */
-static int64_t few_floats(const gyre_matrix *w, int64_t rows) {
-    const int64_t padded = w->in % LANES ? rows * round_up(w->in) : 0;
-    return padded + (is_plain(w->type) ? 0 : WIDENED * round_up(w->in));
+static int64_t few_floats(const gyre_matrix *w) {
+    return is_plain(w->type) ? 0 : WIDENED * round_up(w->in);
 }
 static int64_t thread_floats(const gyre_matrix *w, int64_t rows) {
-    const int64_t few = few_floats(w, rows < FEW_ROWS ? rows : FEW_ROWS);
+    const int64_t few = few_floats(w);
     const int64_t many = rows > FEW_ROWS && w->type != GYRE_STORED_F32 ? task_outputs(w, rows) * w->in : 0;
     return round_up(few > many ? few : many);
 }
@@ -62,27 +51,16 @@ int64_t gyre_product_scratch(const gyre_matrix *w, int64_t rows, int width) {
 }
 
 /* -- few rows ---------------------------------------------------------------------------------------------------------- */
-/* x with zeros behind each row up to the next vector, as kernels want it. */
-static const float *pad(const gyre_product *p, float *to) {
-    const int64_t in = p->w->in, row = round_up(in);
-    for (int64_t r = 0; r < p->rows; r++) {
-        memcpy(to + r * row, p->x + r * p->x_row, (size_t)in * sizeof *to);
-        memset(to + r * row + in, 0, (size_t)(row - in) * sizeof *to);
-    }
-    return to;
-}
-
-static void score_widened(const gyre_kernels *kernels, gyre_key_scores job, const gyre_matrix *w, int64_t first,
-                          float *rows) {
-    const int64_t end = first + job.keys;
-    for (int64_t n; first < end; first += n, job.scores += n) {
-        n = end - first < WIDENED ? end - first : WIDENED;
-        for (int64_t i = 0; i < n; i++)
-            widen(w, kernels, first + i, rows + i * round_up(w->in));
-        job.keys = n;
-        job.k = rows;
-        job.k_row = round_up(w->in);
-        kernels->score_rows_f32(&job);
+static void project_widened(const gyre_kernels *kernels, gyre_projection job, const gyre_matrix *w, int64_t first,
+                            float *rows) {
+    const int64_t end = first + job.outs;
+    job.w = rows;
+    job.w_row = round_up(w->in);
+    for (; first < end; first += job.outs, job.y += job.outs) {
+        job.outs = end - first < WIDENED ? end - first : WIDENED;
+        for (int64_t i = 0; i < job.outs; i++)
+            gyre_matrix_row(w, kernels, first + i, rows + i * job.w_row);
+        kernels->project_f32(&job);
     }
 }
 
@@ -97,21 +75,18 @@ static void put(const gyre_product *p, int64_t first, int64_t n, const float *su
 
 static void few_task(const gyre_product *p, const gyre_kernels *kernels, int64_t first, int64_t n, float *scratch) {
     const gyre_matrix *w = p->w;
-    const int padded = w->in % LANES != 0;
     float sums[FEW_ROWS * FEW_OUT];
-    gyre_key_scores job = {.rows = p->rows, .keys = n, .channels = w->in, .scores = sums, .score_row = FEW_OUT};
-    job.q = padded ? pad(p, scratch) : p->x;
-    job.q_row = padded ? round_up(w->in) : p->x_row;
-    job.k = (const unsigned char *)w->data + first * w->row_bytes;
-    job.k_row = w->row_bytes / (w->type == GYRE_STORED_F32 ? 4 : 2);
+    const void *rows = (const unsigned char *)w->data + first * w->row_bytes;
+    const int64_t w_row = w->row_bytes / (w->type == GYRE_STORED_F32 ? 4 : 2);
+    const gyre_projection job = {p->rows, n, w->in, p->x, p->x_row, rows, w_row, sums, FEW_OUT};
     if (w->type == GYRE_STORED_F32)
-        kernels->score_rows_f32(&job);
+        kernels->project_f32(&job);
     else if (w->type == GYRE_STORED_F16)
-        kernels->score_rows_f16(&job);
+        kernels->project_f16(&job);
     else if (w->type == GYRE_STORED_BF16)
-        kernels->score_rows_bf16(&job);
+        kernels->project_bf16(&job);
     else
-        score_widened(kernels, job, w, first, scratch + (padded ? p->rows * round_up(w->in) : 0));
+        project_widened(kernels, job, w, first, scratch);
     put(p, first, n, sums);
 }
 
@@ -125,7 +100,7 @@ static void many_task(const gyre_product *p, const gyre_kernels *kernels, int64_
         row = w->row_bytes / (int64_t)sizeof(float);
     } else {
         for (int64_t i = 0; i < n; i++)
-            widen(w, kernels, first + i, scratch + i * w->in);
+            gyre_matrix_row(w, kernels, first + i, scratch + i * w->in);
     }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p->rows, (int)n, (int)w->in, 1, p->x, (int)p->x_row, weights,
                 (int)row, p->add ? 1 : 0, p->y + first, (int)p->y_row);

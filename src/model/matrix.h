@@ -1,7 +1,8 @@
 /* matrix.h: products with weights that stay in the type they are stored in.
  *
- * Few rows (a token or so) are multiplied as the weights lie, each read once; many go to OpenBLAS, weights widened to float
- * a tile at a time.  Work is cut in fixed blocks of the outputs, so the bits depend neither on threads nor on who asks. */
+ * Few rows (up to 16) are multiplied as the weights lie, each read once from memory; many go to OpenBLAS, weights widened to
+ * float a tile at a time.  Work is cut in fixed blocks of the outputs, so the bits do not depend on threads.  A row among
+ * few has the bits that it has alone; among many, OpenBLAS sums in another order, which may depend on how many they are. */
 #ifndef GYRE_MODEL_MATRIX_H
 #define GYRE_MODEL_MATRIX_H
 #include "model/stored.h"

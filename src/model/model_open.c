@@ -27,7 +27,7 @@ static int is_native(const char *path) {
 
 static void describe(gyre_model *model) {
     const gyre_architecture *a = &model->network->arch;
-    model->encoding = model->network->group[0].encoding;
+    model->encoding = model->network->group[model->network->main].encoding;
     model->config = (gyre_model_config)GYRE_MODEL_CONFIG_INIT;
     model->config.vocab = a->vocab;
     model->config.width = a->width;
@@ -64,6 +64,21 @@ gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err)
 
 /* -- where it came from --------------------------------------------------------------------------------------------------
  */
+/* Files mix types; the one that holds most numbers is what people call the file by. */
+static const char *stored_type(const gyre_network *n) {
+    int64_t count[GYRE_STORED_OTHER] = {0};
+    int most = GYRE_STORED_F32;
+    for (int64_t i = 0; i < n->arch.layers; i++) {
+        const gyre_network_layer *l = &n->layer[i];
+        const gyre_affine *maps[] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
+        for (size_t m = 0; m < sizeof maps / sizeof *maps; m++)
+            if (maps[m]->w.out > 0) count[maps[m]->w.type] += maps[m]->w.out * maps[m]->w.in;
+    }
+    for (int type = 0; type < GYRE_STORED_OTHER; type++)
+        if (count[type] > count[most]) most = type;
+    return gyre_stored_type_name((gyre_stored_type)most);
+}
+
 gyre_model_source gyre_model_source_of(const gyre_model *model) {
     const gyre_network *n = model->network;
     const int is_gguf = n->store && gyre_store_gguf(n->store);
@@ -76,7 +91,8 @@ gyre_model_source gyre_model_source_of(const gyre_model *model) {
                                                         : "memory",
                                 .profile = n->reading ? n->reading->profile : GYRE_AS_HF_5,
                                 .bytes = n->store ? gyre_store_bytes(n->store) : 0,
-                                .weight_bytes = n->weight_bytes};
+                                .weight_bytes = n->weight_bytes,
+                                .stored = stored_type(n)};
     if (!n->store && model->path &&
         snprintf(weights, sizeof weights, "%s/model.safetensors", model->path) < (int)sizeof weights &&
         stat(weights, &info) == 0)

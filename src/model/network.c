@@ -101,6 +101,7 @@ static void describe(gyre_network *n, const gyre_model *model) {
     if (input->name)
         n->input = gyre_cdense(model->weights + input->offset, GYRE_F32, 1, 1, input->shape[0], input->shape[1]);
     n->group[0].encoding = model->encoding;
+    n->group[0].shares = 1;
     n->parameters = model->count;
     n->weight_bytes = model->count * (int64_t)sizeof(float);
     (void)gyre_network_place_heads(n);

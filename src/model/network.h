@@ -31,6 +31,7 @@ typedef struct gyre_network_group {
     gyre_encoding *encoding;
     double scale;   /* of scores; 0 = 1 / sqrt(head_dim) */
     int64_t window; /* 0 = all */
+    int shares;     /* 1: its positions are those of the main group, so that what replaces those replaces these */
 } gyre_network_group;
 
 typedef struct gyre_network {
@@ -41,7 +42,7 @@ typedef struct gyre_network {
     gyre_heads q, k, v;
     gyre_network_layer *layer; /* [arch.layers] */
     gyre_network_group *group; /* [groups] */
-    int groups;
+    int groups, main;          /* main: whose positions a context extension is about: a group that sees all keys, if any */
     int64_t parameters, weight_bytes;
     /* What it owns; NULL and 0 in the network of a gyre_model's own weights, whose group's encoding is the model's. */
     gyre_store *store;

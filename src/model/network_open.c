@@ -14,7 +14,7 @@
 #define PATH_MAX 4096
 #endif
 
-enum { NAME_ROOM = 160 };
+enum { NAME_ROOM = 160, MOST_PAIRS = 1024 };
 
 typedef struct opening {
     gyre_network *net;
@@ -237,7 +237,7 @@ static void open_layer(opening *o, int64_t layer) {
 
 /* A learned table, as its encoding asks for it. */
 static void open_positions(opening *o) {
-    const gyre_encoding *encoding = o->net->group[0].encoding;
+    const gyre_encoding *encoding = o->net->group[o->net->main].encoding;
     const gyre_table_size *t = &encoding->table[GYRE_TABLE_INPUT];
     gyre_stored tensor;
     for (int which = 0; which < GYRE_TABLES && !o->status; which++)
@@ -254,6 +254,20 @@ static void open_positions(opening *o) {
     if (rows) o->net->input = gyre_cdense(rows, GYRE_F32, 1, 1, t->rows, t->channels);
 }
 
+/* The embedding, where the model is said to be tied and its files hold no other: what transformers 5 ties. */
+static void open_head(opening *o) {
+    const gyre_architecture *a = &o->net->arch;
+    const char *prefix = o->prefix;
+    o->prefix = ""; /* "transformer." may stand before the others, never before this */
+    if (a->tied && !there_is(o, GYRE_ROLE_HEAD, 0)) {
+        o->net->head = o->net->embedding;
+    } else {
+        if (!o->status) o->net->weight_bytes -= o->net->embedding.w.out * o->net->embedding.w.row_bytes;
+        o->net->head = affine(o, GYRE_ROLE_HEAD, 0, a->vocab, a->width);
+    }
+    o->prefix = prefix;
+}
+
 static void open_tensors(opening *o) {
     const gyre_architecture *a = &o->net->arch;
     char name[NAME_ROOM];
@@ -267,16 +281,7 @@ static void open_tensors(opening *o) {
     for (int64_t layer = 0; layer < a->layers && !o->status; layer++)
         open_layer(o, layer);
     o->net->last_norm = gain(o, GYRE_ROLE_LAST_NORM, 0, a->width, 1);
-    if (a->tied) {
-        o->net->head = o->net->embedding;
-        return;
-    }
-    if (!o->status) o->net->weight_bytes -= o->net->embedding.w.out * o->net->embedding.w.row_bytes;
-    /* Without the "transformer." that may stand before the others. */
-    const char *prefix = o->prefix;
-    o->prefix = "";
-    o->net->head = affine(o, GYRE_ROLE_HEAD, 0, a->vocab, a->width);
-    o->prefix = prefix;
+    open_head(o);
 }
 
 /* -- what is left over ---------------------------------------------------------------------------------------------------
@@ -287,14 +292,14 @@ static int ends_in(const char *name, const char *tail) {
 }
 
 /* Tables that a class keeps in its files, though they follow from the config: masks, frequencies (read by gyre_reading
- * where they count), a head that is the embedding. */
+ * where they count). */
 static int is_passed_over(const char *name) {
     static const char *const tails[] = {
         ".rotary_emb.inv_freq",   ".attn.bias",        ".attn.masked_bias",        ".attention.bias",
         ".attention.masked_bias", "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
         if (ends_in(name, tails[i])) return 1;
-    return strcmp(name, "lm_head.weight") == 0 || strcmp(name, "output.weight") == 0;
+    return 0;
 }
 
 /* A weight that nothing here computes with (a bias, a layer more) would be left out without a word. */
@@ -326,6 +331,27 @@ static void open_group(opening *o, const gyre_layer_reading *from, gyre_network_
     if (status) fail(o, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, o->net->reading->path);
 }
 
+/* Gemma 2's layers turn alike whatever they see; Gemma 3's local ones do not, and keep their own where the others are
+ * stretched. */
+static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
+    const gyre_config *c = gyre_encoding_config(a), *d = gyre_encoding_config(b);
+    const int64_t pairs = c->rope.dim / 2;
+    double one, other, x[MOST_PAIRS], y[MOST_PAIRS];
+    if (a == b) return 1;
+    if (c->kind != GYRE_ROPE || d->kind != GYRE_ROPE || c->rope.dim != d->rope.dim || c->rope.layout != d->rope.layout ||
+        c->rope.scaling != d->rope.scaling || pairs > MOST_PAIRS)
+        return 0;
+    return gyre_encoding_frequencies(a, 0, x, &one) == GYRE_OK && gyre_encoding_frequencies(b, 0, y, &other) == GYRE_OK &&
+           one == other && memcmp(x, y, (size_t)pairs * sizeof *x) == 0;
+}
+
+static void choose_main(gyre_network *n) {
+    for (int g = n->groups - 1; g >= 0; g--)
+        if (n->group[g].window == 0 && n->group[g].encoding->config.kind != GYRE_NOPE) n->main = g;
+    for (int g = 0; g < n->groups; g++)
+        n->group[g].shares = same_positions(n->group[n->main].encoding, n->group[g].encoding);
+}
+
 static void open_positions_of_layers(opening *o) {
     gyre_network *n = o->net;
     const gyre_reading *reading = n->reading;
@@ -336,6 +362,7 @@ static void open_positions_of_layers(opening *o) {
         for (int64_t i = 0; i < reading->groups[g].layers_count; i++)
             if (reading->groups[g].layers[i] < n->arch.layers) n->layer[reading->groups[g].layers[i]].group = (int)g;
     }
+    if (!o->status) choose_main(n);
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
         if (n->layer[layer].group < 0)
             fail(o, GYRE_EUNSUPPORTED, "layer %lld: the reading of %s does not tell its positions", (long long)layer,

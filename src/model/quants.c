@@ -1,4 +1,5 @@
-/* quants.c: the block formats of ggml.  Loops of fixed length over bytes, which compilers make vectors of. */
+/* quants.c: the block formats of ggml.  Loops of fixed length, which compilers make vectors of: first over bytes, then from
+ * bytes to floats. */
 #include "model/quants.h"
 
 #include "kernels/half.h"
@@ -23,11 +24,13 @@ void gyre_widen_q4_0(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_Q_BLOCK, block += GYRE_Q4_0_BYTES, out += GYRE_Q_BLOCK) {
         const float d = scale_at(block);
-        const unsigned char *q = block + 2;
+        signed char q[GYRE_Q_BLOCK];
         for (int i = 0; i < 16; i++) {
-            out[i] = (float)((q[i] & 15) - 8) * d;
-            out[i + 16] = (float)((q[i] >> 4) - 8) * d;
+            q[i] = (signed char)((block[2 + i] & 15) - 8);
+            q[i + 16] = (signed char)((block[2 + i] >> 4) - 8);
         }
+        for (int i = 0; i < GYRE_Q_BLOCK; i++)
+            out[i] = (float)q[i] * d;
     }
 }
 
@@ -62,21 +65,43 @@ void gyre_widen_q4_k(const void *row, float *out, int64_t n) {
     }
 }
 
+/* The two groups g and g + 1 of 32.  Where g is a literal, shifts of bytes are vectors'. */
+static inline void widen_fives(const unsigned char *low, const unsigned char *fifth, int g, const float scale[8],
+                               const float least[8], float *out) {
+    unsigned char q[64];
+    for (int i = 0; i < 32; i++) {
+        q[i] = (unsigned char)((low[16 * g + i] & 15) | (fifth[i] >> g & 1) << 4);
+        q[i + 32] = (unsigned char)(low[16 * g + i] >> 4 | (fifth[i] >> (g + 1) & 1) << 4);
+    }
+    for (int i = 0; i < 32; i++)
+        out[32 * g + i] = scale[g] * (float)q[i] - least[g];
+    for (int i = 32; i < 64; i++)
+        out[32 * g + i] = scale[g + 1] * (float)q[i] - least[g + 1];
+}
+
 /* The same with a fifth bit, on top: bit g of byte i of 32 is that of number i of group g. */
 void gyre_widen_q5_k(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_K_BLOCK, block += GYRE_Q5_K_BYTES, out += GYRE_K_BLOCK) {
         float scale[8], least[8];
-        const unsigned char *fifth = block + 16;
         take_groups(block, scale, least);
-        for (int g = 0; g < 8; g += 2) {
-            const unsigned char *q = block + 48 + 16 * g;
-            float *to = out + 32 * g;
-            for (int i = 0; i < 32; i++)
-                to[i] = scale[g] * (float)((q[i] & 15) | (fifth[i] >> g & 1) << 4) - least[g];
-            for (int i = 0; i < 32; i++)
-                to[i + 32] = scale[g + 1] * (float)(q[i] >> 4 | (fifth[i] >> (g + 1) & 1) << 4) - least[g + 1];
-        }
+        widen_fives(block + 48, block + 16, 0, scale, least, out);
+        widen_fives(block + 48, block + 16, 2, scale, least, out);
+        widen_fives(block + 48, block + 16, 4, scale, least, out);
+        widen_fives(block + 48, block + 16, 6, scale, least, out);
+    }
+}
+
+/* Numbers 32 k to 32 k + 31 of a half block, k a literal. */
+static inline void widen_sixes(const unsigned char *low, const unsigned char *high, int k, float d, const signed char *s,
+                               float *out) {
+    signed char q[32];
+    for (int i = 0; i < 32; i++)
+        q[i] = (signed char)(((low[32 * (k & 1) + i] >> (k / 2 * 4) & 15) | (high[i] >> 2 * k & 3) << 4) - 32);
+    for (int j = 0; j < 2; j++) {
+        const float scale = d * (float)s[2 * k + j];
+        for (int i = 16 * j; i < 16 * j + 16; i++)
+            out[32 * k + i] = scale * (float)q[i];
     }
 }
 
@@ -87,15 +112,13 @@ void gyre_widen_q6_k(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_K_BLOCK, block += GYRE_Q6_K_BYTES, out += GYRE_K_BLOCK) {
         const float d = scale_at(block + GYRE_Q6_K_SCALE);
-        const signed char *s = (const signed char *)block + 192;
-        for (int part = 0; part < 8; part++) {
-            const int half = part / 4, k = part % 4;
-            const unsigned char *low = block + 64 * half + 32 * (k & 1), *high = block + 128 + 32 * half;
-            const float scale[2] = {d * (float)s[2 * part], d * (float)s[2 * part + 1]};
-            float *to = out + 32 * part;
-            for (int j = 0; j < 2; j++)
-                for (int i = 16 * j; i < 16 * j + 16; i++)
-                    to[i] = scale[j] * (float)(((low[i] >> (k / 2 * 4) & 15) | (high[i] >> 2 * k & 3) << 4) - 32);
+        for (int half = 0; half < 2; half++) {
+            const unsigned char *low = block + 64 * half, *high = block + 128 + 32 * half;
+            const signed char *s = (const signed char *)block + 192 + 8 * half;
+            widen_sixes(low, high, 0, d, s, out + 128 * half);
+            widen_sixes(low, high, 1, d, s, out + 128 * half);
+            widen_sixes(low, high, 2, d, s, out + 128 * half);
+            widen_sixes(low, high, 3, d, s, out + 128 * half);
         }
     }
 }

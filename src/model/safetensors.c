@@ -4,6 +4,7 @@
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "reading/json_text.h"
+#include "reading/shown.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -92,7 +93,8 @@ static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_sta
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     const uint64_t offset = key_offset(file, e->name);
-    (void)gyre_fail(err, status, "%.100s: %s (%s, byte %" PRIu64 ")", e->name, text, file->path, offset);
+    (void)gyre_fail(err, status, "%s: %s (%s, byte %" PRIu64 ")", gyre_show(e->name, strlen(e->name)).text, text, file->path,
+                    offset);
     err->offset = offset;
     return status;
 }
@@ -133,7 +135,9 @@ static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape,
 static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, entry *e, unsigned *bits, gyre_error *err) {
     if (!json_is_string(dtype)) return failed(file, e, GYRE_EFORMAT, err, "no dtype");
     const stored_type *type = type_named(json_string_value(dtype));
-    if (!type) return failed(file, e, GYRE_EFORMAT, err, "dtype \"%.20s\" is unknown", json_string_value(dtype));
+    if (!type)
+        return failed(file, e, GYRE_EFORMAT, err, "dtype \"%.20s\" is unknown",
+                      gyre_show(json_string_value(dtype), json_string_length(dtype)).text);
     e->tensor.dtype = type->dtype;
     e->type = type->name;
     e->readable = type->readable;
@@ -190,7 +194,9 @@ static gyre_status check_tiling(gyre_safetensors *file, gyre_error *err) {
     qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_begin);
     for (int64_t i = 0; i < file->count; i++) {
         const entry *e = &file->entries[i];
-        if (e->begin < end) return failed(file, e, GYRE_EFORMAT, err, "overlaps %.100s", file->entries[i - 1].name);
+        if (e->begin < end)
+            return failed(file, e, GYRE_EFORMAT, err, "overlaps %s",
+                          gyre_show(file->entries[i - 1].name, strlen(file->entries[i - 1].name)).text);
         if (e->begin > end)
             return failed(file, e, GYRE_EFORMAT, err, "a gap of %" PRIu64 " bytes before it", e->begin - end);
         end = e->end;
@@ -242,7 +248,8 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     json_error_t error;
     json_t *header = json_loadb((const char *)map + SIZE_BYTES, (size_t)size, JSON_REJECT_DUPLICATES, &error);
     if (!header) {
-        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s)", error.text, file->path);
+        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s, byte %d, line %d)", error.text, file->path,
+                  SIZE_BYTES + (error.position > 0 ? error.position : 0), error.line);
         if (err) err->offset = SIZE_BYTES + (uint64_t)(error.position > 0 ? error.position : 0);
         return GYRE_EFORMAT; /* also without memory: jansson does not tell */
     }

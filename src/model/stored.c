@@ -4,6 +4,7 @@
 #include "core/encoding.h"
 #include "model/quants.h"
 #include "reading/file_read.h"
+#include "reading/shown.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -85,8 +86,9 @@ void gyre_stored_widen(const gyre_kernels *kernels, gyre_stored_type type, const
 /* -- checks ------------------------------------------------------------------------------------------------------------ */
 static gyre_status refuse(const gyre_stored *t, const char *what, int64_t index, float value, uint64_t at, gyre_error *err) {
     const uint64_t offset = t->offset + at;
-    (void)gyre_fail(err, GYRE_EFORMAT, "%.100s: %s %" PRId64 " is %s (%s, byte %" PRIu64 ")", t->name, what, index,
-                    isnan(value) ? "not a number" : "infinite", t->file, offset);
+    (void)gyre_fail(err, GYRE_EFORMAT, "%s: %s %" PRId64 " is %s (%s, byte %" PRIu64 ")",
+                    gyre_show(t->name, strlen(t->name)).text, what, index, isnan(value) ? "not a number" : "infinite",
+                    t->file, offset);
     if (err) err->offset = offset;
     return GYRE_EFORMAT;
 }
@@ -130,8 +132,9 @@ static gyre_status check_scales(const gyre_kernels *kernels, const gyre_stored *
 
 gyre_status gyre_stored_check(const gyre_kernels *kernels, const gyre_stored *tensor, gyre_error *err) {
     if (tensor->type == GYRE_STORED_OTHER) {
-        (void)gyre_fail(err, GYRE_EUNSUPPORTED, "%.100s: %s of %d dimensions is not read (%s, byte %" PRIu64 ")",
-                        tensor->name, tensor->stored_as, tensor->rank, tensor->file, tensor->offset);
+        (void)gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s of %d dimensions is not read (%s, byte %" PRIu64 ")",
+                        gyre_show(tensor->name, strlen(tensor->name)).text, tensor->stored_as, tensor->rank, tensor->file,
+                        tensor->offset);
         if (err) err->offset = tensor->offset;
         return GYRE_EUNSUPPORTED;
     }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char whole_name[] = "model.safetensors";
+static const char whole_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
 static gyre_status no_memory(const gyre_store *store, gyre_error *err) {
     return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
@@ -58,8 +58,11 @@ static gyre_stored stored_of(const gyre_store_file *file, int64_t index) {
                          .offset = t.offset};
 }
 
+/* Those of one name, which only a bad index has, in the order of their files. */
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const gyre_stored *)a)->name, ((const gyre_stored *)b)->name);
+    const gyre_stored *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->file, y->file);
 }
 
 gyre_status gyre_store_list(gyre_store *store, gyre_error *err) {
@@ -88,14 +91,20 @@ static int exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
+/* One whole file goes before an index, as in transformers. */
 static gyre_status open_folder(gyre_store *store, gyre_error *err) {
-    char *whole = gyre_store_join(store->path, whole_name);
-    if (!whole) return no_memory(store, err);
-    const gyre_status status =
-        exists(whole)
-            ? open_one(store, whole, err)
-            : gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor an index of several (%s)", whole_name, store->path);
+    char *whole = gyre_store_join(store->path, whole_name), *index = gyre_store_join(store->path, index_name);
+    gyre_status status;
+    if (!whole || !index)
+        status = no_memory(store, err);
+    else if (exists(whole))
+        status = open_one(store, whole, err);
+    else if (exists(index))
+        status = gyre_store_take_index(store, index, err);
+    else
+        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", whole_name, index_name, store->path);
     free(whole);
+    free(index);
     return status;
 }
 

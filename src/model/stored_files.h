@@ -26,6 +26,8 @@ char *gyre_store_join(const char *folder, const char *name);
 gyre_status gyre_store_add_safetensors(gyre_store *store, const char *path, gyre_error *err);
 /* Takes the tensors of all files. */
 gyre_status gyre_store_list(gyre_store *store, gyre_error *err);
+/* stored_index.c: the files that an index in the folder store->path lists. */
+gyre_status gyre_store_take_index(gyre_store *store, const char *path, gyre_error *err);
 /* stored_gguf.c: the whole of a store that is a GGUF; store->path is set. */
 gyre_status gyre_store_take_gguf(gyre_store *store, gyre_error *err);
 

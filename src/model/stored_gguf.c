@@ -1,6 +1,7 @@
 /* stored_gguf.c: the tensors of a GGUF, their dims turned round and their names ended. */
 #include "core/encoding.h"
 #include "model/stored_files.h"
+#include "reading/shown.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ static const struct {
     [26] = {"I32", GYRE_STORED_OTHER},    [27] = {"I64", GYRE_STORED_OTHER},     [28] = {"F64", GYRE_STORED_OTHER},
     [29] = {"IQ1_M", GYRE_STORED_OTHER},  [30] = {"BF16", GYRE_STORED_BF16},     [34] = {"TQ1_0", GYRE_STORED_OTHER},
     [35] = {"TQ2_0", GYRE_STORED_OTHER},  [39] = {"MXFP4", GYRE_STORED_OTHER},   [40] = {"NVFP4", GYRE_STORED_OTHER},
+    [41] = {"Q1_0", GYRE_STORED_OTHER},   [42] = {"Q2_0", GYRE_STORED_OTHER},
 };
 enum { TYPES = sizeof types / sizeof *types, UNKNOWN = sizeof "type 4294967295" };
 
@@ -73,6 +75,31 @@ static gyre_status take_tensors(gyre_store *store, gyre_error *err) {
     return GYRE_OK;
 }
 
+static int by_offset(const void *a, const void *b) {
+    const gyre_stored *x = *(const gyre_stored *const *)a, *y = *(const gyre_stored *const *)b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Bytes that are two tensors' are how one file means two things. */
+static gyre_status check_apart(const gyre_store *store, gyre_error *err) {
+    const gyre_stored **order = malloc(((size_t)store->count + 1) * sizeof *order);
+    gyre_status status = GYRE_OK;
+    int64_t count = 0;
+    if (!order) return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
+    for (int64_t i = 0; i < store->count; i++)
+        if (store->tensors[i].bytes > 0) order[count++] = &store->tensors[i];
+    qsort((void *)order, (size_t)count, sizeof *order, by_offset);
+    for (int64_t i = 1; i < count && status == GYRE_OK; i++) {
+        if (order[i]->offset - order[i - 1]->offset >= order[i - 1]->bytes) continue;
+        char what[2 * sizeof(gyre_shown) + 32];
+        snprintf(what, sizeof what, "%s: overlaps %s", gyre_show(order[i]->name, strlen(order[i]->name)).text,
+                 gyre_show(order[i - 1]->name, strlen(order[i - 1]->name)).text);
+        status = failed(store, GYRE_EFORMAT, order[i]->offset, what, err);
+    }
+    free((void *)order);
+    return status;
+}
+
 /* A number of the file in several, which llama.cpp's splitter leaves behind. */
 static gyre_status check_whole(const gyre_store *store, gyre_error *err) {
     const gyre_gguf_pair *parts = gyre_gguf_find(store->gguf, "split.count");
@@ -95,5 +122,6 @@ gyre_status gyre_store_take_gguf(gyre_store *store, gyre_error *err) {
     status = gyre_gguf_open_mapped(&store->gguf, store->files->map.bytes, store->files->map.size, &why);
     if (status != GYRE_OK) return failed(store, status, why.offset, why.text, err);
     status = check_whole(store, err);
-    return status == GYRE_OK ? take_tensors(store, err) : status;
+    if (status == GYRE_OK) status = take_tensors(store, err);
+    return status == GYRE_OK ? check_apart(store, err) : status;
 }

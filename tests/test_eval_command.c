@@ -1,0 +1,384 @@
+/* test_eval_command.c: gyre eval from outside: journals, several texts, loss by position, lines, cards and pages. */
+#include "command_run.h"
+#include <inttypes.h>
+#include <math.h>
+
+#define EVAL "eval @rope --text @text --contexts 32,64 --windows 4 --methods none,yarn"
+
+static int count(const char *text, const char *what) {
+    int n = 0;
+    for (const char *at = strstr(text, what); at; at = strstr(at + 1, what))
+        n++;
+    return n;
+}
+
+static void assert_contains(const char *text, const char *what) {
+    if (!strstr(text, what)) fail_msg("\"%s\" is not in: %.2000s", what, text);
+}
+
+static char *file_text(const char *name) {
+    char *text = malloc(1 << 20);
+    assert_non_null(text);
+    read_whole(in_folder(name), text, 1 << 20);
+    return text;
+}
+
+static const json_t *results_of(const json_t *root) {
+    const json_t *results = json_object_get(root, "results");
+    assert_true(json_is_array(results));
+    return results;
+}
+
+static double number_at(const json_t *root, size_t i, const char *key) {
+    const json_t *number = json_object_get(json_array_get(results_of(root), i), key);
+    if (!json_is_number(number)) fail_msg("result %zu has no %s", i, key);
+    return json_number_value(number);
+}
+
+/* FNV-1a of a file, counted here, as cards write it. */
+static void file_hash(const char *path, char out[32]) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (int c; (c = getc(file)) != EOF;)
+        hash = (hash ^ (unsigned char)c) * 0x100000001b3u;
+    fclose(file);
+    snprintf(out, 32, "fnv1a64:%016" PRIx64, hash);
+}
+
+/* -- journals -------------------------------------------------------------------------------------------------------- */
+static int lines_of(const char *text) {
+    int lines = 0;
+    for (const char *c = text; *c; c++)
+        lines += *c == '{' && (c == text || c[-1] == '\n');
+    return lines;
+}
+
+/* Leaves the first `lines` of a journal, and half of the next one. */
+static void cut_journal(const char *name, const char *whole, int lines) {
+    const char *end = whole + strspn(whole, "\n");
+    for (int i = 0; i < lines; end++)
+        i += *end == '\n' && end > whole && end[-1] == '}';
+    write_file(name, whole, (size_t)(end - whole) + strcspn(end, "\n") / 2 + 1);
+}
+
+/* Writes a journal again, the loss of its first `lines` figures another one. */
+static void forge_journal(const char *name, int lines) {
+    char *text = file_text(name), *rest = text;
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    for (char *line; (line = strtok_r(rest, "\n", &rest)); lines--) {
+        json_t *json = json_loads(line, 0, NULL);
+        assert_non_null(json);
+        if (lines > 0) assert_int_equal(json_object_set_new(json_object_get(json, "figures"), "nats", json_real(2.5)), 0);
+        assert_int_equal(json_dumpf(json, file, JSON_REAL_PRECISION(17)), 0);
+        assert_int_equal(fputc('\n', file), '\n');
+        json_decref(json);
+    }
+    assert_int_equal(fclose(file), 0);
+    free(text);
+}
+
+static void goes_on_from_a_journal(void **state) {
+    (void)state;
+    static const char *const command = EVAL " --json --journal @killed --by-position 4 --report @page.html";
+    char resumed[400];
+    snprintf(resumed, sizeof resumed, "%s --resume", command);
+    json_decref(run_json(command));
+    char *out = file_text(".out"), *page = file_text("page.html"), *journal = file_text("killed");
+    assert_int_equal(lines_of(journal), 4);
+    for (int kept = 0; kept < 4; kept++) {
+        cut_journal("killed", journal, kept);
+        assert_int_equal(remove(in_folder("page.html")), 0);
+        json_decref(run_json(resumed));
+        char *again = file_text(".out"), *page_again = file_text("page.html"), *added = file_text("killed");
+        assert_string_equal(again, out);
+        assert_string_equal(page_again, page);
+        assert_int_equal(lines_of(added), 5); /* the half line begins as one */
+        free(again);
+        free(page_again);
+        free(added);
+    }
+    free(out);
+    free(page);
+    free(journal);
+}
+
+/* What a journal holds is believed: a figure put into it comes out. */
+static void what_is_known_is_not_measured(void **state) {
+    (void)state;
+    json_decref(run_json(EVAL " --json --journal @known"));
+    forge_journal("known", 1);
+    json_t *root = run_json(EVAL " --json --journal @known --resume");
+    test_close(number_at(root, 0, "perplexity"), exp(2.5), 1e-12, "the first cell");
+    assert_true(fabs(number_at(root, 1, "perplexity") - exp(2.5)) > 1e-6);
+    json_decref(root);
+}
+
+/* Another model, text, stride, policy: other cells. */
+static void another_run_is_not_believed(void **state) {
+    (void)state;
+    static const char *const others[] = {
+        "eval @alibi --text @text --contexts 32,64 --windows 4 --json",
+        "eval @rope --text @texts/a --contexts 32,64 --windows 4 --methods none,yarn --json",
+        EVAL " --stride 8 --json",
+        EVAL " --protocol last --json",
+        EVAL " --beta-fast 8 --json",
+        EVAL " --by-position 2 --json"};
+    json_decref(run_json(EVAL " --json --journal @other"));
+    forge_journal("other", 4);
+    char *journal = file_text("other");
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char line[400];
+        write_file("other", journal, strlen(journal));
+        json_t *alone = run_json(others[i]);
+        snprintf(line, sizeof line, "%s --journal @other --resume", others[i]);
+        json_t *beside = run_json(line);
+        assert_true(json_equal(results_of(alone), results_of(beside)));
+        json_decref(alone);
+        json_decref(beside);
+    }
+    free(journal);
+}
+
+static void journals_are_not_overwritten(void **state) {
+    (void)state;
+    json_decref(run_json(EVAL " --json --journal @mine"));
+    char *before = file_text("mine");
+    assert_fails(EVAL " --journal @mine", 1, "go on from them with --resume");
+    char *after = file_text("mine");
+    assert_string_equal(after, before);
+    free(before);
+    free(after);
+    assert_fails(EVAL " --journal @text --resume", 1, "journal: holds something else");
+    assert_fails(EVAL " --journal @missing/j", 1, "journal");
+    assert_fails(EVAL " --resume", 2, "--resume: ");
+    assert_int_not_equal(access(in_folder("mine.lock"), F_OK), 0);
+}
+
+/* An end of the encoding is an answer, in a journal as well. */
+static void ends_are_known(void **state) {
+    (void)state;
+    static const char *const line = "eval @learned --text @text --contexts 32,64,128 --windows 2 --json --journal @ends";
+    char resumed[300];
+    json_t *first = run_json(line);
+    snprintf(resumed, sizeof resumed, "%s --resume", line);
+    json_t *second = run_json(resumed);
+    assert_true(json_equal(first, second));
+    assert_true(json_is_null(json_object_get(json_array_get(results_of(second), 2), "perplexity")));
+    assert_true(json_is_string(json_object_get(json_array_get(results_of(second), 2), "error")));
+    json_decref(first);
+    json_decref(second);
+}
+
+/* -- several texts ----------------------------------------------------------------------------------------------------- */
+static void texts_apart_and_together(void **state) {
+    (void)state;
+    /* No --windows: the longer text has more of them, so that weights matter. */
+    json_t *root = run_json("eval @rope --text @texts/a --text @texts/b --contexts 32 --methods none,yarn --by-position 4 "
+                            "--json"),
+           *alone = run_json("eval @rope --text @texts/b --contexts 32 --methods none,yarn --by-position 4 --json");
+    assert_int_equal(json_array_size(results_of(root)), 6);
+    assert_null(json_object_get(root, "text"));
+    assert_int_equal(json_array_size(json_object_get(root, "texts")), 2);
+    for (size_t m = 0; m < 2; m++) {
+        double nats = 0, scored = 0, share[4] = {0}, windows = 0;
+        for (size_t t = 0; t < 2; t++) {
+            const size_t i = 2 * t + m;
+            nats += log(number_at(root, i, "perplexity")) * number_at(root, i, "scored");
+            scored += number_at(root, i, "scored");
+            windows += number_at(root, i, "windows");
+            const json_t *by = json_object_get(json_array_get(results_of(root), i), "by_position");
+            for (size_t b = 0; b < 4; b++)
+                share[b] += json_number_value(json_array_get(by, b)) * number_at(root, i, "windows");
+        }
+        /* 1000 and 500 bytes, windows of 32 every 16 with a byte to predict after each. */
+        assert_int_equal((int)number_at(root, m, "windows"), (1000 - 1 - 32) / 16 + 1);
+        assert_int_equal((int)windows, (1000 - 1 - 32) / 16 + 1 + (500 - 1 - 32) / 16 + 1);
+        assert_int_equal((int)number_at(root, 4 + m, "scored"), (int)scored);
+        test_close(number_at(root, 4 + m, "perplexity"), exp(nats / scored), 1e-9, "together");
+        test_close(number_at(root, 2 + m, "perplexity"), number_at(alone, m, "perplexity"), 1e-12, "the second alone");
+        const json_t *all = json_array_get(results_of(root), 4 + m);
+        assert_true(json_is_null(json_object_get(all, "text")));
+        for (size_t b = 0; b < 4; b++)
+            test_close(json_number_value(json_array_get(json_object_get(all, "by_position"), b)), share[b] / windows, 1e-9,
+                       "share");
+    }
+    json_decref(root);
+    json_decref(alone);
+    const outcome *o = run("eval @rope --text @texts/a --text @texts/b --contexts 32");
+    assert_contains(o->out, "all texts together");
+    assert_fails("eval @rope --text @texts/a --text @texts/b --contexts 512", 1, "texts/b"); /* each has to hold a window */
+}
+
+static void loss_by_position(void **state) {
+    (void)state;
+    /* Every prediction is scored, and shares are equal: their mean is the loss. */
+    json_t *root = run_json(EVAL " --protocol truncate --by-position 8 --json"),
+           *without = run_json(EVAL " --protocol truncate --json");
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *by = json_object_get(json_array_get(results_of(root), i), "by_position");
+        double sum = 0;
+        assert_int_equal(json_array_size(by), 8);
+        for (size_t b = 0; b < 8; b++)
+            sum += json_number_value(json_array_get(by, b));
+        test_close(sum / 8, log(number_at(root, i, "perplexity")), 1e-9, "mean of the shares");
+        test_close(number_at(root, i, "perplexity"), number_at(without, i, "perplexity"), 1e-9, "with or without");
+    }
+    json_decref(root);
+    json_decref(without);
+    const outcome *o = run(EVAL " --by-position 4");
+    assert_contains(o->out, "loss by position at 64");
+    assert_contains(o->out, "48-63");
+    assert_fails(EVAL " --by-position 33", 2, "--by-position: ");
+    assert_fails(EVAL " --by-position 257", 2, "--by-position: ");
+}
+
+/* An engine's lengths in use depend on what is asked for; the figure does not depend on the loss by position. */
+static void prefix_is_the_same_by_position(void **state) {
+    (void)state;
+    static const char *const line = "eval @rope --text @text --contexts 256 --stride 100 --windows 2 --json --methods "
+                                    "dynamic-yarn --length-policy prefix";
+    char with[300];
+    snprintf(with, sizeof with, "%s --by-position 4", line);
+    json_t *a = run_json(line), *b = run_json(with);
+    assert_true(number_at(a, 0, "perplexity") == number_at(b, 0, "perplexity"));
+    json_decref(a);
+    json_decref(b);
+}
+
+/* -- lines, cards, pages ------------------------------------------------------------------------------------------------ */
+static void a_line_for_each_figure(void **state) {
+    (void)state;
+    json_t *whole = run_json(EVAL " --json --by-position 2");
+    static outcome o;
+    o = *run(EVAL " --json-lines --by-position 2");
+    assert_int_equal(o.exit, 0);
+    size_t lines = 0;
+    for (char *line = o.out, *end; *line; line = end + 1, lines++) {
+        end = strchr(line, '\n');
+        assert_non_null(end);
+        *end = 0;
+        json_t *json = json_loads(line, 0, NULL);
+        assert_non_null(json);
+        const json_t *result = json_array_get(results_of(whole), lines), *found = json_object_get(json, "result");
+        if (result)
+            assert_true(json_equal(found, result));
+        else
+            assert_string_equal(test_string(json_object_get(json, "run"), "kind"), "rope");
+        json_decref(json);
+    }
+    assert_int_equal(lines, 5);
+    json_decref(whole);
+    assert_fails(EVAL " --json-lines --json", 2, "--json-lines: ");
+    assert_fails(EVAL " --json-lines -o @x", 2, "--json-lines: ");
+}
+
+static void cards(void **state) {
+    (void)state;
+    char model[32], config[32], text[32], line[512];
+    file_hash(in_folder("rope/model.safetensors"), model);
+    file_hash(in_folder("rope/config.json"), config);
+    file_hash(in_folder("text"), text);
+    json_t *root = run_json(EVAL " --json");
+    const json_t *card = json_object_get(root, "card"), *of_model = json_object_get(card, "model");
+    assert_string_equal(test_string(of_model, "path"), in_folder("rope"));
+    assert_string_equal(test_string(of_model, "hash"), model);
+    assert_string_equal(test_string(of_model, "config_hash"), config);
+    assert_string_equal(test_string(card, "profile"), "hf-5");
+    assert_string_equal(test_string(card, "methods"), "none, yarn");
+    assert_string_equal(test_string(card, "gyre"), gyre_version());
+    const json_t *of_text = json_array_get(json_object_get(card, "texts"), 0);
+    assert_string_equal(test_string(of_text, "hash"), text);
+    assert_int_equal(test_integer(of_text, "tokens"), TEXT);
+    assert_int_equal(test_integer(of_text, "bytes"), TEXT);
+    snprintf(line, sizeof line, "gyre eval %s --text %s --contexts 32,64 --windows 4 --methods none,yarn --json",
+             in_folder("rope"), in_folder("text"));
+    assert_string_equal(test_string(card, "command"), line); /* in the order in which it was typed */
+    json_decref(root);
+    const outcome *o = run(EVAL);
+    const char *printed = strstr(o->out, "\ncard: ");
+    assert_non_null(printed);
+    assert_contains(printed, model);
+    assert_contains(printed, text);
+    assert_contains(printed, "read as hf-5");
+    assert_contains(printed, "gyre eval ");
+    assert_int_equal(count(printed + 1, "\n"), 1);
+}
+
+static void pages(void **state) {
+    (void)state;
+    char model[32];
+    file_hash(in_folder("rope/model.safetensors"), model);
+    assert_int_equal(run(EVAL " --report @eval.html --text @short.txt")->exit, 1);
+    assert_int_equal(
+        run("eval @rope --text @text --text @texts/a --contexts 32,64 --methods none,yarn --report @eval.html")->exit, 0);
+    char *page = file_text("eval.html");
+    assert_int_equal(count(page, "<svg "),
+                     3 + 3 * 2); /* by context and, at two contexts, by position; of each text and all */
+    assert_contains(page, "Loss by position at 64: all texts together");
+    assert_contains(page, "perplexity");
+    assert_contains(page, model);
+    assert_contains(page, "gyre eval ");
+    assert_null(strstr(page, " src="));
+    free(page);
+    assert_int_equal(run(EVAL " --report @bare.html --by-position 0 --passkey 8")->exit, 0);
+    page = file_text("bare.html");
+    assert_int_equal(count(page, "<svg "), 2);
+    assert_null(strstr(page, "Loss by position"));
+    assert_contains(page, "passkeys found");
+    free(page);
+    assert_fails(EVAL " --report @missing/eval.html", 1, "report: ");
+    assert_fails(EVAL " --report @texts", 1, "report: is a folder");
+}
+
+/* -- what a model reads ---------------------------------------------------------------------------------------------- */
+static void write_model_of(const char *name, int64_t vocab) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    config.vocab = vocab;
+    config.width = 32;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.hidden = 32;
+    config.position.kind = GYRE_ROPE;
+    config.position.trained_length = TRAINED;
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_F32, &err))
+        fail_msg("%s", err.text);
+    gyre_model_free(model);
+}
+
+static void without_a_tokenizer(void **state) {
+    (void)state;
+    write_model_of("words512", 512);
+    assert_fails("eval @words512 --text @text --contexts 32", 1, "--ids");
+    json_t *root = run_json("eval @words512 --ids @ids --contexts 2,4 --json");
+    assert_true(json_is_null(json_object_get(json_array_get(results_of(root), 0), "bits_per_byte")));
+    assert_true(number_at(root, 0, "bits_per_token") > 0);
+    json_decref(root);
+    assert_fails("eval @rope --ids @ids --tokenizer @rope", 2, "--tokenizer: ");
+    assert_fails("eval @rope --text @text --as nobody", 2, "--as: ");
+    root = run_json("eval @rope --text @text --contexts 32 --windows 2 --json");
+    test_close(number_at(root, 0, "bits_per_byte"), number_at(root, 0, "bits_per_token"), 1e-12, "a byte is a token");
+    json_decref(root);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_on_from_a_journal),
+        cmocka_unit_test(what_is_known_is_not_measured),
+        cmocka_unit_test(another_run_is_not_believed),
+        cmocka_unit_test(journals_are_not_overwritten),
+        cmocka_unit_test(ends_are_known),
+        cmocka_unit_test(texts_apart_and_together),
+        cmocka_unit_test(loss_by_position),
+        cmocka_unit_test(prefix_is_the_same_by_position),
+        cmocka_unit_test(a_line_for_each_figure),
+        cmocka_unit_test(cards),
+        cmocka_unit_test(pages),
+        cmocka_unit_test(without_a_tokenizer),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
