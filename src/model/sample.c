@@ -1,133 +1,150 @@
-/* sample.c: drawing the token that comes next.
+/* sample.c: one token drawn from what a model thinks comes next.
  *
- * Nothing here depends on the C library's exp or on an order of summing that changes: a seed gives the same text on every
- * machine that computes the same logits. */
-#include "gyre/gyre_model.h"
+ * No memory is taken and nothing is sorted: what top_k and top_p keep is all above some logit and, of those that equal it,
+ * the lowest ids.  That logit is found by its bits, eleven at a time. */
 #include "model/random.h"
-#include <float.h>
+
+#include "gyre/gyre_model.h"
+
 #include <math.h>
 #include <string.h>
 
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT = 11, DIGITS = 3, BUCKETS = 1 << DIGIT };
 
-/* exp of x <= 0 by additions, products and one division of exponents, to about an ulp of double. */
-static double exp_below_one(double x) {
-    enum { TERMS = 14 };
-    if (!(x > -745)) return 0;
-    const double n = floor(x * 1.4426950408889634 + 0.5);
-    const double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33; /* ln 2 in two parts */
-    double sum = 1;
-    for (int i = TERMS; i >= 1; i--)
-        sum = 1 + r * sum / i;
-    return ldexp(sum, (int)n);
-}
+/* What is kept: keys above `key`, and the first `ties` that equal it. */
+typedef struct cut {
+    uint32_t key;
+    int64_t ties;
+} cut;
 
-/* out = the first of the likeliest tokens; -1 where a logit is NaN or all are -infinity. */
-static int64_t likeliest(const float *logits, int64_t vocab) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < vocab; i++) {
-        if (isnan(logits[i])) return -1;
-        if (logits[i] > -INFINITY && (best < 0 || logits[i] > logits[best])) best = i;
-    }
-    return best;
-}
+typedef struct draw {
+    const float *logits;
+    int64_t vocab;
+    double largest, temperature;
+} draw;
 
-/* A number that rises with the float, NaN aside. */
-static uint32_t key_of(float value) {
+/* Keys are in the order of the numbers. */
+static uint32_t key_of(float x) {
     uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    memcpy(&bits, &x, sizeof bits);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-/* Of a selection: each value counts as 1, or as itself where weighed is 1. */
-typedef struct selection {
-    float *values;
-    int64_t count;
-    int weighed;
-    double goal; /* above 0: of what is kept together */
-} selection;
-
-static double mass_of(const selection *s, int64_t i) {
-    return s->weighed ? (double)s->values[i] : 1;
+/* e^x for x <= 0.  A C library's differs in its last bit from that of another, and with it the token drawn. */
+static double exponential(double x) {
+    if (!(x > -745.0)) return 0.0;
+    const double turns = floor(x * 0x1.71547652b82fep+0 + 0.5);
+    const double rest = (x - turns * 0x1.62e42fefa0000p-1) - turns * 0x1.cf79abc9e3b39p-40;
+    double sum = 1.0;
+    for (int i = 14; i > 0; i--)
+        sum = 1.0 + sum * rest / i;
+    return ldexp(sum, (int)turns);
 }
 
-/* out = the key of the least value that has to be kept; *above = the mass of all greater ones.  Digit by digit of the key,
- * highest first: a pass each, in place of a sort. */
-static uint32_t boundary(const selection *s, double *above) {
-    uint32_t key = 0;
-    int known = 0; /* leading bits of key that are settled */
-    *above = 0;
-    while (known < 32) {
-        const int bits = 32 - known < DIGIT_BITS ? 32 - known : DIGIT_BITS, shift = 32 - known - bits;
-        double mass[DIGITS] = {0};
-        for (int64_t i = 0; i < s->count; i++) {
-            const uint32_t k = key_of(s->values[i]);
-            if (known && (k ^ key) >> (32 - known)) continue;
-            mass[(k >> shift) & ((1u << bits) - 1)] += mass_of(s, i);
-        }
-        int digit = (1 << bits) - 1,
-            last = -1; /* last: the lowest that holds any; rounding may leave the goal out of reach */
-        double before = *above, sum = *above;
-        for (; digit >= 0; digit--) {
-            if (mass[digit] <= 0) continue;
-            last = digit;
-            before = sum;
-            sum += mass[digit];
-            if (sum >= s->goal) break;
-        }
-        *above = before;
-        key |= (uint32_t)(last < 0 ? 0 : last) << shift;
-        known += bits;
+/* Unnormalised: 1 for the likeliest. */
+static double weight_of(const draw *d, int64_t i) {
+    const double x = (double)d->logits[i];
+    if (x == d->largest) return 1.0;
+    return isinf(x) || isinf(d->largest) ? 0.0 : exponential((x - d->largest) / d->temperature);
+}
+
+/* Goes through what `in` keeps. */
+typedef struct walk {
+    const draw *d;
+    cut in;
+    int64_t next, ties;
+} walk;
+
+static int64_t next_kept(walk *w) {
+    while (w->next < w->d->vocab) {
+        const int64_t i = w->next++;
+        const uint32_t key = key_of(w->d->logits[i]);
+        if (key > w->in.key || (key == w->in.key && w->ties++ < w->in.ties)) return i;
     }
-    return key;
+    return -1;
 }
 
-/* The greatest values stay, so many that they reach the goal, of equal ones the first; the others become `none`. */
-static void keep_greatest(const selection *s, float none) {
-    double mass;
-    const uint32_t key = boundary(s, &mass);
-    for (int64_t i = 0; i < s->count; i++) {
-        const uint32_t k = key_of(s->values[i]);
-        if (k > key) continue;
-        if (k == key && mass < s->goal)
-            mass += mass_of(s, i);
-        else
-            s->values[i] = none;
+static double total_of(const draw *d, cut in) {
+    double total = 0.0;
+    walk w = {d, in, 0, 0};
+    for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w))
+        total += weight_of(d, i);
+    return total;
+}
+
+/* out = the cut below which the likeliest of `in` first reach `enough`, each counting 1 or its weight. */
+static cut cut_at(const draw *d, cut in, int by_weight, double enough) {
+    double sums[BUCKETS], above = 0.0;
+    int64_t counts[BUCKETS] = {0};
+    uint32_t prefix = 0;
+    int shift = 32;
+    for (int digit = 0; digit < DIGITS; digit++) {
+        const int bits = shift < DIGIT ? shift : DIGIT, before = shift;
+        walk w = {d, in, 0, 0};
+        shift -= bits;
+        memset(sums, 0, sizeof sums);
+        memset(counts, 0, sizeof counts);
+        for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w)) {
+            const uint32_t key = key_of(d->logits[i]);
+            if (before < 32 && key >> before != prefix) continue;
+            const uint32_t bucket = (key >> shift) & (((uint32_t)1 << bits) - 1);
+            sums[bucket] += by_weight ? weight_of(d, i) : 1.0;
+            counts[bucket]++;
+        }
+        int32_t bucket = (int32_t)((uint32_t)1 << bits) - 1, lowest = bucket;
+        for (; bucket >= 0; bucket--) {
+            if (counts[bucket] == 0) continue;
+            lowest = bucket;
+            if (above + sums[bucket] >= enough) break;
+            above += sums[bucket];
+        }
+        if (bucket < 0) return in; /* rounding: all of them do not reach it */
+        prefix = prefix << bits | (uint32_t)lowest;
     }
+    const uint32_t bucket = prefix & (((uint32_t)1 << (32 - 2 * DIGIT)) - 1);
+    const double each = sums[bucket] / (double)counts[bucket];
+    int64_t ties = 1;
+    while (ties < counts[bucket] && above + each * (double)ties < enough)
+        ties++;
+    return (cut){prefix, ties};
 }
 
-static double sum_of(const float *weights, int64_t count) {
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++)
-        sum += (double)weights[i];
-    return sum;
-}
-
-static int32_t draw(const float *weights, int64_t vocab, double uniform) {
-    const double target = uniform * sum_of(weights, vocab);
-    double sum = 0;
-    int64_t last = -1;
+/* Makes -0 a 0.  out = the likeliest, the first of several; -1 where there is nothing to choose from. */
+static int64_t likeliest(float *logits, int64_t vocab) {
+    int64_t best = -1;
+    int finite = 0;
     for (int64_t i = 0; i < vocab; i++) {
-        if (weights[i] <= 0) continue;
-        last = i;
-        sum += (double)weights[i];
+        if (isnan(logits[i])) return -1;
+        logits[i] += 0.0f;
+        finite |= isfinite(logits[i]) != 0;
+        if (best < 0 || logits[i] > logits[best]) best = i;
+    }
+    return finite ? best : -1;
+}
+
+static int32_t draw_one(const draw *d, const gyre_sampling *s, double uniform) {
+    cut in = {0, 0};
+    int64_t last = -1;
+    double sum = 0.0;
+    if (s->top_k > 0 && s->top_k < d->vocab) in = cut_at(d, in, 0, (double)s->top_k);
+    if (s->top_p < 1.0) in = cut_at(d, in, 1, s->top_p * total_of(d, in));
+    const double target = uniform * total_of(d, in);
+    walk w = {d, in, 0, 0};
+    for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w)) {
+        const double weight = weight_of(d, i);
+        if (weight > 0.0) last = i;
+        sum += weight;
         if (sum > target) break;
     }
     return (int32_t)last;
 }
 
 int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state) {
+    const gyre_sampling usual = GYRE_SAMPLING_INIT, *s = sampling ? sampling : &usual;
     const double uniform = gyre_random_uniform(state);
+    if (vocab < 1 || vocab > INT32_MAX || s->size != sizeof *s) return -1;
     const int64_t best = likeliest(logits, vocab);
-    if (best < 0 || !(sampling->temperature > 0) || isinf(logits[best])) return (int32_t)best;
-    const float greatest = logits[best];
-    if (sampling->top_k > 0 && sampling->top_k < vocab)
-        keep_greatest(&(selection){logits, vocab, 0, (double)sampling->top_k}, -INFINITY);
-    for (int64_t i = 0; i < vocab; i++)
-        logits[i] = (float)exp_below_one(((double)logits[i] - (double)greatest) / sampling->temperature);
-    if (sampling->top_p < 1) {
-        const double goal = sampling->top_p * sum_of(logits, vocab);
-        keep_greatest(&(selection){logits, vocab, 1, goal > DBL_MIN ? goal : DBL_MIN}, 0);
-    }
-    return draw(logits, vocab, uniform);
+    if (best < 0 || !(s->temperature > 0.0)) return (int32_t)best;
+    const draw d = {logits, vocab, (double)logits[best], s->temperature};
+    return draw_one(&d, s, uniform);
 }
