@@ -279,7 +279,7 @@ gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, 
         return gyre_fail(err, GYRE_EINVAL, "ids: a path and a vocabulary of 1 .. 2^31 are needed");
     gyre_status status = gyre_file_read(path, &bytes, &size, err);
     if (status != GYRE_OK) return status;
-    collector c = {.text = {NULL, 0, gyre_hash(GYRE_HASH_START, bytes, size), 1}, .split = GYRE_SPLIT_ALL};
+    collector c = {.text = {.hash = gyre_hash(GYRE_HASH_START, bytes, size), .files = 1}, .split = GYRE_SPLIT_ALL};
     status = parse_ids(&c, bytes, size, vocab, path, err);
     free(bytes);
     if (status == GYRE_OK && c.text.count == 0) status = gyre_fail(err, GYRE_EINVAL, "ids: empty (%s)", path);
