@@ -125,6 +125,8 @@ static gyre_status put_added(const gyre_token_reader *r, const json_t *token, si
                                "which is not done here",
                                i, content);
     gyre_piece *p = &t->vocabulary.pieces[id];
+    if (p->kind == GYRE_PIECE_ADDED || p->kind == GYRE_PIECE_SPECIAL)
+        return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: %d is that of another", i, (int)id);
     /* What such a token stands for is spaces; the text that it is written as has to come back as that text. */
     if (r->spaces && p->kind != GYRE_PIECE_NONE && !special && strstr(content, "\xE2\x96\x81")) return GYRE_OK;
     p->is_text = 0;
