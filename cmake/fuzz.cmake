@@ -30,3 +30,9 @@ endforeach()
 add_executable(fuzz_cache fuzz/fuzz_cache.c)
 target_link_libraries(fuzz_cache PRIVATE gyre_flags gyre)
 target_link_options(fuzz_cache PRIVATE -fsanitize=fuzzer)
+
+# What reads tokenizers is inside: no text that comes of it may fail to come back.
+add_executable(fuzz_tokenizer fuzz/fuzz_tokenizer.c)
+target_include_directories(fuzz_tokenizer PRIVATE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(fuzz_tokenizer PRIVATE gyre_flags gyre_model)
+target_link_options(fuzz_tokenizer PRIVATE -fsanitize=fuzzer)

@@ -174,8 +174,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_bytes(gyre_tokenizer **out, 
 GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer);                                     /* NULL is fine */
 GYRE_API gyre_tokenizer_info gyre_tokenizer_info_of(const gyre_tokenizer *tokenizer);
 /* *ids = the tokens of text[0 .. bytes - 1], any bytes at all, which the caller frees; *count of them.  Back through
- * gyre_detokenize they are the same bytes.  flags: of GYRE_TOKENIZE_*.  Errors: EINVAL (a byte that no token stands for),
- * ENOMEM. */
+ * gyre_detokenize, with the same flags, they are the same bytes, but for white space that a special token takes in and,
+ * where special tokens are shown, the begin token.  flags: of GYRE_TOKENIZE_*.  Errors: EINVAL (a byte that no token stands
+ * for; 2^31
+ * - 1 bytes or more), EUNSUPPORTED (a pattern that is too much work on this text), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes,
                                                    unsigned flags, int32_t **ids, int64_t *count, gyre_error *err);
 /* *text = what ids stand for, a NUL after it, which the caller frees; *bytes of it.  Special tokens are left out unless

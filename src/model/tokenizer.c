@@ -82,9 +82,19 @@ gyre_status gyre_tokenizer_add(gyre_tokenizer *t, int32_t id, int is_special, in
     return gyre_added_put(&t->added[is_normalized != 0], gyre_piece_bytes(&t->vocabulary, id), p->length, id, err);
 }
 
-gyre_status gyre_tokenizer_finish(gyre_tokenizer *t, gyre_error *err) {
+/* What is put before a text must not be taken for a part of it. */
+static void check_begin(gyre_tokenizer *t) {
+    if (!t->info.adds_begin) return;
+    gyre_piece *p = &t->vocabulary.pieces[t->info.begin];
+    if (p->kind == GYRE_PIECE_ADDED || (p->kind == GYRE_PIECE_NORMAL && t->by_scores)) p->kind = GYRE_PIECE_SPECIAL;
+    if (p->kind == GYRE_PIECE_SPECIAL) return;
+    t->info.adds_begin = 0;
+    gyre_tokenizer_note(t, "the begin token is an ordinary one: not put before texts");
+}
+
+void gyre_tokenizer_finish(gyre_tokenizer *t) {
     const gyre_vocabulary *v = &t->vocabulary;
-    (void)err;
+    check_begin(t);
     t->info.vocab = v->count;
     for (int64_t id = 0; id < v->count; id++) {
         const gyre_piece *p = &v->pieces[id];
@@ -95,7 +105,6 @@ gyre_status gyre_tokenizer_finish(gyre_tokenizer *t, gyre_error *err) {
         for (uint32_t i = 1; t->by_scores && i < p->length; i++)
             allow_join(t, bytes[i - 1], bytes[i]);
     }
-    return GYRE_OK;
 }
 
 gyre_status gyre_tokenizer_bytes(gyre_tokenizer **out, gyre_error *err) {
@@ -252,6 +261,11 @@ static gyre_status decode_one(decoder *d, const gyre_tokenizer *t, int32_t id, u
     return append_text(d, bytes + dropped, length - dropped, err);
 }
 
+/* A begin token that is not shown was put there, and is not of the text. */
+static int is_begin(const gyre_tokenizer *t, int32_t id) {
+    return id == t->info.begin && t->vocabulary.pieces[id].kind == GYRE_PIECE_SPECIAL;
+}
+
 gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count, unsigned flags, char **text,
                             size_t *bytes, gyre_error *err) {
     if (!tokenizer || !text || !bytes || count < 0 || (!ids && count > 0))
@@ -262,7 +276,7 @@ gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const int32_t *ids,
         if (ids[i] < 0 || ids[i] >= tokenizer->info.vocab)
             status = gyre_fail(err, GYRE_EINVAL, "detokenize: id %" PRId32 " at %" PRId64 " is not below %" PRId64 " (%s)",
                                ids[i], i, tokenizer->info.vocab, tokenizer->path);
-        else
+        else if (i > 0 || !is_begin(tokenizer, ids[i]) || flags & SPECIALS)
             status = decode_one(&d, tokenizer, ids[i], flags, err);
     }
     if (status == GYRE_OK) {

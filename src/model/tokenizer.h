@@ -70,7 +70,7 @@ int gyre_tokenizer_merge(gyre_tokenizer *t, int32_t left, int32_t right, int32_t
 gyre_status gyre_tokenizer_add(gyre_tokenizer *t, int32_t id, int is_special, int is_normalized, int strips_left,
                                int strips_right, gyre_error *err);
 /* Once all is read. */
-gyre_status gyre_tokenizer_finish(gyre_tokenizer *t, gyre_error *err);
+void gyre_tokenizer_finish(gyre_tokenizer *t);
 
 /* bytes: of a tokenizer.json; folder: of its path, where tokenizer_config.json and config.json are looked for, or NULL. */
 gyre_status gyre_tokenizer_of_json(gyre_tokenizer **out, const char *text, size_t bytes, const char *path,

@@ -295,7 +295,8 @@ static gyre_status read_rest(const gguf_reader *r) {
     if (status != GYRE_OK) return status;
     info->adds_begin = info->begin >= 0 && flag(r, "tokenizer.ggml.add_bos_token", r->is_llama || info->adds_begin);
     if (flag(r, "tokenizer.ggml.add_space_prefix", r->is_llama)) r->t->prefix = GYRE_PREFIX_ALWAYS;
-    return gyre_tokenizer_finish(r->t, r->err);
+    gyre_tokenizer_finish(r->t);
+    return GYRE_OK;
 }
 
 static gyre_status read_all(const gguf_reader *r) {

@@ -125,6 +125,8 @@ static gyre_status put_added(const gyre_token_reader *r, const json_t *token, si
                                "which is not done here",
                                i, content);
     gyre_piece *p = &t->vocabulary.pieces[id];
+    if (p->kind == GYRE_PIECE_ADDED || p->kind == GYRE_PIECE_SPECIAL)
+        return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: %d is that of another", i, (int)id);
     /* What such a token stands for is spaces; the text that it is written as has to come back as that text. */
     if (r->spaces && p->kind != GYRE_PIECE_NONE && !special && strstr(content, "\xE2\x96\x81")) return GYRE_OK;
     p->is_text = 0;
@@ -208,12 +210,13 @@ static gyre_status put_tokens(const gyre_token_reader *r, unsigned char *scratch
     gyre_status status = count_ids(r, vocab, added, &count);
     if (status == GYRE_OK) status = gyre_vocabulary_begin(&r->t->vocabulary, count, r->err);
     if (status == GYRE_OK) status = put_vocabulary(r, vocab, scratch);
+    /* Added tokens first: nothing is merged into one. */
+    for (i = 0; i < json_array_size(added) && status == GYRE_OK; i++)
+        status = put_added(r, json_array_get(added, i), i);
     for (i = 0; i < json_array_size(merges) && status == GYRE_OK; i++) {
         value = json_array_get(merges, i);
         status = put_merge(r, value, i, scratch);
     }
-    for (i = 0; i < json_array_size(added) && status == GYRE_OK; i++)
-        status = put_added(r, json_array_get(added, i), i);
     r->t->whole_words = json_is_true(json_object_get(r->model, "ignore_merges"));
     return status;
 }
@@ -313,7 +316,8 @@ static gyre_status read_file(gyre_token_reader *r, const char *folder) {
     t->info.unknown = id_of(t, gyre_token_text(r->model, "unk_token"));
     const int has_template = read_template(r, json_object_get(r->root, "post_processor"), 0);
     if (folder) look_beside(t, folder, has_template);
-    return gyre_tokenizer_finish(t, r->err);
+    gyre_tokenizer_finish(t);
+    return GYRE_OK;
 }
 
 gyre_status gyre_tokenizer_of_json(gyre_tokenizer **out, const char *text, size_t bytes, const char *path,
