@@ -90,14 +90,19 @@ static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_C
 }
 
 /* -- what is measured -------------------------------------------------------------------------------------------------- */
+typedef struct window {
+    gyre_context *reader;
+    gyre_status status; /* of the last time that it was read */
+} window;
+
 /* One model and one number of threads. */
 typedef struct subject {
     const gyre_model *model;
-    gyre_context *prefill, *decode, **windows; /* windows: one for each thread */
-    float *logits;                             /* [threads][WINDOW][vocab] */
-    int32_t *ids;                              /* [threads * WINDOW + 1] */
+    gyre_context *prefill, *decode;
+    window *windows; /* [threads] */
+    float *logits;   /* [threads][WINDOW][vocab] */
+    int32_t *ids;    /* [threads * WINDOW + 1] */
     int64_t threads, vocab;
-    gyre_status failed; /* of a window */
 } subject;
 
 static gyre_status run_prefill(void *arg, const gyre_exec *exec) {
@@ -126,17 +131,19 @@ static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
 
 static void read_window(void *arg, int64_t i) {
     subject *s = arg;
-    gyre_context_reset(s->windows[i]);
-    const gyre_status status = gyre_context_read(s->windows[i], s->ids + i * WINDOW, WINDOW, WINDOW,
-                                                 s->logits + (size_t)(i * WINDOW * s->vocab), NULL);
-    if (status) s->failed = status;
+    window *w = &s->windows[i];
+    gyre_context_reset(w->reader);
+    w->status =
+        gyre_context_read(w->reader, s->ids + i * WINDOW, WINDOW, WINDOW, s->logits + (size_t)(i * WINDOW * s->vocab), NULL);
 }
 
 /* The windows of that evaluation, read and no more. */
 static gyre_status run_windows(void *arg, const gyre_exec *exec) {
     subject *s = arg;
     exec->run(exec->ctx, read_window, s, s->threads);
-    return s->failed;
+    for (int64_t i = 0; i < s->threads; i++)
+        if (s->windows[i].status) return s->windows[i].status;
+    return GYRE_OK;
 }
 
 static gyre_status open_context(gyre_context **out, const gyre_model *model, int64_t tokens, const gyre_exec *exec,
@@ -151,7 +158,7 @@ static void subject_close(subject *s) {
     gyre_context_free(s->prefill);
     gyre_context_free(s->decode);
     for (int64_t i = 0; s->windows && i < s->threads; i++)
-        gyre_context_free(s->windows[i]);
+        gyre_context_free(s->windows[i].reader);
     free(s->windows);
     free(s->logits);
     free(s->ids);
@@ -174,7 +181,7 @@ static gyre_status subject_open(subject *s, const gyre_model *model, const gyre_
     if (!status) status = open_context(&s->decode, model, PROMPT + 1, exec, err);
     if (!status) status = gyre_context_read(s->decode, s->ids, PROMPT, 1, s->logits, err);
     for (int64_t i = 0; i < threads && !status; i++)
-        status = open_context(&s->windows[i], model, WINDOW, NULL, err);
+        status = open_context(&s->windows[i].reader, model, WINDOW, NULL, err);
     if (status) subject_close(s);
     return status;
 }
@@ -277,8 +284,11 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
     }
     if (bench_sgemm_create(&limits.sgemm, exec->width > 0 ? exec->width : 1, &err)) return cli_fail_error(&err);
     limits.memory = bench_memory((size_t)bytes);
-    int failed = limits.memory ? 0 : cli_fail("weights: out of memory (gyre bench model)");
-    if (!failed) memset(limits.memory, 0, (size_t)bytes);
+    int failed = 0;
+    if (limits.memory)
+        memset(limits.memory, 0, (size_t)bytes);
+    else
+        failed = cli_fail("weights: out of memory (gyre bench model)");
     for (int t = 0; t < TYPE_COUNT && !failed; t++)
         failed = cli_interrupted() ? CLI_FAILED : measure(o, models[t], TYPES[t].name, &limits);
     free(limits.memory);
