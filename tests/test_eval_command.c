@@ -399,10 +399,105 @@ static void write_model_of(const char *name, int64_t vocab) {
     gyre_model_free(model);
 }
 
+enum { SPACE_ID = 259, LETTER_ID = 260, WORD_ID = 286, IDS = 312 };
+
+/* Pieces: every byte, a space, letters, and a space with each letter after it. */
+static void write_tokenizer(const char *name) {
+    json_t *vocab = json_object(), *merges = json_array();
+    char piece[16];
+    json_object_set_new(vocab, "<unk>", json_integer(0));
+    json_object_set_new(vocab, "<s>", json_integer(1));
+    json_object_set_new(vocab, "</s>", json_integer(2));
+    for (int i = 0; i < 256; i++) {
+        snprintf(piece, sizeof piece, "<0x%02X>", i);
+        json_object_set_new(vocab, piece, json_integer(3 + i));
+    }
+    json_object_set_new(vocab, "\xe2\x96\x81", json_integer(SPACE_ID));
+    for (char c = 'a'; c <= 'z'; c++) {
+        snprintf(piece, sizeof piece, "\xe2\x96\x81%c", c);
+        json_object_set_new(vocab, piece + 3, json_integer(LETTER_ID + c - 'a'));
+        json_object_set_new(vocab, piece, json_integer(WORD_ID + c - 'a'));
+        json_array_append_new(merges, json_pack("[s, s]", "\xe2\x96\x81", piece + 3));
+    }
+    json_t *model = json_pack("{s:s, s:n, s:s, s:n, s:n, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
+                              "<unk>", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", 1,
+                              "vocab", vocab, "merges", merges),
+           *rest = json_loads(
+               "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"added_tokens\": ["
+               "{\"id\": 1, \"content\": \"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+               "\"normalized\": false, \"special\": true}], \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": ["
+               "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, {\"type\": \"Replace\", \"pattern\": "
+               "{\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"}]}, \"pre_tokenizer\": null, \"post_processor\": "
+               "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\", \"type_id\": 0}}, "
+               "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], \"pair\": [], \"special_tokens\": {\"<s>\": "
+               "{\"id\": \"<s>\", \"ids\": [1], \"tokens\": [\"<s>\"]}}}, \"decoder\": {\"type\": \"Sequence\", "
+               "\"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"\xe2\x96\x81\"}, \"content\": "
+               "\" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" "
+               "\", \"start\": 1, \"stop\": 0}]}}",
+               0, NULL);
+    assert_non_null(rest);
+    assert_non_null(model);
+    json_object_set_new(rest, "model", model);
+    assert_int_equal(json_dump_file(rest, in_folder(name), 0), 0);
+    json_decref(rest);
+}
+
+/* The ids of a text of letters and spaces, told here; out = how many. */
+static int write_ids(const char *text, const char *name) {
+    int ids = 1, space = 1; /* a space stands before the text */
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    fprintf(file, "1");
+    for (const char *c = text; *c || space; c++) {
+        if (*c && *c != ' ') {
+            fprintf(file, " %d", *c - 'a' + (space ? WORD_ID : LETTER_ID));
+            ids++;
+        } else if (space) {
+            fprintf(file, " %d", SPACE_ID);
+            ids++;
+        }
+        space = *c == ' ';
+        if (!*c) break;
+    }
+    assert_int_equal(fclose(file), 0);
+    return ids;
+}
+
+static void reads_through_a_tokenizer(void **state) {
+    (void)state;
+    write_model_of("pieces", 512);
+    write_tokenizer("pieces/tokenizer.json");
+    char *text = file_text("text");
+    const int tokens = write_ids(text, "text.ids");
+    free(text);
+    json_t *root = run_json("eval @pieces --text @text --contexts 32,64 --windows 4 --methods none,yarn --json"),
+           *ids = run_json("eval @pieces --ids @text.ids --contexts 32,64 --windows 4 --methods none,yarn --json"),
+           *other = run_json("eval @words512 --tokenizer @pieces/tokenizer.json --text @text --contexts 32 --json");
+    const json_t *of_text = json_object_get(root, "text");
+    assert_int_equal(test_integer(of_text, "tokens"), tokens);
+    assert_int_equal(test_integer(of_text, "bytes"), TEXT);
+    assert_string_equal(test_string(of_text, "unit"), "token");
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(number_at(root, i, "perplexity") == number_at(ids, i, "perplexity"));
+        test_close(number_at(root, i, "bits_per_byte"), number_at(root, i, "bits_per_token") * (tokens - 1) / TEXT, 1e-12,
+                   "bits of a byte");
+    }
+    assert_int_equal(test_integer(json_object_get(other, "text"), "tokens"), tokens);
+    json_decref(root);
+    json_decref(ids);
+    json_decref(other);
+    const outcome *o = run("eval @pieces --text @text --contexts 32 --windows 2");
+    assert_contains(o->out, "tokens of 16384 bytes");
+    assert_contains(o->out, "bits per byte");
+    assert_fails("eval @rope --tokenizer @pieces --text @text", 1, "tokenizer: of ");
+    assert_fails("eval @pieces --text @text --passkey 8", 1, "--passkey: ");
+    assert_fails("eval @pieces --tokenizer @words --text @text", 1, "tokenizer: ");
+}
+
 static void without_a_tokenizer(void **state) {
     (void)state;
     write_model_of("words512", 512);
-    assert_fails("eval @words512 --text @text --contexts 32", 1, "--ids");
+    assert_fails("eval @words512 --text @text --contexts 32", 1, "name another with --tokenizer, or token ids with --ids");
     json_t *root = run_json("eval @words512 --ids @ids --contexts 2,4 --json");
     assert_true(json_is_null(json_object_get(json_array_get(results_of(root), 0), "bits_per_byte")));
     assert_true(number_at(root, 0, "bits_per_token") > 0);
@@ -430,6 +525,7 @@ int main(void) {
         cmocka_unit_test(cards),
         cmocka_unit_test(pages),
         cmocka_unit_test(without_a_tokenizer),
+        cmocka_unit_test(reads_through_a_tokenizer),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

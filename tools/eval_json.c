@@ -70,8 +70,8 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
 }
 
 static const char *unit_of(const evaluation *e) {
-    if (e->options.model.ids) return "token";
-    return gyre_model_config_of(e->input.model)->vocab == 256 ? "byte" : "token";
+    const gyre_tokenizer *tokenizer = e->input.tokenizer;
+    return tokenizer && gyre_tokenizer_info_of(tokenizer).kind == GYRE_TOKENIZER_BYTES ? "byte" : "token";
 }
 
 static json_t *json_of_text(const evaluation *e, int64_t i) {
