@@ -118,6 +118,73 @@ static void test_greedy(void **state) {
     }
 }
 
+/* The sign of GPT-2's alphabet that a byte is written as in a vocabulary. */
+static void sign_of(int byte, char out[8]) {
+    int code = byte, others = 0;
+    const int shows = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
+    for (int b = 0; b < byte; b++)
+        others += !((b > 32 && b < 127) || (b > 160 && b != 173));
+    if (!shows) code = 256 + others;
+    if (code < 128)
+        snprintf(out, 8, "%c", code);
+    else
+        snprintf(out, 8, "%c%c", 0xc0 | code >> 6, 0x80 | (code & 0x3f));
+}
+
+/* A folder with the bundled model and a tokenizer whose ids are bytes, of which one ends the text. */
+static void write_ended(const char *name, int end) {
+    char sign[8], path[512];
+    json_t *vocabulary = json_object();
+    for (int b = 0; b < 256; b++) {
+        sign_of(b, sign);
+        assert_int_equal(json_object_set_new(vocabulary, sign, json_integer(b)), 0);
+    }
+    json_t *root = json_pack("{s:s, s:n, s:n, s:[], s:n, s:{s:s, s:b, s:b, s:b}, s:{s:s}, s:{s:s, s:o, s:[]}}", "version",
+                             "1.0", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "type",
+                             "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1, "decoder", "type",
+                             "ByteLevel", "model", "type", "BPE", "vocab", vocabulary, "merges");
+    assert_non_null(root);
+    assert_int_equal(mkdir(in_folder(name), 0777), 0);
+    snprintf(path, sizeof path, "%s/tokenizer.json", in_folder(name));
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    sign_of(end, sign);
+    root = json_pack("{s:s}", "eos_token", sign);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", in_folder(name));
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    static const char *const files[] = {"config.json", "model.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        char from[512];
+        snprintf(from, sizeof from, "%s/%s", bundled, files[i]);
+        snprintf(path, sizeof path, "%s/%s", in_folder(name), files[i]);
+        assert_int_equal(symlink(from, path), 0);
+    }
+}
+
+/* Up to the token that ends a text, which is no part of it; past it where that is asked for. */
+static void test_end(void **state) {
+    (void)state;
+    int32_t want[40], got[40];
+    size_t first = 0;
+    greedy(bundled, "#include", 40, want);
+    while (want[first] != want[9])
+        first++;
+    assert_true(first > 0);
+    write_ended("ended", want[9]);
+    json_t *root = run_json("generate @ended --prompt #include --tokens 40 --json");
+    ids_of(root, got, first);
+    assert_memory_equal(got, want, first * sizeof *got);
+    assert_string_equal(test_string(root, "stopped"), "end");
+    assert_int_equal(strlen(test_string(root, "text")), first);
+    json_decref(root);
+    root = run_json("generate @ended --prompt #include --tokens 40 --json --ignore-end");
+    ids_of(root, got, 40);
+    assert_memory_equal(got, want, sizeof want);
+    assert_string_equal(test_string(root, "stopped"), "tokens");
+    json_decref(root);
+}
+
 /* Text and nothing else on standard output; the speed beside it. */
 static void test_text(void **state) {
     (void)state;
@@ -261,9 +328,9 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_characters),   cmocka_unit_test(test_held_back), cmocka_unit_test(test_plain_text),
-        cmocka_unit_test(test_greedy),       cmocka_unit_test(test_text),      cmocka_unit_test(test_seeds),
-        cmocka_unit_test(test_context_ends), cmocka_unit_test(test_stream),    cmocka_unit_test(test_methods),
-        cmocka_unit_test(test_interrupt),    cmocka_unit_test(test_errors)};
+        cmocka_unit_test(test_characters), cmocka_unit_test(test_held_back),    cmocka_unit_test(test_plain_text),
+        cmocka_unit_test(test_greedy),     cmocka_unit_test(test_end),          cmocka_unit_test(test_text),
+        cmocka_unit_test(test_seeds),      cmocka_unit_test(test_context_ends), cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_methods),    cmocka_unit_test(test_interrupt),    cmocka_unit_test(test_errors)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -305,8 +305,28 @@ static void test_errors(void **state) {
     assert_fails("passkey @rope --lengths 320 --json --json-lines", 2, "contradicts --json");
     assert_fails("passkey @rope --lengths 320 --needle nothing", 2, "asks for the {key}");
     assert_fails("passkey @alibi --lengths 320 --methods linear", 1, "no rotation to scale");
+    assert_fails("passkey @rope --lengths 320 --tokenizer @nowhere", 1, "nowhere");
     assert_fails("passkey @rope --lengths 320 --journal @text", 1, "journal: holds something else");
     assert_fails("passkey @rope --lengths 320 --report @texts", 1, "folder");
+}
+
+/* Ids that are no bytes, and no tokenizer that says what they are. */
+static void test_no_tokenizer(void **state) {
+    (void)state;
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    config.vocab = 300;
+    config.width = config.hidden = 32;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.position.kind = GYRE_ROPE;
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("wordless"), GYRE_F32, &err))
+        fail_msg("%s", err.text);
+    gyre_model_free(model);
+    assert_fails("passkey @wordless --lengths 320", 1, "tokenizer");
+    assert_fails("generate @wordless --prompt a", 1, "tokenizer");
 }
 
 static json_t *cell_of(const json_t *root, size_t i) {
@@ -495,6 +515,7 @@ int main(void) {
                                        cmocka_unit_test(test_asking_by_prefix),
                                        cmocka_unit_test(test_encoding_that_ends),
                                        cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_no_tokenizer),
                                        cmocka_unit_test(test_json),
                                        cmocka_unit_test(test_right_answers),
                                        cmocka_unit_test(test_threads),
