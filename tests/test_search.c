@@ -1,5 +1,5 @@
 /* test_search.c: the parts of gyre search: seeds against the formulas written out, children against the order they must
- * keep, windows against the halves they must stay in, the interval against the binomial distribution, the race against a
+ * keep, windows against the stretches they must stay in, the interval against the binomial distribution, the race against a
  * landscape whose best is known. */
 #include "search_gain.h"
 #include "search_race.h"
@@ -264,25 +264,30 @@ static gyre_text text_of(int32_t *ids, int64_t count, int32_t first) {
     return (gyre_text){.ids = ids, .count = count, .hash = (uint64_t)first + 1, .files = 1};
 }
 
-/* ids tell where a token was: 0 .. 999 of the first text, 1000 .. 1119 of the second. */
-static void windows_stay_in_their_halves(void **state) {
+/* out = 1 where the token is in a stretch of the set: ids tell where it was, 0 .. 1599 in the first text, of four stretches
+ * of 200 in each set, 2000 .. 2119 in the second, of one of 60. */
+static int is_in(int32_t id, int held) {
+    return id < 2000 ? id / 200 % 2 == held : (id - 2000) / 60 == held;
+}
+
+static void windows_stay_in_their_stretches(void **state) {
     (void)state;
-    static int32_t a[1000], b[120];
-    const gyre_text texts[2] = {text_of(a, 1000, 0), text_of(b, 120, 1000)};
+    static int32_t a[1600], b[120];
+    const gyre_text texts[2] = {text_of(a, 1600, 0), text_of(b, 120, 2000)};
     search_windows w;
     gyre_error err;
     assert_ok(search_windows_lay(texts, 2, 40, 20, 1000, 1000, 1, &w, &err));
-    /* 500 tokens hold (500 - 41) / 20 + 1 = 23 windows, 60 hold one. */
-    assert_int_equal(w.searched_count, 24);
-    assert_int_equal(w.held_count, 24);
-    assert_int_equal(w.text.count, 1120);
+    /* 200 tokens hold (200 - 41) / 20 + 1 = 8 windows, 60 hold one. */
+    assert_int_equal(w.searched_count, 33);
+    assert_int_equal(w.held_count, 33);
+    assert_int_equal(w.text.count, 1720);
     for (int held = 0; held < 2; held++)
-        for (int64_t i = 0; i < 24; i++) {
+        for (int64_t i = 0; i < 33; i++) {
             const int64_t start = held ? w.held[i] : w.searched[i];
-            const int32_t first = w.text.ids[start], last = w.text.ids[start + 40];
-            const int32_t low = held ? 500 : 0, low_of_second = held ? 1060 : 1000;
-            assert_int_equal(last - first, 40);
-            assert_true((first >= low && last < low + 500) || (first >= low_of_second && last < low_of_second + 60));
+            for (int t = 0; t <= 40; t++) {
+                assert_int_equal(w.text.ids[start + t], w.text.ids[start] + t);
+                assert_true(is_in(w.text.ids[start + t], held));
+            }
             for (int64_t j = 0; j < i; j++)
                 assert_true((held ? w.held[j] : w.searched[j]) != start);
         }
@@ -348,7 +353,7 @@ int main(void) {
         cmocka_unit_test(seeds_are_the_methods),       cmocka_unit_test(a_fixed_attention_factor),
         cmocka_unit_test(children_keep_the_order),     cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(the_race_gets_near_the_best), cmocka_unit_test(a_larger_budget_goes_on),
-        cmocka_unit_test(a_failing_window_ends_it),    cmocka_unit_test(windows_stay_in_their_halves),
+        cmocka_unit_test(a_failing_window_ends_it),    cmocka_unit_test(windows_stay_in_their_stretches),
         cmocka_unit_test(windows_need_room),           cmocka_unit_test(the_interval_is_the_binomials)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,8 +62,8 @@ static const struct argp_option option_table[] = {
     TEXT_OPTIONS(1),
     MODEL_OPTIONS(5),
     {"budget", KEY_BUDGET, "N", 0,
-     "What the search may cost: as many windows as N evaluations of all of them read (default: 200)", 2},
-    {"windows", KEY_WINDOWS, "N", 0, "Windows to search on, at most (default: 8)", 2},
+     "What the search may cost: as many windows as N evaluations of all of them read (default: 50)", 2},
+    {"windows", KEY_WINDOWS, "N", 0, "Windows to search on, at most (default: 32)", 2},
     {"held-out", KEY_HELD_OUT, "N", 0, "Windows to judge the result on, at most, beside the budget (default: 32)", 2},
     {"stride", KEY_STRIDE, "N", 0,
      "Tokens from window to window; the last N predictions of each are scored (default: half of --to)", 2},
@@ -86,8 +86,8 @@ static const char documentation[] =
     "Finds, for each pair of a rotation, what to divide its frequency by so that the model predicts a text best at a longer "
     "context, as LongRoPE does: position interpolation, NTK and YaRN are varied and mixed, the factors never falling along "
     "the pairs. " MODEL_MAY_BE "\v"
-    "The first half of each text is searched on; the perplexity of the known methods and of what was found is that of the "
-    "second.\n"
+    "Stretches of the text are searched on and held out in turn. The perplexity of the known methods and of what was found "
+    "is that of the latter.\n"
     "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
@@ -134,7 +134,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 
 static void read_options(int argc, char **argv, search_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (search_options){.budget = 200, .windows = 8, .held_out = 32, .seed = 1};
+    *o = (search_options){.budget = 50, .windows = 32, .held_out = 32, .seed = 1};
     model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
     model_options_check(&o->model, 1);
@@ -146,27 +146,6 @@ static void read_options(int argc, char **argv, search_options *o) {
 }
 
 /* -- the model ------------------------------------------------------------------------------------------------------- */
-static int rotates(const gyre_layer_reading *group) {
-    return group->config.kind == GYRE_ROPE && strcmp(group->name, "vision") != 0;
-}
-
-/* What is tried must be what is written: a model whose first layers see a window, and others all, has both apart. */
-static int check_layers(const search_options *o) {
-    gyre_reading *reading = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_reading_open(&reading, o->model.path, o->model.profile, 0, &err)) return cli_fail_error(&err);
-    int some_see_all = 0, status = 0;
-    for (int64_t i = 0; i < reading->groups_count; i++)
-        some_see_all |= rotates(&reading->groups[i]) && reading->groups[i].window == 0;
-    const gyre_layer_reading *first = &reading->groups[0];
-    if (some_see_all && rotates(first) && first->window != 0)
-        status = cli_fail("layers: most of them (%s) see a window of %lld tokens alone, which needs no stretching, and a "
-                          "search for the others is not known (%s)",
-                          first->name, (long long)first->window, o->model.path);
-    gyre_reading_free(reading);
-    return status;
-}
-
 static int check_model(search_work *w) {
     const search_options *o = w->options;
     const gyre_config *base = &w->base;
@@ -186,7 +165,7 @@ static int check_model(search_work *w) {
     if (o->to <= w->trained)
         return cli_fail("--to: %lld is within the trained length of %lld, which needs no stretching (%s)", (long long)o->to,
                         (long long)w->trained, o->model.path);
-    return check_layers(o);
+    return 0;
 }
 
 static int open_model(search_work *w) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNGS = 4, FIELD = SEARCH_SEEDS, TRIES = 8 }; /* no fewer seeds may race than children */
+enum { RUNGS = 5, FIELD = SEARCH_SEEDS, TRIES = 8 }; /* no fewer seeds may race than children */
 
 typedef struct searching {
     const search_race *race;

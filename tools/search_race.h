@@ -1,14 +1,14 @@
 /* search_race.h: the search itself: a population that children join which predict the text better.
  *
  * All are judged by the same windows in the same order, so that differences are theirs and not the text's.  Children race:
- * all of them read the first quarter of the windows, the better half of them half of the windows, the better half of those
- * all.  The budget is counted in windows read; it cuts the search off and changes nothing before, so a larger one begins
- * like a smaller one. */
+ * all of them read the first sixteenth of the windows, the better half of them an eighth, and so on; the last read all.  The
+ * budget is counted in windows read; it cuts the search off and changes nothing before, so a larger one begins like a
+ * smaller one.  */
 #ifndef GYRE_TOOLS_SEARCH_RACE_H
 #define GYRE_TOOLS_SEARCH_RACE_H
 #include "search_genes.h"
 
-enum { SEARCH_POPULATION = 24, SEARCH_CHILDREN = 16, SEARCH_ORIGIN = 64 };
+enum { SEARCH_POPULATION = 12, SEARCH_CHILDREN = 16, SEARCH_ORIGIN = 64 };
 
 typedef struct search_individual {
     int64_t id; /* from 0, in the order of birth */

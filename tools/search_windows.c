@@ -1,4 +1,4 @@
-/* search_windows.c: two sets of windows out of halves of texts. */
+/* search_windows.c: two sets of windows out of stretches of texts, in turn. */
 #include "search_windows.h"
 #include "cli.h"
 #include "search_genes.h"
@@ -10,45 +10,53 @@ typedef struct layout {
     int64_t texts_count, context, stride;
 } layout;
 
-static int64_t half_begins(const gyre_text *text, int second) {
-    return second ? text->count / 2 : 0;
+enum { SETS = 2, STRETCHES_MOST = 4, CONTEXTS_LEAST = 4 };
+
+/* out = stretches of each set in a text: windows end where a stretch does, so each is to hold several. */
+static int64_t stretches_of(const layout *l, int64_t t) {
+    const int64_t fit = l->texts[t].count / (SETS * CONTEXTS_LEAST * l->context);
+    return fit < 1 ? 1 : fit > STRETCHES_MOST ? STRETCHES_MOST : fit;
 }
 
-static int64_t half_ends(const gyre_text *text, int second) {
-    return second ? text->count : text->count / 2;
+typedef struct stretch {
+    int64_t begin, end;
+} stretch;
+
+static stretch stretch_at(const layout *l, int64_t t, int held, int64_t index) {
+    const int64_t count = l->texts[t].count, all = SETS * stretches_of(l, t), which = SETS * index + held;
+    return (stretch){count * which / all, count * (which + 1) / all};
 }
 
-/* Windows in a half; each predicts the token after it too. */
-static int64_t windows_in(const layout *l, int64_t t, int second) {
-    const int64_t tokens = half_ends(&l->texts[t], second) - half_begins(&l->texts[t], second);
+/* Each window predicts the token after it too. */
+static int64_t windows_in(const layout *l, stretch s) {
+    const int64_t tokens = s.end - s.begin;
     return tokens > l->context ? (tokens - 1 - l->context) / l->stride + 1 : 0;
 }
 
-static int64_t windows_of(const layout *l, int second) {
-    int64_t count = 0;
-    for (int64_t t = 0; t < l->texts_count; t++)
-        count += windows_in(l, t, second);
-    return count;
+/* out = windows of a set; *start = where window `wanted` of them begins in the row of all texts, if there is one. */
+static int64_t find_window(const layout *l, int held, int64_t wanted, int64_t *start) {
+    int64_t windows = 0, before = 0;
+    for (int64_t t = 0; t < l->texts_count; before += l->texts[t++].count)
+        for (int64_t i = 0; i < stretches_of(l, t); i++) {
+            const stretch s = stretch_at(l, t, held, i);
+            const int64_t here = windows_in(l, s);
+            if (wanted >= windows && wanted < windows + here) *start = before + s.begin + (wanted - windows) * l->stride;
+            windows += here;
+        }
+    return windows;
 }
 
-/* Where window `index` of the halves begins in the row of all texts. */
-static int64_t start_of(const layout *l, int second, int64_t index) {
-    int64_t before = 0;
-    for (int64_t t = 0; t < l->texts_count; t++) {
-        const int64_t here = windows_in(l, t, second);
-        if (index < here) return before + half_begins(&l->texts[t], second) + index * l->stride;
-        index -= here;
-        before += l->texts[t].count;
-    }
-    return 0;
+static int64_t windows_of(const layout *l, int held) {
+    int64_t none;
+    return find_window(l, held, -1, &none);
 }
 
-static int64_t *spread(const layout *l, int second, int64_t most, int64_t *count) {
-    const int64_t available = windows_of(l, second);
+static int64_t *spread(const layout *l, int held, int64_t most, int64_t *count) {
+    const int64_t available = windows_of(l, held);
     *count = available < most ? available : most;
     int64_t *starts = calloc((size_t)*count + 1, sizeof *starts);
     for (int64_t i = 0; starts && i < *count; i++)
-        starts[i] = start_of(l, second, i * available / *count);
+        (void)find_window(l, held, i * available / *count, &starts[i]);
     return starts;
 }
 
@@ -81,8 +89,8 @@ static gyre_status check(const layout *l, gyre_error *err) {
         if (l->texts[t].count > longest) longest = l->texts[t].count;
     if (windows_of(l, 0) >= 1 && windows_of(l, 1) >= 2) return GYRE_OK;
     return cli_error(err, GYRE_EINVAL,
-                     "--text: %lld tokens; windows of %lld to search on in one half and two held out in the other need %lld "
-                     "(search)",
+                     "--text: %lld tokens; windows of %lld, one to search on in a half and two held out in the other, need "
+                     "%lld (search)",
                      (long long)longest, (long long)l->context, (long long)(2 * (l->context + 1 + l->stride)));
 }
 
