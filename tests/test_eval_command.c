@@ -124,7 +124,10 @@ static void another_run_is_not_believed(void **state) {
         EVAL " --stride 8 --json",
         EVAL " --protocol last --json",
         EVAL " --beta-fast 8 --json",
-        EVAL " --by-position 2 --json"};
+        EVAL " --by-position 2 --json",
+        EVAL " --windows 4 --first --json",
+        EVAL " --cache f16 --json",
+        EVAL " --as hf-4.56 --json"};
     json_decref(run_json(EVAL " --json --journal @other"));
     forge_journal("other", 4);
     char *journal = file_text("other");
@@ -247,6 +250,49 @@ static void prefix_is_the_same_by_position(void **state) {
     json_decref(b);
 }
 
+/* The first four windows of 32 every 16 take 81 bytes, the last one predicted alone. */
+static void the_first_windows(void **state) {
+    (void)state;
+    char *text = file_text("text");
+    write_file("begin", text, 81);
+    free(text);
+    json_t *first = run_json("eval @rope --text @text --contexts 32 --windows 4 --first --json"),
+           *spread = run_json("eval @rope --text @text --contexts 32 --windows 4 --json"),
+           *begin = run_json("eval @rope --text @begin --contexts 32 --json");
+    assert_int_equal((int)number_at(begin, 0, "windows"), 4);
+    assert_int_equal((int)number_at(first, 0, "windows"), 4);
+    assert_true(number_at(first, 0, "perplexity") == number_at(begin, 0, "perplexity"));
+    assert_true(number_at(first, 0, "perplexity") != number_at(spread, 0, "perplexity"));
+    json_decref(first);
+    json_decref(spread);
+    json_decref(begin);
+    json_t *few = run_json("eval @rope --text @begin --contexts 32 --windows 100 --first --json");
+    assert_int_equal((int)number_at(few, 0, "windows"), 4);
+    json_decref(few);
+    assert_fails("eval @rope --text @text --first", 2, "--first: ");
+}
+
+/* A type of fewer bits rounds, a little. */
+static void types_of_the_cache(void **state) {
+    (void)state;
+    static const char *const types[] = {"f32", "f16", "bf16", "q8"};
+    static const double bounds[] = {0, 1e-3, 1e-2, 1e-2};
+    json_t *own = run_json(EVAL " --json");
+    for (size_t i = 0; i < 4; i++) {
+        char line[300];
+        snprintf(line, sizeof line, EVAL " --json --cache %s", types[i]);
+        json_t *root = run_json(line);
+        assert_string_equal(test_string(root, "cache"), types[i]);
+        const double want = number_at(own, 1, "perplexity"), got = number_at(root, 1, "perplexity");
+        test_close(got, want, bounds[i] * want, types[i]);
+        assert_true((got == want) == (i == 0));
+        json_decref(root);
+    }
+    json_decref(own);
+    assert_fails(EVAL " --cache f64", 2, "--cache: ");
+    assert_fails(EVAL " --cache q8 --passkey 8", 2, "--cache: ");
+}
+
 /* -- lines, cards, pages ------------------------------------------------------------------------------------------------ */
 static void a_line_for_each_figure(void **state) {
     (void)state;
@@ -280,19 +326,22 @@ static void cards(void **state) {
     file_hash(in_folder("rope/model.safetensors"), model);
     file_hash(in_folder("rope/config.json"), config);
     file_hash(in_folder("text"), text);
-    json_t *root = run_json(EVAL " --json");
+    json_t *root = run_json(EVAL " --json --as vllm");
     const json_t *card = json_object_get(root, "card"), *of_model = json_object_get(card, "model");
     assert_string_equal(test_string(of_model, "path"), in_folder("rope"));
     assert_string_equal(test_string(of_model, "hash"), model);
     assert_string_equal(test_string(of_model, "config_hash"), config);
-    assert_string_equal(test_string(card, "profile"), "hf-5");
+    assert_string_equal(test_string(card, "profile"), "vllm");
     assert_string_equal(test_string(card, "methods"), "none, yarn");
     assert_string_equal(test_string(card, "gyre"), gyre_version());
+    assert_string_equal(test_string(of_model, "family"), "llama");
+    assert_string_equal(test_string(of_model, "format"), "safetensors");
+    assert_string_equal(test_string(of_model, "stored"), "F32");
     const json_t *of_text = json_array_get(json_object_get(card, "texts"), 0);
     assert_string_equal(test_string(of_text, "hash"), text);
     assert_int_equal(test_integer(of_text, "tokens"), TEXT);
     assert_int_equal(test_integer(of_text, "bytes"), TEXT);
-    snprintf(line, sizeof line, "gyre eval %s --text %s --contexts 32,64 --windows 4 --methods none,yarn --json",
+    snprintf(line, sizeof line, "gyre eval %s --text %s --contexts 32,64 --windows 4 --methods none,yarn --json --as vllm",
              in_folder("rope"), in_folder("text"));
     assert_string_equal(test_string(card, "command"), line); /* in the order in which it was typed */
     json_decref(root);
@@ -350,10 +399,105 @@ static void write_model_of(const char *name, int64_t vocab) {
     gyre_model_free(model);
 }
 
+enum { SPACE_ID = 259, LETTER_ID = 260, WORD_ID = 286, IDS = 312 };
+
+/* Pieces: every byte, a space, letters, and a space with each letter after it. */
+static void write_tokenizer(const char *name) {
+    json_t *vocab = json_object(), *merges = json_array();
+    char piece[16];
+    json_object_set_new(vocab, "<unk>", json_integer(0));
+    json_object_set_new(vocab, "<s>", json_integer(1));
+    json_object_set_new(vocab, "</s>", json_integer(2));
+    for (int i = 0; i < 256; i++) {
+        snprintf(piece, sizeof piece, "<0x%02X>", i);
+        json_object_set_new(vocab, piece, json_integer(3 + i));
+    }
+    json_object_set_new(vocab, "\xe2\x96\x81", json_integer(SPACE_ID));
+    for (char c = 'a'; c <= 'z'; c++) {
+        snprintf(piece, sizeof piece, "\xe2\x96\x81%c", c);
+        json_object_set_new(vocab, piece + 3, json_integer(LETTER_ID + c - 'a'));
+        json_object_set_new(vocab, piece, json_integer(WORD_ID + c - 'a'));
+        json_array_append_new(merges, json_pack("[s, s]", "\xe2\x96\x81", piece + 3));
+    }
+    json_t *model = json_pack("{s:s, s:n, s:s, s:n, s:n, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout", "unk_token",
+                              "<unk>", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 1, "byte_fallback", 1,
+                              "vocab", vocab, "merges", merges),
+           *rest = json_loads(
+               "{\"version\": \"1.0\", \"truncation\": null, \"padding\": null, \"added_tokens\": ["
+               "{\"id\": 1, \"content\": \"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "
+               "\"normalized\": false, \"special\": true}], \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": ["
+               "{\"type\": \"Prepend\", \"prepend\": \"\xe2\x96\x81\"}, {\"type\": \"Replace\", \"pattern\": "
+               "{\"String\": \" \"}, \"content\": \"\xe2\x96\x81\"}]}, \"pre_tokenizer\": null, \"post_processor\": "
+               "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\", \"type_id\": 0}}, "
+               "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}], \"pair\": [], \"special_tokens\": {\"<s>\": "
+               "{\"id\": \"<s>\", \"ids\": [1], \"tokens\": [\"<s>\"]}}}, \"decoder\": {\"type\": \"Sequence\", "
+               "\"decoders\": [{\"type\": \"Replace\", \"pattern\": {\"String\": \"\xe2\x96\x81\"}, \"content\": "
+               "\" \"}, {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}, {\"type\": \"Strip\", \"content\": \" "
+               "\", \"start\": 1, \"stop\": 0}]}}",
+               0, NULL);
+    assert_non_null(rest);
+    assert_non_null(model);
+    json_object_set_new(rest, "model", model);
+    assert_int_equal(json_dump_file(rest, in_folder(name), 0), 0);
+    json_decref(rest);
+}
+
+/* The ids of a text of letters and spaces, told here; out = how many. */
+static int write_ids(const char *text, const char *name) {
+    int ids = 1, space = 1; /* a space stands before the text */
+    FILE *file = fopen(in_folder(name), "w");
+    assert_non_null(file);
+    fprintf(file, "1");
+    for (const char *c = text; *c || space; c++) {
+        if (*c && *c != ' ') {
+            fprintf(file, " %d", *c - 'a' + (space ? WORD_ID : LETTER_ID));
+            ids++;
+        } else if (space) {
+            fprintf(file, " %d", SPACE_ID);
+            ids++;
+        }
+        space = *c == ' ';
+        if (!*c) break;
+    }
+    assert_int_equal(fclose(file), 0);
+    return ids;
+}
+
+static void reads_through_a_tokenizer(void **state) {
+    (void)state;
+    write_model_of("pieces", 512);
+    write_tokenizer("pieces/tokenizer.json");
+    char *text = file_text("text");
+    const int tokens = write_ids(text, "text.ids");
+    free(text);
+    json_t *root = run_json("eval @pieces --text @text --contexts 32,64 --windows 4 --methods none,yarn --json"),
+           *ids = run_json("eval @pieces --ids @text.ids --contexts 32,64 --windows 4 --methods none,yarn --json"),
+           *other = run_json("eval @words512 --tokenizer @pieces/tokenizer.json --text @text --contexts 32 --json");
+    const json_t *of_text = json_object_get(root, "text");
+    assert_int_equal(test_integer(of_text, "tokens"), tokens);
+    assert_int_equal(test_integer(of_text, "bytes"), TEXT);
+    assert_string_equal(test_string(of_text, "unit"), "token");
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(number_at(root, i, "perplexity") == number_at(ids, i, "perplexity"));
+        test_close(number_at(root, i, "bits_per_byte"), number_at(root, i, "bits_per_token") * (tokens - 1) / TEXT, 1e-12,
+                   "bits of a byte");
+    }
+    assert_int_equal(test_integer(json_object_get(other, "text"), "tokens"), tokens);
+    json_decref(root);
+    json_decref(ids);
+    json_decref(other);
+    const outcome *o = run("eval @pieces --text @text --contexts 32 --windows 2");
+    assert_contains(o->out, "tokens of 16384 bytes");
+    assert_contains(o->out, "bits per byte");
+    assert_fails("eval @rope --tokenizer @pieces --text @text", 1, "tokenizer: of ");
+    assert_fails("eval @pieces --text @text --passkey 8", 1, "--passkey: ");
+    assert_fails("eval @pieces --tokenizer @words --text @text", 1, "tokenizer: ");
+}
+
 static void without_a_tokenizer(void **state) {
     (void)state;
     write_model_of("words512", 512);
-    assert_fails("eval @words512 --text @text --contexts 32", 1, "--ids");
+    assert_fails("eval @words512 --text @text --contexts 32", 1, "name another with --tokenizer, or token ids with --ids");
     json_t *root = run_json("eval @words512 --ids @ids --contexts 2,4 --json");
     assert_true(json_is_null(json_object_get(json_array_get(results_of(root), 0), "bits_per_byte")));
     assert_true(number_at(root, 0, "bits_per_token") > 0);
@@ -375,10 +519,13 @@ int main(void) {
         cmocka_unit_test(texts_apart_and_together),
         cmocka_unit_test(loss_by_position),
         cmocka_unit_test(prefix_is_the_same_by_position),
+        cmocka_unit_test(the_first_windows),
+        cmocka_unit_test(types_of_the_cache),
         cmocka_unit_test(a_line_for_each_figure),
         cmocka_unit_test(cards),
         cmocka_unit_test(pages),
         cmocka_unit_test(without_a_tokenizer),
+        cmocka_unit_test(reads_through_a_tokenizer),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

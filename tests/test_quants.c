@@ -182,7 +182,7 @@ static void test_random_rows(void **state) {
     for (int t = 0; t < TYPES; t++) {
         const gyre_stored_type type = quantised[t];
         const int64_t block = gyre_stored_block(type), bytes = gyre_stored_row_bytes(type, block);
-        for (int round = 0; round < 300; round++) {
+        for (int round = 0; round < 100; round++) {
             unsigned char room[MOST], *row = room + round % 2; /* aligned to nothing */
             float out[256 * BLOCKS + 1];
             for (int b = 0; b < BLOCKS; b++)

@@ -155,6 +155,11 @@ static void advance(void *progress, int64_t step, int64_t all) {
     cli_progress_step(progress, step, all);
 }
 
+static int stop(void *progress) {
+    (void)progress;
+    return cli_interrupted();
+}
+
 int cmd_convert(int argc, char **argv) {
     convert_options o;
     gyre_reading *before = NULL, *after = NULL;
@@ -164,9 +169,9 @@ int cmd_convert(int argc, char **argv) {
     cli_progress_begin(&progress, "converting", "bytes", 0);
     o.convert.progress = advance;
     o.convert.progress_ctx = &progress;
-    if (o.convert.format == GYRE_FORMAT_GGUF) cli_pending_copy(o.output);
+    o.convert.stop = stop;
+    cli_defer_signals(); /* half a model is removed on the way out */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
-    cli_pending_copy(NULL);
     cli_progress_end(&progress);
     if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_AS_USUAL, 0, &err);
     if (status) return cli_fail_error(&err);

@@ -105,7 +105,6 @@ int cmd_eval(int argc, char **argv) {
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (!words) cli_usage("arguments: out of memory for %d", argc);
     const int count = without_resume(argc, argv, words);
-    e->journal.lock.file = -1;
     eval_options_read(argc, argv, &e->options);
     const int status = run(e, count, words);
     eval_journal_close(&e->journal);

@@ -2,6 +2,7 @@
  */
 #ifndef GYRE_TOOLS_EVAL_H
 #define GYRE_TOOLS_EVAL_H
+#include "keyed_journal.h"
 #include "methods.h"
 #include "model_input.h"
 #include "run_card.h"
@@ -20,6 +21,7 @@ typedef struct eval_options {
     int first;                        /* 1: the first windows, not spread over the text */
     int64_t buckets;                  /* of the loss by position; 0 = none */
     gyre_protocol protocol;
+    gyre_dtype cache;
     method_betas betas;
     const char *journal, *report; /* NULL = none */
     int resume, lines;            /* --resume, --json-lines */
@@ -46,10 +48,8 @@ typedef struct eval_cell {
 } eval_cell;
 
 typedef struct eval_journal {
-    FILE *file;    /* NULL: none */
-    json_t *seen;  /* what earlier runs measured, by their key */
+    keyed_journal lines;
     uint64_t *ids; /* a hash of each text's tokens */
-    cli_lock lock;
 } eval_journal;
 
 typedef struct evaluation {
@@ -73,6 +73,8 @@ extern const char *const eval_protocol_names[], *const eval_policy_names[];
 
 /* -- eval_options.c -------------------------------------------------------------------------------------------------- */
 void eval_options_read(int argc, char **argv, eval_options *o);
+/* out = what keys and values are kept as: "f32". */
+const char *eval_cache_name(const eval_options *o);
 void eval_options_free(eval_options *o);
 
 /* -- eval_cells.c ---------------------------------------------------------------------------------------------------- */
@@ -98,7 +100,7 @@ void eval_journal_close(eval_journal *journal);
 /* out = 1 and the cell's figures where the journal has them.  Errors of memory count as not having them. */
 int eval_journal_find(const evaluation *e, int64_t text, int64_t row, int64_t column, eval_cell *out);
 /* Adds a finished cell. */
-gyre_status eval_journal_add(const evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err);
+gyre_status eval_journal_add(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err);
 
 /* -- eval_json.c ----------------------------------------------------------------------------------------------------- */
 int eval_print_json(const evaluation *e, FILE *file);

@@ -37,6 +37,7 @@ gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
     out.stride = e->options.stride;
     out.windows = e->options.windows;
     out.protocol = e->options.protocol;
+    out.cache = e->options.cache;
     return out;
 }
 

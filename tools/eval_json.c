@@ -70,8 +70,8 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
 }
 
 static const char *unit_of(const evaluation *e) {
-    if (e->options.model.ids) return "token";
-    return gyre_model_config_of(e->input.model)->vocab == 256 ? "byte" : "token";
+    const gyre_tokenizer *tokenizer = e->input.tokenizer;
+    return tokenizer && gyre_tokenizer_info_of(tokenizer).kind == GYRE_TOKENIZER_BYTES ? "byte" : "token";
 }
 
 static json_t *json_of_text(const evaluation *e, int64_t i) {
@@ -88,12 +88,13 @@ static json_t *json_of_run(const evaluation *e) {
     json_t *texts = json_array();
     for (int64_t i = 0; texts && i < e->input.texts_count; i++)
         (void)json_array_append_new(texts, json_of_text(e, i));
-    json_t *out = json_pack(
-        "{s:o, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:b, s:s}, s:o, s:o}", "model", explain_json_text(o->model.path), "kind",
-        gyre_kind_name(position->kind), "trained_length", (json_int_t)position->trained_length, "parameters",
-        (json_int_t)gyre_model_parameters(e->input.model), "protocol", "name", eval_protocol_names[o->protocol], "stride",
-        integer_or_null(o->stride != 0, o->stride), "windows", integer_or_null(o->windows != 0, o->windows), "first",
-        o->first, "scored", eval_scored_text(o), "texts", texts, "card", run_card_json(&e->card));
+    json_t *out =
+        json_pack("{s:o, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:b, s:s}, s:s, s:o, s:o}", "model",
+                  explain_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
+                  (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(e->input.model),
+                  "protocol", "name", eval_protocol_names[o->protocol], "stride", integer_or_null(o->stride != 0, o->stride),
+                  "windows", integer_or_null(o->windows != 0, o->windows), "first", o->first, "scored", eval_scored_text(o),
+                  "cache", eval_cache_name(o), "texts", texts, "card", run_card_json(&e->card));
     if (out && e->input.texts_count == 1) (void)json_object_set(out, "text", json_array_get(texts, 0));
     return out;
 }

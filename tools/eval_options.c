@@ -15,18 +15,29 @@ enum {
     KEY_PASSKEY,
     KEY_LENGTH_POLICY,
     KEY_BY_POSITION,
+    KEY_CACHE,
     KEY_JOURNAL,
     KEY_RESUME,
     KEY_LINES,
     KEY_REPORT
 };
 
-enum { REPORT_BUCKETS = 16, NOT_SAID = -1 };
+enum { REPORT_BUCKETS = 16, NOT_SAID = -1, CACHES = 4 };
 
 static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
 const char *const eval_protocol_names[] = {[GYRE_SLIDING] = "sliding", [GYRE_TRUNCATE] = "truncate", [GYRE_LAST] = "last"};
 const char *const eval_policy_names[] = {
     [GYRE_LENGTH_DECLARED] = "declared", [GYRE_LENGTH_CAUSAL] = "causal", [GYRE_LENGTH_PREFIX] = "prefix", "all"};
+
+static const char *const cache_names[CACHES] = {"f32", "f16", "bf16", "q8"};
+static const gyre_dtype cache_types[CACHES] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+
+const char *eval_cache_name(const eval_options *o) {
+    int i = 0;
+    while (i < CACHES - 1 && cache_types[i] != o->cache)
+        i++;
+    return cache_names[i];
+}
 
 static const struct argp_option option_table[] = {
     TEXT_OPTIONS(1),
@@ -68,6 +79,7 @@ static const struct argp_option option_table[] = {
      "Also ask for keys hidden in the text, N trials or a few more per context; needs a model that reads bytes, and --text "
      "(default: 0 = do not)",
      7},
+    {"cache", KEY_CACHE, "TYPE", 0, "Keep keys and values as f32, f16, bf16 or q8 (default: f32)", 7},
     {"journal", KEY_JOURNAL, "FILE", 0, "Add a line to FILE for each figure as soon as it is measured", 8},
     {"resume", KEY_RESUME, NULL, 0,
      "Go on from --journal: what it holds of the same files, texts and options is not measured again", 8},
@@ -161,6 +173,9 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
     case KEY_FIRST:
         o->first = 1;
         return 0;
+    case KEY_CACHE:
+        o->cache = cache_types[cli_choice("--cache", text, cache_names, CACHES)];
+        return 0;
     case KEY_JOURNAL:
         o->journal = text;
         return 0;
@@ -190,6 +205,8 @@ static void check_options(const eval_options *o) {
     if (o->contexts_count && o->buckets > o->contexts[0])
         cli_usage("--by-position: %lld shares of the shortest context %lld", (long long)o->buckets,
                   (long long)o->contexts[0]);
+    if (o->passkey && o->cache != GYRE_F32)
+        cli_usage("--cache: keys are asked for with a cache of f32 alone; see gyre passkey");
     if (o->first && !o->windows) cli_usage("--first: of how many? It needs --windows");
     if (o->resume && !o->journal) cli_usage("--resume: needs the --journal to go on from");
     if (o->lines && o->common.json) cli_usage("--json-lines: contradicts --json");

@@ -18,11 +18,12 @@ typedef struct figures {
     lines lines;
 } figures;
 
-static void draw(figures *f, gyre_chart *chart, const char *caption) {
+/* from, to: of the x axis; a trained length outside them is not marked. */
+static void draw(figures *f, gyre_chart *chart, double from, double to, const char *caption) {
     chart->series = f->lines.series;
     chart->series_count = f->lines.count;
     chart->markers = &f->trained;
-    chart->markers_count = f->trained.at > 0;
+    chart->markers_count = f->trained.at > 0 && f->trained.at >= from && f->trained.at <= to;
     (void)gyre_page_chart(f->page, chart, caption); /* the page keeps the first error */
     f->lines.count = 0;
 }
@@ -69,9 +70,9 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     chart.x = (gyre_axis){"context (tokens)", GYRE_SCALE_LOG2, 0, 0};
     chart.y = passkey ? (gyre_axis){"passkeys found (%)", GYRE_SCALE_LINEAR, 0, 100}
                       : (gyre_axis){"perplexity per token", GYRE_SCALE_LOG10, 0, 0};
-    draw(f, &chart,
+    draw(f, &chart, (double)e->options.contexts[0], (double)e->options.contexts[e->options.contexts_count - 1],
          passkey ? "A key has to be remembered; perplexity rewards forgetting."
-                 : "Left of the dashed line the model was trained on such lengths.");
+                 : "On contexts up to the trained length, a dashed line where it lies among them, the model was trained.");
 }
 
 static void position_chart(figures *f, int64_t set, int64_t column) {
@@ -94,10 +95,7 @@ static void position_chart(figures *f, int64_t set, int64_t column) {
     chart.title = title;
     chart.x = (gyre_axis){"position in the window (tokens)", GYRE_SCALE_LINEAR, 0, (double)context};
     chart.y = (gyre_axis){"loss (nats per token)", GYRE_SCALE_LINEAR, 0, 0};
-    const double trained = f->trained.at;
-    if (trained >= (double)context) f->trained.at = 0; /* it lies outside */
-    draw(f, &chart, NULL);
-    f->trained.at = trained;
+    draw(f, &chart, 0, (double)context, NULL);
 }
 
 /* -- the page ---------------------------------------------------------------------------------------------------------- */

@@ -141,7 +141,8 @@ gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t colum
 static void print_texts(const evaluation *e, FILE *file) {
     for (int64_t i = 0; i < e->input.texts_count; i++) {
         const gyre_text *text = &e->input.texts[i];
-        const int bytes = !e->options.model.ids && text->bytes == text->count;
+        const gyre_tokenizer *tokenizer = e->input.tokenizer;
+        const int bytes = tokenizer && gyre_tokenizer_info_of(tokenizer).kind == GYRE_TOKENIZER_BYTES;
         fprintf(file, "text      ");
         if (e->input.texts_count > 1) fprintf(file, "%s: ", e->options.model.texts[i]);
         fprintf(file, "%lld %s", (long long)text->count, bytes ? "bytes" : "tokens");

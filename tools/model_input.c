@@ -50,25 +50,32 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
     return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
 }
 
+/* Why there is none, without the place, which is told at the end. */
+static gyre_status refuse_tokenizer(const model_options *o, gyre_status status, const gyre_error *why, gyre_error *err) {
+    return cli_error(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",
+                     why->text, o->tokenizer ? "--tokenizer" : "the model's own");
+}
+
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     const model_options *o = in->options;
     const int64_t vocab = gyre_model_config_of(in->model)->vocab;
-    if (vocab == 256 && !o->tokenizer) return GYRE_OK;
-    return cli_error(err, GYRE_EUNSUPPORTED,
-                     "%s: its vocabulary of %lld is not the 256 bytes; name token ids with --ids (text)", o->path,
-                     (long long)vocab);
+    gyre_error why = {0, ""};
+    const gyre_status status = gyre_tokenizer_open(&in->tokenizer, o->tokenizer ? o->tokenizer : o->path, &why);
+    if (status) return refuse_tokenizer(o, status, &why, err);
+    const int64_t ids = gyre_tokenizer_info_of(in->tokenizer).vocab;
+    if (ids <= vocab) return GYRE_OK;
+    return cli_error(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
+                     (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
 }
 
 static gyre_status read_one(const model_input *in, const char *path, int64_t least, gyre_text *out, gyre_error *err) {
     if (in->options->ids) return gyre_text_open_ids(out, path, gyre_model_config_of(in->model)->vocab, least, err);
-    const gyre_status status = gyre_text_open(out, &path, 1, GYRE_SPLIT_ALL, least, err);
-    if (!status) out->bytes = out->count;
-    return status;
+    return gyre_text_tokenize(out, in->tokenizer, &path, 1, least, err);
 }
 
 gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err) {
     const model_options *o = in->options;
-    gyre_status status = o->ids ? GYRE_OK : model_input_tokenizer(in, err);
+    gyre_status status = o->ids || in->tokenizer ? GYRE_OK : model_input_tokenizer(in, err);
     if (status) return status;
     in->texts = calloc((size_t)o->texts_count + 1, sizeof *in->texts);
     if (!in->texts) return cli_error(err, GYRE_ENOMEM, "texts: out of memory (%s)", o->path);
@@ -79,13 +86,17 @@ gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err) {
 
 double model_input_bytes_per_token(const model_input *in, int64_t index) {
     const gyre_text *text = &in->texts[index];
-    return text->count > 0 ? (double)text->bytes / (double)text->count : 0;
+    /* A token that begins a file stands for none. */
+    const int begins = in->tokenizer && gyre_tokenizer_info_of(in->tokenizer).adds_begin;
+    const int64_t tokens = text->count - (begins ? text->files : 0);
+    return tokens > 0 ? (double)text->bytes / (double)tokens : 0;
 }
 
 void model_input_free(model_input *in) {
     for (int64_t i = 0; i < in->texts_count; i++)
         gyre_text_free(&in->texts[i]);
     free(in->texts);
+    gyre_tokenizer_free(in->tokenizer);
     gyre_model_free(in->model);
     *in = (model_input){0};
 }

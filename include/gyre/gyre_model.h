@@ -242,11 +242,12 @@ typedef struct gyre_eval_options {
     double *by_position;   /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
     int64_t buckets;       /* equal shares of the context */
     double *by_window;     /* [windows read] mean nats per scored prediction of each; or NULL */
+    gyre_dtype cache;      /* F32, F16, BF16 or Q8: what keys and values are kept as */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
 #define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, NULL, NULL }
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, GYRE_F32, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
@@ -384,10 +385,11 @@ typedef struct gyre_convert_options {
     int has_source_layout; /* 1: they lie as `source_layout` in the source, whatever its files say: mends a wrong one */
     gyre_layout source_layout;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* bytes; or NULL */
-    void *progress_ctx;
+    int (*stop)(void *ctx); /* asked now and then: not 0 = end with EIO, nothing written; or NULL */
+    void *progress_ctx;     /* of both */
 } gyre_convert_options;
 #define GYRE_CONVERT_INIT                                                                                                   \
-    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, 0, GYRE_HALF, NULL, NULL }
+    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, 0, GYRE_HALF, NULL, NULL, NULL }
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF file, config and tokenizer with it, under a temporary name until it is whole.  Rows of query and key
  * are permuted, head by head, where the layout of pairs changes.  Errors: those of gyre_model_open; EUNSUPPORTED (what the

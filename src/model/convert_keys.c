@@ -161,6 +161,10 @@ static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
         status = gyre_pieces_of_llama2c(&pieces, tokens, c->source.arch.vocab, err);
     else
         there = 0;
+    if (status == GYRE_OK && !there && c->source.arch.vocab == GYRE_BYTE_TOKENS) {
+        status = gyre_pieces_of_bytes(&pieces, err);
+        there = 1;
+    }
     if (status != GYRE_OK) return status;
     if (there)
         gyre_pieces_put(&pieces, &c->keys);

@@ -112,8 +112,13 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
     gyre_tensor_to_come *list = calloc((size_t)c->count + 1, sizeof *list);
     if (!list) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     for (int64_t i = 0; i < c->count; i++) {
-        list[i] = (gyre_tensor_to_come){c->tensors[i].name, c->tensors[i].type, c->tensors[i].source->rank, {0}};
-        memcpy(list[i].shape, c->tensors[i].source->shape, sizeof list[i].shape);
+        const gyre_stored *s = c->tensors[i].source;
+        const gyre_stored_type type = c->tensors[i].type;
+        list[i] = (gyre_tensor_to_come){.name = c->tensors[i].name,
+                                        .dtype = gyre_stored_type_name(type),
+                                        .bytes = (size_t)gyre_stored_row_bytes(type, 1),
+                                        .rank = s->rank};
+        memcpy(list[i].shape, s->shape, sizeof s->shape);
     }
     gyre_status status = gyre_safetensors_stream_open(&stream, path, list, c->count, err);
     free(list);

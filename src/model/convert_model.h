@@ -127,6 +127,9 @@ gyre_status gyre_pieces_set(gyre_pieces *pieces, int64_t id, const char *text, s
 gyre_status gyre_pieces_of_gguf(gyre_pieces *out, int *there, const gyre_gguf *file, const char *path, gyre_error *err);
 gyre_status gyre_pieces_of_json(gyre_pieces *out, int *there, const char *folder, int64_t vocab, gyre_error *err);
 gyre_status gyre_pieces_of_llama2c(gyre_pieces *out, const char *path, int64_t vocab, gyre_error *err);
+/* Of a model made here, whose ids are bytes: byte-level tokens without a merge. */
+enum { GYRE_BYTE_TOKENS = 256 };
+gyre_status gyre_pieces_of_bytes(gyre_pieces *out, gyre_error *err);
 void gyre_pieces_put(const gyre_pieces *pieces, gyre_gguf_maker *keys);
 /* convert_tokens_print.c: *out = tokenizer.json, *config = tokenizer_config.json, which the caller frees.  length: tokens
  * that the model serves. */

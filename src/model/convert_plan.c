@@ -39,6 +39,13 @@ static const char *after_layer(const char *name, int *layer) {
     return end;
 }
 
+/* out = what follows the text where `at` begins with it, else NULL. */
+static const char *after_text(const char *at, const char *text) {
+    for (; *text; text++, at++)
+        if (*at != *text) return NULL;
+    return at;
+}
+
 static int matches(const char *pattern, const char *name, place *out) {
     const char *hole = strstr(pattern, "%d");
     const size_t before = hole ? (size_t)(hole - pattern) : strlen(pattern);
@@ -46,10 +53,9 @@ static int matches(const char *pattern, const char *name, place *out) {
     if (strncmp(pattern, name, before) != 0) return 0;
     const char *rest = name + before;
     if (hole) {
-        const size_t after = strlen(hole + 2);
         rest = after_layer(rest, &layer);
-        if (!rest || strncmp(rest, hole + 2, after) != 0) return 0;
-        rest += after;
+        rest = rest ? after_text(rest, hole + 2) : NULL;
+        if (!rest) return 0;
     }
     if (strcmp(rest, ".weight") != 0 && strcmp(rest, ".bias") != 0) return 0;
     out->layer = layer;

@@ -117,6 +117,10 @@ static gyre_status pass(gyre_conversion *c, const rows *r, gyre_convert_put *put
     gyre_status status =
         block && r->wide ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory (converting)", r->source->name);
     for (int64_t begin = 0; begin < r->count && status == GYRE_OK; begin += most) {
+        if (c->options->stop && c->options->stop(c->options->progress_ctx)) {
+            status = gyre_fail(err, GYRE_EIO, "converting: stopped, and nothing is written (%s)", c->target);
+            break;
+        }
         const int64_t count = most < r->count - begin ? most : r->count - begin;
         status = fill(r, begin, count, block, err);
         if (status == GYRE_OK) status = put(sink, block, (size_t)count * r->out_bytes, err);

@@ -233,6 +233,23 @@ gyre_status gyre_pieces_of_llama2c(gyre_pieces *out, const char *path, int64_t v
     return status;
 }
 
+/* -- bytes ------------------------------------------------------------------------------------------------------------- */
+/* gpt2's letters: a byte that prints in Latin-1 stands for itself, the others are counted from U+0100 on. */
+gyre_status gyre_pieces_of_bytes(gyre_pieces *out, gyre_error *err) {
+    unsigned next = GYRE_BYTE_TOKENS;
+    gyre_status status = gyre_pieces_reserve(out, GYRE_BYTE_TOKENS, err);
+    for (unsigned byte = 0; byte < GYRE_BYTE_TOKENS && status == GYRE_OK; byte++) {
+        const int prints = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
+        const unsigned code = prints ? byte : next++;
+        const char text[2] = {(char)(code < 0x80 ? code : 0xC0 | code >> 6), (char)(0x80 | (code & 0x3F))};
+        status = gyre_pieces_set(out, byte, text, code < 0x80 ? 1 : 2, "bytes", err);
+    }
+    out->byte_level = 1;
+    snprintf(out->words, sizeof out->words, "gpt-2");
+    if (status != GYRE_OK) gyre_pieces_free(out);
+    return status;
+}
+
 /* -- into a GGUF ------------------------------------------------------------------------------------------------------- */
 static void put_id(gyre_gguf_maker *keys, const char *key, int32_t id) {
     if (id >= 0) gyre_gguf_make_u32(keys, key, (uint32_t)id);

@@ -75,6 +75,7 @@ static void silu(const gyre_kernels *kernels, const float *x, int64_t n, float *
 /* 0.5 x (1 + tanh(u)) is x sigmoid(2 u). */
 static void gelu_tanh(const gyre_kernels *kernels, const float *x, int64_t n, float *restrict out) {
     float u[CHUNK];
+    if (n < 1) return;
     for (int64_t i = 0; i < n; i++)
         u[i] = 1.5957691216057308F * (x[i] + 0.044715F * x[i] * x[i] * x[i]);
     sigmoid(kernels, u, n, out);

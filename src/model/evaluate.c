@@ -108,7 +108,7 @@ gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding
     if (by_position) e.bucket_nats = calloc((size_t)(e.windows * options->buckets), sizeof *e.bucket_nats);
     if (!e.nats || (by_position && !e.bucket_nats))
         status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (eval)", (long long)e.windows);
-    const gyre_windows windows = {model, encoding, e.context, e.windows, read_window, &e};
+    const gyre_windows windows = {model, encoding, e.context, e.windows, read_window, &e, options->cache};
     e.all = &windows;
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) summarise(&e, out);

@@ -68,7 +68,8 @@ static void put(const gyre_product *p, int64_t first, int64_t n, const float *su
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t i = 0; i < n; i++) {
             float *y = p->y + r * p->y_row + first + i;
-            const float biased = sums[r * FEW_OUT + i] + (p->bias ? p->bias[first + i] : 0);
+            const float sum = sums[r * FEW_OUT + i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): kernels wrote it */
+            const float biased = sum + (p->bias ? p->bias[first + i] : 0);
             *y = p->add ? *y + biased : biased;
         }
 }

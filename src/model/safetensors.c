@@ -3,10 +3,10 @@
 
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "model/safetensors_stream.h"
 #include "reading/json_text.h"
 #include "reading/shown.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SIZE_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, BLOCK = 4096 };
 
@@ -382,53 +381,6 @@ static int64_t elements_of(const gyre_tensor_to_write *t) {
     return count;
 }
 
-static json_t *describe(const gyre_tensor_to_write *t, gyre_dtype dtype, uint64_t begin) {
-    const uint64_t end = begin + (uint64_t)elements_of(t) * gyre_dtype_size(dtype);
-    json_t *shape = json_array();
-    int failed = !shape;
-    for (int i = 0; i < t->rank && !failed; i++)
-        failed = json_array_append_new(shape, json_integer(t->shape[i])) != 0;
-    if (failed) {
-        json_decref(shape);
-        return NULL;
-    }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", name_of(dtype), "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)end);
-}
-
-/* *out = the header, padded with spaces so that the data begins at a multiple of 8. */
-static gyre_status print_header(const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype, char **out,
-                                size_t *bytes) {
-    /* transformers refuses a file that does not say which framework's layout it has. */
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
-    uint64_t begin = 0;
-    int failed = !header;
-    for (int64_t i = 0; i < count && !failed; i++) {
-        failed = json_object_set_new(header, tensors[i].name, describe(&tensors[i], dtype, begin)) != 0;
-        begin += (uint64_t)elements_of(&tensors[i]) * gyre_dtype_size(dtype);
-    }
-    char *text = failed ? NULL : json_dumps(header, JSON_COMPACT);
-    json_decref(header);
-    if (!text) return GYRE_ENOMEM;
-    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
-    char *grown = realloc(text, padded + 1);
-    if (!grown) {
-        free(text);
-        return GYRE_ENOMEM;
-    }
-    memset(grown + length, ' ', padded - length);
-    *out = grown;
-    *bytes = padded;
-    return GYRE_OK;
-}
-
-static int write_header(FILE *stream, const char *header, size_t bytes) {
-    unsigned char size[SIZE_BYTES];
-    for (int i = 0; i < SIZE_BYTES; i++)
-        size[i] = (unsigned char)((uint64_t)bytes >> (8 * i));
-    return fwrite(size, 1, SIZE_BYTES, stream) == SIZE_BYTES && fwrite(header, 1, bytes, stream) == bytes;
-}
-
 /* The values as they will be read back, so that no file is written that a reader refuses. */
 static gyre_status check_finite(const gyre_tensor_to_write *t, const void *stored, gyre_dtype dtype, int64_t at, int64_t n,
                                 gyre_error *err) {
@@ -441,7 +393,7 @@ static gyre_status check_finite(const gyre_tensor_to_write *t, const void *store
     return GYRE_OK;
 }
 
-static gyre_status write_tensor(FILE *stream, const gyre_tensor_to_write *t, gyre_dtype dtype, const char *path,
+static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_tensor_to_write *t, gyre_dtype dtype,
                                 gyre_error *err) {
     union {
         unsigned char bytes[BLOCK * sizeof(double)];
@@ -449,41 +401,34 @@ static gyre_status write_tensor(FILE *stream, const gyre_tensor_to_write *t, gyr
     } block;
     const size_t size = gyre_dtype_size(dtype);
     const int64_t count = elements_of(t);
-    for (int64_t at = 0; at < count; at += BLOCK) {
+    gyre_status status = GYRE_OK;
+    for (int64_t at = 0; at < count && status == GYRE_OK; at += BLOCK) {
         const int64_t n = count - at < BLOCK ? count - at : BLOCK;
         gyre_store_row(t->data + at, n, block.bytes, dtype, 1);
-        const gyre_status status = check_finite(t, block.bytes, dtype, at, n, err);
-        if (status != GYRE_OK) return status;
-        if (fwrite(block.bytes, size, (size_t)n, stream) != (size_t)n)
-            return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+        status = check_finite(t, block.bytes, dtype, at, n, err);
+        if (status == GYRE_OK) status = gyre_safetensors_stream_put(stream, block.bytes, size * (size_t)n, err);
     }
-    return GYRE_OK;
-}
-
-static gyre_status write_all(FILE *stream, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
-                             const char *path, gyre_error *err) {
-    char *header;
-    size_t bytes;
-    if (print_header(tensors, count, dtype, &header, &bytes) != GYRE_OK)
-        return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
-    const int written = write_header(stream, header, bytes);
-    free(header);
-    if (!written) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-    gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
-        status = write_tensor(stream, &tensors[i], dtype, path, err);
-    if (status == GYRE_OK && (fflush(stream) != 0 || fsync(fileno(stream)) != 0))
-        status = gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
     return status;
 }
 
 gyre_status gyre_safetensors_write(const char *path, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
                                    gyre_error *err) {
+    gyre_safetensors_stream *stream = NULL;
     if (dtype != GYRE_F32 && dtype != GYRE_F16 && dtype != GYRE_BF16 && dtype != GYRE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is no type that is written (%s)", name_of(dtype), path);
-    FILE *stream = fopen(path, "wb");
-    if (!stream) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-    gyre_status status = write_all(stream, tensors, count, dtype, path, err);
-    if (fclose(stream) != 0 && status == GYRE_OK) status = gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    gyre_tensor_to_come *list = calloc((size_t)count + 1, sizeof *list);
+    if (!list) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
+    for (int64_t i = 0; i < count; i++) {
+        list[i] = (gyre_tensor_to_come){
+            .name = tensors[i].name, .dtype = name_of(dtype), .bytes = gyre_dtype_size(dtype), .rank = tensors[i].rank};
+        memcpy(list[i].shape, tensors[i].shape, sizeof list[i].shape);
+    }
+    gyre_status status = gyre_safetensors_stream_open(&stream, path, list, count, err);
+    free(list);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
+        status = write_tensor(stream, &tensors[i], dtype, err);
+    if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
+    gyre_safetensors_stream_drop(stream);
     return status;
 }

@@ -24,7 +24,7 @@ static uint64_t bytes_of(const gyre_tensor_to_come *t) {
     uint64_t count = 1;
     for (int i = 0; i < t->rank; i++)
         count *= (uint64_t)t->shape[i];
-    return count * (t->type == GYRE_STORED_F32 ? 4 : 2);
+    return count * t->bytes;
 }
 
 static json_t *describe(const gyre_tensor_to_come *t, uint64_t begin) {
@@ -36,17 +36,8 @@ static json_t *describe(const gyre_tensor_to_come *t, uint64_t begin) {
         json_decref(shape);
         return NULL;
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", gyre_stored_type_name(t->type), "shape", shape, "data_offsets",
-                     (json_int_t)begin, (json_int_t)(begin + bytes_of(t)));
-}
-
-static gyre_status check(const gyre_tensor_to_come *t, const json_t *header, const char *path, gyre_error *err) {
-    if (t->type != GYRE_STORED_F32 && t->type != GYRE_STORED_F16 && t->type != GYRE_STORED_BF16)
-        return gyre_fail(err, GYRE_EDTYPE, "%.100s: %s is no type that is written (%s)", t->name,
-                         gyre_stored_type_name(t->type), path);
-    if (json_object_get(header, t->name))
-        return gyre_fail(err, GYRE_EINVAL, "%.100s: two tensors of one name (%s)", t->name, path);
-    return GYRE_OK;
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + bytes_of(t)));
 }
 
 /* *out = the header's text, which the caller frees; *data = bytes of all tensors. */
@@ -58,7 +49,8 @@ static gyre_status print_header(const gyre_tensor_to_come *tensors, int64_t coun
     int failed = !header;
     *data = 0;
     for (int64_t i = 0; i < count && !failed && status == GYRE_OK; i++) {
-        status = check(&tensors[i], header, path, err);
+        if (json_object_get(header, tensors[i].name))
+            status = gyre_fail(err, GYRE_EINVAL, "%.100s: two tensors of one name (%s)", tensors[i].name, path);
         failed = status == GYRE_OK && json_object_set_new(header, tensors[i].name, describe(&tensors[i], *data)) != 0;
         *data += bytes_of(&tensors[i]);
     }

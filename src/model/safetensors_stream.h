@@ -1,11 +1,12 @@
 /* safetensors_stream.h: a .safetensors file written tensor by tensor: the header says first what will come. */
 #ifndef GYRE_MODEL_SAFETENSORS_STREAM_H
 #define GYRE_MODEL_SAFETENSORS_STREAM_H
-#include "model/stored.h"
+#include "gyre/gyre.h"
 
 typedef struct gyre_tensor_to_come {
     const char *name;
-    gyre_stored_type type; /* F32, F16 or BF16 */
+    const char *dtype; /* as the format names it: "F32" */
+    size_t bytes;      /* of a number */
     int rank;
     int64_t shape[4];
 } gyre_tensor_to_come;
@@ -13,7 +14,7 @@ typedef struct gyre_tensor_to_come {
 typedef struct gyre_safetensors_stream gyre_safetensors_stream;
 
 /* *out = the file at `path` with its header, padded so that the data begins at a multiple of 8.  Not atomic: callers write
- * into a folder under a temporary name.  EDTYPE for a type that the format has not; EINVAL for two tensors of one name. */
+ * into a folder under a temporary name.  EINVAL for two tensors of one name. */
 gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const char *path, const gyre_tensor_to_come *tensors,
                                          int64_t count, gyre_error *err);
 /* Appends bytes of the tensors, which lie side by side in the order of the header. */

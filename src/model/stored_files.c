@@ -5,6 +5,7 @@
 #include "model/hash.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,13 +17,9 @@ static gyre_status no_memory(const gyre_store *store, gyre_error *err) {
 }
 
 char *gyre_store_join(const char *folder, const char *name) {
-    const size_t before = strlen(folder), after = strlen(name);
-    const int slash = before > 0 && folder[before - 1] != '/';
-    char *path = malloc(before + (size_t)slash + after + 1);
-    if (!path) return NULL;
-    memcpy(path, folder, before);
-    if (slash) path[before] = '/';
-    memcpy(path + before + slash, name, after + 1);
+    const size_t before = strlen(folder), room = before + strlen(name) + 2;
+    char *path = malloc(room);
+    if (path) snprintf(path, room, "%s%s%s", folder, before > 0 && folder[before - 1] != '/' ? "/" : "", name);
     return path;
 }
 

@@ -66,7 +66,7 @@ static gyre_status take_tensors(gyre_store *store, gyre_error *err) {
         bytes += g->tensors[i].name_bytes + 1 + (is_known(g->tensors[i].type) ? 0 : UNKNOWN);
     }
     store->names = malloc(bytes);
-    store->tensors = malloc(((size_t)g->tensors_count + 1) * sizeof *store->tensors);
+    store->tensors = calloc((size_t)g->tensors_count + 1, sizeof *store->tensors);
     if (!store->names || !store->tensors)
         return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
     char *names = store->names;
@@ -75,28 +75,36 @@ static gyre_status take_tensors(gyre_store *store, gyre_error *err) {
     return GYRE_OK;
 }
 
+typedef struct span {
+    const char *name;
+    uint64_t offset, bytes;
+} span;
+
 static int by_offset(const void *a, const void *b) {
-    const gyre_stored *x = *(const gyre_stored *const *)a, *y = *(const gyre_stored *const *)b;
+    const span *x = a, *y = b;
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
 /* Bytes that are two tensors' are how one file means two things. */
 static gyre_status check_apart(const gyre_store *store, gyre_error *err) {
-    const gyre_stored **order = malloc(((size_t)store->count + 1) * sizeof *order);
+    span *spans = malloc(((size_t)store->count + 1) * sizeof *spans);
     gyre_status status = GYRE_OK;
     int64_t count = 0;
-    if (!order) return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
-    for (int64_t i = 0; i < store->count; i++)
-        if (store->tensors[i].bytes > 0) order[count++] = &store->tensors[i];
-    qsort((void *)order, (size_t)count, sizeof *order, by_offset);
-    for (int64_t i = 1; i < count && status == GYRE_OK; i++) {
-        if (order[i]->offset - order[i - 1]->offset >= order[i - 1]->bytes) continue;
-        char what[2 * sizeof(gyre_shown) + 32];
-        snprintf(what, sizeof what, "%s: overlaps %s", gyre_show(order[i]->name, strlen(order[i]->name)).text,
-                 gyre_show(order[i - 1]->name, strlen(order[i - 1]->name)).text);
-        status = failed(store, GYRE_EFORMAT, order[i]->offset, what, err);
+    if (!spans) return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
+    for (int64_t i = 0; i < store->count; i++) {
+        const gyre_stored *t = &store->tensors[i];
+        if (t->bytes > 0) spans[count++] = (span){t->name, t->offset, t->bytes};
     }
-    free((void *)order);
+    qsort(spans, (size_t)count, sizeof *spans, by_offset);
+    for (int64_t i = 1; i < count && status == GYRE_OK; i++) {
+        const span *before = &spans[i - 1], *s = &spans[i];
+        if (s->offset - before->offset >= before->bytes) continue;
+        char what[2 * sizeof(gyre_shown) + 32];
+        snprintf(what, sizeof what, "%s: overlaps %s", gyre_show(s->name, strlen(s->name)).text,
+                 gyre_show(before->name, strlen(before->name)).text);
+        status = failed(store, GYRE_EFORMAT, s->offset, what, err);
+    }
+    free(spans);
     return status;
 }
 
@@ -112,9 +120,7 @@ static gyre_status check_whole(const gyre_store *store, gyre_error *err) {
 gyre_status gyre_store_take_gguf(gyre_store *store, gyre_error *err) {
     store->files = calloc(1, sizeof *store->files);
     if (store->files) store->files->path = strdup(store->path);
-    if (!store->files || !store->files->path) {
-        return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", store->path);
-    }
+    if (!store->files || !store->files->path) return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", store->path);
     store->files_count = 1;
     gyre_status status = gyre_mapping_open(&store->files->map, store->path, err);
     if (status != GYRE_OK) return status;

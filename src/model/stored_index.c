@@ -25,7 +25,7 @@ typedef struct promise {
 } promise;
 
 typedef struct index {
-    char *path;
+    const char *path;
     gyre_mapping map;
     json_t *root;
     promise *promises; /* by tensor */
@@ -191,12 +191,11 @@ static gyre_status take(gyre_store *store, index *x, gyre_error *err) {
 }
 
 gyre_status gyre_store_take_index(gyre_store *store, const char *path, gyre_error *err) {
-    index x = {.path = strdup(path)};
-    const gyre_status status = x.path ? take(store, &x, err) : gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", path);
+    index x = {.path = path};
+    const gyre_status status = take(store, &x, err);
     json_decref(x.root);
     gyre_mapping_close(&x.map);
     free(x.promises);
     free((void *)x.shards);
-    free(x.path);
     return status;
 }
