@@ -95,8 +95,10 @@ static double cap_of(const gyre_scope *s, const char *key, double of_class) {
 }
 
 static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {
-    static const uint32_t attention = 1u << GYRE_ROLE_Q | 1u << GYRE_ROLE_K | 1u << GYRE_ROLE_V | 1u << GYRE_ROLE_O;
-    static const uint32_t perceptron = 1u << GYRE_ROLE_GATE | 1u << GYRE_ROLE_UP | 1u << GYRE_ROLE_DOWN;
+    static const uint32_t inputs = 1u << GYRE_ROLE_QKV | 1u << GYRE_ROLE_Q | 1u << GYRE_ROLE_K | 1u << GYRE_ROLE_V;
+    static const uint32_t attention = inputs | 1u << GYRE_ROLE_O;
+    static const uint32_t perceptron =
+        1u << GYRE_ROLE_GATE_UP | 1u << GYRE_ROLE_GATE | 1u << GYRE_ROLE_UP | 1u << GYRE_ROLE_DOWN;
     const int is_gemma2 = strcmp(a->family, "gemma2") == 0;
     if (row->traits & GYRE_TAKES_BIAS_FLAGS) {
         a->biases |= gyre_scope_flag(s, "attention_bias", 0) ? attention : 0;
@@ -114,25 +116,46 @@ static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     }
     if (row->traits & GYRE_LOGIT_SCALE) a->logit_scale = gyre_scope_number(s, "logit_scale", 0.0625);
     if (row->traits & GYRE_PARALLEL_FLAG) a->parallel = gyre_scope_flag(s, "use_parallel_residual", row->parallel);
-    if (strcmp(a->family, "starcoder2") == 0 && gyre_scope_flag(s, "use_bias", 1))
-        a->biases |= attention | (perceptron & ~(1u << GYRE_ROLE_GATE));
-    if (strcmp(a->family, "stablelm") == 0 && gyre_scope_flag(s, "use_qkv_bias", 0))
-        a->biases |= attention & ~(1u << GYRE_ROLE_O);
+    if (strcmp(a->family, "starcoder2") == 0 && gyre_scope_flag(s, "use_bias", 1)) a->biases |= attention | perceptron;
+    if (strcmp(a->family, "stablelm") == 0 && gyre_scope_flag(s, "use_qkv_bias", 0)) a->biases |= inputs;
     if (strcmp(a->family, "gpt_neox") == 0 && gyre_scope_flag(s, "attention_bias", 1))
         a->biases |= 1u << GYRE_ROLE_QKV | 1u << GYRE_ROLE_O;
+}
+
+/* What its authors' code (llm-foundry) can be told, and transformers' class passes over. */
+static void refuse_of_mpt(const gyre_scope *s, const gyre_scope *attention) {
+    const char *type = gyre_scope_text(attention, "attn_type", "multihead_attention");
+    if (strcmp(type, "multihead_attention") != 0 && strcmp(type, "grouped_query_attention") != 0)
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "attn_type", "\"%.60s\" is not computed", type);
+    if (gyre_scope_flag(attention, "prefix_lm", 0))
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "prefix_lm", "true: attention to later tokens is not computed");
+    if (gyre_scope_flag(attention, "qk_ln", 0))
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "qk_ln", "true: norms of whole queries are not computed");
+    if (gyre_scope_flag(attention, "qk_gn", 0))
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "qk_gn", "true: norms of queries by head are not computed");
+    const char *norm = gyre_scope_text(s, "norm_type", "low_precision_layernorm");
+    if (strcmp(norm, "low_precision_layernorm") != 0 && strcmp(norm, "layernorm") != 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "norm_type", "\"%.60s\" is not computed for mpt", norm);
+    if (gyre_scope_value(s, "block_overrides"))
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "block_overrides", "layers that differ are not read");
+    if (!gyre_scope_value(s, "ffn_config")) return;
+    const gyre_scope perceptron = gyre_scope_into(s, "ffn_config");
+    const char *ffn = gyre_scope_text(&perceptron, "ffn_type", "mptmlp");
+    if (strcmp(ffn, "mptmlp") != 0)
+        gyre_scope_fail(&perceptron, GYRE_EUNSUPPORTED, "ffn_type", "\"%.60s\" is not computed", ffn);
 }
 
 /* MPT keeps what concerns attention in an object of its own. */
 static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
     const gyre_scope attention = gyre_scope_into(s, "attn_config");
+    refuse_of_mpt(s, &attention);
     const double ratio = number_above_0(s, "expansion_ratio", 4);
     const double hidden = ratio * (double)a->width;
     if (!is_ok(s)) return;
     if (!(hidden >= 1 && hidden <= MOST_SIZE)) gyre_scope_fail(s, GYRE_EFORMAT, "expansion_ratio", "%g", ratio);
     a->hidden = is_ok(s) ? (int64_t)hidden : 1;
     if (gyre_scope_value(&attention, "clip_qkv")) a->clip_qkv = number_above_0(&attention, "clip_qkv", 1);
-    if (gyre_scope_flag(&attention, "qk_ln", 0))
-        gyre_scope_fail(&attention, GYRE_EUNSUPPORTED, "qk_ln", "true: norms of whole queries are not computed");
+    if (!gyre_scope_flag(s, "no_bias", 1)) a->biases = GYRE_ALL_BIASES;
     if (gyre_scope_value(&attention, "kv_n_heads")) {
         a->kv_heads = gyre_scope_size(&attention, "kv_n_heads", 1, a->heads);
         if (is_ok(s) && (a->kv_heads > a->heads || a->heads % a->kv_heads != 0))
@@ -192,6 +215,8 @@ void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row
                              .transposed = row->transposed,
                              .tied = row->tied,
                              .biases = row->biases,
+                             .head_norms = (row->traits & GYRE_HEAD_NORMS) != 0,
+                             .parallel_norm2 = (row->traits & GYRE_BOTH_NORMS) != 0,
                              .embed_scale = 1,
                              .residual_scale = 1,
                              .logit_scale = 1};

@@ -80,6 +80,7 @@ static gyre_status of_named(gyre_architecture *out, const gyre_gguf *file, const
     gyre_gguf_source s = {.build = build, .file = file};
     snprintf(s.name, sizeof s.name, "%s", name);
     gyre_architecture_from_row(&a, row);
+    a.more_biases = 1; /* no key tells of them: the engine takes those that are there */
     read_sizes(&s, &a);
     if (is_ok(&s)) read_rest(&s, row, &a);
     /* One whose head is left out has it from the embedding. */
