@@ -21,7 +21,7 @@ typedef struct search_layout {
 /* *out = windows of context tokens, every stride of them, spread evenly over the stretches where fewer are wanted than there
  * are; those to search on in an order drawn from the seed, so that the first of them are spread too.  EINVAL: a text too
  * short.  ENOMEM. */
-gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, const search_layout *layout, search_windows *out,
+gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, const search_layout *wanted, search_windows *out,
                                gyre_error *err);
 void search_windows_free(search_windows *windows); /* one that was zeroed is fine */
 
