@@ -63,8 +63,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const g
  * lists. Files are mapped and matrices stay as they are stored: nobody may shorten them while the model lives.  Every offset
  * and size is checked, NaN and infinite weights are refused.  Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err);
-/* The same, its positions as a program or version reads them.  length: the context length in use, for readers that depend
- * on it; 0 = none is said.  Both as for gyre_reading_open. */
+/* The same, its positions as a program or version reads them.  length: the context length in use, as for gyre_reading_open;
+ * 0 = none is said, as by gyre_model_open.  Dynamic NTK and LongRoPE then turn as within the trained length, however much is
+ * read (vLLM and llama.cpp choose LongRoPE's list as for the longest context of the model): to read more, open for that
+ * length, or give contexts an encoding whose rope.length it is. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
                                                         int64_t length, gyre_error *err);
 /* *out = a model like those of gyre_model_create from a folder, its weights as floats in memory so that it can be trained: a
