@@ -2,6 +2,7 @@
  * without memory that a small file could ask for. */
 #include "gguf_make.h"
 #include "gyre/gyre_model.h"
+#include "model/safetensors.h"
 #include "synthetic_model.h"
 
 #include <stdio.h>
@@ -332,6 +333,61 @@ static void test_data_that_is_not_aligned(void **state) {
     }
 }
 
+/* -- a tower for images -------------------------------------------------------------------------------------------------
+ */
+enum { MOST_TENSORS = 128, LONGEST_NAME = 128 };
+
+/* The same decoder, its tensors under "language_model." and its config in text_config, beside what reads images. */
+static void write_with_tower(json_t *fixture) {
+    static char names[MOST_TENSORS][LONGEST_NAME];
+    static const float patch[12] = {1};
+    gyre_tensor_to_write tensors[MOST_TENSORS];
+    gyre_error err = {0, ""};
+    int64_t n = 0;
+    const char *name;
+    json_t *described;
+    json_object_foreach(json_object_get(fixture, "tensors"), name, described) {
+        int64_t count;
+        assert_true(n < MOST_TENSORS - 2);
+        snprintf(names[n], LONGEST_NAME, "language_model.%s", name);
+        tensors[n] = (gyre_tensor_to_write){.name = names[n], .rank = (int)json_array_size(json_array_get(described, 0))};
+        for (int i = 0; i < tensors[n].rank; i++)
+            tensors[n].shape[i] = json_integer_value(json_array_get(json_array_get(described, 0), (size_t)i));
+        tensors[n++].data = synthetic_tensor(fixture, name, &count);
+    }
+    const int64_t own = n;
+    tensors[n++] = (gyre_tensor_to_write){"multi_modal_projector.mm_soft_emb_norm.weight", 1, {12}, patch};
+    tensors[n++] =
+        (gyre_tensor_to_write){"vision_tower.vision_model.embeddings.patch_embedding.weight", 4, {1, 3, 2, 2}, patch};
+    if (gyre_safetensors_write(in_folder("model.safetensors"), tensors, n, GYRE_F32, &err)) fail_msg("%s", err.text);
+    for (int64_t i = 0; i < own; i++)
+        free((void *)(uintptr_t)tensors[i].data);
+    json_t *config =
+        json_pack("{s:s, s:O, s:{s:s, s:i, s:i, s:i, s:i, s:i}}", "model_type", "gemma3", "text_config",
+                  json_object_get(fixture, "config"), "vision_config", "model_type", "siglip_vision_model", "hidden_size",
+                  12, "num_attention_heads", 2, "num_hidden_layers", 3, "image_size", 4, "patch_size", 2);
+    assert_non_null(config);
+    assert_int_equal(json_dump_file(config, in_folder("config.json"), JSON_INDENT(2)), 0);
+    json_decref(config);
+}
+
+static void test_decoder_beside_a_tower(void **state) {
+    static const char *const fixtures[] = {"gemma3", "gemma3_six", "gemma3_types"};
+    (void)state;
+    for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
+        json_t *fixture = synthetic_fixture(fixtures[i]);
+        synthetic_write_folder(fixture, folder);
+        const float alone = last_logit(folder);
+        write_with_tower(fixture);
+        test_close(last_logit(folder), alone, 0, fixtures[i]);
+        set_key(json_object_get(fixture, "config"), "use_bidirectional_attention", "true");
+        write_with_tower(fixture);
+        refuses(folder, GYRE_EUNSUPPORTED,
+                (const char *const[4]){"text_config.use_bidirectional_attention", in_folder("config.json"), "line", NULL});
+        json_decref(fixture);
+    }
+}
+
 /* -- config.json ---------------------------------------------------------------------------------------------------------
  */
 typedef struct config_case {
@@ -354,6 +410,7 @@ static void check_configs(const config_case *cases, size_t count) {
 static void test_keys_that_are_not_computed(void **state) {
     static const config_case cases[] = {
         {"llama", "model_type", "\"mamba\"", GYRE_EUNSUPPORTED},
+        {"llama", "model_type", "\"llava\"", GYRE_EUNSUPPORTED},
         {"llama", "hidden_act", "\"quick_gelu\"", GYRE_EUNSUPPORTED},
         {"llama", "quantization_config", "{\"bits\": 4}", GYRE_EUNSUPPORTED},
         {"llama", "num_local_experts", "8", GYRE_EUNSUPPORTED},
@@ -597,6 +654,7 @@ int main(void) {
                                        cmocka_unit_test(test_norms_of_the_other_kind),
                                        cmocka_unit_test(test_numbers_that_are_none),
                                        cmocka_unit_test(test_data_that_is_not_aligned),
+                                       cmocka_unit_test(test_decoder_beside_a_tower),
                                        cmocka_unit_test(test_keys_that_are_not_computed),
                                        cmocka_unit_test(test_keys_that_make_no_sense),
                                        cmocka_unit_test(test_biases_of_mpt),

@@ -45,6 +45,7 @@ typedef struct gyre_architecture {
     char family[48];          /* model_type, or general.architecture */
     const char *const *names; /* [GYRE_ROLES] "model.layers.%d.self_attn.q_proj", without .weight and .bias; NULL = never */
     const char *prefix;       /* that names may begin with, or not: "transformer."; "" = none */
+    int tower;                /* 1: files hold a tower for images beside the decoder, which is passed over */
     int64_t vocab, width, layers, heads, kv_heads, head_dim, hidden;
     gyre_norm_kind norm;
     double norm_epsilon;

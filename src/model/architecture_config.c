@@ -32,8 +32,8 @@ static int64_t size_of(const gyre_scope *s, const char *const *names, int64_t mo
     return size;
 }
 
-static int64_t kv_heads_of(const gyre_scope *s, const gyre_architecture *a) {
-    const int64_t given = gyre_scope_size(s, "num_key_value_heads", 1, a->heads);
+static int64_t kv_heads_of(const gyre_scope *s, const gyre_architecture *a, int64_t of_class) {
+    const int64_t given = gyre_scope_size(s, "num_key_value_heads", 1, of_class);
     if (given > a->heads || a->heads % given != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, "num_key_value_heads", "%lld does not divide the %lld heads", (long long)given,
                         (long long)a->heads);
@@ -50,15 +50,26 @@ static int64_t head_dim_of(const gyre_scope *s, const gyre_architecture *a) {
     return dim;
 }
 
+/* What a class has where its config is silent: of families whose published files rely on it. */
+typedef struct class_sizes {
+    int64_t vocab, width, layers, heads, kv_heads, hidden;
+} class_sizes;
+
+static class_sizes sizes_of_class(const gyre_architecture *a) {
+    if (strncmp(a->family, "gemma3", 6) == 0) return (class_sizes){262208, 2304, 26, 8, 4, 9216};
+    return (class_sizes){0};
+}
+
 static void read_sizes(const gyre_scope *s, gyre_architecture *a) {
-    a->vocab = size_of(s, names_of_vocab, MOST_SIZE, 0);
-    a->width = size_of(s, names_of_width, MOST_SIZE, 0);
-    a->layers = size_of(s, names_of_layers, MOST_LAYERS, 0);
-    a->heads = size_of(s, names_of_heads, MOST_SIZE, 0);
+    const class_sizes class = sizes_of_class(a);
+    a->vocab = size_of(s, names_of_vocab, MOST_SIZE, class.vocab);
+    a->width = size_of(s, names_of_width, MOST_SIZE, class.width);
+    a->layers = size_of(s, names_of_layers, MOST_LAYERS, class.layers);
+    a->heads = size_of(s, names_of_heads, MOST_SIZE, class.heads);
     if (!is_ok(s)) return;
     const int64_t four = a->width <= MOST_SIZE / 4 ? 4 * a->width : MOST_SIZE;
-    a->hidden = size_of(s, names_of_hidden, MOST_SIZE, a->gated ? 0 : four);
-    a->kv_heads = kv_heads_of(s, a);
+    a->hidden = size_of(s, names_of_hidden, MOST_SIZE, a->gated ? class.hidden : four);
+    a->kv_heads = kv_heads_of(s, a, class.kv_heads ? class.kv_heads : a->heads);
     a->head_dim = is_ok(s) ? head_dim_of(s, a) : 1;
 }
 
@@ -167,7 +178,7 @@ static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
 }
 
 /* Keys that ask for something else than what the decoder computes. */
-static void refuse_what_is_not_done(const gyre_scope *s, const gyre_architecture *a) {
+static void refuse_what_is_not_done(const gyre_scope *s) {
     static const struct {
         const char *key, *why;
     } flags[] = {{"qk_layernorm", "norms of queries and keys with biases are not computed"},
@@ -185,7 +196,6 @@ static void refuse_what_is_not_done(const gyre_scope *s, const gyre_architecture
     if (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts"))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "num_experts") ? "num_experts" : "num_local_experts",
                         "a mixture of experts is not run");
-    (void)a;
 }
 
 static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {
@@ -199,7 +209,7 @@ static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     read_activation(s, a);
     read_traits(s, row, a);
     if (row->traits & GYRE_MPT_KEYS) read_mpt(s, a);
-    refuse_what_is_not_done(s, a);
+    refuse_what_is_not_done(s);
 }
 
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row) {
@@ -223,12 +233,29 @@ void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row
     snprintf(a->family, sizeof a->family, "%s", row->type);
 }
 
+/* A decoder beside a tower for images: the texts of gemma3 are read by gemma3_text. */
+static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
+    const gyre_scope text = gyre_scope_into(s, "text_config");
+    if (!text.object) {
+        gyre_scope_fail(s, GYRE_EFORMAT, "text_config", "missing: it describes the decoder");
+        return;
+    }
+    read_family(&text, gyre_family_row_of("gemma3_text"), a);
+    refuse_what_is_not_done(s);
+    if (gyre_scope_value(s, "tie_word_embeddings")) a->tied = gyre_scope_flag(s, "tie_word_embeddings", 1);
+    snprintf(a->family, sizeof a->family, "gemma3");
+    a->prefix = "language_model.";
+    a->tower = 1;
+}
+
 static void read_root(const gyre_scope *s, gyre_architecture *a) {
     const char *type = gyre_scope_text(s, "model_type", NULL);
     if (!is_ok(s)) return;
     const gyre_family_row *row = gyre_family_row_of(type);
     if (row)
         read_family(s, row, a);
+    else if (strcmp(type, "gemma3") == 0)
+        read_gemma3(s, a);
     else
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but these are: gyre, %s", type,
                         gyre_family_list(0));

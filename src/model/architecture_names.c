@@ -164,6 +164,7 @@ const gyre_family_row *gyre_family_row_of_gguf(const char *architecture) {
 
 const char *gyre_family_list(int of_gguf) {
     return of_gguf ? "llama, qwen2, qwen3, smollm3, phi2, phi3, gemma, gemma2, gemma3, gptneox, gpt2, starcoder2, bloom, mpt"
-                   : "llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, phi, phi3, gemma, gemma2, gemma3_text, cohere, "
+                   : "llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, phi, phi3, gemma, gemma2, gemma3, gemma3_text, "
+                     "cohere, "
                      "stablelm, starcoder2, gpt_neox, gpt2, gptj, bloom, mpt";
 }

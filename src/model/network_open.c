@@ -305,11 +305,16 @@ static int is_passed_over(const char *name) {
     return 0;
 }
 
+/* What reads images, beside the decoder. */
+static int is_of_tower(const gyre_architecture *a, const char *name) {
+    return a->tower && (strncmp(name, "vision_tower.", 13) == 0 || strncmp(name, "multi_modal_projector.", 22) == 0);
+}
+
 /* A weight that nothing here computes with (a bias, a layer more) would be left out without a word. */
 static void check_no_others(opening *o) {
     for (int64_t i = 0; i < gyre_store_count(o->net->store) && !o->status; i++) {
         const gyre_stored tensor = gyre_store_at(o->net->store, i);
-        if (o->used[i] || is_passed_over(tensor.name)) continue;
+        if (o->used[i] || is_passed_over(tensor.name) || is_of_tower(&o->net->arch, tensor.name)) continue;
         fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)", tensor.name,
              o->net->arch.family, ends_in(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,
              (unsigned long long)tensor.offset);
@@ -362,9 +367,12 @@ static void open_positions_of_layers(opening *o) {
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
         n->layer[layer].group = reading->groups_count == 1 && reading->groups[0].layers_count == 0 ? 0 : -1;
     for (int64_t g = 0; g < reading->groups_count && !o->status; g++) {
-        open_group(o, &reading->groups[g], &n->group[g]);
-        for (int64_t i = 0; i < reading->groups[g].layers_count; i++)
-            if (reading->groups[g].layers[i] < n->arch.layers) n->layer[reading->groups[g].layers[i]].group = (int)g;
+        const gyre_layer_reading *from = &reading->groups[g];
+        if (n->arch.tower && strcmp(from->name, "vision") == 0) continue;
+        open_group(o, from, &n->group[n->groups]);
+        for (int64_t i = 0; i < from->layers_count; i++)
+            if (from->layers[i] < n->arch.layers) n->layer[from->layers[i]].group = n->groups;
+        n->groups++;
     }
     if (!o->status) choose_main(n);
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
@@ -415,7 +423,6 @@ static gyre_status open_parts(gyre_network *n, gyre_error *err) {
     n->layer = calloc((size_t)n->arch.layers, sizeof *n->layer);
     n->group = calloc((size_t)n->reading->groups_count, sizeof *n->group);
     o.used = calloc((size_t)gyre_store_count(n->store) + 1, 1);
-    if (n->group) n->groups = (int)n->reading->groups_count;
     if (!n->layer || !n->group || !o.used)
         fail(&o, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)n->arch.layers);
     if (!o.status) open_positions_of_layers(&o);
