@@ -279,7 +279,7 @@ static void test_numbers_that_are_none(void **state) {
         char offset[40];
         const char *name = names[i / 2];
         synthetic_write_folder(fixture, folder);
-        const uint64_t at = offset_of(name, &bytes) + (uint64_t)(bytes / 4 - 1) * 4; /* the last number */
+        const uint64_t first = offset_of(name, &bytes), at = first + (uint64_t)(bytes / 4 - 1) * 4; /* the last number */
         overwrite("model.safetensors", at, i % 2 ? nan : infinite, 4);
         snprintf(offset, sizeof offset, "byte %llu", (unsigned long long)at);
         refuses(folder, GYRE_EFORMAT, (const char *const[4]){name, in_folder("model.safetensors"), offset, NULL});
@@ -482,6 +482,17 @@ static void test_biases_of_mpt(void **state) {
     json_decref(fixture);
 }
 
+/* A model made here, of which a file alone is named. */
+static void test_a_file_of_a_model_made_here(void **state) {
+    (void)state;
+    json_t *fixture = synthetic_fixture("llama");
+    set_key(json_object_get(fixture, "config"), "model_type", "\"gyre\"");
+    synthetic_write_folder(fixture, folder);
+    refuses(in_folder("model.safetensors"), GYRE_EUNSUPPORTED,
+            (const char *const[4]){"model_type", "name its folder", in_folder("config.json"), "line"});
+    json_decref(fixture);
+}
+
 /* -- memory --------------------------------------------------------------------------------------------------------------
  */
 static long peak_kilobytes(void) {
@@ -658,6 +669,7 @@ int main(void) {
                                        cmocka_unit_test(test_keys_that_are_not_computed),
                                        cmocka_unit_test(test_keys_that_make_no_sense),
                                        cmocka_unit_test(test_biases_of_mpt),
+                                       cmocka_unit_test(test_a_file_of_a_model_made_here),
                                        cmocka_unit_test(test_hostile_sizes),
                                        cmocka_unit_test(test_tensors_of_ggufs),
                                        cmocka_unit_test(test_keys_of_ggufs)};

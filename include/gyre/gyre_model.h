@@ -112,7 +112,8 @@ typedef struct gyre_context_options {
 /* gyre_context_create with all there is to choose. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_open(gyre_context **out, const gyre_model *model,
                                                        const gyre_context_options *options, gyre_error *err);
-/* out = bytes of keys, values, activations and scratch that it holds. */
+/* out = bytes of keys, values, activations and scratch that it holds.  Of a cache half are address space that nothing is
+ * written to. */
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 /* Forgets all but the first `tokens` (EINVAL: more than were read, or a window is set). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_cut(gyre_context *context, int64_t tokens);

@@ -256,6 +256,8 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
         read_family(s, row, a);
     else if (strcmp(type, "gemma3") == 0)
         read_gemma3(s, a);
+    else if (strcmp(type, "gyre") == 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"gyre\": name its folder, not a file of it");
     else
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but these are: gyre, %s", type,
                         gyre_family_list(0));
