@@ -429,6 +429,8 @@ static void test_keys_that_are_not_computed(void **state) {
         {"mpt", "ffn_config.ffn_type", "\"mptglu\"", GYRE_EUNSUPPORTED},
         {"mpt", "block_overrides", "{\"order\": []}", GYRE_EUNSUPPORTED},
         {"mpt", "logit_scale", "0.5", GYRE_EUNSUPPORTED},
+        {"bloom", "num_key_value_heads", "2", GYRE_EUNSUPPORTED}, /* heads that stand together cannot be grouped */
+        {"gpt_neox", "num_key_value_heads", "1", GYRE_EUNSUPPORTED},
     };
     (void)state;
     check_configs(cases, sizeof cases / sizeof *cases);

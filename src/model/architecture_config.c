@@ -37,6 +37,10 @@ static int64_t kv_heads_of(const gyre_scope *s, const gyre_architecture *a, int6
     if (given > a->heads || a->heads % given != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, "num_key_value_heads", "%lld does not divide the %lld heads", (long long)given,
                         (long long)a->heads);
+    if (a->fused == GYRE_FUSED_HEADS && given != a->heads)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "num_key_value_heads",
+                        "%lld of %lld heads: query, key and value of each stand together in this family", (long long)given,
+                        (long long)a->heads);
     return given;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/encoding.h"
 #include "reading/file_read.h"
+#include "reading/shown.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -315,8 +316,9 @@ static void check_no_others(opening *o) {
     for (int64_t i = 0; i < gyre_store_count(o->net->store) && !o->status; i++) {
         const gyre_stored tensor = gyre_store_at(o->net->store, i);
         if (o->used[i] || is_passed_over(tensor.name) || is_of_tower(&o->net->arch, tensor.name)) continue;
-        fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)", tensor.name,
-             o->net->arch.family, ends_in(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,
+        fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)",
+             gyre_show(tensor.name, strlen(tensor.name)).text, o->net->arch.family,
+             ends_in(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,
              (unsigned long long)tensor.offset);
     }
 }
