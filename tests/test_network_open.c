@@ -342,6 +342,7 @@ static void write_with_tower(json_t *fixture) {
     static char names[MOST_TENSORS][LONGEST_NAME];
     static const float patch[12] = {1};
     gyre_tensor_to_write tensors[MOST_TENSORS];
+    float *data[MOST_TENSORS];
     gyre_error err = {0, ""};
     int64_t n = 0;
     const char *name;
@@ -353,7 +354,8 @@ static void write_with_tower(json_t *fixture) {
         tensors[n] = (gyre_tensor_to_write){.name = names[n], .rank = (int)json_array_size(json_array_get(described, 0))};
         for (int i = 0; i < tensors[n].rank; i++)
             tensors[n].shape[i] = json_integer_value(json_array_get(json_array_get(described, 0), (size_t)i));
-        tensors[n++].data = synthetic_tensor(fixture, name, &count);
+        tensors[n].data = data[n] = synthetic_tensor(fixture, name, &count);
+        n++;
     }
     const int64_t own = n;
     tensors[n++] = (gyre_tensor_to_write){"multi_modal_projector.mm_soft_emb_norm.weight", 1, {12}, patch};
@@ -361,7 +363,7 @@ static void write_with_tower(json_t *fixture) {
         (gyre_tensor_to_write){"vision_tower.vision_model.embeddings.patch_embedding.weight", 4, {1, 3, 2, 2}, patch};
     if (gyre_safetensors_write(in_folder("model.safetensors"), tensors, n, GYRE_F32, &err)) fail_msg("%s", err.text);
     for (int64_t i = 0; i < own; i++)
-        free((void *)(uintptr_t)tensors[i].data);
+        free(data[i]);
     json_t *config =
         json_pack("{s:s, s:O, s:{s:s, s:i, s:i, s:i, s:i, s:i}}", "model_type", "gemma3", "text_config",
                   json_object_get(fixture, "config"), "vision_config", "model_type", "siglip_vision_model", "hidden_size",
@@ -502,7 +504,7 @@ static long peak_kilobytes(void) {
     long peak = 0;
     FILE *status = fopen("/proc/self/status", "rb");
     while (status && fgets(line, sizeof line, status))
-        (void)sscanf(line, "VmHWM: %ld", &peak);
+        if (strncmp(line, "VmHWM:", 6) == 0) peak = strtol(line + 6, NULL, 10);
     if (status) fclose(status);
     return peak;
 }

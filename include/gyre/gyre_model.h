@@ -123,7 +123,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_cut(gyre_context *context, int
  * one that the model has, of the same shape; of a projected sinusoid the number of rows may be another.  Where layers differ
  * in their positions it takes the place of gyre_model_encoding's, which is that of layers that see all keys, and of every
  * other group that turns just so: Gemma 3's local layers keep their own.
- * Errors: EINVAL, ENOMEM. */
+ * Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (a type that no cache has), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */

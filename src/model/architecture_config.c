@@ -34,7 +34,7 @@ static int64_t size_of(const gyre_scope *s, const char *const *names, int64_t mo
 
 static int64_t kv_heads_of(const gyre_scope *s, const gyre_architecture *a, int64_t of_class) {
     const int64_t given = gyre_scope_size(s, "num_key_value_heads", 1, of_class);
-    if (given > a->heads || a->heads % given != 0)
+    if (given < 1 || given > a->heads || a->heads % given != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, "num_key_value_heads", "%lld does not divide the %lld heads", (long long)given,
                         (long long)a->heads);
     if (a->fused == GYRE_FUSED_HEADS && given != a->heads)
@@ -70,7 +70,7 @@ static void read_sizes(const gyre_scope *s, gyre_architecture *a) {
     a->width = size_of(s, names_of_width, MOST_SIZE, class.width);
     a->layers = size_of(s, names_of_layers, MOST_LAYERS, class.layers);
     a->heads = size_of(s, names_of_heads, MOST_SIZE, class.heads);
-    if (!is_ok(s)) return;
+    if (!is_ok(s) || a->heads < 1) return;
     const int64_t four = a->width <= MOST_SIZE / 4 ? 4 * a->width : MOST_SIZE;
     a->hidden = size_of(s, names_of_hidden, MOST_SIZE, a->gated ? class.hidden : four);
     a->kv_heads = kv_heads_of(s, a, class.kv_heads ? class.kv_heads : a->heads);

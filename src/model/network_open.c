@@ -357,8 +357,10 @@ static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
 }
 
 static void choose_main(gyre_network *n) {
-    for (int g = n->groups - 1; g >= 0; g--)
-        if (n->group[g].window == 0 && n->group[g].encoding->config.kind != GYRE_NOPE) n->main = g;
+    for (int g = n->groups - 1; g >= 0; g--) {
+        const gyre_encoding *encoding = n->group[g].encoding;
+        if (n->group[g].window == 0 && encoding && encoding->config.kind != GYRE_NOPE) n->main = g;
+    }
     for (int g = 0; g < n->groups; g++)
         n->group[g].shares = same_positions(n->group[n->main].encoding, n->group[g].encoding);
 }
