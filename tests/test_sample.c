@@ -180,7 +180,6 @@ static void test_cut_at_a_boundary(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_what_is_no_number),
                                        cmocka_unit_test(test_shares), cmocka_unit_test(test_equals),
-                                       cmocka_unit_test(test_seeds),
-                                       cmocka_unit_test(test_cut_at_a_boundary)};
+                                       cmocka_unit_test(test_seeds),  cmocka_unit_test(test_cut_at_a_boundary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -512,6 +512,47 @@ static void test_gguf_gpt2(void **state) {
     }
 }
 
+/* Which digits and letters each name lets stand in one word, after the table of names in llama.cpp. */
+static void test_gguf_cuts(void **state) {
+    (void)state;
+    static const char *const merges[] = {"1 2", "12 3", "123 4", "a B"};
+    static const struct {
+        const char *pre;
+        int digits, joins_cases, adds_begin;
+    } cases[] = {{"default", 3, 1, 0},     {"llama-bpe", 3, 1, 1},    {"qwen2", 1, 1, 0},
+                 {"gpt-2", 4, 1, 0},       {"smollm", 1, 1, 0},       {"mpt", 4, 1, 0},
+                 {"falcon", 3, 1, 0},      {"deepseek-llm", 4, 1, 0}, {"deepseek-coder", 1, 1, 0},
+                 {"deepseek-v3", 3, 1, 0}, {"tekken", 1, 0, 1},       {"gpt-4o", 3, 0, 0},
+                 {"llama4", 3, 0, 0},      {"minicpm5", 3, 1, 0},     {"qwen35", 1, 1, 0},
+                 {"command-r", 1, 1, 0},   {"falcon-h1", 3, 1, 1},    {"granite-docling", 4, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const tokens[] = {"1", "2", "3", "4", "12", "123", "1234", "a", "B", "aB", "<s>"};
+        static const int32_t types[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
+        made_gguf *made = made_begin(3);
+        gyre_error err = {0};
+        made_string(made, "tokenizer.ggml.model", "gpt2");
+        made_string(made, "tokenizer.ggml.pre", cases[i].pre);
+        made_strings(made, "tokenizer.ggml.tokens", tokens, 11);
+        made_strings(made, "tokenizer.ggml.merges", merges, 4);
+        made_i32s(made, "tokenizer.ggml.token_type", types, 11);
+        made_u32(made, "tokenizer.ggml.bos_token_id", 10);
+        gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
+        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+        if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
+        if (cases[i].digits == 4)
+            EXPECT(t, "1234", 0, 6);
+        else if (cases[i].digits == 3)
+            EXPECT(t, "1234", 0, 5, 3);
+        else
+            EXPECT(t, "1234", 0, 0, 1, 2, 3);
+        if (cases[i].joins_cases)
+            EXPECT(t, "aB", 0, 9);
+        else
+            EXPECT(t, "aB", 0, 7, 8);
+        gyre_tokenizer_free(t);
+    }
+}
+
 /* -- files that are wrong ------------------------------------------------------------------------------------------------
  */
 static void test_malformed(void **state) {
@@ -643,9 +684,9 @@ int main(void) {
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_pieces),
-
         cmocka_unit_test(test_gguf_llama),
         cmocka_unit_test(test_gguf_gpt2),
+        cmocka_unit_test(test_gguf_cuts),
         cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_what_is_noted),
         cmocka_unit_test(test_folder),

@@ -48,24 +48,58 @@ static gyre_status refuse(const gguf_reader *r, gyre_status status, const char *
 #define LINES_CUT    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3_CUT   CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LINES_CUT
 #define QWEN2_CUT    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" LINES_CUT
-#define BLOOM_CUT    " ?[^(\\s|.,!?…。，、।۔،)]+"
-#define MARKS        "[\\p{P}$+<=>^~|]+"
+#define QWEN35_CUT                                                                                                          \
+    CONTRACTIONS                                                                                                            \
+        "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define BLOOM_CUT " ?[^(\\s|.,!?…。，、।۔،)]+"
+#define MARKS     "[\\p{P}$+<=>^~|]+"
+/* Small letters after capitals, or capitals alone. */
+#define UPPER     "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER     "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define PATHS_CUT " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CASES_CUT(suffix)                                                                                                   \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" suffix
+#define DEEPSEEK3_CUT                                                                                                       \
+    "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"                     \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-enum { PATTERNS = 4 };
+/* Cased letters of scripts that had them when the pattern was made. */
+#define DEEPSEEK_WORD                                                                                                       \
+    "\\s?[^\\P{L&}\\x{560}-\\x{588}\\x{10C7}-\\x{10FF}\\x{1C80}-\\x{1C8F}\\x{1FBE}\\x{2D00}-\\x{2D2D}\\x{A790}-\\x{AB6F}"   \
+    "\\x{10570}-\\x{105BF}\\x{10D50}-\\x{10D8F}\\x{16E40}-\\x{16EDF}\\x{1D400}-\\x{1DFFF}]+"
+#define DEEPSEEK_MARKS "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
+#define DEEPSEEK_ASIAN "[\\x{800}-\\x{9FA5}\\x{AC00}-\\x{D7FF}]+"
+
+enum { PATTERNS = 6 };
 static const struct {
     const char *names; /* between spaces */
     int whole_words, adds_begin;
     const char *patterns[PATTERNS];
 } cuts[] = {
     {" default ", 0, 0, {MARKS, GPT2_CUT, "\\p{N}+", "[0-9][0-9][0-9]"}},
-    {" llama-bpe llama3 llama-v3 falcon3 pixtral ", 1, 1, {LLAMA3_CUT}},
+    {" llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ", 1, 1, {LLAMA3_CUT}},
     {" dbrx smaug-bpe chatglm-bpe glm4 ", 0, 0, {LLAMA3_CUT}},
-    {" qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez ", 0, 0, {QWEN2_CUT}},
-    {" gpt-2 phi-2 mpt olmo jais jina-es jina-de gigachat exaone-moe trillion ", 0, 0, {GPT2_CUT}},
-    {" smollm starcoder refact command-r codeshell exaone minerva-7b ", 0, 0, {"\\p{N}", GPT2_CUT}},
+    {" minicpm5 ", 1, 0, {"\\p{N}{1,3}", CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+|" LINES_CUT}},
+    {" qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez kormo f2llmv2 grok-2 solar-open ", 0, 0, {QWEN2_CUT}},
+    {" qwen35 ", 0, 0, {QWEN35_CUT}},
+    {" gpt-2 phi-2 mpt olmo jais jina-es jina-de jina-v2-es jina-v2-de jina-v2-code gigachat trillion exaone4 a.x-4.0 "
+     "mellum "
+     "modern-bert granite-docling ",
+     0,
+     0,
+     {GPT2_CUT}},
+    {" smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", 0, 0, {"\\p{N}", GPT2_CUT}},
     {" falcon ", 0, 0, {"[\\p{P}$+<=>^~|`]+", GPT2_CUT, "[0-9][0-9][0-9]"}},
     {" bloom poro-chat gpt3-finnish ", 0, 0, {BLOOM_CUT}},
     {" viking ", 0, 0, {BLOOM_CUT, "\\p{N}"}},
+    {" tekken ", 1, 1, {CASES_CUT("") "|\\p{N}|" PATHS_CUT}},
+    {" gpt-4o llama4 kanana2 minimax-m2 ", 0, 0, {CASES_CUT(CONTRACTIONS "?") "|\\p{N}{1,3}|" PATHS_CUT}},
+    {" deepseek-llm ", 0, 0, {"[\\r\\n]", DEEPSEEK_WORD, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_ASIAN, "\\p{N}+"}},
+    {" deepseek-coder ", 0, 0, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_ASIAN, "\\p{N}"}},
+    {" deepseek-v3 hunyuan-dense joyai-llm ",
+     0,
+     0,
+     {"\\p{N}{1,3}", "[\\x{3040}-\\x{30FF}\\x{4E00}-\\x{9FA5}]+", DEEPSEEK3_CUT}},
 };
 
 static gyre_status add_cut(const gguf_reader *r, size_t which) {
