@@ -50,7 +50,7 @@ static gyre_status refuse(const gguf_reader *r, gyre_status status, const char *
 #define QWEN2_CUT    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" LINES_CUT
 #define QWEN35_CUT                                                                                                          \
     CONTRACTIONS                                                                                                            \
-        "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define BLOOM_CUT " ?[^(\\s|.,!?…。，、।۔،)]+"
 #define MARKS     "[\\p{P}$+<=>^~|]+"
 /* Small letters after capitals, or capitals alone. */
@@ -305,11 +305,15 @@ static gyre_status put_scores(const gguf_reader *r) {
 
 /* -- the rest ------------------------------------------------------------------------------------------------------------
  */
-static gyre_status read_id(const gguf_reader *r, const char *key, int32_t otherwise, int32_t *out) {
+/* is_used: here; files have others out of range, which is noted. */
+static gyre_status read_id(const gguf_reader *r, const char *key, int32_t otherwise, int is_used, int32_t *out) {
     const gyre_gguf_pair *pair = gyre_gguf_find(r->file, key);
     int64_t id = otherwise;
-    if (pair && (!gyre_gguf_integer(&pair->value, 0, &id) || id < 0 || id >= r->t->vocabulary.count))
-        return refuse(r, GYRE_EFORMAT, key, "no token's id");
+    if (pair && (!gyre_gguf_integer(&pair->value, 0, &id) || id < 0 || id >= r->t->vocabulary.count)) {
+        if (is_used) return refuse(r, GYRE_EFORMAT, key, "no token's id");
+        gyre_tokenizer_note(r->t, "%s: no token's id", key);
+        id = -1;
+    }
     *out = id < r->t->vocabulary.count ? (int32_t)id : -1;
     return GYRE_OK;
 }
@@ -322,10 +326,10 @@ static int flag(const gguf_reader *r, const char *key, int otherwise) {
 
 static gyre_status read_rest(const gguf_reader *r) {
     gyre_tokenizer_info *info = &r->t->info;
-    gyre_status status = read_id(r, "tokenizer.ggml.bos_token_id", r->is_llama ? 1 : -1, &info->begin);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.eos_token_id", r->is_llama ? 2 : -1, &info->end);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.unknown_token_id", r->is_llama ? 0 : -1, &info->unknown);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, &info->pad);
+    gyre_status status = read_id(r, "tokenizer.ggml.bos_token_id", r->is_llama ? 1 : -1, 1, &info->begin);
+    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.eos_token_id", r->is_llama ? 2 : -1, 1, &info->end);
+    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.unknown_token_id", r->is_llama ? 0 : -1, 0, &info->unknown);
+    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, 0, &info->pad);
     if (status != GYRE_OK) return status;
     info->adds_begin = info->begin >= 0 && flag(r, "tokenizer.ggml.add_bos_token", r->is_llama || info->adds_begin);
     if (flag(r, "tokenizer.ggml.add_space_prefix", r->is_llama)) r->t->prefix = GYRE_PREFIX_ALWAYS;

@@ -102,6 +102,9 @@ static gyre_status metaspace(gyre_token_reader *r, const json_t *step) {
     if (strcmp(mark, space_mark) != 0)
         return gyre_token_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer Metaspace.replacement: not U+2581");
     if (!*scheme) scheme = flag_or(step, "add_prefix_space", 1) ? "always" : "never";
+    if (strcmp(scheme, "always") == 0 && r->t->steps.count > 0)
+        return gyre_token_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                               "pre_tokenizer Metaspace.prepend_scheme: before every word of a step before it");
     r->spaces = 1;
     if (strcmp(scheme, "always") == 0)
         r->prefix = GYRE_PREFIX_ALWAYS;
