@@ -63,10 +63,14 @@ static gyre_status refuse(const gguf_reader *r, gyre_status status, const char *
     "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"                     \
     "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* Cased letters of scripts that had them when the pattern was made. */
+/* Cased letters, without those of scripts that had none when the pattern was made. */
+#define NOT_CASED_LOW                                                                                                       \
+    "\\x{560}-\\x{588}\\x{10C7}-\\x{10FF}\\x{1C80}-\\x{1C8F}\\x{1FBE}\\x{2D00}-\\x{2D2D}\\x{A790}-\\x{AB6F}"
+#define NOT_CASED_HIGH "\\x{10570}-\\x{105BF}\\x{10D50}-\\x{10D8F}\\x{16E40}-\\x{16EDF}\\x{1D400}-\\x{1DFFF}"
 #define DEEPSEEK_WORD                                                                                                       \
-    "\\s?[^\\P{L&}\\x{560}-\\x{588}\\x{10C7}-\\x{10FF}\\x{1C80}-\\x{1C8F}\\x{1FBE}\\x{2D00}-\\x{2D2D}\\x{A790}-\\x{AB6F}"   \
-    "\\x{10570}-\\x{105BF}\\x{10D50}-\\x{10D8F}\\x{16E40}-\\x{16EDF}\\x{1D400}-\\x{1DFFF}]+"
+    "\\s?"                                                                                                                  \
+    "[^"                                                                                                                    \
+    "\\P{L&}" NOT_CASED_LOW NOT_CASED_HIGH "]+"
 #define DEEPSEEK_MARKS "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
 #define DEEPSEEK_ASIAN "[\\x{800}-\\x{9FA5}\\x{AC00}-\\x{D7FF}]+"
 
