@@ -346,6 +346,26 @@ static void test_progress(void **state) {
     made_model_free(m);
 }
 
+static int stop_at_once(void *ctx) {
+    return ((counted *)ctx)->done > 0;
+}
+static void test_stop(void **state) {
+    (void)state;
+    counted c = {0, 0};
+    gyre_convert_options o = usual;
+    o.progress = count;
+    o.stop = stop_at_once;
+    o.progress_ctx = &c;
+    made_model_free(make_folder_of(at("stopped"), "llama", TIED, "", GYRE_F32));
+    refused(at("stopped"), at("stopped-to"), &o, GYRE_EIO, "stopped");
+    o.format = GYRE_FORMAT_GGUF;
+    refused(at("stopped"), at("stopped-to.gguf"), &o, GYRE_EIO, "stopped");
+    DIR *dir = opendir(room);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (strstr(entry->d_name, "stopped-to")) fail_msg("%s was left", entry->d_name);
+    closedir(dir);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_there_and_back),
@@ -359,6 +379,7 @@ int main(void) {
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),
+        cmocka_unit_test(test_stop),
     };
     return cmocka_run_group_tests(tests, make_room, clear_room);
 }

@@ -276,7 +276,7 @@ static void windows_stay_in_their_stretches(void **state) {
     const gyre_text texts[2] = {text_of(a, 1600, 0), text_of(b, 120, 2000)};
     search_windows w;
     gyre_error err;
-    assert_ok(search_windows_lay(texts, 2, 40, 20, 1000, 1000, 1, &w, &err));
+    assert_ok(search_windows_lay(texts, 2, &(search_layout){40, 20, 1000, 1000, 1}, &w, &err));
     /* 200 tokens hold (200 - 41) / 20 + 1 = 8 windows, 60 hold one. */
     assert_int_equal(w.searched_count, 33);
     assert_int_equal(w.held_count, 33);
@@ -292,7 +292,7 @@ static void windows_stay_in_their_stretches(void **state) {
                 assert_true((held ? w.held[j] : w.searched[j]) != start);
         }
     search_windows_free(&w);
-    assert_ok(search_windows_lay(texts, 2, 40, 20, 4, 5, 1, &w, &err));
+    assert_ok(search_windows_lay(texts, 2, &(search_layout){40, 20, 4, 5, 1}, &w, &err));
     assert_int_equal(w.searched_count, 4);
     assert_int_equal(w.held_count, 5);
     search_windows_free(&w);
@@ -305,11 +305,11 @@ static void windows_need_room(void **state) {
     gyre_error err;
     const int64_t enough = 2 * (100 + 1 + 50);
     gyre_text text = text_of(ids, enough, 0);
-    assert_ok(search_windows_lay(&text, 1, 100, 50, 8, 8, 1, &w, &err));
+    assert_ok(search_windows_lay(&text, 1, &(search_layout){100, 50, 8, 8, 1}, &w, &err));
     assert_int_equal(w.held_count, 2);
     search_windows_free(&w);
     text.count = enough - 2;
-    assert_int_equal(search_windows_lay(&text, 1, 100, 50, 8, 8, 1, &w, &err), GYRE_EINVAL);
+    assert_int_equal(search_windows_lay(&text, 1, &(search_layout){100, 50, 8, 8, 1}, &w, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "--text: 300 tokens"));
     assert_non_null(strstr(err.text, "302"));
 }

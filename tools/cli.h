@@ -20,6 +20,8 @@ int cmd_diff(int argc, char **argv);
 int cmd_extend(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_search(int argc, char **argv);
+int cmd_passkey(int argc, char **argv);
+int cmd_generate(int argc, char **argv);
 
 enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 

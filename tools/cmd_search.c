@@ -178,11 +178,10 @@ static int open_model(search_work *w) {
 /* -- the text -------------------------------------------------------------------------------------------------------- */
 static int read_texts(search_work *w) {
     const search_options *o = w->options;
+    const search_layout layout = {o->to, o->stride, o->windows, o->held_out, o->seed};
     gyre_error err = {0, ""};
     gyre_status status = model_input_read(&w->input, 1, &err);
-    if (!status)
-        status = search_windows_lay(w->input.texts, w->input.texts_count, o->to, o->stride, o->windows, o->held_out, o->seed,
-                                    &w->windows, &err);
+    if (!status) status = search_windows_lay(w->input.texts, w->input.texts_count, &layout, &w->windows, &err);
     return status ? cli_fail_error(&err) : 0;
 }
 

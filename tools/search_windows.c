@@ -94,21 +94,20 @@ static gyre_status check(const layout *l, gyre_error *err) {
                      (long long)longest, (long long)l->context, (long long)(2 * (l->context + 1 + l->stride)));
 }
 
-gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, int64_t context, int64_t stride,
-                               int64_t most_searched, int64_t most_held, uint64_t seed, search_windows *out,
+gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, const search_layout *wanted, search_windows *out,
                                gyre_error *err) {
-    const layout l = {texts, texts_count, context, stride};
-    search_windows w = {.context = context, .stride = stride};
+    const layout l = {texts, texts_count, wanted->context, wanted->stride};
+    search_windows w = {.context = wanted->context, .stride = wanted->stride};
     gyre_status status = check(&l, err);
     if (status == GYRE_OK) status = join_texts(&l, &w.text, err);
     if (status != GYRE_OK) return status;
-    w.searched = spread(&l, 0, most_searched, &w.searched_count);
-    w.held = spread(&l, 1, most_held, &w.held_count);
+    w.searched = spread(&l, 0, wanted->most_searched, &w.searched_count);
+    w.held = spread(&l, 1, wanted->most_held, &w.held_count);
     if (!w.searched || !w.held) {
         search_windows_free(&w);
         return cli_error(err, GYRE_ENOMEM, "windows: out of memory (search)");
     }
-    shuffle(w.searched, w.searched_count, seed);
+    shuffle(w.searched, w.searched_count, wanted->seed);
     *out = w;
     return GYRE_OK;
 }

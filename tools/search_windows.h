@@ -12,11 +12,16 @@ typedef struct search_windows {
     int64_t context, stride;
 } search_windows;
 
-/* *out = at most most_searched and most_held windows of context tokens, every stride of them, spread evenly over the
- * stretches; those to search on in an order drawn from the seed, so that the first of them are spread too.  EINVAL: a text
- * too short. ENOMEM. */
-gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, int64_t context, int64_t stride,
-                               int64_t most_searched, int64_t most_held, uint64_t seed, search_windows *out,
+typedef struct search_layout {
+    int64_t context, stride;
+    int64_t most_searched, most_held; /* windows */
+    uint64_t seed;
+} search_layout;
+
+/* *out = windows of context tokens, every stride of them, spread evenly over the stretches where fewer are wanted than there
+ * are; those to search on in an order drawn from the seed, so that the first of them are spread too.  EINVAL: a text too
+ * short.  ENOMEM. */
+gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, const search_layout *wanted, search_windows *out,
                                gyre_error *err);
 void search_windows_free(search_windows *windows); /* one that was zeroed is fine */
 

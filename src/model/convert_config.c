@@ -87,10 +87,10 @@ static void put_sizes(writer *w, const gyre_architecture *a, int of_gguf) {
 }
 
 static int has_bias(const gyre_conversion *c, gyre_tensor_role role) {
-    char name[128];
+    char stem[96], name[112];
     if (!c->source.arch.names[role]) return 0;
-    snprintf(name, sizeof name - 8, c->source.arch.names[role], 0);
-    strcat(name, ".bias");
+    snprintf(stem, sizeof stem, c->source.arch.names[role], 0); /* NOLINT: a pattern of the families' table */
+    snprintf(name, sizeof name, "%s.bias", stem);
     return gyre_convert_source_find(&c->source, name) != NULL;
 }
 

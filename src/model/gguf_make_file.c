@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { VERSION = 3 };
+static const unsigned char magic[4] = {'G', 'G', 'U', 'F'};
 
 static const struct {
     gyre_stored_type type;
@@ -153,7 +154,7 @@ gyre_status gyre_gguf_make_head(const gyre_gguf_maker *m, unsigned char **out, s
     const size_t used = GYRE_GGUF_HEADER + m->keys_bytes + m->infos_bytes, whole = (size_t)gyre_gguf_make_padded(used);
     unsigned char *head = m->failed ? NULL : calloc(1, whole);
     if (!head) return gyre_fail(err, GYRE_ENOMEM, "GGUF: no memory for its metadata");
-    memcpy(head, "GGUF", 4);
+    memcpy(head, magic, sizeof magic);
     number(head + 4, VERSION, 4);
     number(head + 8, m->tensors_count, 8);
     number(head + 16, m->keys_count, 8);
