@@ -64,7 +64,18 @@ static void longrope_by_context(void **state) {
     assert_true(fabs(opened_for("phi3", GYRE_AS_HF_5, 64) - opened_for("phi3.gguf", GYRE_AS_LLAMA_CPP, 64)) < 1e-3);
 }
 
+/* Dynamic NTK, whose base grows with the context past the 16 tokens of training. */
+static void dynamic_by_context(void **state) {
+    (void)state;
+    json_t *fixture = synthetic_fixture("llama_dynamic");
+    assert_int_equal(mkdir(in_folder("dynamic"), 0777), 0);
+    synthetic_write_folder(fixture, in_folder("dynamic"));
+    json_decref(fixture);
+    write_ids("ids");
+    check("dynamic", "", GYRE_AS_HF_5);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(longrope_by_context)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(longrope_by_context), cmocka_unit_test(dynamic_by_context)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
