@@ -163,12 +163,10 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
 }
 
 static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
-    const eval_row *r = &e->rows[row];
-    gyre_config base = *gyre_encoding_config(gyre_model_encoding(e->input.model));
     gyre_encoding *encoding = NULL;
-    base.rope.length_policy = r->policy;
-    gyre_status status = method_encoding(r->method, &base, base.trained_length, e->options.contexts[column],
-                                         &e->options.betas, &encoding, err);
+    const eval_row *r = &e->rows[row];
+    gyre_status status = model_input_encoding(&e->input, r->method, (int)r->policy, e->options.contexts[column],
+                                              &e->options.betas, &encoding, err);
     if (!status) status = measure_under(e, encoding, text, row, column, err);
     gyre_encoding_free(encoding);
     if (status == GYRE_ERANGE) {

@@ -74,14 +74,12 @@ static int64_t reach(const generation *g) {
 static gyre_status open_context(generation *g, gyre_error *err) {
     enum { WINDOWS = 4, MOST = 1 << 16 };
     const generate_options *o = &g->options;
-    gyre_config base = *gyre_encoding_config(gyre_model_encoding(g->input.model));
     gyre_context_options options = GYRE_CONTEXT_INIT;
-    if (o->policy >= 0) base.rope.length_policy = (gyre_length_policy)o->policy;
     const int64_t length = g->length = reach(g);
     if (!o->window && g->prompt_count > length)
         return cli_error(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
                          (long long)g->prompt_count, (long long)length);
-    gyre_status status = method_encoding(&o->method, &base, base.trained_length, length, &o->betas, &g->encoding, err);
+    gyre_status status = model_input_encoding(&g->input, &o->method, o->policy, length, &o->betas, &g->encoding, err);
     if (status) return status;
     options.encoding = g->encoding;
     /* Several windows spare moving what is held with every token. */
@@ -93,7 +91,7 @@ static gyre_status open_context(generation *g, gyre_error *err) {
 }
 
 gyre_status generate_open(generation *g, int argc, char **argv, gyre_error *err) {
-    gyre_status status = model_input_open(&g->input, &g->options.model, g->options.context, err);
+    gyre_status status = model_input_open(&g->input, &g->options.model, 0, err);
     if (!status) status = model_input_tokenizer(&g->input, err);
     if (!status) status = open_prompt(g, err);
     if (!status && g->options.common.json)

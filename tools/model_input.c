@@ -50,6 +50,18 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
     return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
 }
 
+gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
+                                 const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+    gyre_reading *reading;
+    gyre_config base;
+    gyre_status status = gyre_model_position_at(in->model, length, &base, &reading, err);
+    if (status) return status;
+    if (policy >= 0) base.rope.length_policy = (gyre_length_policy)policy;
+    status = method_encoding(m, &base, base.trained_length, length, betas, out, err);
+    gyre_reading_free(reading);
+    return status;
+}
+
 /* Why there is none, without the place, which is told at the end. */
 static gyre_status refuse_tokenizer(const model_options *o, gyre_status status, const gyre_error *why, gyre_error *err) {
     return cli_error(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",

@@ -95,12 +95,10 @@ static gyre_status report_cell(void *ctx, const passkey_cell *cell, gyre_error *
 static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
     const passkey_options *o = &p->options;
     passkey_column *column = &row->columns[length];
-    gyre_config base = *gyre_encoding_config(gyre_model_encoding(p->input.model));
     gyre_encoding *encoding = NULL;
     reporting r = {p, row, length};
-    base.rope.length_policy = row->policy;
     gyre_status status =
-        method_encoding(row->method, &base, base.trained_length, o->lengths[length], &o->betas, &encoding, err);
+        model_input_encoding(&p->input, row->method, (int)row->policy, o->lengths[length], &o->betas, &encoding, err);
     passkey_job job = {.model = p->input.model,
                        .encoding = encoding,
                        .maker = &p->makers[length],
