@@ -1,4 +1,5 @@
-/* fuzz_tokenizer.c: any bytes as a tokenizer.json, for libFuzzer; what opens must give a fixed set of texts back. */
+/* fuzz_tokenizer.c: any bytes as a tokenizer.json, or as a GGUF where they begin like one, for libFuzzer; what opens must
+ * give a fixed set of texts back. */
 #include "model/tokenizer.h"
 
 #include <stdint.h>
@@ -40,7 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"};
     gyre_tokenizer *t = NULL;
     gyre_error err = {0};
-    if (gyre_tokenizer_of_json(&t, (const char *)data, size, "tokenizer.json", NULL, &err) != GYRE_OK) {
+    const gyre_status status = size > 4 && memcmp(data, "GGUF", 4) == 0
+                                   ? gyre_tokenizer_of_gguf(&t, data, size, "model.gguf", &err)
+                                   : gyre_tokenizer_of_json(&t, (const char *)data, size, "tokenizer.json", NULL, &err);
+    if (status != GYRE_OK) {
         if (t || !err.text[0]) abort();
         return 0;
     }

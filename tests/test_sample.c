@@ -152,9 +152,34 @@ static void test_seeds(void **state) {
     assert_true(differ > 50);
 }
 
+/* A cut that falls, to rounding, where a group of likely tokens ends: the rest is left out however sums are added up. */
+static void test_cut_at_a_boundary(void **state) {
+    (void)state;
+    enum { LIKELY = 12, ALL = 60, CASES = 200 };
+    test_random random = {1};
+    uint64_t generator = 3;
+    int astray = 0;
+    for (int c = 0; c < CASES; c++) {
+        float logits[ALL];
+        double likely = 0, all = 0;
+        for (int i = 0; i < ALL; i++) {
+            const float x = (float)((double)(test_next(&random) >> 40) / (1 << 24));
+            logits[i] = i < LIKELY ? 4 + 0.2f * x : -1 + 0.05f * x;
+            all += exp((double)logits[i]);
+            if (i < LIKELY) likely += exp((double)logits[i]);
+        }
+        const gyre_sampling s = sampling(1, likely / all, 0);
+        int drawn = 0;
+        for (int i = 0; i < 400; i++)
+            drawn += sample(logits, ALL, &s, &generator) >= LIKELY;
+        astray += drawn > 3; /* one unlikely token may be needed to reach the share: a two-thousandth of it */
+    }
+    assert_int_equal(astray, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_what_is_no_number),
                                        cmocka_unit_test(test_shares), cmocka_unit_test(test_equals),
-                                       cmocka_unit_test(test_seeds)};
+                                       cmocka_unit_test(test_seeds),  cmocka_unit_test(test_cut_at_a_boundary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -500,14 +500,58 @@ static void test_gguf_gpt2(void **state) {
         made_strings(made, "tokenizer.ggml.merges", merges, 2);
         made_i32s(made, "tokenizer.ggml.token_type", types, 260);
         made_u32(made, "tokenizer.ggml.bos_token_id", 259);
+        made_u32(made, "tokenizer.ggml.padding_token_id", UINT32_MAX);
         gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
         const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
         assert_int_equal(info.adds_begin, with_pre);
         assert_int_equal(info.end, -1);
+        assert_int_equal(info.pad, -1);
+        assert_non_null(strstr(info.notes, "padding_token_id"));
         assert_int_equal(strstr(info.notes, "of-tomorrow") != NULL, !with_pre);
         EXPECT(t, "ab ab<x>", 0, 256, 257, 258);
         EXPECT(t, "ab<s>", GYRE_TOKENIZE_SPECIAL, 256, 259);
         expect_round_trips(t);
+        gyre_tokenizer_free(t);
+    }
+}
+
+/* Which digits and letters each name lets stand in one word, after the table of names in llama.cpp. */
+static void test_gguf_cuts(void **state) {
+    (void)state;
+    static const char *const merges[] = {"1 2", "12 3", "123 4", "a B"};
+    static const struct {
+        const char *pre;
+        int digits, joins_cases, adds_begin;
+    } cases[] = {{"default", 3, 1, 0},     {"llama-bpe", 3, 1, 1},    {"qwen2", 1, 1, 0},
+                 {"gpt-2", 4, 1, 0},       {"smollm", 1, 1, 0},       {"mpt", 4, 1, 0},
+                 {"falcon", 3, 1, 0},      {"deepseek-llm", 4, 1, 0}, {"deepseek-coder", 1, 1, 0},
+                 {"deepseek-v3", 3, 1, 0}, {"tekken", 1, 0, 1},       {"gpt-4o", 3, 0, 0},
+                 {"llama4", 3, 0, 0},      {"minicpm5", 3, 1, 0},     {"qwen35", 1, 1, 0},
+                 {"command-r", 1, 1, 0},   {"falcon-h1", 3, 1, 1},    {"granite-docling", 4, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const tokens[] = {"1", "2", "3", "4", "12", "123", "1234", "a", "B", "aB", "<s>"};
+        static const int32_t types[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
+        made_gguf *made = made_begin(3);
+        gyre_error err = {0};
+        made_string(made, "tokenizer.ggml.model", "gpt2");
+        made_string(made, "tokenizer.ggml.pre", cases[i].pre);
+        made_strings(made, "tokenizer.ggml.tokens", tokens, 11);
+        made_strings(made, "tokenizer.ggml.merges", merges, 4);
+        made_i32s(made, "tokenizer.ggml.token_type", types, 11);
+        made_u32(made, "tokenizer.ggml.bos_token_id", 10);
+        gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
+        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+        if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
+        if (cases[i].digits == 4)
+            EXPECT(t, "1234", 0, 6);
+        else if (cases[i].digits == 3)
+            EXPECT(t, "1234", 0, 5, 3);
+        else
+            EXPECT(t, "1234", 0, 0, 1, 2, 3);
+        if (cases[i].joins_cases)
+            EXPECT(t, "aB", 0, 9);
+        else
+            EXPECT(t, "aB", 0, 7, 8);
         gyre_tokenizer_free(t);
     }
 }
@@ -549,6 +593,12 @@ static void test_malformed(void **state) {
         {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}," MODEL("\"a\":0",
                                                                                                                   "") "}",
          GYRE_EFORMAT, "Split.pattern"},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"Metaspace\","
+         "\"replacement\":\"▁\",\"prepend_scheme\":\"always\"}]}," MODEL("\"a\":0", "") "}",
+         GYRE_EUNSUPPORTED, "Metaspace.prepend_scheme"},
+        {"{\"added_tokens\":{\"<s>\":1}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens: no array"},
+        {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":5}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\"}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
         {"{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("\"a\":0", "") "}", GYRE_EUNSUPPORTED, "WordPiece"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -559,6 +609,55 @@ static void test_malformed(void **state) {
             fail_msg("%s: %d %s", cases[i].json, status, err.text);
         assert_null(t);
     }
+}
+
+/* What once made text that did not come back, or ids that stood for two things. */
+static void test_tokens_of_two_kinds(void **state) {
+    (void)state;
+    gyre_tokenizer *t = NULL;
+    gyre_error err = {0};
+    /* One id for two added tokens. */
+    const char *twice =
+        "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true},{\"id\":1,\"content\":\"<x>\"}]," MODEL(
+            "\"a\":0", "") "}";
+    assert_int_equal(gyre_tokenizer_of_json(&t, twice, strlen(twice), "made.json", NULL, &err), GYRE_EFORMAT);
+    assert_non_null(strstr(err.text, "added_tokens[1].id"));
+    assert_null(t);
+
+    /* A merge makes a token that is special: it stands for no text, so nothing is merged into it. */
+    t = open_json("{\"added_tokens\":[{\"id\":2,\"content\":\"ab\",\"special\":true}]," MODEL("\"a\":0,\"b\":1,\"ab\":2",
+                                                                                              "\"a b\"") "}");
+    EXPECT(t, "ab", 0, 0, 1);
+    EXPECT(t, "ab", GYRE_TOKENIZE_SPECIAL, 2);
+    expect_round_trip(t, "abab", 4, 0);
+    gyre_tokenizer_free(t);
+
+    /* A begin token that is an ordinary piece: it would be taken for the text's own "a". */
+#define BEGINS                                                                                                              \
+    "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{}}]}" \
+    ","
+    t = open_json("{" BEGINS MODEL("\"a\":0,\"b\":1", "") "}");
+    assert_int_equal(gyre_tokenizer_info_of(t).adds_begin, 0);
+    assert_non_null(strstr(gyre_tokenizer_info_of(t).notes, "begin token"));
+    EXPECT(t, "ab", GYRE_TOKENIZE_BEGIN, 0, 1);
+    expect_round_trip(t, "aab", 3, GYRE_TOKENIZE_BEGIN);
+    gyre_tokenizer_free(t);
+
+    /* One that is found in text as it is written, and not special: it becomes special. */
+    t = open_json("{\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"special\":false}]," BEGINS MODEL(
+        "\"a\":0,\"b\":1,\"c\":2", "") "}");
+    assert_int_equal(gyre_tokenizer_info_of(t).adds_begin, 1);
+    EXPECT(t, "b", GYRE_TOKENIZE_BEGIN, 0, 1);
+    expect_round_trip(t, "b", 1, GYRE_TOKENIZE_BEGIN);
+    gyre_tokenizer_free(t);
+#undef BEGINS
+
+    /* After a begin token that was put there, the space before the first word was, too; inside of a text neither was. */
+    t = open_pieces(legacy);
+    expect_round_trip(t, " ab", 3, GYRE_TOKENIZE_BEGIN);
+    expect_round_trip(t, " ab", 3, GYRE_TOKENIZE_BEGIN | GYRE_TOKENIZE_INSIDE);
+    EXPECT(t, " ab", GYRE_TOKENIZE_BEGIN | GYRE_TOKENIZE_INSIDE, 1, 263);
+    gyre_tokenizer_free(t);
 }
 
 static void test_what_is_noted(void **state) {
@@ -643,10 +742,11 @@ int main(void) {
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_pieces),
-
         cmocka_unit_test(test_gguf_llama),
         cmocka_unit_test(test_gguf_gpt2),
+        cmocka_unit_test(test_gguf_cuts),
         cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_tokens_of_two_kinds),
         cmocka_unit_test(test_what_is_noted),
         cmocka_unit_test(test_folder),
     };

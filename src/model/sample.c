@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { DIGIT = 11, DIGITS = 3, BUCKETS = 1 << DIGIT };
+enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
 
 /* What is kept: keys above `key`, and the first `ties` that equal it. */
 typedef struct cut {
@@ -72,39 +72,61 @@ static double total_of(const draw *d, cut in) {
     return total;
 }
 
+/* What `in` keeps and begins with the digits found so far, by its next digit. */
+typedef struct digit_sums {
+    double sums[BUCKETS];
+    int64_t counts[BUCKETS];
+    uint32_t buckets;
+} digit_sums;
+
+/* prefix: the digits above bit `above`; the next one ends at bit `shift`. */
+static void sum_digit(digit_sums *s, const draw *d, cut in, int by_weight, uint32_t prefix, int above, int shift) {
+    walk w = {d, in, 0, 0};
+    s->buckets = (uint32_t)1 << (above - shift);
+    memset(s->sums, 0, sizeof s->sums);
+    memset(s->counts, 0, sizeof s->counts);
+    for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w)) {
+        const uint32_t key = key_of(d->logits[i]);
+        if (above < 32 && key >> above != prefix) continue;
+        const uint32_t bucket = (key >> shift) & (s->buckets - 1);
+        s->sums[bucket] += by_weight ? weight_of(d, i) : 1.0;
+        s->counts[bucket]++;
+    }
+}
+
+/* out = the digit with which `sum`, of all that is larger, reaches `enough`; the lowest there is where none does, as
+ * rounding may have it.  *reaches = whether one does.  Adds the larger ones to *sum. */
+static uint32_t choose_digit(const digit_sums *s, double enough, double *sum, int *reaches) {
+    uint32_t chosen = s->buckets;
+    *reaches = 0;
+    for (uint32_t bucket = s->buckets; bucket-- > 0 && !*reaches;) {
+        if (s->counts[bucket] == 0) continue;
+        if (chosen < s->buckets) *sum += s->sums[chosen];
+        chosen = bucket;
+        *reaches = *sum + s->sums[bucket] >= enough;
+    }
+    return chosen;
+}
+
 /* out = the cut below which the likeliest of `in` first reach `enough`, each counting 1 or its weight. */
 static cut cut_at(const draw *d, cut in, int by_weight, double enough) {
-    double sums[BUCKETS], above = 0.0;
-    int64_t counts[BUCKETS] = {0};
-    uint32_t prefix = 0;
-    int shift = 32;
-    for (int digit = 0; digit < DIGITS; digit++) {
-        const int bits = shift < DIGIT ? shift : DIGIT, before = shift;
-        walk w = {d, in, 0, 0};
-        shift -= bits;
-        memset(sums, 0, sizeof sums);
-        memset(counts, 0, sizeof counts);
-        for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w)) {
-            const uint32_t key = key_of(d->logits[i]);
-            if (before < 32 && key >> before != prefix) continue;
-            const uint32_t bucket = (key >> shift) & (((uint32_t)1 << bits) - 1);
-            sums[bucket] += by_weight ? weight_of(d, i) : 1.0;
-            counts[bucket]++;
-        }
-        int32_t bucket = (int32_t)((uint32_t)1 << bits) - 1, lowest = bucket;
-        for (; bucket >= 0; bucket--) {
-            if (counts[bucket] == 0) continue;
-            lowest = bucket;
-            if (above + sums[bucket] >= enough) break;
-            above += sums[bucket];
-        }
-        if (bucket < 0) return in; /* rounding: all of them do not reach it */
-        prefix = prefix << bits | (uint32_t)lowest;
+    digit_sums s;
+    double sum = 0.0;
+    uint32_t prefix = 0, digit = 0;
+    for (int above = 32; above > 0;) {
+        const int shift = above > DIGIT ? above - DIGIT : 0;
+        int reaches;
+        sum_digit(&s, d, in, by_weight, prefix, above, shift);
+        digit = choose_digit(&s, enough, &sum, &reaches);
+        /* Rounding: all of them do not reach it.  Further down, where the same are added in another order, it is the
+         * lowest of those that did. */
+        if (!reaches && above == 32) return in;
+        prefix = prefix << (above - shift) | digit;
+        above = shift;
     }
-    const uint32_t bucket = prefix & (((uint32_t)1 << (32 - 2 * DIGIT)) - 1);
-    const double each = sums[bucket] / (double)counts[bucket];
+    const double each = s.sums[digit] / (double)s.counts[digit];
     int64_t ties = 1;
-    while (ties < counts[bucket] && above + each * (double)ties < enough)
+    while (ties < s.counts[digit] && sum + each * (double)ties < enough)
         ties++;
     return (cut){prefix, ties};
 }

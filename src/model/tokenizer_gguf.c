@@ -48,24 +48,62 @@ static gyre_status refuse(const gguf_reader *r, gyre_status status, const char *
 #define LINES_CUT    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define LLAMA3_CUT   CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" LINES_CUT
 #define QWEN2_CUT    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|" LINES_CUT
-#define BLOOM_CUT    " ?[^(\\s|.,!?…。，、।۔،)]+"
-#define MARKS        "[\\p{P}$+<=>^~|]+"
+#define QWEN35_CUT                                                                                                          \
+    CONTRACTIONS                                                                                                            \
+    "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define BLOOM_CUT " ?[^(\\s|.,!?…。，、।۔،)]+"
+#define MARKS     "[\\p{P}$+<=>^~|]+"
+/* Small letters after capitals, or capitals alone. */
+#define UPPER     "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER     "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define PATHS_CUT " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define CASES_CUT(suffix)                                                                                                   \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER "*" suffix
+#define DEEPSEEK3_CUT                                                                                                       \
+    "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"                     \
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-enum { PATTERNS = 4 };
+/* Cased letters, without those of scripts that had none when the pattern was made. */
+#define NOT_CASED_LOW                                                                                                       \
+    "\\x{560}-\\x{588}\\x{10C7}-\\x{10FF}\\x{1C80}-\\x{1C8F}\\x{1FBE}\\x{2D00}-\\x{2D2D}\\x{A790}-\\x{AB6F}"
+#define NOT_CASED_HIGH "\\x{10570}-\\x{105BF}\\x{10D50}-\\x{10D8F}\\x{16E40}-\\x{16EDF}\\x{1D400}-\\x{1DFFF}"
+#define DEEPSEEK_WORD                                                                                                       \
+    "\\s?"                                                                                                                  \
+    "[^"                                                                                                                    \
+    "\\P{L&}" NOT_CASED_LOW NOT_CASED_HIGH "]+"
+#define DEEPSEEK_MARKS "\\s?[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]+"
+#define DEEPSEEK_ASIAN "[\\x{800}-\\x{9FA5}\\x{AC00}-\\x{D7FF}]+"
+
+enum { PATTERNS = 6 };
 static const struct {
     const char *names; /* between spaces */
     int whole_words, adds_begin;
     const char *patterns[PATTERNS];
 } cuts[] = {
     {" default ", 0, 0, {MARKS, GPT2_CUT, "\\p{N}+", "[0-9][0-9][0-9]"}},
-    {" llama-bpe llama3 llama-v3 falcon3 pixtral ", 1, 1, {LLAMA3_CUT}},
+    {" llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ", 1, 1, {LLAMA3_CUT}},
     {" dbrx smaug-bpe chatglm-bpe glm4 ", 0, 0, {LLAMA3_CUT}},
-    {" qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez ", 0, 0, {QWEN2_CUT}},
-    {" gpt-2 phi-2 mpt olmo jais jina-es jina-de gigachat exaone-moe trillion ", 0, 0, {GPT2_CUT}},
-    {" smollm starcoder refact command-r codeshell exaone minerva-7b ", 0, 0, {"\\p{N}", GPT2_CUT}},
+    {" minicpm5 ", 1, 0, {"\\p{N}{1,3}", CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+|" LINES_CUT}},
+    {" qwen2 deepseek-r1-qwen stablelm2 hunyuan megrez kormo f2llmv2 grok-2 solar-open ", 0, 0, {QWEN2_CUT}},
+    {" qwen35 ", 0, 0, {QWEN35_CUT}},
+    {" gpt-2 phi-2 mpt olmo jais jina-es jina-de jina-v2-es jina-v2-de jina-v2-code gigachat trillion exaone4 a.x-4.0 "
+     "mellum "
+     "modern-bert granite-docling ",
+     0,
+     0,
+     {GPT2_CUT}},
+    {" smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", 0, 0, {"\\p{N}", GPT2_CUT}},
     {" falcon ", 0, 0, {"[\\p{P}$+<=>^~|`]+", GPT2_CUT, "[0-9][0-9][0-9]"}},
     {" bloom poro-chat gpt3-finnish ", 0, 0, {BLOOM_CUT}},
     {" viking ", 0, 0, {BLOOM_CUT, "\\p{N}"}},
+    {" tekken ", 1, 1, {CASES_CUT("") "|\\p{N}|" PATHS_CUT}},
+    {" gpt-4o llama4 kanana2 minimax-m2 ", 0, 0, {CASES_CUT(CONTRACTIONS "?") "|\\p{N}{1,3}|" PATHS_CUT}},
+    {" deepseek-llm ", 0, 0, {"[\\r\\n]", DEEPSEEK_WORD, DEEPSEEK_MARKS, "\\s+$", DEEPSEEK_ASIAN, "\\p{N}+"}},
+    {" deepseek-coder ", 0, 0, {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_ASIAN, "\\p{N}"}},
+    {" deepseek-v3 hunyuan-dense joyai-llm ",
+     0,
+     0,
+     {"\\p{N}{1,3}", "[\\x{3040}-\\x{30FF}\\x{4E00}-\\x{9FA5}]+", DEEPSEEK3_CUT}},
 };
 
 static gyre_status add_cut(const gguf_reader *r, size_t which) {
@@ -271,11 +309,15 @@ static gyre_status put_scores(const gguf_reader *r) {
 
 /* -- the rest ------------------------------------------------------------------------------------------------------------
  */
-static gyre_status read_id(const gguf_reader *r, const char *key, int32_t otherwise, int32_t *out) {
+/* is_used: here; files have others out of range, which is noted. */
+static gyre_status read_id(const gguf_reader *r, const char *key, int32_t otherwise, int is_used, int32_t *out) {
     const gyre_gguf_pair *pair = gyre_gguf_find(r->file, key);
     int64_t id = otherwise;
-    if (pair && (!gyre_gguf_integer(&pair->value, 0, &id) || id < 0 || id >= r->t->vocabulary.count))
-        return refuse(r, GYRE_EFORMAT, key, "no token's id");
+    if (pair && (!gyre_gguf_integer(&pair->value, 0, &id) || id < 0 || id >= r->t->vocabulary.count)) {
+        if (is_used) return refuse(r, GYRE_EFORMAT, key, "no token's id");
+        gyre_tokenizer_note(r->t, "%s: no token's id", key);
+        id = -1;
+    }
     *out = id < r->t->vocabulary.count ? (int32_t)id : -1;
     return GYRE_OK;
 }
@@ -288,10 +330,10 @@ static int flag(const gguf_reader *r, const char *key, int otherwise) {
 
 static gyre_status read_rest(const gguf_reader *r) {
     gyre_tokenizer_info *info = &r->t->info;
-    gyre_status status = read_id(r, "tokenizer.ggml.bos_token_id", r->is_llama ? 1 : -1, &info->begin);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.eos_token_id", r->is_llama ? 2 : -1, &info->end);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.unknown_token_id", r->is_llama ? 0 : -1, &info->unknown);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, &info->pad);
+    gyre_status status = read_id(r, "tokenizer.ggml.bos_token_id", r->is_llama ? 1 : -1, 1, &info->begin);
+    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.eos_token_id", r->is_llama ? 2 : -1, 1, &info->end);
+    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.unknown_token_id", r->is_llama ? 0 : -1, 0, &info->unknown);
+    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, 0, &info->pad);
     if (status != GYRE_OK) return status;
     info->adds_begin = info->begin >= 0 && flag(r, "tokenizer.ggml.add_bos_token", r->is_llama || info->adds_begin);
     if (flag(r, "tokenizer.ggml.add_space_prefix", r->is_llama)) r->t->prefix = GYRE_PREFIX_ALWAYS;

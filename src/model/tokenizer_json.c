@@ -198,6 +198,9 @@ static gyre_status check_model(const gyre_token_reader *r) {
         if (*gyre_token_text(r->model, name))
             return gyre_token_fail(r, GYRE_EUNSUPPORTED, "model", "model.%s: not done here", name);
     }
+    const json_t *added = json_object_get(r->root, "added_tokens");
+    if (added && !json_is_null(added) && !json_is_array(added))
+        return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens: no array");
     if (json_number_value(json_object_get(r->model, "dropout")) > 0.0) gyre_tokenizer_note(r->t, "dropout: not applied");
     return GYRE_OK;
 }

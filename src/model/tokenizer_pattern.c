@@ -26,11 +26,26 @@ static gyre_status refuse(const translator *t, const char *what) {
     return gyre_fail(t->err, GYRE_EUNSUPPORTED, "a pattern with %s at its byte %zu", what, t->at);
 }
 
+/* \u4E00 is \x{4E00}. */
+static int four_digits(translator *t) {
+    const char *digits = t->in + t->at + 2;
+    if (t->bytes - t->at < 6) return 0;
+    for (int i = 0; i < 4; i++)
+        if (!strchr("0123456789abcdefABCDEF", digits[i])) return 0;
+    memcpy(t->out + t->used, "\\x{", 3);
+    memcpy(t->out + t->used + 3, digits, 4);
+    t->out[t->used + 7] = '}';
+    t->used += 8;
+    t->at += 6;
+    return 1;
+}
+
 /* A backslash and what follows; \p{...} whole. */
 static gyre_status escape(translator *t) {
     if (t->at + 1 >= t->bytes) return gyre_fail(t->err, GYRE_EFORMAT, "a pattern that ends with a backslash");
     const char c = t->in[t->at + 1];
-    if (strchr("hHRXKG", c)) return refuse(t, "an escape that means something else to Oniguruma");
+    if (c == 'u' && four_digits(t)) return GYRE_OK;
+    if (strchr("hHRXKGvQE", c)) return refuse(t, "an escape that means something else to Oniguruma");
     put(t, '\\');
     put(t, c);
     t->at += 2;
@@ -53,7 +68,7 @@ static gyre_status class_of(translator *t) {
             continue;
         }
         if (c == '&' && next == '&') return refuse(t, "an intersection of classes");
-        if (c == '[' && next == ':') {
+        if (c == '[' && next == ':' && inside > 0) {
             do
                 put(t, t->in[t->at++]);
             while (t->at < t->bytes && t->in[t->at] != ']');
@@ -87,6 +102,15 @@ static size_t interval(const translator *t) {
     return digits > 0 && i < t->bytes && t->in[i] == '}' ? i + 1 - t->at : 0;
 }
 
+/* out = whether a group begins with "(?m", "(?im", "(?-m": to Oniguruma, that a dot is any character. */
+static int has_option_m(const translator *t) {
+    size_t i = t->at + 2;
+    if (i >= t->bytes || t->in[i - 1] != '?') return 0;
+    for (; i < t->bytes && strchr("imxs-", t->in[i]); i++)
+        if (t->in[i] == 'm') return 1;
+    return 0;
+}
+
 /* x{1,3}+ is "once or more" of x{1,3}: (?:x{1,3})+. */
 static void wrap(translator *t) {
     memmove(t->out + t->atom + 3, t->out + t->atom, t->used - t->atom);
@@ -107,8 +131,10 @@ static gyre_status one(translator *t) {
         return GYRE_OK;
     }
     if (length > 0) {
-        memcpy(t->out + t->used, t->in + t->at, length);
-        t->used += length;
+        put(t, '{');
+        if (t->in[t->at + 1] == ',') put(t, '0'); /* {,3} is literal to PCRE2 */
+        memcpy(t->out + t->used, t->in + t->at + 1, length - 1);
+        t->used += length - 1;
         t->at += length;
         return GYRE_OK;
     }
@@ -121,6 +147,7 @@ static gyre_status one(translator *t) {
     if (c == '(') {
         if (t->depth == GROUPS) return refuse(t, "too many open groups");
         if (t->at + 1 < t->bytes && t->in[t->at + 1] == '*') return refuse(t, "a verb");
+        if (has_option_m(t)) return refuse(t, "an option that means something else to Oniguruma");
         t->groups[t->depth++] = t->used;
     }
     put(t, c);
@@ -129,7 +156,7 @@ static gyre_status one(translator *t) {
 }
 
 gyre_status gyre_pattern_translate(const char *pattern, size_t bytes, char **out, gyre_error *err) {
-    /* A wrapping adds four bytes for a '+' and an interval of at least three. */
+    /* A wrapping adds four bytes for a '+' and an interval of at least three, which a 0 may lengthen; \uXXXX gets two. */
     translator t = {.in = pattern, .bytes = bytes, .out = malloc(2 * bytes + 8), .err = err};
     gyre_status status = GYRE_OK;
     if (!t.out) return gyre_fail(err, GYRE_ENOMEM, "no memory for a pattern");

@@ -31,6 +31,8 @@ static gyre_status normalizer(gyre_token_reader *r, const json_t *step, int dept
     if (depth == DEEPEST) return gyre_token_fail(r, GYRE_EUNSUPPORTED, "normalizer", "normalizer: too deep");
     if (is_type(step, "Sequence")) {
         const json_t *list = json_object_get(step, "normalizers");
+        if (!json_is_array(list))
+            return gyre_token_fail(r, GYRE_EFORMAT, "normalizer", "normalizer Sequence.normalizers: no array");
         for (size_t i = 0; i < json_array_size(list) && status == GYRE_OK; i++)
             status = normalizer(r, json_array_get(list, i), depth + 1);
         return status;
@@ -102,6 +104,9 @@ static gyre_status metaspace(gyre_token_reader *r, const json_t *step) {
     if (strcmp(mark, space_mark) != 0)
         return gyre_token_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer Metaspace.replacement: not U+2581");
     if (!*scheme) scheme = flag_or(step, "add_prefix_space", 1) ? "always" : "never";
+    if (strcmp(scheme, "always") == 0 && r->t->steps.count > 0)
+        return gyre_token_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                               "pre_tokenizer Metaspace.prepend_scheme: before every word of a step before it");
     r->spaces = 1;
     if (strcmp(scheme, "always") == 0)
         r->prefix = GYRE_PREFIX_ALWAYS;
@@ -136,6 +141,8 @@ static gyre_status pre_tokenizer(gyre_token_reader *r, const json_t *step, int d
     if (depth == DEEPEST) return gyre_token_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer: too deep");
     if (is_type(step, "Sequence")) {
         const json_t *list = json_object_get(step, "pretokenizers");
+        if (!json_is_array(list))
+            return gyre_token_fail(r, GYRE_EFORMAT, "pre_tokenizer", "pre_tokenizer Sequence.pretokenizers: no array");
         for (size_t i = 0; i < json_array_size(list) && status == GYRE_OK; i++)
             status = pre_tokenizer(r, json_array_get(list, i), depth + 1);
         return status;

@@ -1,4 +1,8 @@
-/* tokenizer_words.c: PCRE2 over the stretches of a text that are UTF-8. */
+/* tokenizer_words.c: PCRE2 over the stretches of a text that are UTF-8.
+ *
+ * Matches are first looked for in the next few bytes alone, as if more may come.  Where their end plays a part, PCRE2 says
+ * at which place, and that one is tried again on more.  So a pattern that looks far ahead from every place is known by what
+ * it looks at, and the work on a text, whatever the pattern, grows with the text and not with its square. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "model/tokenizer_words.h"
 
@@ -9,11 +13,13 @@
 #include <string.h>
 
 enum {
-    NESTED = 100,             /* parentheses in a pattern */
-    HEAP_KIB = 64 * 1024,     /* of one match */
-    STEPS_LEAST = 200 * 1000, /* of one match: as many, and */
-    STEPS_PER_BYTE = 8,       /* so many for each byte left */
-    STEPS_MOST = 1000 * 1000 * 1000
+    NESTED = 100,         /* parentheses in a pattern */
+    HEAP_KIB = 64 * 1024, /* of one match */
+    REACH = 512,          /* bytes that a match may look at */
+    STEPS = 4000,         /* and its steps; more of either, the work of a text, is limited: */
+    WORK_LEAST = 1 << 20, /* to so much, and */
+    WORK_PER_BYTE = 256,  /* so much for each byte */
+    TIMES = 4             /* what was too little grows by */
 };
 
 /* -- patterns ---------------------------------------------------------------------------------------------------------- */
@@ -24,10 +30,13 @@ static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int *
         return NULL;
     }
     (void)pcre2_set_parens_nest_limit(context, NESTED);
-    const uint32_t options = PCRE2_UTF | (literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C);
+    /* To Oniguruma, ^ and $ are always those of lines. */
+    const uint32_t expression = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    const uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (literal ? PCRE2_LITERAL : expression);
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, bytes, options, error, offset, context);
     pcre2_compile_context_free(context);
-    if (code) (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* without, matching is slower */
+    /* Without, matching is slower. */
+    if (code) (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
     return code;
 }
 
@@ -71,14 +80,15 @@ typedef struct cutter {
     void *ctx;
     pcre2_match_data *found;
     pcre2_match_context *limits;
+    uint64_t work_left;
     gyre_error *err;
 } cutter;
 
-static gyre_status cut(const cutter *c, int step, const unsigned char *text, size_t bytes);
+static gyre_status cut(cutter *c, int step, const unsigned char *text, size_t bytes);
 
 /* What a step has put together and not yet handed on: text[start .. end - 1]. */
 typedef struct pending {
-    const cutter *c;
+    cutter *c;
     int step;
     const unsigned char *text;
     size_t start, end;
@@ -119,26 +129,84 @@ static gyre_status fail_match(const cutter *c, int step, int error) {
                      (char *)why);
 }
 
+/* out = whether so much more work may be done. */
+static int may_work(cutter *c, uint64_t work) {
+    if (work > c->work_left) return 0;
+    c->work_left -= work;
+    return 1;
+}
+
+/* Where a match is looked for. */
+typedef struct search {
+    const pcre2_code *code;
+    const unsigned char *text;
+    size_t bytes, from;
+    uint64_t length, steps; /* what it may look at; length > REACH: it begins at `from` or nowhere */
+} search;
+
+/* out = at + length, or less, where a character ends. */
+static size_t reach_of(const unsigned char *text, size_t bytes, size_t at, uint64_t length) {
+    if (length >= bytes - at) return bytes;
+    size_t end = at + (size_t)length;
+    while ((text[end] & 0xC0) == 0x80)
+        end--;
+    return end;
+}
+
+/* What PCRE2 says of the bytes up to `reach`: PCRE2_ERROR_PARTIAL where it would have looked at more. */
+static int try_match(const cutter *c, const search *s, size_t reach) {
+    const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (reach < s->bytes ? PCRE2_PARTIAL_HARD : 0);
+    (void)pcre2_set_match_limit(c->limits, s->steps < UINT32_MAX ? (uint32_t)s->steps : UINT32_MAX);
+    (void)pcre2_set_offset_limit(c->limits, s->length > REACH ? s->from : PCRE2_UNSET);
+    const int rc = pcre2_match(s->code, s->text, reach, s->from, options, c->found, c->limits);
+    if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+    return pcre2_match(s->code, s->text, reach, s->from, options | PCRE2_NO_JIT, c->found, c->limits);
+}
+
+/* There is no match in what was looked at.  out = 0 where nothing is left. */
+static int go_on(search *s, size_t reach) {
+    if (s->length > REACH) do
+            s->from++;
+        while (s->from < s->bytes && (s->text[s->from] & 0xC0) == 0x80);
+    else
+        s->from = reach;
+    s->length = REACH;
+    s->steps = STEPS;
+    return s->from < s->bytes;
+}
+
 /* out = 1 and a match of at least a byte at or after `at`; 0 where there is none; else PCRE2's error. */
-static int next_match(const cutter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at,
-                      size_t *start, size_t *end) {
-    const uint64_t most = STEPS_LEAST + (uint64_t)STEPS_PER_BYTE * (bytes - at);
-    const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY;
-    (void)pcre2_set_match_limit(c->limits, most < STEPS_MOST ? (uint32_t)most : STEPS_MOST);
-    int rc = pcre2_match(code, text, bytes, at, options, c->found, c->limits);
-    if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
-        rc = pcre2_match(code, text, bytes, at, options | PCRE2_NO_JIT, c->found, c->limits);
-    if (rc == PCRE2_ERROR_NOMATCH) return 0;
-    if (rc < 0) return rc;
+static int next_match(cutter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at, size_t *start,
+                      size_t *end) {
+    search s = {code, text, bytes, at, REACH, STEPS};
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->found);
-    *start = span[0];
-    *end = span[1];
-    /* \K may put the start anywhere. */
-    return *start >= at && *end > *start && *end <= bytes ? 1 : 0;
+    for (;;) {
+        const size_t reach = reach_of(text, bytes, s.from, s.length);
+        const int rc = try_match(c, &s, reach);
+        if (rc == PCRE2_ERROR_NOMATCH) {
+            if (!go_on(&s, reach)) return 0;
+        } else if (rc == PCRE2_ERROR_PARTIAL) {
+            if (span[0] > s.from) s.length = REACH; /* from there it has not been tried on more */
+            if (span[0] > s.from && span[0] < reach) s.from = span[0];
+            s.length *= TIMES;
+            if (!may_work(c, s.length)) return PCRE2_ERROR_MATCHLIMIT;
+        } else if (rc == PCRE2_ERROR_MATCHLIMIT) {
+            if (s.length == REACH) s.length *= TIMES;
+            s.steps *= TIMES;
+            if (!may_work(c, s.length + s.steps)) return rc;
+        } else if (rc < 0) {
+            return rc;
+        } else {
+            *start = span[0];
+            *end = span[1];
+            /* \K may put the start anywhere. */
+            return *start >= at && *end > *start && *end <= bytes ? 1 : 0;
+        }
+    }
 }
 
 /* text is UTF-8. */
-static gyre_status cut(const cutter *c, int step, const unsigned char *text, size_t bytes) {
+static gyre_status cut(cutter *c, int step, const unsigned char *text, size_t bytes) {
     if (step == c->steps->count) return c->take(c->ctx, text, bytes, c->err);
     pending p = {c, step, text, 0, 0, 0, 0};
     gyre_status status = GYRE_OK;
@@ -168,7 +236,7 @@ static size_t utf8_at(const unsigned char *s, size_t left) {
     return n;
 }
 
-static gyre_status cut_stretches(const cutter *c, const unsigned char *text, size_t bytes) {
+static gyre_status cut_stretches(cutter *c, const unsigned char *text, size_t bytes) {
     gyre_status status = GYRE_OK;
     for (size_t at = 0, end = 0, n; at < bytes && status == GYRE_OK; at = end) {
         while (end < bytes && (n = utf8_at(text + end, bytes - end)) > 0)
@@ -185,7 +253,10 @@ gyre_status gyre_words_of(const gyre_word_steps *steps, const unsigned char *tex
                           void *ctx, gyre_error *err) {
     if (bytes == 0) return GYRE_OK;
     if (steps->count == 0) return take(ctx, text, bytes, err);
-    cutter c = {steps, take, ctx, pcre2_match_data_create(1, NULL), pcre2_match_context_create(NULL), err};
+    cutter c = {.steps = steps, .take = take, .ctx = ctx, .err = err};
+    c.found = pcre2_match_data_create(1, NULL);
+    c.limits = pcre2_match_context_create(NULL);
+    c.work_left = WORK_LEAST + (uint64_t)WORK_PER_BYTE * bytes;
     gyre_status status = GYRE_ENOMEM;
     if (c.found && c.limits) {
         (void)pcre2_set_heap_limit(c.limits, HEAP_KIB);
