@@ -46,6 +46,56 @@ static void file_hash(const char *path, char out[32]) {
     snprintf(out, 32, "fnv1a64:%016" PRIx64, hash);
 }
 
+/* -- the model ------------------------------------------------------------------------------------------------------- */
+/* The rope model as one that was stretched from 32 tokens to 128, which vLLM reads by the length its engine starts with. */
+static void write_longrope(const char *name) {
+    char text[4096], path[64];
+    write_model(name, GYRE_ROPE);
+    snprintf(path, sizeof path, "%s/config.json", name);
+    read_whole(in_folder(path), text, sizeof text);
+    json_t *root = json_loads(text, 0, NULL), *lists;
+    assert_non_null(root);
+    lists = json_pack("{s:s, s:f, s:i, s:[i, i, i, i, i, i, i, i], s:[f, f, f, f, f, f, f, f]}", "rope_type", "longrope",
+                      "factor", 4.0, "original_max_position_embeddings", 32, "short_factor", 1, 1, 1, 1, 1, 1, 1, 1,
+                      "long_factor", 1.0, 1.5, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0);
+    assert_int_equal(json_object_set_new(root, "rope_scaling", lists), 0);
+    assert_int_equal(json_object_set_new(root, "max_position_embeddings", json_integer(128)), 0);
+    char *changed = json_dumps(root, 0);
+    assert_non_null(changed);
+    write_file(path, changed, strlen(changed));
+    free(changed);
+    json_decref(root);
+}
+
+/* transformers chooses by each text, vLLM by the length that its engine is started with: here both are the context. */
+static void positions_follow_the_context(void **state) {
+    (void)state;
+    write_longrope("long");
+    json_t *hf = run_json("eval @long --text @text --contexts 32,128 --windows 2 --json");
+    json_t *vllm = run_json("eval @long --text @text --contexts 32,128 --windows 2 --json --as vllm");
+    json_t *plain = run_json("eval @rope --text @text --contexts 32,128 --windows 2 --json");
+    for (size_t i = 0; i < 2; i++)
+        test_close(number_at(vllm, i, "perplexity"), number_at(hf, i, "perplexity"), 1e-6, "vLLM at the context");
+    assert_true(fabs(number_at(hf, 1, "perplexity") - number_at(plain, 1, "perplexity")) > 1e-5);
+    json_decref(hf);
+    json_decref(vllm);
+    json_decref(plain);
+}
+
+static void own_files_are_not_replaced(void **state) {
+    (void)state;
+    char *before = file_text("rope/config.json");
+    assert_fails(EVAL " -o @rope/config.json", 2, "--output: ");
+    assert_fails(EVAL " -o @rope/model.safetensors", 2, "the model's own file");
+    assert_fails(EVAL " --report @rope/model.safetensors", 2, "--report: ");
+    assert_fails(EVAL " --journal @rope/config.json --resume", 2, "--journal: ");
+    char *after = file_text("rope/config.json");
+    assert_string_equal(after, before);
+    free(before);
+    free(after);
+    assert_int_equal(run(EVAL " -o @rope/eval.txt")->exit, 0); /* what is no model's may lie beside it */
+}
+
 /* -- journals -------------------------------------------------------------------------------------------------------- */
 static int lines_of(const char *text) {
     int lines = 0;
@@ -511,6 +561,8 @@ static void without_a_tokenizer(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(positions_follow_the_context),
+        cmocka_unit_test(own_files_are_not_replaced),
         cmocka_unit_test(goes_on_from_a_journal),
         cmocka_unit_test(what_is_known_is_not_measured),
         cmocka_unit_test(another_run_is_not_believed),

@@ -1,4 +1,5 @@
 /* test_search_command.c: gyre search from outside: what it finds, writes and goes on from, and what it refuses. */
+#include "cli.h"
 #include "command_run.h"
 #include "methods.h"
 
@@ -220,9 +221,10 @@ static void another_searchs_journal(void **state) {
     assert_fails(SEARCH " --journal @other --seed 2", 1, "another search: seed is 1 there and 2 here");
     assert_fails("search @rope --text @text --to 96 --windows 4 --held-out 6 --budget 60 --journal @other", 1,
                  "another search: to is 64 there and 96 here");
-    const size_t before = size_of("rope/config.json");
-    assert_fails(SEARCH " --journal @rope/config.json", 1, "--journal: it is there and no journal of a search");
-    assert_int_equal(size_of("rope/config.json"), before);
+    const size_t before = size_of("text");
+    assert_fails(SEARCH " --journal @text", 1, "--journal: it is there and no journal of a search");
+    assert_int_equal(size_of("text"), before);
+    assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "the model's own file");
     assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: cannot be written");
 }
 
@@ -243,7 +245,8 @@ static void refusals(void **state) {
     assert_fails("search @rope --ids @high --to 64", 1, "256");
     assert_fails("search @nothing --text @text --to 64", 1, "config.json");
     assert_fails(SEARCH " --write @nowhere/found.json", 1, "nowhere");
-    assert_fails(SEARCH " --write @rope/config.json", 1, "own");
+    assert_fails(SEARCH " --write @rope/config.json", CLI_USAGE, "own");
+    assert_fails(SEARCH " --write @rope", CLI_USAGE, "own");
 }
 
 int main(void) {

@@ -36,18 +36,6 @@ static int open_input(evaluation *e) {
     return model_input_read(&e->input, least, &err) ? cli_fail_error(&err) : 0;
 }
 
-/* A run that was gone on with is the run that would have been: its card, and so its output, says the same.  Asked before
- * the options are read, which puts the arguments into another order. */
-static int without_resume(int argc, char **argv, char **out) {
-    int count = 0;
-    for (int i = 0; i < argc; i++) {
-        const size_t length = strlen(argv[i]);
-        const int resumes = length > strlen("--re") && strncmp(argv[i], "--resume", length) == 0;
-        if (!resumes) out[count++] = argv[i];
-    }
-    return count;
-}
-
 static gyre_status make_card(evaluation *e, int argc, char **argv, gyre_error *err) {
     const eval_options *o = &e->options;
     size_t used = 0;
@@ -92,6 +80,10 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
 static int run(evaluation *e, int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_output output;
+    const char *model = e->options.model.path;
+    cli_check_output(e->options.common.output, model);
+    cli_check_target("--report", e->options.report, model);
+    cli_check_target("--journal", e->options.journal, model);
     if (e->options.report && report_target_check(e->options.report, &err)) return cli_fail_error(&err);
     int status = open_input(e);
     if (!status && make_card(e, argc, argv, &err)) status = cli_fail_error(&err);
@@ -104,7 +96,7 @@ int cmd_eval(int argc, char **argv) {
     if (!e) return cli_fail("eval: out of memory (gyre eval)");
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (!words) cli_usage("arguments: out of memory for %d", argc);
-    const int count = without_resume(argc, argv, words);
+    const int count = run_card_words(argc, argv, words);
     eval_options_read(argc, argv, &e->options);
     const int status = run(e, count, words);
     eval_journal_close(&e->journal);

@@ -139,12 +139,13 @@ static int write_view(const explain_options *o, const gyre_reading *reading, FIL
 }
 
 /* Weights are read for this alone. */
-static int check(explain_options *o) {
+static int check(explain_options *o, int argc, char **argv) {
+    const model_options options = {.path = o->model, .profile = o->profile, .texts = &o->check, .texts_count = 1};
     gyre_pool *pool = NULL;
     gyre_exec exec;
     gyre_error err = {0, ""};
     int status = o->check ? cli_pool_open(&o->common, &pool, &exec) : 0;
-    if (!status && o->check && explain_check_run(&o->checked, o->model, o->profile, o->check, &exec, &err))
+    if (!status && o->check && explain_check_run(&o->checked, &options, argc, argv, &exec, &err))
         status = cli_fail_error(&err);
     gyre_pool_free(pool);
     return status;
@@ -161,12 +162,14 @@ int cmd_explain(int argc, char **argv) {
     if (gyre_reading_open(&reading, o.model, o.profile, o.length, &err)) return cli_fail_error(&err);
     explain_check_layer_type(o.layer_type, reading, NULL);
     cli_check_output(o.common.output, reading->path);
-    int status = check(&o);
+    cli_check_output(o.common.output, o.model);
+    int status = check(&o, argc, argv);
     if (!status) status = cli_output_open(&output, o.common.output);
     if (!status) {
         status = (o.common.json ? write_json : write_view)(&o, reading, output.file);
         status = cli_output_close(&output, status);
     }
+    explain_check_free(&o.checked);
     gyre_reading_free(reading);
     return status;
 }

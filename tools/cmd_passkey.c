@@ -59,9 +59,15 @@ static int measure_and_print(passkey *p, const cli_output *output) {
 
 int cmd_passkey(int argc, char **argv) {
     passkey p = {.journal = {.lock = {.file = -1}}};
+    char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (!words) cli_usage("arguments: out of memory for %d", argc);
+    const int count = run_card_words(argc, argv, words);
     passkey_options_read(argc, argv, &p.options);
     cli_check_output(p.options.common.output, p.options.model.path);
-    int status = open_input(&p, argc, argv);
+    cli_check_target("--report", p.options.report, p.options.model.path);
+    cli_check_target("--figure", p.options.figure, p.options.model.path);
+    cli_check_target("--journal", p.options.journal, p.options.model.path);
+    int status = open_input(&p, count, words);
     if (!status) {
         cli_output output;
         status = cli_output_open(&output, p.options.common.output);
@@ -72,5 +78,6 @@ int cmd_passkey(int argc, char **argv) {
     passkey_cells_free(&p);
     model_input_free(&p.input);
     passkey_options_free(&p.options);
+    free(words);
     return status;
 }

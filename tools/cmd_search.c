@@ -2,6 +2,7 @@
 #include "cli.h"
 #include "methods.h"
 #include "model_input.h"
+#include "report_target.h"
 #include "run_card.h"
 #include "search_journal.h"
 #include "search_print.h"
@@ -9,6 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct search_options {
@@ -170,7 +172,7 @@ static int check_model(search_work *w) {
 
 static int open_model(search_work *w) {
     gyre_error err = {0, ""};
-    if (model_input_open(&w->input, &w->options->model, 0, &err)) return cli_fail_error(&err);
+    if (model_input_open(&w->input, &w->options->model, w->options->to, &err)) return cli_fail_error(&err);
     w->base = *gyre_encoding_config(gyre_model_encoding(w->input.model));
     return check_model(w);
 }
@@ -326,6 +328,20 @@ static gyre_status write_config(const search_work *w, const search_genes *genes,
     return status ? status : check_written(w, genes, path, err);
 }
 
+/* Before hours of searching, too: that it can be put there. */
+static int check_target(const search_options *o) {
+    char path[4200];
+    struct stat is;
+    gyre_error err = {0, ""};
+    cli_check_target("--journal", o->journal, o->model.path);
+    if (!o->write) return 0;
+    const int in_folder = stat(o->write, &is) == 0 && S_ISDIR(is.st_mode);
+    if (snprintf(path, sizeof path, "%s%s", o->write, in_folder ? "/config.json" : "") >= (int)sizeof path)
+        return cli_fail("--write: too long a name (%s)", o->write);
+    cli_check_target("--write", path, o->model.path);
+    return file_target_check("--write", path, &err) ? cli_fail_error(&err) : 0;
+}
+
 /* Before hours of searching: that the model has words for what will be found. */
 static int try_config(const search_work *w) {
     char folder[4096], path[4200];
@@ -425,7 +441,8 @@ int cmd_search(int argc, char **argv) {
     if (!w) return cli_fail("search: out of memory (search)");
     w->options = &options;
     w->report = &report;
-    int status = open_model(w);
+    int status = check_target(&options);
+    if (!status) status = open_model(w);
     if (!status) status = read_texts(w);
     if (!status) status = plan(w);
     if (!status) status = make_card(w, argc, argv);

@@ -20,7 +20,7 @@ static double two_sided(int64_t n, int64_t most) {
     return fmin(1, 2 * sum / pow(2, (double)n));
 }
 
-void explain_check_judge(explain_check *c, int64_t vocab) {
+void explain_check_judge(explain_check *c, double blind) {
     c->half_better = 0;
     for (int i = 0; i < 2; i++) {
         c->nats[i] = 0;
@@ -34,10 +34,10 @@ void explain_check_judge(explain_check *c, int64_t vocab) {
     const int better = c->half_better > other ? 0 : 1;
     const double gained = c->nats[1 - better] - c->nats[better];
     c->verdict = CHECK_UNDECIDED;
-    if (fmin(c->nats[0], c->nats[1]) >= log((double)vocab))
+    if (fmin(c->nats[0], c->nats[1]) >= blind)
         snprintf(c->why, sizeof c->why,
-                 "under either layout the text is read no better than by chance: are these its weights, its tokenizer, its "
-                 "language?");
+                 "under either layout the text is read no better than by how often its tokens come: are these its weights, "
+                 "its tokenizer, its language? Rows that were permuted twice lie in neither layout");
     else if (c->chance > NOISE)
         snprintf(c->why, sizeof c->why,
                  "half is better in %lld of %lld windows, which chance alone does in %.0f of 100 texts",
@@ -46,6 +46,24 @@ void explain_check_judge(explain_check *c, int64_t vocab) {
         snprintf(c->why, sizeof c->why, "the perplexities differ by less than 1%%");
     else
         c->verdict = layouts[better] == c->file ? CHECK_AGREES : CHECK_DISAGREES;
+}
+
+gyre_status explain_check_blind(const gyre_text *text, int64_t vocab, double *out, gyre_error *err) {
+    int64_t *seen = calloc((size_t)vocab, sizeof *seen), once = 0;
+    if (!seen) return cli_error(err, GYRE_ENOMEM, "--check: out of memory for %lld tokens (vocabulary)", (long long)vocab);
+    for (int64_t i = 0; i < text->count; i++)
+        seen[text->ids[i]]++;
+    for (int64_t i = 0; i < vocab; i++)
+        once += seen[i] == 1;
+    const double n = (double)text->count, covered = 1 - (double)once / n;
+    double nats = covered > 0 ? 0 : log((double)vocab);
+    for (int64_t i = 0; i < vocab && covered > 0; i++) {
+        const double share = covered * (double)seen[i] / n;
+        if (seen[i]) nats -= share * log(share) / (1 - pow(1 - share, n));
+    }
+    free(seen);
+    *out = fmin(nats, log((double)vocab));
+    return GYRE_OK;
 }
 
 /* -- the figures ------------------------------------------------------------------------------------------------------- */
@@ -117,7 +135,10 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
         status = place_windows(t, config.trained_length, path, err);
     }
     if (status == GYRE_OK) status = run_trials(t, exec, err);
-    if (status == GYRE_OK) explain_check_judge(c, gyre_model_config_of(input->model)->vocab);
+    double blind = 0;
+    if (status == GYRE_OK)
+        status = explain_check_blind(&input->texts[0], gyre_model_config_of(input->model)->vocab, &blind, err);
+    if (status == GYRE_OK) explain_check_judge(c, blind);
     gyre_encoding_free(own[0]);
     gyre_encoding_free(own[1]);
     free(t);
@@ -140,24 +161,37 @@ static int has_pairs(explain_check *c, const gyre_config *config) {
     return 0;
 }
 
-gyre_status explain_check_run(explain_check *out, const char *model, gyre_profile profile, const char *text,
-                              const gyre_exec *exec, gyre_error *err) {
-    const char *texts[1] = {text};
-    model_options options = {.path = model, .profile = profile, .texts = texts, .texts_count = 1};
+static gyre_status keep_card(explain_check *c, const model_input *input, int argc, char **argv, gyre_error *err) {
+    run_card card;
+    const gyre_status status = run_card_make(&card, input, NULL, argc, argv, err);
+    if (status) return status;
+    run_card_text(&card, c->card_text);
+    c->card = run_card_json(&card);
+    return c->card ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "--check: out of memory (card)");
+}
+
+gyre_status explain_check_run(explain_check *out, const model_options *options, int argc, char **argv, const gyre_exec *exec,
+                              gyre_error *err) {
     model_input input = {0};
     explain_check c = {0};
-    gyre_status status = model_input_open(&input, &options, 0, err);
+    gyre_status status = model_input_open(&input, options, 0, err);
     if (status == GYRE_OK) {
         const gyre_config *config = gyre_encoding_config(gyre_model_encoding(input.model));
         c.file = config->rope.layout;
         if (has_pairs(&c, config)) {
             status = model_input_read(&input, 2, err);
-            if (status == GYRE_OK) status = measure(&c, &input, text, exec, err);
+            if (status == GYRE_OK) status = measure(&c, &input, options->texts[0], exec, err);
+            if (status == GYRE_OK) status = keep_card(&c, &input, argc, argv, err);
         }
     }
     model_input_free(&input);
     if (status == GYRE_OK) *out = c;
     return status;
+}
+
+void explain_check_free(explain_check *check) {
+    json_decref(check->card);
+    check->card = NULL;
 }
 
 /* -- printing ---------------------------------------------------------------------------------------------------------- */
@@ -206,6 +240,7 @@ void explain_check_view(const explain_page *page, const explain_check *c, const 
                     trained_name(c));
         fputc('\n', page->file);
     }
+    fprintf(page->file, "\n%s\n", c->card_text);
 }
 
 static json_t *numbers_json(const double *x, int64_t count) {
@@ -231,6 +266,7 @@ json_t *explain_check_json(const explain_check *c, const char *text) {
         bad |= json_object_set_new(root, "context", json_integer(c->context));
         bad |= json_object_set_new(root, "half_better", json_integer(c->half_better));
         bad |= json_object_set_new(root, "chance", cli_json_number(c->chance));
+        bad |= json_object_set(root, "card", c->card);
         bad |= json_object_set_new(root, "half_by_window", numbers_json(c->window_nats[0], c->windows));
         bad |= json_object_set_new(root, "interleaved_by_window", numbers_json(c->window_nats[1], c->windows));
     }

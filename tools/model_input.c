@@ -50,6 +50,18 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
     return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
 }
 
+<<<<<<< HEAD
+gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
+                                 const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+    gyre_reading *reading;
+    gyre_config base;
+    gyre_status status = gyre_model_position_at(in->model, length, &base, &reading, err);
+    if (status) return status;
+    if (policy >= 0) base.rope.length_policy = (gyre_length_policy)policy;
+    status = method_encoding(m, &base, base.trained_length, length, betas, out, err);
+    gyre_reading_free(reading);
+    return status;
+=======
 gyre_status model_input_position(const model_input *in, int64_t context, gyre_reading **kept, gyre_config *out,
                                  gyre_error *err) {
     const gyre_model_source source = gyre_model_source_of(in->model);
@@ -72,6 +84,7 @@ gyre_status model_input_position(const model_input *in, int64_t context, gyre_re
     }
     gyre_reading_free(reading);
     return GYRE_OK;
+>>>>>>> real
 }
 
 /* Why there is none, without the place, which is told at the end. */

@@ -30,6 +30,16 @@ static gyre_status hash_config(run_card *card, gyre_error *err) {
     return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
 }
 
+int run_card_words(int argc, char **argv, char **out) {
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        const size_t length = strlen(argv[i]);
+        const int resumes = length > strlen("--re") && strncmp(argv[i], "--resume", length) == 0;
+        if (!resumes) out[count++] = argv[i];
+    }
+    return count;
+}
+
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
                           gyre_error *err) {
     uint64_t hash;

@@ -15,6 +15,10 @@ typedef struct run_card {
     const char *methods;      /* "none, yarn:4"; NULL = the model as it is */
 } run_card;
 
+/* out[0 .. returned - 1] = argv as a card has it, room for argc: without --resume, for a run that was gone on with is the
+ * run that would have been, and its output says the same.  Before the options are read, which puts argv into another order.
+ */
+int run_card_words(int argc, char **argv, char **out);
 /* *out = the card of a run on what input holds; reads the model's files whole.  methods: borrowed.  Errors: those of
  * gyre_model_hash. */
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,

@@ -362,6 +362,11 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_open(gyre_reading **out, const
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size, const char *name,
                                                         gyre_profile profile, int64_t length, gyre_error *err);
 GYRE_API void gyre_reading_free(gyre_reading *reading); /* NULL is fine */
+/* *out = the config of gyre_model_encoding as the same profile reads the model's files at another length in use (as for
+ * gyre_model_open_as; only the config, or a GGUF's metadata, is read again).  Its arrays live as long as *reading, which the
+ * caller frees; NULL for a model made here, whose positions are read from no file.  Errors: those of gyre_reading_open. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre_config *out,
+                                                            gyre_reading **reading, gyre_error *err);
 
 /* Writes a copy of the config.json or GGUF at `path` (or of the config.json in that folder) to `target`, changed so that
  * its rotating layers get `position`'s scaling, factor, base, lengths and lists, and the model says that it reads `length`

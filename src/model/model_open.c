@@ -62,6 +62,29 @@ gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err)
     return gyre_model_open_as(out, path, GYRE_AS_USUAL, 0, err);
 }
 
+gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre_config *out, gyre_reading **reading,
+                                   gyre_error *err) {
+    const gyre_network *n = model->network;
+    const gyre_config *own = gyre_encoding_config(model->encoding);
+    gyre_reading *read = NULL;
+    if (n->reading) {
+        const gyre_status status = gyre_reading_open(&read, n->reading->path, n->reading->profile, length, err);
+        if (status) return status;
+        if (read->groups_count != n->groups) {
+            gyre_reading_free(read);
+            return gyre_fail(err, GYRE_EFORMAT, "positions: not the layers that were there when the model was opened (%s)",
+                             n->reading->path);
+        }
+    }
+    gyre_config config = read ? read->groups[n->main].config : *own;
+    config.heads = own->heads;
+    config.head_dim = own->head_dim;
+    config.input.dim = own->input.dim;
+    *out = config;
+    *reading = read;
+    return GYRE_OK;
+}
+
 /* -- where it came from --------------------------------------------------------------------------------------------------
  */
 /* Files mix types; the one that holds most numbers is what people call the file by. */
