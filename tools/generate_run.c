@@ -74,14 +74,17 @@ static int64_t reach(const generation *g) {
 static gyre_status open_context(generation *g, gyre_error *err) {
     enum { WINDOWS = 4, MOST = 1 << 16 };
     const generate_options *o = &g->options;
-    gyre_config base = *gyre_encoding_config(gyre_model_encoding(g->input.model));
+    gyre_config base;
+    gyre_reading *kept = NULL;
     gyre_context_options options = GYRE_CONTEXT_INIT;
-    if (o->policy >= 0) base.rope.length_policy = (gyre_length_policy)o->policy;
     const int64_t length = g->length = reach(g);
     if (!o->window && g->prompt_count > length)
         return cli_error(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
                          (long long)g->prompt_count, (long long)length);
-    gyre_status status = method_encoding(&o->method, &base, base.trained_length, length, &o->betas, &g->encoding, err);
+    gyre_status status = model_input_position(&g->input, length, &kept, &base, err);
+    if (o->policy >= 0) base.rope.length_policy = (gyre_length_policy)o->policy;
+    if (!status) status = method_encoding(&o->method, &base, base.trained_length, length, &o->betas, &g->encoding, err);
+    gyre_reading_free(kept);
     if (status) return status;
     options.encoding = g->encoding;
     /* Several windows spare moving what is held with every token. */

@@ -63,8 +63,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const g
  * lists. Files are mapped and matrices stay as they are stored: nobody may shorten them while the model lives.  Every offset
  * and size is checked, NaN and infinite weights are refused.  Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err);
-/* The same, its positions as a program or version reads them.  length: the context length in use, for readers that depend
- * on it; 0 = none is said.  Both as for gyre_reading_open. */
+/* The same, its positions as a program or version reads them.  length: the context length in use, as for gyre_reading_open;
+ * 0 = none is said, as by gyre_model_open.  Dynamic NTK and LongRoPE then turn as within the trained length, however much is
+ * read (vLLM and llama.cpp choose LongRoPE's list as for the longest context of the model): to read more, open for that
+ * length, or give contexts an encoding whose rope.length it is. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
                                                         int64_t length, gyre_error *err);
 /* *out = a model like those of gyre_model_create from a folder, its weights as floats in memory so that it can be trained: a
@@ -110,7 +112,8 @@ typedef struct gyre_context_options {
 /* gyre_context_create with all there is to choose. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_open(gyre_context **out, const gyre_model *model,
                                                        const gyre_context_options *options, gyre_error *err);
-/* out = bytes of keys, values, activations and scratch that it holds. */
+/* out = bytes of keys, values, activations and scratch that it holds.  Of a cache half are address space that nothing is
+ * written to. */
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 /* Forgets all but the first `tokens` (EINVAL: more than were read, or a window is set). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_cut(gyre_context *context, int64_t tokens);

@@ -88,6 +88,7 @@ typedef struct gyre_key_scores {
     const float *k_scale;
     float *scores;
     int64_t score_row;
+    int fetched; /* 1: the caller has asked memory for them already */
 } gyre_key_scores;
 
 /* out[r * out_row + c] += sum over j < keys, in order, of weights[r * weight_row + j] v[j * v_row + c], c < channels.  The
@@ -101,6 +102,7 @@ typedef struct gyre_value_sums {
     int64_t v_row;
     float *out;
     int64_t out_row;
+    int fetched; /* as there */
 } gyre_value_sums;
 
 /* y[r * y_row + o] = sum over i < in of x[r * x_row + i] w[o * w_row + i], r < rows, o < outs.  Nothing is read past `in`.

@@ -27,7 +27,7 @@ typedef enum gyre_tensor_role {
     GYRE_ROLE_NORM2,                       /* before the perceptron; absent in a parallel block = it reads norm1's */
     GYRE_ROLE_POST1,                       /* of what attention gives: gemma2 */
     GYRE_ROLE_POST2,                       /* of what the perceptron gives */
-    GYRE_ROLE_QUERY_NORM,                  /* of each head: qwen3, gemma3 */
+    GYRE_ROLE_QUERY_NORM,                  /* of each head: qwen3, gemma3; of all at once: olmo2 */
     GYRE_ROLE_KEY_NORM,
     GYRE_ROLE_QKV, /* fused, or the three */
     GYRE_ROLE_Q,
@@ -45,6 +45,7 @@ typedef struct gyre_architecture {
     char family[48];          /* model_type, or general.architecture */
     const char *const *names; /* [GYRE_ROLES] "model.layers.%d.self_attn.q_proj", without .weight and .bias; NULL = never */
     const char *prefix;       /* that names may begin with, or not: "transformer."; "" = none */
+    int tower;                /* 1: files hold a tower for images beside the decoder, which is passed over */
     int64_t vocab, width, layers, heads, kv_heads, head_dim, hidden;
     gyre_norm_kind norm;
     double norm_epsilon;
@@ -54,7 +55,10 @@ typedef struct gyre_architecture {
     int post_norms; /* 1: POST1 and POST2 must be there */
     gyre_fused fused;
     int transposed;                                  /* 1: matrices of layers are stored [in, out] (gpt2's safetensors) */
-    uint32_t biases;                                 /* bits 1 << role: there must be a bias; any other role may have one */
+    uint32_t biases;                                 /* bits 1 << role: there must be a bias */
+    int more_biases;                                 /* 1: any other role may have one (a GGUF's); 0: one is refused */
+    int head_norms;                                  /* 1: QUERY_NORM and KEY_NORM must be there; 0: they are refused */
+    int parallel_norm2;                              /* 1: parallel blocks have a NORM2 as others; 0: they share NORM1 */
     int tied;                                        /* 1: the head is the embedding, if no file holds one */
     double embed_scale, residual_scale, logit_scale; /* 1 = none */
     double score_cap, logit_cap;                     /* 0 = none */

@@ -32,10 +32,14 @@ static int64_t size_of(const gyre_scope *s, const char *const *names, int64_t mo
     return size;
 }
 
-static int64_t kv_heads_of(const gyre_scope *s, const gyre_architecture *a) {
-    const int64_t given = gyre_scope_size(s, "num_key_value_heads", 1, a->heads);
+static int64_t kv_heads_of(const gyre_scope *s, const gyre_architecture *a, int64_t of_class) {
+    const int64_t given = gyre_scope_size(s, "num_key_value_heads", 1, of_class);
     if (given > a->heads || a->heads % given != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, "num_key_value_heads", "%lld does not divide the %lld heads", (long long)given,
+                        (long long)a->heads);
+    if (a->fused == GYRE_FUSED_HEADS && given != a->heads)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "num_key_value_heads",
+                        "%lld of %lld heads: query, key and value of each stand together in this family", (long long)given,
                         (long long)a->heads);
     return given;
 }
@@ -50,15 +54,26 @@ static int64_t head_dim_of(const gyre_scope *s, const gyre_architecture *a) {
     return dim;
 }
 
+/* What a class has where its config is silent: of families whose published files rely on it. */
+typedef struct class_sizes {
+    int64_t vocab, width, layers, heads, kv_heads, hidden;
+} class_sizes;
+
+static class_sizes sizes_of_class(const gyre_architecture *a) {
+    if (strncmp(a->family, "gemma3", 6) == 0) return (class_sizes){262208, 2304, 26, 8, 4, 9216};
+    return (class_sizes){0};
+}
+
 static void read_sizes(const gyre_scope *s, gyre_architecture *a) {
-    a->vocab = size_of(s, names_of_vocab, MOST_SIZE, 0);
-    a->width = size_of(s, names_of_width, MOST_SIZE, 0);
-    a->layers = size_of(s, names_of_layers, MOST_LAYERS, 0);
-    a->heads = size_of(s, names_of_heads, MOST_SIZE, 0);
+    const class_sizes class = sizes_of_class(a);
+    a->vocab = size_of(s, names_of_vocab, MOST_SIZE, class.vocab);
+    a->width = size_of(s, names_of_width, MOST_SIZE, class.width);
+    a->layers = size_of(s, names_of_layers, MOST_LAYERS, class.layers);
+    a->heads = size_of(s, names_of_heads, MOST_SIZE, class.heads);
     if (!is_ok(s)) return;
     const int64_t four = a->width <= MOST_SIZE / 4 ? 4 * a->width : MOST_SIZE;
-    a->hidden = size_of(s, names_of_hidden, MOST_SIZE, a->gated ? 0 : four);
-    a->kv_heads = kv_heads_of(s, a);
+    a->hidden = size_of(s, names_of_hidden, MOST_SIZE, a->gated ? class.hidden : four);
+    a->kv_heads = kv_heads_of(s, a, class.kv_heads ? class.kv_heads : a->heads);
     a->head_dim = is_ok(s) ? head_dim_of(s, a) : 1;
 }
 
@@ -95,8 +110,10 @@ static double cap_of(const gyre_scope *s, const char *key, double of_class) {
 }
 
 static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {
-    static const uint32_t attention = 1u << GYRE_ROLE_Q | 1u << GYRE_ROLE_K | 1u << GYRE_ROLE_V | 1u << GYRE_ROLE_O;
-    static const uint32_t perceptron = 1u << GYRE_ROLE_GATE | 1u << GYRE_ROLE_UP | 1u << GYRE_ROLE_DOWN;
+    static const uint32_t inputs = 1u << GYRE_ROLE_QKV | 1u << GYRE_ROLE_Q | 1u << GYRE_ROLE_K | 1u << GYRE_ROLE_V;
+    static const uint32_t attention = inputs | 1u << GYRE_ROLE_O;
+    static const uint32_t perceptron =
+        1u << GYRE_ROLE_GATE_UP | 1u << GYRE_ROLE_GATE | 1u << GYRE_ROLE_UP | 1u << GYRE_ROLE_DOWN;
     const int is_gemma2 = strcmp(a->family, "gemma2") == 0;
     if (row->traits & GYRE_TAKES_BIAS_FLAGS) {
         a->biases |= gyre_scope_flag(s, "attention_bias", 0) ? attention : 0;
@@ -114,25 +131,46 @@ static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     }
     if (row->traits & GYRE_LOGIT_SCALE) a->logit_scale = gyre_scope_number(s, "logit_scale", 0.0625);
     if (row->traits & GYRE_PARALLEL_FLAG) a->parallel = gyre_scope_flag(s, "use_parallel_residual", row->parallel);
-    if (strcmp(a->family, "starcoder2") == 0 && gyre_scope_flag(s, "use_bias", 1))
-        a->biases |= attention | (perceptron & ~(1u << GYRE_ROLE_GATE));
-    if (strcmp(a->family, "stablelm") == 0 && gyre_scope_flag(s, "use_qkv_bias", 0))
-        a->biases |= attention & ~(1u << GYRE_ROLE_O);
+    if (strcmp(a->family, "starcoder2") == 0 && gyre_scope_flag(s, "use_bias", 1)) a->biases |= attention | perceptron;
+    if (strcmp(a->family, "stablelm") == 0 && gyre_scope_flag(s, "use_qkv_bias", 0)) a->biases |= inputs;
     if (strcmp(a->family, "gpt_neox") == 0 && gyre_scope_flag(s, "attention_bias", 1))
         a->biases |= 1u << GYRE_ROLE_QKV | 1u << GYRE_ROLE_O;
+}
+
+/* What its authors' code (llm-foundry) can be told, and transformers' class passes over. */
+static void refuse_of_mpt(const gyre_scope *s, const gyre_scope *attention) {
+    const char *type = gyre_scope_text(attention, "attn_type", "multihead_attention");
+    if (strcmp(type, "multihead_attention") != 0 && strcmp(type, "grouped_query_attention") != 0)
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "attn_type", "\"%.60s\" is not computed", type);
+    if (gyre_scope_flag(attention, "prefix_lm", 0))
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "prefix_lm", "true: attention to later tokens is not computed");
+    if (gyre_scope_flag(attention, "qk_ln", 0))
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "qk_ln", "true: norms of whole queries are not computed");
+    if (gyre_scope_flag(attention, "qk_gn", 0))
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "qk_gn", "true: norms of queries by head are not computed");
+    const char *norm = gyre_scope_text(s, "norm_type", "low_precision_layernorm");
+    if (strcmp(norm, "low_precision_layernorm") != 0 && strcmp(norm, "layernorm") != 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "norm_type", "\"%.60s\" is not computed for mpt", norm);
+    if (gyre_scope_value(s, "block_overrides"))
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "block_overrides", "layers that differ are not read");
+    if (!gyre_scope_value(s, "ffn_config")) return;
+    const gyre_scope perceptron = gyre_scope_into(s, "ffn_config");
+    const char *ffn = gyre_scope_text(&perceptron, "ffn_type", "mptmlp");
+    if (strcmp(ffn, "mptmlp") != 0)
+        gyre_scope_fail(&perceptron, GYRE_EUNSUPPORTED, "ffn_type", "\"%.60s\" is not computed", ffn);
 }
 
 /* MPT keeps what concerns attention in an object of its own. */
 static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
     const gyre_scope attention = gyre_scope_into(s, "attn_config");
+    refuse_of_mpt(s, &attention);
     const double ratio = number_above_0(s, "expansion_ratio", 4);
     const double hidden = ratio * (double)a->width;
     if (!is_ok(s)) return;
     if (!(hidden >= 1 && hidden <= MOST_SIZE)) gyre_scope_fail(s, GYRE_EFORMAT, "expansion_ratio", "%g", ratio);
     a->hidden = is_ok(s) ? (int64_t)hidden : 1;
     if (gyre_scope_value(&attention, "clip_qkv")) a->clip_qkv = number_above_0(&attention, "clip_qkv", 1);
-    if (gyre_scope_flag(&attention, "qk_ln", 0))
-        gyre_scope_fail(&attention, GYRE_EUNSUPPORTED, "qk_ln", "true: norms of whole queries are not computed");
+    if (!gyre_scope_flag(s, "no_bias", 1)) a->biases = GYRE_ALL_BIASES;
     if (gyre_scope_value(&attention, "kv_n_heads")) {
         a->kv_heads = gyre_scope_size(&attention, "kv_n_heads", 1, a->heads);
         if (is_ok(s) && (a->kv_heads > a->heads || a->heads % a->kv_heads != 0))
@@ -144,7 +182,7 @@ static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
 }
 
 /* Keys that ask for something else than what the decoder computes. */
-static void refuse_what_is_not_done(const gyre_scope *s, const gyre_architecture *a) {
+static void refuse_what_is_not_done(const gyre_scope *s) {
     static const struct {
         const char *key, *why;
     } flags[] = {{"qk_layernorm", "norms of queries and keys with biases are not computed"},
@@ -162,7 +200,6 @@ static void refuse_what_is_not_done(const gyre_scope *s, const gyre_architecture
     if (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts"))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "num_experts") ? "num_experts" : "num_local_experts",
                         "a mixture of experts is not run");
-    (void)a;
 }
 
 static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {
@@ -176,7 +213,7 @@ static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     read_activation(s, a);
     read_traits(s, row, a);
     if (row->traits & GYRE_MPT_KEYS) read_mpt(s, a);
-    refuse_what_is_not_done(s, a);
+    refuse_what_is_not_done(s);
 }
 
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row) {
@@ -192,10 +229,27 @@ void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row
                              .transposed = row->transposed,
                              .tied = row->tied,
                              .biases = row->biases,
+                             .head_norms = (row->traits & GYRE_HEAD_NORMS) != 0,
+                             .parallel_norm2 = (row->traits & GYRE_BOTH_NORMS) != 0,
                              .embed_scale = 1,
                              .residual_scale = 1,
                              .logit_scale = 1};
     snprintf(a->family, sizeof a->family, "%s", row->type);
+}
+
+/* A decoder beside a tower for images: the texts of gemma3 are read by gemma3_text. */
+static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
+    const gyre_scope text = gyre_scope_into(s, "text_config");
+    if (!text.object) {
+        gyre_scope_fail(s, GYRE_EFORMAT, "text_config", "missing: it describes the decoder");
+        return;
+    }
+    read_family(&text, gyre_family_row_of("gemma3_text"), a);
+    refuse_what_is_not_done(s);
+    if (gyre_scope_value(s, "tie_word_embeddings")) a->tied = gyre_scope_flag(s, "tie_word_embeddings", 1);
+    snprintf(a->family, sizeof a->family, "gemma3");
+    a->prefix = "language_model.";
+    a->tower = 1;
 }
 
 static void read_root(const gyre_scope *s, gyre_architecture *a) {
@@ -204,6 +258,10 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
     const gyre_family_row *row = gyre_family_row_of(type);
     if (row)
         read_family(s, row, a);
+    else if (strcmp(type, "gemma3") == 0)
+        read_gemma3(s, a);
+    else if (strcmp(type, "gyre") == 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"gyre\": name its folder, not a file of it");
     else
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but these are: gyre, %s", type,
                         gyre_family_list(0));

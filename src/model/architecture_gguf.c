@@ -3,6 +3,7 @@
 
 #include "core/encoding.h"
 #include "reading/gguf_source.h"
+#include "reading/shown.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -61,6 +62,8 @@ static void read_rest(const gyre_gguf_source *s, const gyre_family_row *row, gyr
         a->score_cap = number_above_0(s, "attn_logit_softcapping", 50);
         a->logit_cap = number_above_0(s, "final_logit_softcapping", 30);
     }
+    if (strcmp(row->type, "gemma3") == 0 && gyre_gguf_key(s, "final_logit_softcapping"))
+        a->logit_cap = number_above_0(s, "final_logit_softcapping", 30);
     if (row->traits & GYRE_PARALLEL_FLAG) a->parallel = gyre_gguf_flag(s, "use_parallel_residual", 1);
     if (row->traits & GYRE_MPT_KEYS && gyre_gguf_key(s, "attention.clamp_kqv"))
         a->clip_qkv = gyre_gguf_real(s, "attention.clamp_kqv", 0);
@@ -72,14 +75,15 @@ static gyre_status of_named(gyre_architecture *out, const gyre_gguf *file, const
                             gyre_error *err) {
     const gyre_family_row *row = gyre_family_row_of_gguf(name);
     if (!row)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "general.architecture: \"%.60s\" is not run, but these are: %s (%s)", name,
-                         gyre_family_list(1), path);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "general.architecture: \"%.60s\" is not run, but these are: %s (%s)",
+                         gyre_show(name, strlen(name)).text, gyre_family_list(1), path);
     gyre_architecture a;
     gyre_build *build = gyre_build_begin(path, "GGUF", GYRE_AS_LLAMA_CPP, 0, err);
     if (!build) return GYRE_ENOMEM;
     gyre_gguf_source s = {.build = build, .file = file};
     snprintf(s.name, sizeof s.name, "%s", name);
     gyre_architecture_from_row(&a, row);
+    a.more_biases = 1; /* no key tells of them: the engine takes those that are there */
     read_sizes(&s, &a);
     if (is_ok(&s)) read_rest(&s, row, &a);
     /* One whose head is left out has it from the embedding. */

@@ -4,11 +4,10 @@
 
 #include <string.h>
 
-#define BIT(role)        (1u << GYRE_ROLE_##role)
-#define ATTENTION_BIASES (BIT(QKV) | BIT(Q) | BIT(K) | BIT(V) | BIT(O))
-#define NORM_BIASES      (BIT(LAST_NORM) | BIT(NORM1) | BIT(NORM2))
-#define MLP_BIASES       (BIT(UP) | BIT(DOWN))
-#define ALL_BIASES       (ATTENTION_BIASES | NORM_BIASES | MLP_BIASES)
+#define BIT(role)   GYRE_BIT(role)
+#define NORM_BIASES (BIT(LAST_NORM) | BIT(NORM1) | BIT(NORM2))
+#define MLP_BIASES  (BIT(UP) | BIT(DOWN))
+#define ALL_BIASES  GYRE_ALL_BIASES
 
 /* -- names ------------------------------------------------------------------------------------------------------------- */
 #define LLAMA "model.layers.%d."
@@ -111,19 +110,19 @@ static const gyre_family_row rows[] = {
     {"llama", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, GYRE_TAKES_BIAS_FLAGS, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"mistral", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, 0, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"qwen2", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
-    {"qwen3", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, GYRE_TAKES_BIAS_FLAGS, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
+    {"qwen3", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, GYRE_TAKES_BIAS_FLAGS | GYRE_HEAD_NORMS, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"smollm3", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, GYRE_TAKES_BIAS_FLAGS, 0, 1, 0, 0, 0, 1, GYRE_FUSED_BLOCKS},
     {"granite", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-6, GYRE_TAKES_BIAS_FLAGS | GYRE_GRANITE_SCALES, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
-    {"olmo2", olmo2_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-5, GYRE_TAKES_BIAS_FLAGS, 0, 1, 0, 1, 0, 0, GYRE_FUSED_BLOCKS},
+    {"olmo2", olmo2_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-5, GYRE_TAKES_BIAS_FLAGS | GYRE_HEAD_NORMS, 0, 1, 0, 1, 0, 0, GYRE_FUSED_BLOCKS},
     {"phi3", llama_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 1e-5, 0, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"gemma", llama_names, "", GYRE_NORM_RMS, 1, GYRE_GELU_TANH, 1e-6, GYRE_TAKES_BIAS_FLAGS | GYRE_SCALED_EMBEDDING, 0, 1, 0, 0, 0, 1, GYRE_FUSED_BLOCKS},
     {"gemma2", gemma2_names, "", GYRE_NORM_RMS, 1, GYRE_GELU_TANH, 1e-6, GYRE_TAKES_BIAS_FLAGS | GYRE_SCALED_EMBEDDING | GYRE_SOFTCAPS, 0, 1, 0, 1, 0, 1, GYRE_FUSED_BLOCKS},
-    {"gemma3_text", gemma2_names, "", GYRE_NORM_RMS, 1, GYRE_GELU_TANH, 1e-6, GYRE_TAKES_BIAS_FLAGS | GYRE_SCALED_EMBEDDING | GYRE_SOFTCAPS, 0, 1, 0, 1, 0, 1, GYRE_FUSED_BLOCKS},
+    {"gemma3_text", gemma2_names, "", GYRE_NORM_RMS, 1, GYRE_GELU_TANH, 1e-6, GYRE_TAKES_BIAS_FLAGS | GYRE_SCALED_EMBEDDING | GYRE_SOFTCAPS | GYRE_HEAD_NORMS, 0, 1, 0, 1, 0, 1, GYRE_FUSED_BLOCKS},
     {"cohere", llama_names, "", GYRE_NORM_LAYER, 0, GYRE_SILU, 1e-5, GYRE_TAKES_BIAS_FLAGS | GYRE_LOGIT_SCALE, 0, 1, 1, 0, 0, 1, GYRE_FUSED_BLOCKS},
     {"stablelm", llama_names, "", GYRE_NORM_LAYER, 0, GYRE_SILU, 1e-5, GYRE_PARALLEL_FLAG | GYRE_USE_BIAS, NORM_BIASES, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"starcoder2", starcoder2_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 1e-5, GYRE_USE_BIAS, NORM_BIASES, 0, 0, 0, 0, 1, GYRE_FUSED_BLOCKS},
     {"phi", phi_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 1e-5, 0, ALL_BIASES | BIT(HEAD), 0, 1, 0, 0, 0, GYRE_FUSED_BLOCKS},
-    {"gpt_neox", neox_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU, 1e-5, GYRE_PARALLEL_FLAG, NORM_BIASES | MLP_BIASES, 0, 1, 0, 0, 0, GYRE_FUSED_HEADS},
+    {"gpt_neox", neox_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU, 1e-5, GYRE_PARALLEL_FLAG | GYRE_BOTH_NORMS, NORM_BIASES | MLP_BIASES, 0, 1, 0, 0, 0, GYRE_FUSED_HEADS},
     {"gpt2", gpt2_names, "transformer.", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 1e-5, 0, ALL_BIASES, 0, 0, 0, 1, 1, GYRE_FUSED_BLOCKS},
     {"gptj", gptj_names, "transformer.", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 1e-5, 0, NORM_BIASES | MLP_BIASES | BIT(HEAD), 0, 1, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"bloom", bloom_names, "transformer.", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 1e-5, 0, ALL_BIASES | BIT(EMBED_NORM), 0, 0, 0, 0, 1, GYRE_FUSED_HEADS},
@@ -134,14 +133,14 @@ static const gyre_family_row rows[] = {
 static const gyre_family_row gguf_rows[] = {
     {"llama", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"qwen2", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 0, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
-    {"qwen3", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
+    {"qwen3", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 0, GYRE_HEAD_NORMS, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"smollm3", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"phi3", gguf_fused_names, "", GYRE_NORM_RMS, 0, GYRE_SILU, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"gemma", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_GELU_TANH, 0, GYRE_SCALED_EMBEDDING, 0, 1, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"gemma2", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_GELU_TANH, 0, GYRE_SCALED_EMBEDDING | GYRE_SOFTCAPS, 0, 1, 0, 1, 0, 0, GYRE_FUSED_BLOCKS},
-    {"gemma3", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_GELU_TANH, 0, GYRE_SCALED_EMBEDDING, 0, 1, 0, 1, 0, 0, GYRE_FUSED_BLOCKS},
+    {"gemma3", gguf_names, "", GYRE_NORM_RMS, 0, GYRE_GELU_TANH, 0, GYRE_SCALED_EMBEDDING | GYRE_HEAD_NORMS, 0, 1, 0, 1, 0, 0, GYRE_FUSED_BLOCKS},
     {"phi2", gguf_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 0, 0, ALL_BIASES & ~BIT(NORM2), 0, 1, 0, 0, 0, GYRE_FUSED_BLOCKS},
-    {"gptneox", gguf_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU, 0, GYRE_PARALLEL_FLAG, NORM_BIASES | MLP_BIASES, 0, 1, 0, 0, 0, GYRE_FUSED_BLOCKS},
+    {"gptneox", gguf_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU, 0, GYRE_PARALLEL_FLAG | GYRE_BOTH_NORMS, NORM_BIASES | MLP_BIASES, 0, 1, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"gpt2", gguf_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 0, 0, ALL_BIASES, 0, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"starcoder2", gguf_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 0, 0, ALL_BIASES, 0, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
     {"bloom", gguf_names, "", GYRE_NORM_LAYER, 0, GYRE_GELU_TANH, 0, 0, ALL_BIASES | BIT(EMBED_NORM), 0, 0, 0, 0, 0, GYRE_FUSED_BLOCKS},
@@ -165,6 +164,7 @@ const gyre_family_row *gyre_family_row_of_gguf(const char *architecture) {
 
 const char *gyre_family_list(int of_gguf) {
     return of_gguf ? "llama, qwen2, qwen3, smollm3, phi2, phi3, gemma, gemma2, gemma3, gptneox, gpt2, starcoder2, bloom, mpt"
-                   : "llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, phi, phi3, gemma, gemma2, gemma3_text, cohere, "
+                   : "llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, phi, phi3, gemma, gemma2, gemma3, gemma3_text, "
+                     "cohere, "
                      "stablelm, starcoder2, gpt_neox, gpt2, gptj, bloom, mpt";
 }

@@ -12,7 +12,9 @@ enum {
     GYRE_PARALLEL_FLAG = 16,   /* use_parallel_residual */
     GYRE_MPT_KEYS = 32,        /* attn_config, expansion_ratio */
     GYRE_LOGIT_SCALE = 64,     /* logit_scale: cohere */
-    GYRE_USE_BIAS = 128        /* use_bias: starcoder2; use_qkv_bias: stablelm */
+    GYRE_USE_BIAS = 128,       /* use_bias: starcoder2; use_qkv_bias: stablelm */
+    GYRE_HEAD_NORMS = 256,     /* of queries and keys */
+    GYRE_BOTH_NORMS = 512      /* also where the blocks are parallel */
 };
 
 typedef struct gyre_family_row {
@@ -28,6 +30,12 @@ typedef struct gyre_family_row {
     int gated, parallel, post_norms, transposed, tied;
     gyre_fused fused;
 } gyre_family_row;
+
+/* Of every map and norm that layers have. */
+#define GYRE_BIT(role) (1u << GYRE_ROLE_##role)
+#define GYRE_ALL_BIASES                                                                                                     \
+    (GYRE_BIT(QKV) | GYRE_BIT(Q) | GYRE_BIT(K) | GYRE_BIT(V) | GYRE_BIT(O) | GYRE_BIT(LAST_NORM) | GYRE_BIT(NORM1) |        \
+     GYRE_BIT(NORM2) | GYRE_BIT(UP) | GYRE_BIT(DOWN))
 
 /* out = the row of a model_type, or NULL. */
 const gyre_family_row *gyre_family_row_of(const char *model_type);

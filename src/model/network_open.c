@@ -3,6 +3,7 @@
 
 #include "core/encoding.h"
 #include "reading/file_read.h"
+#include "reading/shown.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -122,21 +123,24 @@ static int needs_bias(const opening *o, gyre_tensor_role role) {
     return o->net->arch.biases >> role & 1;
 }
 
+/* One that nobody asks for is left to check_no_others: transformers would leave it out without a word. */
+static float *bias(opening *o, gyre_tensor_role role, int64_t layer, int64_t count) {
+    const int needed = needs_bias(o, role);
+    return needed || o->net->arch.more_biases ? vector(o, role, layer, ".bias", count, needed) : NULL;
+}
+
 static gyre_gain gain(opening *o, gyre_tensor_role role, int64_t layer, int64_t width, int needed) {
     float *gains = vector(o, role, layer, ".weight", width, needed);
     for (int64_t i = 0; gains && i < width && o->net->arch.gain_offset != 0; i++)
         gains[i] += (float)o->net->arch.gain_offset;
-    return (gyre_gain){gains, gains ? vector(o, role, layer, ".bias", width, needs_bias(o, role)) : NULL, width};
+    return (gyre_gain){gains, gains ? bias(o, role, layer, width) : NULL, width};
 }
 
-/* Of a head, or of all heads side by side. */
+/* Of a head, or, where norms come after the blocks (olmo2), of all heads side by side. */
 static gyre_gain head_gain(opening *o, gyre_tensor_role role, int64_t layer, int64_t heads) {
-    char name[NAME_ROOM];
-    const int64_t dim = o->net->arch.head_dim;
-    const int64_t index = name_of(o, role, layer, ".weight", name) ? index_of(o->net->store, name) : -1;
-    if (index < 0) return (gyre_gain){NULL, NULL, 0};
-    const int64_t count = gyre_store_at(o->net->store, index).count;
-    return gain(o, role, layer, count == heads * dim ? count : dim, 1);
+    const gyre_architecture *a = &o->net->arch;
+    if (!a->head_norms) return (gyre_gain){NULL, NULL, 0};
+    return gain(o, role, layer, a->names[GYRE_ROLE_NORM1] ? a->head_dim : heads * a->head_dim, 1);
 }
 
 /* -- matrices ------------------------------------------------------------------------------------------------------------
@@ -198,7 +202,7 @@ static gyre_affine affine(opening *o, gyre_tensor_role role, int64_t layer, int6
         return map;
     }
     map.w = matrix_of(o, &tensor, out, in, transposed);
-    map.bias = vector(o, role, layer, ".bias", out, needs_bias(o, role));
+    map.bias = bias(o, role, layer, out);
     if (!o->status) o->net->weight_bytes += map.w.out * map.w.row_bytes;
     return map;
 }
@@ -210,8 +214,8 @@ static void open_layer(opening *o, int64_t layer) {
     gyre_network_layer *l = &o->net->layer[layer];
     const int64_t q = a->heads * a->head_dim, kv = a->kv_heads * a->head_dim;
     const int first_norms = a->names[GYRE_ROLE_NORM1] != NULL;
-    l->norm1 = gain(o, GYRE_ROLE_NORM1, layer, a->width, first_norms);
-    l->norm2 = gain(o, GYRE_ROLE_NORM2, layer, a->width, first_norms && !a->parallel && a->names[GYRE_ROLE_NORM2] != NULL);
+    if (first_norms) l->norm1 = gain(o, GYRE_ROLE_NORM1, layer, a->width, 1);
+    if (first_norms && (!a->parallel || a->parallel_norm2)) l->norm2 = gain(o, GYRE_ROLE_NORM2, layer, a->width, 1);
     if (a->post_norms) {
         l->post1 = gain(o, GYRE_ROLE_POST1, layer, a->width, 1);
         l->post2 = gain(o, GYRE_ROLE_POST2, layer, a->width, 1);
@@ -302,13 +306,20 @@ static int is_passed_over(const char *name) {
     return 0;
 }
 
+/* What reads images, beside the decoder. */
+static int is_of_tower(const gyre_architecture *a, const char *name) {
+    return a->tower && (strncmp(name, "vision_tower.", 13) == 0 || strncmp(name, "multi_modal_projector.", 22) == 0);
+}
+
 /* A weight that nothing here computes with (a bias, a layer more) would be left out without a word. */
 static void check_no_others(opening *o) {
     for (int64_t i = 0; i < gyre_store_count(o->net->store) && !o->status; i++) {
         const gyre_stored tensor = gyre_store_at(o->net->store, i);
-        if (!o->used[i] && !is_passed_over(tensor.name))
-            fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes (%s, offset %llu)", tensor.name,
-                 o->net->arch.family, tensor.file, (unsigned long long)tensor.offset);
+        if (o->used[i] || is_passed_over(tensor.name) || is_of_tower(&o->net->arch, tensor.name)) continue;
+        fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)",
+             gyre_show(tensor.name, strlen(tensor.name)).text, o->net->arch.family,
+             ends_in(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,
+             (unsigned long long)tensor.offset);
     }
 }
 
@@ -358,9 +369,12 @@ static void open_positions_of_layers(opening *o) {
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
         n->layer[layer].group = reading->groups_count == 1 && reading->groups[0].layers_count == 0 ? 0 : -1;
     for (int64_t g = 0; g < reading->groups_count && !o->status; g++) {
-        open_group(o, &reading->groups[g], &n->group[g]);
-        for (int64_t i = 0; i < reading->groups[g].layers_count; i++)
-            if (reading->groups[g].layers[i] < n->arch.layers) n->layer[reading->groups[g].layers[i]].group = (int)g;
+        const gyre_layer_reading *from = &reading->groups[g];
+        if (n->arch.tower && strcmp(from->name, "vision") == 0) continue;
+        open_group(o, from, &n->group[n->groups]);
+        for (int64_t i = 0; i < from->layers_count; i++)
+            if (from->layers[i] < n->arch.layers) n->layer[from->layers[i]].group = n->groups;
+        n->groups++;
     }
     if (!o->status) choose_main(n);
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
@@ -411,7 +425,6 @@ static gyre_status open_parts(gyre_network *n, gyre_error *err) {
     n->layer = calloc((size_t)n->arch.layers, sizeof *n->layer);
     n->group = calloc((size_t)n->reading->groups_count, sizeof *n->group);
     o.used = calloc((size_t)gyre_store_count(n->store) + 1, 1);
-    if (n->group) n->groups = (int)n->reading->groups_count;
     if (!n->layer || !n->group || !o.used)
         fail(&o, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)n->arch.layers);
     if (!o.status) open_positions_of_layers(&o);
