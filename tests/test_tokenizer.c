@@ -2,6 +2,7 @@
 #include "gguf_make.h"
 #include "model/tokenizer.h"
 #include "support.h"
+#include "tokenizer_expect.h"
 
 #include "gyre/gyre_model.h"
 
@@ -25,20 +26,6 @@ static gyre_tokenizer *open_json(const char *text) {
     if (gyre_tokenizer_of_json(&t, text, strlen(text), "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
     return t;
 }
-
-static void expect_ids(const gyre_tokenizer *t, const char *text, unsigned flags, const int32_t *want, int64_t count) {
-    int32_t *ids;
-    int64_t got;
-    assert_ok(gyre_tokenize(t, text, strlen(text), flags, &ids, &got, NULL));
-    if (got != count || memcmp(ids, want, (size_t)count * sizeof *ids) != 0)
-        for (int64_t i = 0; i < got; i++)
-            print_error("%s: %d\n", text, ids[i]);
-    assert_int_equal(got, count);
-    assert_memory_equal(ids, want, (size_t)count * sizeof *ids);
-    free(ids);
-}
-#define EXPECT(t, text, flags, ...)                                                                                         \
-    expect_ids(t, text, flags, (const int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
 
 static void expect_text(const gyre_tokenizer *t, const int32_t *ids, int64_t count, unsigned flags, const char *want) {
     char *text;
@@ -373,22 +360,6 @@ static void test_pieces(void **state) {
 
 /* -- GGUF ----------------------------------------------------------------------------------------------------------------
  */
-static gyre_tokenizer *open_made(made_gguf *made, gyre_status want, gyre_error *err) {
-    gyre_tokenizer *t = NULL;
-    made_finish(made);
-    unsigned char *copy = made_copy(made, made->file_bytes);
-    assert_int_equal(gyre_tokenizer_of_gguf(&t, copy, made->file_bytes, "made.gguf", err), want);
-    free(copy);
-    free(made);
-    return t;
-}
-
-static void made_strings(made_gguf *made, const char *key, const char *const *strings, size_t count) {
-    made_array(made, key, MADE_STRING, count);
-    for (size_t i = 0; i < count; i++)
-        made_text(made->pairs, &made->pairs_bytes, strings[i]);
-}
-
 /* 3 + 256 tokens, then these; d stands for no character of its own but in "db". */
 static const char *const spm[] = {"▁", "a", "b", "c", "ab", "bc", "▁a", "abc", "aa", "▁▁", "aaa", "cb", "db"};
 static const float spm_scores[] = {-9, -9, -9, -9, -3, -2, -4, -5, -1, -6, -1, -7, 0};
@@ -515,102 +486,8 @@ static void test_gguf_gpt2(void **state) {
     }
 }
 
-/* Which digits and letters each name lets stand in one word, after the table of names in llama.cpp. */
-static void test_gguf_cuts(void **state) {
-    (void)state;
-    static const char *const merges[] = {"1 2", "12 3", "123 4", "a B"};
-    static const struct {
-        const char *pre;
-        int digits, joins_cases, adds_begin;
-    } cases[] = {{"default", 3, 1, 0},     {"llama-bpe", 3, 1, 1},    {"qwen2", 1, 1, 0},
-                 {"gpt-2", 4, 1, 0},       {"smollm", 1, 1, 0},       {"mpt", 4, 1, 0},
-                 {"falcon", 3, 1, 0},      {"deepseek-llm", 4, 1, 0}, {"deepseek-coder", 1, 1, 0},
-                 {"deepseek-v3", 3, 1, 0}, {"tekken", 1, 0, 1},       {"gpt-4o", 3, 0, 0},
-                 {"llama4", 3, 0, 0},      {"minicpm5", 3, 1, 0},     {"qwen35", 1, 1, 0},
-                 {"command-r", 1, 1, 0},   {"falcon-h1", 3, 1, 1},    {"granite-docling", 4, 1, 0}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static const char *const tokens[] = {"1", "2", "3", "4", "12", "123", "1234", "a", "B", "aB", "<s>"};
-        static const int32_t types[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
-        made_gguf *made = made_begin(3);
-        gyre_error err = {0};
-        made_string(made, "tokenizer.ggml.model", "gpt2");
-        made_string(made, "tokenizer.ggml.pre", cases[i].pre);
-        made_strings(made, "tokenizer.ggml.tokens", tokens, 11);
-        made_strings(made, "tokenizer.ggml.merges", merges, 4);
-        made_i32s(made, "tokenizer.ggml.token_type", types, 11);
-        made_u32(made, "tokenizer.ggml.bos_token_id", 10);
-        gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
-        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
-        if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
-        if (cases[i].digits == 4)
-            EXPECT(t, "1234", 0, 6);
-        else if (cases[i].digits == 3)
-            EXPECT(t, "1234", 0, 5, 3);
-        else
-            EXPECT(t, "1234", 0, 0, 1, 2, 3);
-        if (cases[i].joins_cases)
-            EXPECT(t, "aB", 0, 9);
-        else
-            EXPECT(t, "aB", 0, 7, 8);
-        gyre_tokenizer_free(t);
-    }
-}
-
-/* -- files that are wrong ------------------------------------------------------------------------------------------------
+/* -- what is odd ------------------------------------------------------------------------------------------------
  */
-static void test_malformed(void **state) {
-    (void)state;
-#define MODEL(vocab, merges) "\"model\":{\"type\":\"BPE\",\"vocab\":{" vocab "},\"merges\":[" merges "]}"
-    static const struct {
-        const char *json;
-        gyre_status status;
-        const char *says;
-    } cases[] = {
-        {"[]", GYRE_EFORMAT, "no object"},
-        {"{", GYRE_EFORMAT, "line 1"},
-        {"{}", GYRE_EFORMAT, "model: no object"},
-        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", GYRE_EUNSUPPORTED, "Unigram"},
-        {"{\n\"model\":{\n\"type\":\"WordPiece\",\"vocab\":{}}}", GYRE_EUNSUPPORTED, "line 3"},
-        {"{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}}", GYRE_EFORMAT, "model.vocab"},
-        {"{" MODEL("\"a\":4000000000", "") "}", GYRE_EFORMAT, "the id of \"a\""},
-        {"{" MODEL("\"a\":-1", "") "}", GYRE_EFORMAT, "the id of \"a\""},
-        {"{" MODEL("\"a\":0.5", "") "}", GYRE_EFORMAT, "the id of \"a\""},
-        {"{" MODEL("\"a\":0,\"b\":0", "") "}", GYRE_EFORMAT, "id 0 of another"},
-        {"{" MODEL("\"a\":0,\"a\":1", "") "}", GYRE_EFORMAT, "duplicate"},
-        {"{" MODEL("", "") "}", GYRE_EFORMAT, "no tokens"},
-        {"{" MODEL("\"a\":0", "\"a b\"") "}", GYRE_EFORMAT, "model.merges[0]: \"b\""},
-        {"{" MODEL("\"a\":0,\"b\":1", "\"a b\"") "}", GYRE_EFORMAT, "model.merges[0]"},
-        {"{" MODEL("\"a\":0", "\"a\"") "}", GYRE_EFORMAT, "model.merges[0]"},
-        {"{" MODEL("\"a\":0", "[\"a\"]") "}", GYRE_EFORMAT, "model.merges[0]"},
-        {"{" MODEL("\"a\":0", "[1,2]") "}", GYRE_EFORMAT, "model.merges[0]"},
-        {"{\"added_tokens\":[{\"id\":4000000000,\"content\":\"x\"}]," MODEL("\"a\":0", "") "}", GYRE_EFORMAT,
-         "added_tokens[0].id"},
-        {"{\"added_tokens\":[{\"id\":1}]," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens[0].content"},
-        {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\",\"single_word\":true}]," MODEL("\"a\":0", "") "}",
-         GYRE_EUNSUPPORTED, "single_word"},
-        {"{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}," MODEL("\"a\":0", "") "}", GYRE_EUNSUPPORTED,
-         "BertPreTokenizer"},
-        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}," MODEL("\"a\":0",
-                                                                                                                  "") "}",
-         GYRE_EFORMAT, "Split.pattern"},
-        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"Metaspace\","
-         "\"replacement\":\"▁\",\"prepend_scheme\":\"always\"}]}," MODEL("\"a\":0", "") "}",
-         GYRE_EUNSUPPORTED, "Metaspace.prepend_scheme"},
-        {"{\"added_tokens\":{\"<s>\":1}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens: no array"},
-        {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":5}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
-        {"{\"pre_tokenizer\":{\"type\":\"Sequence\"}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
-        {"{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("\"a\":0", "") "}", GYRE_EUNSUPPORTED, "WordPiece"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gyre_tokenizer *t = NULL;
-        gyre_error err = {0};
-        const gyre_status status = gyre_tokenizer_of_json(&t, cases[i].json, strlen(cases[i].json), "made.json", NULL, &err);
-        if (status != cases[i].status || !strstr(err.text, cases[i].says) || !strstr(err.text, "made.json"))
-            fail_msg("%s: %d %s", cases[i].json, status, err.text);
-        assert_null(t);
-    }
-}
-
 /* What once made text that did not come back, or ids that stood for two things. */
 static void test_tokens_of_two_kinds(void **state) {
     (void)state;
@@ -744,8 +621,6 @@ int main(void) {
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_gguf_llama),
         cmocka_unit_test(test_gguf_gpt2),
-        cmocka_unit_test(test_gguf_cuts),
-        cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_tokens_of_two_kinds),
         cmocka_unit_test(test_what_is_noted),
         cmocka_unit_test(test_folder),
