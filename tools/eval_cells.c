@@ -163,22 +163,10 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
 }
 
 static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
-<<<<<<< HEAD
     gyre_encoding *encoding = NULL;
     const eval_row *r = &e->rows[row];
     gyre_status status = model_input_encoding(&e->input, r->method, (int)r->policy, e->options.contexts[column],
                                               &e->options.betas, &encoding, err);
-=======
-    const eval_row *r = &e->rows[row];
-    const int64_t context = e->options.contexts[column];
-    gyre_config base;
-    gyre_reading *kept = NULL;
-    gyre_encoding *encoding = NULL;
-    gyre_status status = model_input_position(&e->input, context, &kept, &base, err);
-    base.rope.length_policy = r->policy;
-    if (!status) status = method_encoding(r->method, &base, base.trained_length, context, &e->options.betas, &encoding, err);
-    gyre_reading_free(kept);
->>>>>>> real
     if (!status) status = measure_under(e, encoding, text, row, column, err);
     gyre_encoding_free(encoding);
     if (status == GYRE_ERANGE) {

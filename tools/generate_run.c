@@ -74,24 +74,12 @@ static int64_t reach(const generation *g) {
 static gyre_status open_context(generation *g, gyre_error *err) {
     enum { WINDOWS = 4, MOST = 1 << 16 };
     const generate_options *o = &g->options;
-<<<<<<< HEAD
-=======
-    gyre_config base;
-    gyre_reading *kept = NULL;
->>>>>>> real
     gyre_context_options options = GYRE_CONTEXT_INIT;
     const int64_t length = g->length = reach(g);
     if (!o->window && g->prompt_count > length)
         return cli_error(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
                          (long long)g->prompt_count, (long long)length);
-<<<<<<< HEAD
     gyre_status status = model_input_encoding(&g->input, &o->method, o->policy, length, &o->betas, &g->encoding, err);
-=======
-    gyre_status status = model_input_position(&g->input, length, &kept, &base, err);
-    if (o->policy >= 0) base.rope.length_policy = (gyre_length_policy)o->policy;
-    if (!status) status = method_encoding(&o->method, &base, base.trained_length, length, &o->betas, &g->encoding, err);
-    gyre_reading_free(kept);
->>>>>>> real
     if (status) return status;
     options.encoding = g->encoding;
     /* Several windows spare moving what is held with every token. */

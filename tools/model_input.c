@@ -50,7 +50,6 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
     return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
 }
 
-<<<<<<< HEAD
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err) {
     gyre_reading *reading;
@@ -61,30 +60,6 @@ gyre_status model_input_encoding(const model_input *in, const method *m, int pol
     status = method_encoding(m, &base, base.trained_length, length, betas, out, err);
     gyre_reading_free(reading);
     return status;
-=======
-gyre_status model_input_position(const model_input *in, int64_t context, gyre_reading **kept, gyre_config *out,
-                                 gyre_error *err) {
-    const gyre_model_source source = gyre_model_source_of(in->model);
-    const gyre_config own = *gyre_encoding_config(gyre_model_encoding(in->model));
-    gyre_reading *reading;
-    *kept = NULL;
-    *out = own;
-    const int chooses_once = source.profile == GYRE_AS_VLLM || source.profile == GYRE_AS_LLAMA_CPP;
-    if (!chooses_once || own.kind != GYRE_ROPE || own.rope.scaling != GYRE_LONGROPE) return GYRE_OK;
-    const gyre_status status = gyre_reading_open(&reading, source.path, source.profile, context, err);
-    if (status) return status;
-    /* Of several groups, the one that is scaled likewise is the one that gyre_model_encoding is of. */
-    for (int64_t g = 0; g < reading->groups_count; g++) {
-        const gyre_config *read = &reading->groups[g].config;
-        if (read->kind != GYRE_ROPE || read->rope.scaling != GYRE_LONGROPE) continue;
-        out->rope = read->rope;
-        out->trained_length = read->trained_length;
-        *kept = reading;
-        return GYRE_OK;
-    }
-    gyre_reading_free(reading);
-    return GYRE_OK;
->>>>>>> real
 }
 
 /* Why there is none, without the place, which is told at the end. */

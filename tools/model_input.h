@@ -66,18 +66,10 @@ typedef struct model_input {
 
 /* Opens the model, its positions as --as reads them at `length` (0 = none is said).  Errors: those of gyre_model_open_as. */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err);
-<<<<<<< HEAD
 /* *out = the model's positions under a method, at a context length, the model read at that length, too: some programs choose
  * their frequencies by it.  policy: -1 = the model's own.  Errors: those of gyre_model_position_at and method_encoding. */
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err);
-=======
-/* *out = the config of its positions for a context.  Engines that choose a list of LongRoPE's once, by the context they are
- * started with (vLLM, llama.cpp), are read anew for each.  *kept: what *out may borrow from, which the caller frees, or
- * NULL. Errors: those of gyre_reading_open. */
-gyre_status model_input_position(const model_input *in, int64_t context, gyre_reading **kept, gyre_config *out,
-                                 gyre_error *err);
->>>>>>> real
 /* Opens the tokenizer: that of --tokenizer, else the model's own; the error says what else can be named.  Errors: those of
  * gyre_tokenizer_open; EINVAL: its ids reach past the model's vocabulary. */
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err);

@@ -95,22 +95,10 @@ static gyre_status report_cell(void *ctx, const passkey_cell *cell, gyre_error *
 static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
     const passkey_options *o = &p->options;
     passkey_column *column = &row->columns[length];
-<<<<<<< HEAD
     gyre_encoding *encoding = NULL;
     reporting r = {p, row, length};
     gyre_status status =
         model_input_encoding(&p->input, row->method, (int)row->policy, o->lengths[length], &o->betas, &encoding, err);
-=======
-    gyre_config base;
-    gyre_reading *kept = NULL;
-    gyre_encoding *encoding = NULL;
-    reporting r = {p, row, length};
-    gyre_status status = model_input_position(&p->input, o->lengths[length], &kept, &base, err);
-    base.rope.length_policy = row->policy;
-    if (!status)
-        status = method_encoding(row->method, &base, base.trained_length, o->lengths[length], &o->betas, &encoding, err);
-    gyre_reading_free(kept);
->>>>>>> real
     passkey_job job = {.model = p->input.model,
                        .encoding = encoding,
                        .maker = &p->makers[length],
