@@ -89,12 +89,13 @@ gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre
  */
 /* Files mix types; the one that holds most numbers is what people call the file by. */
 static const char *stored_type(const gyre_network *n) {
+    enum { MAPS = 7 };
     int64_t count[GYRE_STORED_OTHER] = {0};
     int most = GYRE_STORED_F32;
     for (int64_t i = 0; i < n->arch.layers; i++) {
         const gyre_network_layer *l = &n->layer[i];
-        const gyre_affine *maps[] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
-        for (size_t m = 0; m < sizeof maps / sizeof *maps; m++)
+        const gyre_affine *maps[MAPS] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
+        for (size_t m = 0; m < MAPS; m++)
             if (maps[m]->w.out > 0) count[maps[m]->w.type] += maps[m]->w.out * maps[m]->w.in;
     }
     for (int type = 0; type < GYRE_STORED_OTHER; type++)
