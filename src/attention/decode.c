@@ -56,16 +56,22 @@ static size_t place(const gyre_attention_plan *plan, char *memory, decoder *d) {
     return (a.used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-int64_t gyre_decode_beside(const gyre_attention_plan *plan) {
+/* Of a call, whatever a pass of it has. */
+static int64_t most_beside(const gyre_attention_plan *plan) {
     const int64_t beside = plan->source->beside < plan->key_heads ? plan->source->beside : plan->key_heads;
-    return !knows(plan) || beside < 1 ? 1 : beside < MOST_BESIDE ? beside : MOST_BESIDE;
+    return !knows(plan) || plan->group > 1 || beside < 1 ? 1 : beside < MOST_BESIDE ? beside : MOST_BESIDE;
+}
+
+/* Several queries to a key are work enough to hide where it lies: there a few keys at a time cost more than they spare. */
+int64_t gyre_decode_beside(const gyre_attention_plan *plan) {
+    return plan->queries == 1 ? most_beside(plan) : 1;
 }
 
 /* By what a call has, not by what a pass of it has: the largest pass may be too many queries, and a shorter one be served.
  */
 size_t gyre_decode_bytes(const gyre_attention_plan *plan) {
     decoder d;
-    return knows(plan) ? (size_t)plan->beside * place(plan, NULL, &d) : 0;
+    return knows(plan) ? (size_t)most_beside(plan) * place(plan, NULL, &d) : 0;
 }
 
 /* -- scores ---------------------------------------------------------------------------------------------------------- */
