@@ -103,9 +103,8 @@ typedef struct gyre_context_options {
     size_t size;                   /* set by GYRE_CONTEXT_INIT */
     const gyre_encoding *encoding; /* as below */
     int64_t max_tokens;
-    gyre_dtype cache; /* F32, F16, BF16 or Q8: what keys and values are kept as */
-    const gyre_exec
-        *exec; /* every read is split over it; borrowed; NULL = the calling thread.  The bits do not depend on it */
+    gyre_dtype cache;      /* F32, F16, BF16 or Q8: what keys and values are kept as */
+    const gyre_exec *exec; /* every read is split over it, the bits the same; borrowed; NULL = this thread */
 } gyre_context_options;
 #define GYRE_CONTEXT_INIT                                                                                                   \
     { sizeof(gyre_context_options), NULL, 0, GYRE_F32, NULL }
