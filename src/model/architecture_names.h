@@ -22,8 +22,8 @@ typedef struct gyre_family_row {
     const char *const *names;
     const char *prefix;
     gyre_norm_kind norm;
-    double gain_offset;
     gyre_activation activation;
+    double gain_offset;
     double epsilon;
     unsigned traits;
     unsigned biases; /* bits of the roles that always have one */

@@ -60,14 +60,16 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
+enum { MAPS = 7 }; /* of a layer */
+
 static int64_t product_scratch(const gyre_context *x, int64_t rows) {
     const gyre_network *n = x->net;
     const int width = x->exec ? (int)x->exec->width : 1;
     int64_t most = gyre_product_scratch(&n->head.w, rows, width);
     for (int64_t i = 0; i < n->arch.layers; i++) {
         const gyre_network_layer *l = &n->layer[i];
-        const gyre_affine *maps[] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
-        for (size_t m = 0; m < sizeof maps / sizeof *maps; m++)
+        const gyre_affine *maps[MAPS] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
+        for (int m = 0; m < MAPS; m++)
             if (maps[m]->w.out > 0) most = larger(most, gyre_product_scratch(&maps[m]->w, rows, width));
     }
     return most;

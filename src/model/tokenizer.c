@@ -156,7 +156,7 @@ static gyre_status encode_plain(encoder *e, size_t start, size_t end, gyre_error
     const int gets_space = is_first ? e->t->prefix != GYRE_PREFIX_NEVER && !(e->flags & GYRE_TOKENIZE_INSIDE)
                                     : e->t->prefix == GYRE_PREFIX_ALWAYS;
     if (!gets_space) return gyre_words_of(&e->t->steps, e->text + start, bytes, take_word, e, err);
-    if (e->prefixed_room < bytes + 1) {
+    if (!e->prefixed || e->prefixed_room < bytes + 1) {
         unsigned char *grown = realloc(e->prefixed, bytes + 1);
         if (!grown) return gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for %zu bytes", bytes);
         e->prefixed = grown;
@@ -193,7 +193,7 @@ static gyre_status encode_stretch(encoder *e, int which, size_t start, size_t en
 
 gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes, unsigned flags, int32_t **ids,
                           int64_t *count, gyre_error *err) {
-    encoder e = {.t = tokenizer, .text = (const unsigned char *)text, .bytes = bytes, .flags = flags};
+    encoder e = {.t = tokenizer, .text = (const unsigned char *)(text ? text : ""), .bytes = bytes, .flags = flags};
     gyre_status status = GYRE_OK;
     if (!tokenizer || !ids || !count || (!text && bytes > 0)) return gyre_fail(err, GYRE_EINVAL, "tokenize: NULL");
     if (bytes >= INT32_MAX)
