@@ -23,9 +23,9 @@ target_link_libraries(gyre_inside
 if(GYRE_MODEL)
     target_sources(gyre_inside PRIVATE
         $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects> $<TARGET_OBJECTS:gyre_report_objects>
-        $<TARGET_OBJECTS:gyre_command_objects>)
+        $<TARGET_OBJECTS:gyre_command_objects> tests/synthetic_model.c)
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
-    target_link_libraries(gyre_inside PUBLIC PkgConfig::OPENBLAS)
+    target_link_libraries(gyre_inside PUBLIC PkgConfig::OPENBLAS PkgConfig::PCRE2)
 endif()
 
 # out = whether a test includes, itself or by headers beside it, more than the core.

@@ -25,7 +25,7 @@ enum { MADE_ROOM = 1 << 22, MADE_ALIGNMENT = 32 }; /* room: of address space, to
 
 /* Keys are put first, then tensors are declared, then made_finish lays it all out. */
 typedef struct made_gguf {
-    unsigned char pairs[MADE_ROOM], infos[4096], data[MADE_ROOM], file[3 * MADE_ROOM];
+    unsigned char pairs[MADE_ROOM], infos[1 << 15], data[MADE_ROOM], file[3 * MADE_ROOM];
     size_t pairs_bytes, infos_bytes, data_bytes, file_bytes;
     size_t infos_at, data_at; /* in the file */
     uint64_t keys, tensors, alignment;

@@ -530,12 +530,65 @@ static void parts_hide_what_the_whole_does(void **state) {
     }
 }
 
+/* Heads that lie beside each other are read together, those that lie apart one by one: the same bits. */
+static void heads_lie_as_they_like(void **state) {
+    (void)state;
+    enum { KEYS = 1300, HEADS = 5, DIM = 24, MOST = KEYS * HEADS * DIM };
+    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    test_random r = {11};
+    double *numbers = room(2 * MOST, sizeof *numbers);
+    for (int64_t i = 0; i < 2 * MOST; i++)
+        numbers[i] = test_uniform(&r);
+    for (int c = 0; c < 12; c++) {
+        const gyre_dtype type = types[c % 3];
+        const int64_t group = c < 6 ? 1 : 3, queries = c % 2 ? 1 : 2, size = (int64_t)gyre_dtype_size(type);
+        float *q = room(queries * HEADS * group * DIM, sizeof *q), *out[2];
+        void *beside = room(2 * MOST, (size_t)size), *apart = room(2 * MOST, (size_t)size);
+        for (int64_t i = 0; i < queries * HEADS * group * DIM; i++)
+            q[i] = (float)(3 * test_uniform(&r));
+        for (int64_t i = 0; i < 2 * MOST; i++) {
+            const int64_t table = i / MOST, token = i % MOST / (HEADS * DIM), head = i % MOST / DIM % HEADS;
+            test_put(beside, type, i, numbers[i]);
+            test_put(apart, type, table * MOST + (head * KEYS + token) * DIM + i % DIM, numbers[i]);
+        }
+        for (int way = 0; way < 2; way++) {
+            gyre_attention_args args = GYRE_ATTENTION_INIT;
+            char *memory = way ? apart : beside;
+            args.q = gyre_cdense(q, GYRE_F32, 1, queries, HEADS * group, DIM);
+            args.k = gyre_cdense(memory, type, 1, KEYS, HEADS, DIM);
+            args.v = gyre_cdense(memory + MOST * size, type, 1, KEYS, HEADS, DIM);
+            if (way) {
+                args.k.stride[1] = args.v.stride[1] = DIM;
+                args.k.stride[2] = args.v.stride[2] = (int64_t)KEYS * DIM;
+            }
+            args.causal = 1;
+            args.window = 1000; /* begins inside a piece */
+            args.q_pos.base = KEYS - queries;
+            out[way] = room(queries * HEADS * group * DIM, sizeof(float));
+            args.out = gyre_dense(out[way], GYRE_F32, 1, queries, HEADS * group, DIM);
+            const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+            void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_OK);
+            free(scratch);
+        }
+        assert_memory_equal(out[0], out[1], (size_t)(queries * HEADS * group * DIM) * sizeof(float));
+        assert_true(fabsf(out[0][0]) > 0);
+        free(out[0]), free(out[1]), free(q), free(beside), free(apart);
+    }
+    free(numbers);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_hide_what_the_whole_does),     cmocka_unit_test(agrees_with_definition),
-        cmocka_unit_test(same_for_any_threads_and_pages),     cmocka_unit_test(same_for_any_rows),
-        cmocka_unit_test(strange_values_stay_where_they_are), cmocka_unit_test(rows_that_see_nothing),
-        cmocka_unit_test(far_biases_keep_their_differences),  cmocka_unit_test(leaves_the_rest_to_tiles),
+        cmocka_unit_test(parts_hide_what_the_whole_does),
+        cmocka_unit_test(agrees_with_definition),
+        cmocka_unit_test(same_for_any_threads_and_pages),
+        cmocka_unit_test(same_for_any_rows),
+        cmocka_unit_test(strange_values_stay_where_they_are),
+        cmocka_unit_test(rows_that_see_nothing),
+        cmocka_unit_test(far_biases_keep_their_differences),
+        cmocka_unit_test(leaves_the_rest_to_tiles),
+        cmocka_unit_test(heads_lie_as_they_like),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

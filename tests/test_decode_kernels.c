@@ -77,8 +77,8 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
     for (int64_t r = 0; r < c->rows; r++)
         for (int64_t i = c->channels; i < q_row; i++)
             q[r * q_row + i] = i < round_up(c->channels, 16) ? 0 : NAN;
-    const gyre_key_scores job = {c->rows, c->keys, c->channels,           q,      q_row,
-                                 k,       k_row,   scaled ? scale : NULL, scores, score_row};
+    const gyre_key_scores job = {c->rows,   c->keys, c->channels, q, q_row, k, k_row, scaled ? scale : NULL, scores,
+                                 score_row, 0};
     scores_of(kernels, type)(&job);
     long double worst = 0;
     for (int64_t r = 0; r <= c->rows; r++)
@@ -132,12 +132,12 @@ static void scores_same_for_any_split(void **state) {
         for (int r = 0; r < ROWS; r++)
             test_fill(&random, q + r * PAD, CHANNELS);
         char *k = elements(&random, type, KEYS * CHANNELS);
-        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS};
+        const gyre_key_scores all = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, whole, KEYS, 0};
         scores_of(kernels, type)(&all);
         for (int r = 0; r < ROWS; r++)
             for (int64_t j = 0; j < KEYS; j++) {
                 const void *at = k + (size_t)(j * CHANNELS) * types[type].size;
-                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1};
+                const gyre_key_scores alone = {1, 1, CHANNELS, q + r * PAD, PAD, at, CHANNELS, NULL, &one, 1, 0};
                 scores_of(kernels, type)(&alone);
                 assert_memory_equal(&one, &whole[r * KEYS + j], sizeof one);
             }
@@ -156,7 +156,7 @@ static long double check_sums(const gyre_kernels *kernels, int type, const few_c
     float *was = floats(random, (c->rows + 1) * out_row);
     void *v = elements(random, type, size);
     memcpy(was, out, (size_t)((c->rows + 1) * out_row) * sizeof *was);
-    const gyre_value_sums job = {c->rows, c->keys, c->channels, weights, weight_row, v, v_row, out, out_row};
+    const gyre_value_sums job = {c->rows, c->keys, c->channels, weights, weight_row, v, v_row, out, out_row, 0};
     sums_of(kernels, type)(&job);
     long double worst = 0;
     for (int64_t r = 0; r <= c->rows; r++)
@@ -208,13 +208,13 @@ static void sums_same_for_any_split(void **state) {
         float weights[ROWS * KEYS], whole[ROWS * PAD] = {0}, part[ROWS * PAD] = {0};
         test_fill(&random, weights, ROWS * KEYS);
         char *v = elements(&random, type, KEYS * CHANNELS);
-        const gyre_value_sums all = {ROWS, KEYS, CHANNELS, weights, KEYS, v, CHANNELS, whole, PAD};
+        const gyre_value_sums all = {ROWS, KEYS, CHANNELS, weights, KEYS, v, CHANNELS, whole, PAD, 0};
         sums_of(kernels, type)(&all);
         for (int r = 0; r < ROWS; r++)
             for (int64_t j = 0; j < KEYS; j++) {
                 const void *at = v + (size_t)(j * CHANNELS) * types[type].size;
-                const gyre_value_sums one = {1,  1, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD,
-                                             PAD};
+                const gyre_value_sums one = {1,   1, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD,
+                                             PAD, 0};
                 sums_of(kernels, type)(&one);
             }
         for (int r = 0; r < ROWS; r++)
@@ -237,8 +237,8 @@ static void strange_elements_stay_apart(void **state) {
         char *k = elements(&random, type, KEYS * CHANNELS);
         test_put(k, types[type].dtype, 7 * CHANNELS + 33, (double)INFINITY);
         test_put(k, types[type].dtype, 12 * CHANNELS + 2, (double)NAN);
-        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS};
-        const gyre_value_sums sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD};
+        const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS, 0};
+        const gyre_value_sums sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD, 0};
         scores_of(kernels, type)(&job);
         sums_of(kernels, type)(&sums);
         for (int r = 0; r < ROWS; r++) {

@@ -8,7 +8,7 @@
 enum { VOCAB = 256, COUNT = 3000 };
 
 static int32_t ids[COUNT];
-static gyre_text text = {ids, COUNT, 1, 1};
+static gyre_text text = {ids, COUNT, 1, 1, COUNT};
 
 static void draw_text(void) {
     test_random r = {4};
@@ -140,18 +140,22 @@ static void given_starts(void **state) {
     (void)state;
     static const int64_t starts[3] = {7, 2000, 7};
     gyre_model *m = small_model(GYRE_ROPE);
-    double nats[64], sum = 0;
+    double nats[64], by_window[3], sum = 0;
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r;
     gyre_error err;
     o.context = 64;
     o.windows = 3;
     o.starts = starts;
+    o.by_window = by_window;
     assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
     for (int w = 0; w < 3; w++) {
+        double here = 0;
         window_nats(m, starts[w], 64, nats);
         for (int i = 32; i < 64; i++)
-            sum += nats[i];
+            here += nats[i];
+        test_close(by_window[w], here / 32, 2e-6 * by_window[w], "each of them");
+        sum += here;
     }
     assert_int_equal(r.scored, 96);
     test_close(r.nats, sum / 96, 2e-6 * r.nats, "windows that begin where told");

@@ -266,7 +266,7 @@ static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
 static gyre_model *open_model(const char *name) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
     return model;
 }
 
@@ -300,7 +300,7 @@ static void test_saves_and_opens(void **state) {
 static void assert_open_fails(const char *name, gyre_status wanted, const char *why) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_model_open(&model, in_folder(name), &err);
+    const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
     if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
     assert_null(model);
 }

@@ -287,7 +287,7 @@ static void test_scale_of_scores(void **state) {
                  {"'gemma3n_text'", 1.0},
                  {"'granite','attention_multiplier':0.015625", 1.0 / 64.0},
                  {"'llama'", 0.0},
-                 {"'granite'", 0.0},
+                 {"'granite'", 1.0},
                  {"'deepseek_v3','qk_rope_head_dim':64,'qk_nope_head_dim':192", 1.0 / 16.0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char file[512];

@@ -59,7 +59,7 @@ static void assert_text(const gyre_text *text, const char *wanted) {
 }
 
 static void assert_refused(const char *const *paths, int64_t count, int64_t least, gyre_status wanted, const char *why) {
-    gyre_text text = {NULL, 7, 7, 7};
+    gyre_text text = {NULL, 7, 7, 7, 7};
     gyre_error err = {0, ""};
     const gyre_status status = gyre_text_open(&text, paths, count, GYRE_SPLIT_ALL, least, &err);
     if (status != wanted || !strstr(err.text, why))
@@ -217,7 +217,7 @@ static void test_refuses_ids(void **state) {
         {"1 2", 3, GYRE_EINVAL, 0, "ids: 2 tokens, at least 3 are needed"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gyre_text text = {NULL, 7, 7, 7};
+        gyre_text text = {NULL, 7, 7, 7, 7};
         gyre_error err = {99, ""};
         write_file("ids", cases[i].bytes, cases[i].size);
         assert_int_equal(gyre_text_open_ids(&text, in_folder("ids"), 10, 3, &err), cases[i].status);

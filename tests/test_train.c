@@ -113,7 +113,7 @@ static gyre_text text_of(int32_t *ids, int64_t count) {
     test_random r = {2};
     for (int64_t i = 0; i < count; i++)
         ids[i] = (int32_t)('a' + test_next(&r) % 6);
-    return (gyre_text){ids, count, 77, 1};
+    return (gyre_text){.ids = ids, .count = count, .hash = 77, .files = 1};
 }
 
 static gyre_train_options small_run(gyre_kind kind) {

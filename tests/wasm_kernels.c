@@ -210,8 +210,8 @@ static void few_rows(int type, int64_t rows, int64_t channels) {
     memset(out, 0, sizeof out);
     for (int64_t i = 0; i < rows * FEW_PAD; i++)
         q[i] = i % FEW_PAD < channels ? q[i] : 0;
-    score[type](&(gyre_key_scores){rows, FEW_KEYS, channels, q, FEW_PAD, k, channels, NULL, scores, FEW_KEYS});
-    weigh[type](&(gyre_value_sums){rows, FEW_KEYS, channels, scores, FEW_KEYS, k, channels, out, FEW_PAD});
+    score[type](&(gyre_key_scores){rows, FEW_KEYS, channels, q, FEW_PAD, k, channels, NULL, scores, FEW_KEYS, 0});
+    weigh[type](&(gyre_value_sums){rows, FEW_KEYS, channels, scores, FEW_KEYS, k, channels, out, FEW_PAD, 0});
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < FEW_KEYS; j++) {
             double sum = 0, size = 0;

@@ -23,7 +23,11 @@ typedef struct bench_options {
         const char *only; /* a comma list of cases; NULL = all but that of memory */
         int memory;
     } attention;
+    struct bench_model_options {
+        int64_t layers, vocab;
+    } model;
 } bench_options;
+enum { BENCH_MODEL_LAYERS = 12, BENCH_MODEL_VOCAB = 32000 }; /* about a hundred million parameters, for which goals are */
 
 /* One benchmark each.  out = the exit status. */
 int bench_train(const bench_options *options);
@@ -33,6 +37,7 @@ int bench_rotate(const bench_options *options);
 int bench_angles(const bench_options *options);
 int bench_add(const bench_options *options);
 int bench_cache(const bench_options *options);
+int bench_model(const bench_options *options);
 
 /* -- measuring --------------------------------------------------------------------------------------------------------- */
 double bench_seconds(void); /* of a clock that only rises */

@@ -76,7 +76,7 @@ static gyre_text noise(int32_t *ids, int64_t count) {
         x = x * 6364136223846793005u + 1442695040888963407u;
         ids[i] = (int32_t)(32 + (x >> 33) % 95);
     }
-    return (gyre_text){ids, count, 0, 1};
+    return (gyre_text){.ids = ids, .count = count, .hash = 0, .files = 1};
 }
 
 static int train(const bench_options *o, const gyre_exec *exec) {

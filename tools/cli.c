@@ -2,6 +2,7 @@
 /* For realpath. */
 #define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): its name is given
 #include "cli.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -533,10 +534,36 @@ static void release_output(cli_output *output) {
     *output = (cli_output){0};
 }
 
+static int same_file(const struct stat *a, const char *path) {
+    struct stat b;
+    return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+/* out = 1 for what a model's folder is read for. */
+static int is_model_name(const char *name) {
+    static const char *const ends[] = {"config.json", ".safetensors", ".index.json", "tokenizer.json"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t length = strlen(name), end = strlen(ends[i]);
+        if (length >= end && strcmp(name + length - end, ends[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+void cli_check_target(const char *option, const char *target, const char *model) {
+    struct stat is;
+    char path[PATH_MAX];
+    if (!target || !model || stat(target, &is) || !S_ISREG(is.st_mode)) return;
+    int own = same_file(&is, model);
+    DIR *folder = opendir(model);
+    for (struct dirent *entry; !own && folder && (entry = readdir(folder));)
+        own = is_model_name(entry->d_name) &&
+              snprintf(path, sizeof path, "%s/%s", model, entry->d_name) < (int)sizeof path && same_file(&is, path);
+    if (folder) closedir(folder);
+    if (own) cli_usage("%s: %s is the model's own file", option, target);
+}
+
 void cli_check_output(const char *output, const char *model) {
-    struct stat a, b;
-    if (!output || !model || stat(output, &a) || stat(model, &b) || !S_ISREG(a.st_mode)) return;
-    if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) cli_usage("--output: %s is the model's own file", output);
+    cli_check_target("--output", output, model);
 }
 
 int cli_output_open(cli_output *output, const char *path) {

@@ -18,6 +18,10 @@ int cmd_bench(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_extend(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
+int cmd_search(int argc, char **argv);
+int cmd_passkey(int argc, char **argv);
+int cmd_generate(int argc, char **argv);
 
 enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -115,8 +119,10 @@ typedef struct cli_output {
     FILE *file;
     char *path, *temporary; /* NULL for standard output; temporary NULL where path is no regular file (/dev/null) */
 } cli_output;
-/* A usage error where the result would replace the model that it is about.  Either may be NULL. */
-void cli_check_output(const char *output, const char *model);
+/* A usage error where what `option` names would replace a file of the model, a file or a folder, that it is about.  target
+ * and model may be NULL. */
+void cli_check_target(const char *option, const char *target, const char *model);
+void cli_check_output(const char *output, const char *model); /* the same of --output */
 /* Opened before the work, so that a wrong path is found before it.  0, or CLI_FAILED with the error printed. */
 int cli_output_open(cli_output *output, const char *path);
 /* status: of the work; where it is not 0 a file is dropped.  out = status, or CLI_FAILED if writing failed. */

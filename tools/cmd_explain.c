@@ -1,10 +1,11 @@
 /* cmd_explain.c: gyre explain: what positions a model really uses, as one program or another reads its config. */
+#include "explain_check.h"
 #include "explain_figures.h"
 #include "explain_text.h"
 #include "explain_view.h"
 #include <string.h>
 
-enum { KEY_AS = CLI_FIRST_KEY, KEY_LENGTH, KEY_LAYER_TYPE };
+enum { KEY_AS = CLI_FIRST_KEY, KEY_LENGTH, KEY_LAYER_TYPE, KEY_CHECK };
 
 static const struct argp_option OPTIONS[] = {
     {"as", KEY_AS, "PROFILE", 0,
@@ -13,13 +14,16 @@ static const struct argp_option OPTIONS[] = {
      0},
     {"length", KEY_LENGTH, "N", 0, "the context length in use (default: what the model was trained for)", 0},
     {"layer-type", KEY_LAYER_TYPE, "NAME", 0, "only these layers: full_attention, vision; a wrong name lists them", 0},
+    {"check", KEY_CHECK, "TEXT", 0,
+     "read this text with pairs as halves and interleaved, and say which of them the weights were trained with", 0},
     {0}};
 
 typedef struct explain_options {
-    cli_options common; /* first */
-    const char *model, *layer_type;
+    cli_options common;                     /* first */
+    const char *model, *layer_type, *check; /* check: a text, or NULL */
     gyre_profile profile;
     int64_t length;
+    explain_check checked; /* where check is one */
 } explain_options;
 
 static error_t parse(int key, char *arg, struct argp_state *state) {
@@ -33,6 +37,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         return 0;
     case KEY_LAYER_TYPE:
         o->layer_type = arg;
+        return 0;
+    case KEY_CHECK:
+        o->check = arg;
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage("%s: one model at a time; gyre diff compares two", arg);
@@ -53,7 +60,8 @@ static const char DOC[] = "Say what positions a model uses: the encoding, every 
                           "  gyre explain models/rope\n"
                           "  gyre explain config.json --as vllm --length 32k\n"
                           "  gyre explain model.gguf --json\n"
-                          "  gyre explain gemma-3/config.json --layer-type full_attention\n";
+                          "  gyre explain gemma-3/config.json --layer-type full_attention\n"
+                          "  gyre explain models/rope --check README.md\n";
 
 /* -- JSON --------------------------------------------------------------------------------------------------------------- */
 static json_t *group_object(const gyre_reading *reading, const gyre_layer_reading *group, gyre_error *err) {
@@ -108,6 +116,7 @@ static int write_json(const explain_options *o, const gyre_reading *reading, FIL
     bad |= add_first(root, groups);
     bad |= json_object_set_new(root, "groups", groups);
     bad |= json_object_set_new(root, "warnings", explain_warnings_json(reading));
+    if (o->check) bad |= json_object_set_new(root, "check", explain_check_json(&o->checked, o->check));
     if (bad) json_decref(root);
     return cli_json_write(file, bad ? NULL : root);
 }
@@ -125,7 +134,21 @@ static int write_view(const explain_options *o, const gyre_reading *reading, FIL
         explain_figures_free(&figures);
     }
     explain_view_warnings(&page, reading);
+    if (o->check) explain_check_view(&page, &o->checked, o->model);
     return 0;
+}
+
+/* Weights are read for this alone. */
+static int check(explain_options *o, int argc, char **argv) {
+    const model_options options = {.path = o->model, .profile = o->profile, .texts = &o->check, .texts_count = 1};
+    gyre_pool *pool = NULL;
+    gyre_exec exec;
+    gyre_error err = {0, ""};
+    int status = o->check ? cli_pool_open(&o->common, &pool, &exec) : 0;
+    if (!status && o->check && explain_check_run(&o->checked, &options, argc, argv, &exec, &err))
+        status = cli_fail_error(&err);
+    gyre_pool_free(pool);
+    return status;
 }
 
 int cmd_explain(int argc, char **argv) {
@@ -134,16 +157,19 @@ int cmd_explain(int argc, char **argv) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     cli_output output;
-    cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     if (!o.model) cli_usage("MODEL: missing");
     if (gyre_reading_open(&reading, o.model, o.profile, o.length, &err)) return cli_fail_error(&err);
     explain_check_layer_type(o.layer_type, reading, NULL);
     cli_check_output(o.common.output, reading->path);
-    int status = cli_output_open(&output, o.common.output);
+    cli_check_output(o.common.output, o.model);
+    int status = check(&o, argc, argv);
+    if (!status) status = cli_output_open(&output, o.common.output);
     if (!status) {
         status = (o.common.json ? write_json : write_view)(&o, reading, output.file);
         status = cli_output_close(&output, status);
     }
+    explain_check_free(&o.checked);
     gyre_reading_free(reading);
     return status;
 }

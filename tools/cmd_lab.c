@@ -2,11 +2,9 @@
 #include "headers.h"
 #include "lab.h"
 #include "lab_task.h"
-#include <errno.h>
+#include "report_target.h"
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_REPORT };
 enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
@@ -113,33 +111,6 @@ static gyre_status open_texts(lab *l, gyre_error *err) {
     return GYRE_OK;
 }
 
-static int in_path(const char *program) {
-    const char *path = getenv("PATH");
-    char file[4096];
-    while (path && *path) {
-        const size_t length = strcspn(path, ":");
-        snprintf(file, sizeof file, "%.*s/%s", (int)length, path, program);
-        if (length && access(file, X_OK) == 0) return 1;
-        path += length + (path[length] == ':');
-    }
-    return 0;
-}
-
-gyre_status lab_check_report(const lab *l, gyre_error *err) {
-    if (!in_path("gnuplot"))
-        return cli_error(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", l->report);
-    char folder[4096];
-    struct stat is;
-    if (stat(l->report, &is) == 0 && S_ISDIR(is.st_mode))
-        return cli_error(err, GYRE_EIO, "report: is a folder (%s)", l->report);
-    const char *slash = strrchr(l->report, '/');
-    const int length = slash ? (int)(slash - l->report) : 1;
-    if (length >= (int)sizeof folder) return cli_error(err, GYRE_EINVAL, "report: too long a name (%s)", l->report);
-    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, slash ? l->report : ".");
-    if (access(folder, W_OK) != 0) return cli_error(err, GYRE_EIO, "report: %s (%s)", strerror(errno), l->report);
-    return GYRE_OK;
-}
-
 /* -- the work -------------------------------------------------------------------------------------------------------- */
 /* Tokens that a row reads if nothing of it is known yet: the size of the progress bar. */
 static int64_t row_tokens(const lab_plan *p) {
@@ -242,7 +213,7 @@ static int run(lab *l) {
     gyre_error err = {0};
     struct timespec begun, ended;
     clock_gettime(CLOCK_MONOTONIC, &begun);
-    gyre_status status = lab_check_report(l, &err);
+    gyre_status status = report_target_check(l->report, &err);
     if (!status) status = open_texts(l, &err);
     if (!status && l->work) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, &err);

@@ -236,7 +236,7 @@ static gyre_status begin_from(const train_options *o, const gyre_text *text, con
     gyre_model *base = NULL;
     gyre_encoding *encoding = NULL;
     gyre_train_options r = o->run;
-    gyre_status status = gyre_model_open(&base, o->from, err);
+    gyre_status status = gyre_model_open_to_train(&base, o->from, err);
     if (status) return status;
     r.model = *gyre_model_config_of(base);
     status = method_encoding(&o->method, &r.model.position, r.model.position.trained_length, r.context, &o->betas, &encoding,

@@ -13,9 +13,13 @@ static const subcommand subcommands[] = {
     {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab},
     {"train", "gyre train", "train a small model on a text", cmd_train},
     {"eval", "gyre eval", "perplexity of a model against context, under context extension methods", cmd_eval},
+    {"passkey", "gyre passkey", "whether a model finds what it read long ago, by length and depth", cmd_passkey},
+    {"generate", "gyre generate", "what a model writes on from a prompt, under context extension methods", cmd_generate},
     {"explain", "gyre explain", "what positions a model uses, as one program or another reads it", cmd_explain},
     {"diff", "gyre diff", "where two readings of a model part, and by how much", cmd_diff},
     {"extend", "gyre extend", "what each way to stretch a model's context needs and does, and writing one", cmd_extend},
+    {"convert", "gyre convert", "a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert},
+    {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search},
     {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 

@@ -114,8 +114,6 @@ typedef struct lab_subject {
 } lab_subject;
 gyre_status lab_measure(lab *l, const lab_subject *subject, lab_row *row, gyre_error *err);
 
-/* A report that cannot be written is found before the work, not after it. */
-gyre_status lab_check_report(const lab *l, gyre_error *err);
 int lab_print(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);
 gyre_status lab_write_report(const lab *l, gyre_error *err);

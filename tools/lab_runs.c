@@ -160,7 +160,7 @@ gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, c
     if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
     if (is_finished(path)) {
         cli_progress_step(&l->progress, o->steps * per_step, 0);
-        return gyre_model_open(out, path, err);
+        return gyre_model_open_to_train(out, path, err);
     }
     gyre_trainer *t = NULL;
     snprintf(moments, sizeof moments, "%s/optimizer.safetensors", path);
@@ -169,7 +169,7 @@ gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, c
     if (!status) cli_progress_step(&l->progress, gyre_trainer_steps(t) * per_step, 0);
     if (!status) status = train_on(l, t, path, name, err);
     gyre_trainer_free(t);
-    return status ? status : gyre_model_open(out, path, err);
+    return status ? status : gyre_model_open_to_train(out, path, err);
 }
 
 gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err) {
@@ -185,5 +185,5 @@ gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char n
     char path[PATH_MAX];
     const int n = snprintf(path, sizeof path, "%s/%s", bundled_folder(), name);
     if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
-    return gyre_model_open(out, path, err);
+    return gyre_model_open_to_train(out, path, err);
 }

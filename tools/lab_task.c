@@ -1,4 +1,5 @@
 #include "lab_task.h"
+#include "report_target.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,7 +232,7 @@ int lab_task_run(lab *l) {
     if (!t) return cli_fail("lab: out of memory (gyre lab)");
     t->lab = l;
     gyre_status status = make_plan(t, &err);
-    if (!status) status = lab_check_report(l, &err);
+    if (!status) status = report_target_check(l->report, &err);
     if (!status) status = lab_work_open(l, &err);
     if (!status) status = task_memo_open(t, &err);
     if (!status) status = work(t, &err);

@@ -1,5 +1,6 @@
 /* attention_args.c: what a call of attention must satisfy, and the scratch it takes. */
 #include "attention/backward.h"
+#include "attention/decode.h"
 #include "attention/option_args.h"
 #include "attention/run.h"
 #include "attention/tables.h"
@@ -128,6 +129,7 @@ static void deal_forward(gyre_attention_plan *plan, int64_t width) {
     plan->chunk_tiles = width == 1 ? most : smaller(most, larger(1, wanted));
     plan->chunks = (plan->query_tiles + plan->chunk_tiles - 1) / plan->chunk_tiles;
     plan->parts = larger(1, (plan->keys + PART_KEYS - 1) / PART_KEYS);
+    plan->beside = gyre_decode_beside(plan);
     plan->few_rows = plan->group * smaller(plan->queries, FEW_QUERIES);
     plan->infos = plan->args->k_pos.data && plan->args->k_pos.stride_batch != 0 ? plan->args->q.shape[0] : 1;
     plan->jobs = smaller(width, larger(plan->items * plan->group * tiles, plan->items * plan->parts));

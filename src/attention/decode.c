@@ -9,24 +9,27 @@
 #include <math.h>
 #include <string.h>
 
-/* Rows that go through memory on their way, at a time: so few that they stay in the nearest cache. */
-enum { PASSING_ROWS = 32 };
+/* PASSING_ROWS: rows that go through memory on their way, at a time: so few that they stay in the nearest cache.
+ * PIECE: keys of one head that are read before those of the next, where heads lie beside each other, as a model's
+ * projections leave them.  A row here and a row there is what memory serves worst: so a piece of all heads, which lies
+ * together, is asked for in order, while the one before is read from the cache, head by head. */
+enum { PASSING_ROWS = 32, PIECE = 16, LINE = 64 };
 
 /* A part under work. */
 typedef struct decoder {
     const gyre_attention_plan *plan;
     const gyre_key_side *keys;
     const gyre_partial *to;
-    int64_t batch, head, rows; /* head: of the keys; rows: head by head, their queries in order */
-    gyre_query_side *sides;    /* [heads of the item] */
-    gyre_key_run *runs;        /* [KEY_TILE]: of the tile */
-    int64_t run_count;
+    int64_t batch, head, rows;    /* head: of the keys; rows: head by head, their queries in order */
+    gyre_query_side *sides;       /* [heads of the item] */
     float *q_rows;                /* [rows][head_pad], turned and scaled */
     float *back_rows;             /* the same turned back by `shift`, where `shifted` */
     float *scores;                /* [rows][KEY_TILE], then the weights */
     float *passing;               /* [PASSING_ROWS][the larger pad] */
     int64_t shift[GYRE_MAX_AXES]; /* only what the encoding turns by */
     int shifted;
+    int meets; /* 1: some query sees some key of the tile under work */
+    gyre_meeting meeting;
 } decoder;
 
 /* -- what is served -------------------------------------------------------------------------------------------------- */
@@ -41,23 +44,34 @@ int gyre_decode_serves(const gyre_attention_plan *plan) {
     return plan->queries <= FEW_QUERIES && knows(plan);
 }
 
+/* A multiple of ALIGNMENT: heads that are read together lie so far apart. */
 static size_t place(const gyre_attention_plan *plan, char *memory, decoder *d) {
     const int64_t rows = plan->few_rows, pad = plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad;
     gyre_arena a = {memory, 0};
     d->sides = gyre_arena_take(&a, plan->group, sizeof *d->sides);
-    d->runs = gyre_arena_take(&a, KEY_TILE, sizeof *d->runs);
     d->q_rows = gyre_arena_take(&a, rows * plan->head_pad, sizeof(float));
     d->back_rows = gyre_arena_take(&a, rows * plan->head_pad, sizeof(float));
     d->scores = gyre_arena_take(&a, rows * KEY_TILE, sizeof(float));
     d->passing = gyre_arena_take(&a, PASSING_ROWS * pad, sizeof(float));
-    return a.used;
+    return (a.used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Of a call, whatever a pass of it has. */
+static int64_t most_beside(const gyre_attention_plan *plan) {
+    const int64_t beside = plan->source->beside < plan->key_heads ? plan->source->beside : plan->key_heads;
+    return !knows(plan) || plan->group > 1 || beside < 1 ? 1 : beside < MOST_BESIDE ? beside : MOST_BESIDE;
+}
+
+/* Several queries to a key are work enough to hide where it lies: there a few keys at a time cost more than they spare. */
+int64_t gyre_decode_beside(const gyre_attention_plan *plan) {
+    return plan->queries == 1 ? most_beside(plan) : 1;
 }
 
 /* By what a call has, not by what a pass of it has: the largest pass may be too many queries, and a shorter one be served.
  */
 size_t gyre_decode_bytes(const gyre_attention_plan *plan) {
     decoder d;
-    return knows(plan) ? place(plan, NULL, &d) : 0;
+    return knows(plan) ? (size_t)most_beside(plan) * place(plan, NULL, &d) : 0;
 }
 
 /* -- scores ---------------------------------------------------------------------------------------------------------- */
@@ -91,7 +105,6 @@ static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre
 
 /* Asks for a row that is read later, and need not be there.  A kernel that reads many rows does so by itself. */
 static void fetch_row(uintptr_t row, int64_t bytes) {
-    enum { LINE = 64 };
     for (int64_t b = 0; b < bytes; b += LINE)
         /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
         __builtin_prefetch((const char *)(row + (uintptr_t)b), 0, 2);
@@ -127,26 +140,28 @@ static void score_passing(const decoder *d, const gyre_key_run *run, int64_t fir
     }
 }
 
-/* scores = queries . keys first .. first + count - 1 of the pass, run by run. */
-static void score_keys(decoder *d, int64_t first, int64_t count) {
+/* scores = queries . keys from .. of the tile's, `piece` of them, run by run. */
+static void score_piece(decoder *d, int64_t from, int64_t piece) {
     const gyre_attention_plan *plan = d->plan;
     const int turns = plan->turn.pairs > 0 && !plan->source->turned;
-    d->run_count = 0;
-    for (int64_t done = 0; done < count; done += d->runs[d->run_count++].count) {
-        gyre_key_run *run = &d->runs[d->run_count];
-        gyre_key_run_at(plan->source, d->batch, d->head, first + done, count - done, run);
+    const int64_t first = d->meeting.tile * KEY_TILE + d->meeting.first;
+    const int64_t end = d->meeting.count < from + piece ? d->meeting.count : from + piece;
+    gyre_key_run run;
+    for (int64_t done = from; done < end; done += run.count) {
+        gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
         const gyre_key_scores job = {.rows = d->rows,
-                                     .keys = run->count,
+                                     .keys = run.count,
                                      .channels = plan->head_dim,
-                                     .q = queries_for(d, run),
+                                     .q = queries_for(d, &run),
                                      .q_row = plan->head_pad,
-                                     .k = run->k,
-                                     .k_row = run->k_row,
-                                     .k_scale = run->k_scale,
+                                     .k = run.k,
+                                     .k_row = run.k_row,
+                                     .k_scale = run.k_scale,
                                      .scores = d->scores + done,
-                                     .score_row = KEY_TILE};
-        if (turns || run->k_step != 1)
-            score_passing(d, run, first + done, &job);
+                                     .score_row = KEY_TILE,
+                                     .fetched = piece < KEY_TILE};
+        if (turns || run.k_step != 1)
+            score_passing(d, &run, first + done, &job);
         else
             score_rows(plan->kernels, plan->source->k_dtype, &job);
     }
@@ -204,28 +219,25 @@ static void scale_weights(float *restrict weights, const float *restrict scale, 
         weights[j] *= scale[j];
 }
 
-/* out += weights . values of the tile, run by run. */
-static void weigh_values(const decoder *d) {
+/* out += weights . values of a run, whose first key is the tile's `done`. */
+static void weigh_run(const decoder *d, const gyre_key_run *run, int64_t done, int fetched) {
     const gyre_attention_plan *plan = d->plan;
-    int64_t done = 0;
-    for (int64_t i = 0; i < d->run_count; done += d->runs[i++].count) {
-        const gyre_key_run *run = &d->runs[i];
-        for (int64_t r = 0; run->v_scale && r < d->rows; r++)
-            scale_weights(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
-        const gyre_value_sums job = {.rows = d->rows,
-                                     .keys = run->count,
-                                     .channels = plan->value_dim,
-                                     .weights = d->scores + done,
-                                     .weight_row = KEY_TILE,
-                                     .v = run->v,
-                                     .v_row = run->v_row,
-                                     .out = d->to->out,
-                                     .out_row = plan->value_pad};
-        if (run->v_step == 1)
-            weigh_rows(plan->kernels, plan->source->v_dtype, &job);
-        else
-            weigh_passing(d, run, &job);
-    }
+    for (int64_t r = 0; run->v_scale && r < d->rows; r++)
+        scale_weights(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
+    const gyre_value_sums job = {.rows = d->rows,
+                                 .keys = run->count,
+                                 .channels = plan->value_dim,
+                                 .weights = d->scores + done,
+                                 .weight_row = KEY_TILE,
+                                 .v = run->v,
+                                 .v_row = run->v_row,
+                                 .out = d->to->out,
+                                 .out_row = plan->value_pad,
+                                 .fetched = fetched};
+    if (run->v_step == 1)
+        weigh_rows(plan->kernels, plan->source->v_dtype, &job);
+    else
+        weigh_passing(d, run, &job);
 }
 
 /* -- a part ---------------------------------------------------------------------------------------------------------- */
@@ -254,16 +266,70 @@ static int meets(const decoder *d, int64_t tile, gyre_meeting *meeting) {
     return 0;
 }
 
-static void meet(decoder *d, const gyre_meeting *meeting) {
+static void find_weights(decoder *d) {
+    const gyre_meeting *meeting = &d->meeting;
     const int64_t first = meeting->tile * KEY_TILE + meeting->first;
-    score_keys(d, first, meeting->count);
     for (int64_t g = 0; g < d->plan->group; g++) {
         add_numbers(d->plan, &d->sides[g], d->keys->positions + first, meeting->count);
         gyre_tiles_hide(d->plan, d->keys, &d->sides[g], meeting);
     }
     const gyre_softmax rows = {d->rows, meeting->columns, d->scores, d->to->top, d->to->sum, d->to->out};
     gyre_softmax_meet(d->plan, &rows);
-    weigh_values(d);
+}
+
+/* out += weights . values from .. of the tile's, `piece` of them, run by run. */
+static void weigh_piece(decoder *d, int64_t from, int64_t piece) {
+    const int64_t first = d->meeting.tile * KEY_TILE + d->meeting.first;
+    const int64_t end = d->meeting.count < from + piece ? d->meeting.count : from + piece;
+    gyre_key_run run;
+    for (int64_t done = from; done < end; done += run.count) {
+        gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
+        weigh_run(d, &run, done, piece < KEY_TILE);
+    }
+}
+
+/* Asks memory for the next piece of what heads that lie beside each other read, in the order in which it lies: share h of
+ * `heads`.  values: 1, of the values. */
+static void fetch_share(const decoder *d, int values, int64_t first, int64_t h, int64_t heads) {
+    const gyre_attention_plan *plan = d->plan;
+    if (first >= plan->keys) return;
+    gyre_key_run run;
+    gyre_key_run_at(plan->source, d->batch, d->head, first, PIECE, &run);
+    const int64_t size = (int64_t)gyre_dtype_size(values ? plan->source->v_dtype : plan->source->k_dtype);
+    const int64_t bytes = heads * size * (values ? plan->value_dim : plan->head_dim), lines = (bytes + LINE - 1) / LINE;
+    const int64_t step = size * (values ? run.v_row : run.k_row);
+    const int64_t begin = lines * run.count * h / heads, end = lines * run.count * (h + 1) / heads;
+    const char *row = (const char *)(values ? run.v : run.k) + begin / lines * step;
+    for (int64_t i = begin, line = begin % lines; i < end; i++) {
+        __builtin_prefetch(row + line * LINE, 0, 2);
+        if (++line == lines) line = 0, row += step;
+    }
+}
+
+/* Pieces of a tile: the keys' of all heads in turn, or the values'; for each head the share of the piece to come is asked
+ * for: after the keys come the values, after those the keys of the next tile. */
+static void read_tile(decoder *d, int64_t heads, int64_t tile, int values) {
+    const int64_t piece = heads > 1 ? PIECE : KEY_TILE;
+    for (int64_t from = 0; from < KEY_TILE; from += piece)
+        for (int64_t h = 0; h < heads; h++) {
+            const int last = from + piece == KEY_TILE;
+            const int64_t next = tile * KEY_TILE + (last ? (values ? KEY_TILE : 0) : from + piece);
+            if (heads > 1) fetch_share(d, values != last, next, h, heads);
+            if (!d[h].meets || from >= d[h].meeting.count) continue;
+            if (values)
+                weigh_piece(&d[h], from, piece);
+            else
+                score_piece(&d[h], from, piece);
+        }
+}
+
+static void meet_tile(decoder *d, int64_t heads, int64_t tile) {
+    for (int64_t h = 0; h < heads; h++)
+        d[h].meets = meets(&d[h], tile, &d[h].meeting);
+    read_tile(d, heads, tile, 0);
+    for (int64_t h = 0; h < heads; h++)
+        if (d[h].meets) find_weights(&d[h]);
+    read_tile(d, heads, tile, 1);
 }
 
 static int all_finite(const decoder *d) {
@@ -274,18 +340,22 @@ static int all_finite(const decoder *d) {
     return finite;
 }
 
-int gyre_decode_part(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t item, const gyre_key_stretch *part,
-                     char *memory, const gyre_partial *out) {
-    decoder d = {.plan = plan,
-                 .keys = keys,
-                 .to = out,
-                 .batch = item / plan->key_heads,
-                 .head = item % plan->key_heads,
-                 .rows = plan->group * plan->queries};
-    gyre_meeting meeting;
-    place(plan, memory, &d);
-    begin(&d);
-    for (int64_t t = part->first / KEY_TILE; t * KEY_TILE < part->first + part->count; t++)
-        if (meets(&d, t, &meeting)) meet(&d, &meeting);
-    return all_finite(&d);
+void gyre_decode_part(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_decode_task *task, char *memory,
+                      const gyre_partial *out, int *strange) {
+    decoder d[MOST_BESIDE];
+    for (int64_t h = 0; h < task->items; h++) {
+        const int64_t item = task->item + h;
+        d[h] = (decoder){.plan = plan,
+                         .keys = keys,
+                         .to = &out[h],
+                         .batch = item / plan->key_heads,
+                         .head = item % plan->key_heads,
+                         .rows = plan->group * plan->queries};
+        memory += place(plan, memory, &d[h]);
+        begin(&d[h]);
+    }
+    for (int64_t t = task->first / KEY_TILE; t * KEY_TILE < task->first + task->count; t++)
+        meet_tile(d, task->items, t);
+    for (int64_t h = 0; h < task->items; h++)
+        strange[h] = !all_finite(&d[h]);
 }

@@ -268,22 +268,49 @@ static int attend_item(worker *w, int64_t item, int64_t first, int64_t end, cons
     return strange;
 }
 
+/* Tasks of few queries: heads that are read together, of a batch row. */
+static int64_t shares_of_row(const gyre_attention_plan *plan) {
+    return (plan->key_heads + plan->beside - 1) / plan->beside;
+}
+
+static void run_quick(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
+    const gyre_attention_plan *plan = call->plan;
+    gyre_partial to[MOST_BESIDE];
+    int strange[MOST_BESIDE];
+    for (int64_t i = 0; i < task->items; i++)
+        gyre_partials_place(plan, partial_memory(call), task->item + i, task->first / PART_KEYS, &to[i]);
+    gyre_decode_part(plan, &w->keys, task, w->decode, to, strange);
+    for (int64_t i = 0; i < task->items; i++)
+        if (strange[i]) atomic_store(&strange_items(call)[task->item + i], 1);
+}
+
+static void run_tiled(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
+    const int64_t first = task->first / KEY_TILE, end = (task->first + task->count + KEY_TILE - 1) / KEY_TILE;
+    for (int64_t i = task->item; i < task->item + task->items; i++) {
+        gyre_partial to;
+        gyre_partials_place(call->plan, partial_memory(call), i, task->first / PART_KEYS, &to);
+        if (attend_item(w, i, first, end, &to)) atomic_store(&strange_items(call)[i], 1);
+    }
+}
+
 static void run_parts(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     const gyre_attention_plan *plan = call->plan;
-    const int quick = gyre_decode_serves(plan);
+    const int64_t of_row = shares_of_row(plan), shares = plan->items / plan->key_heads * of_row;
     worker w;
     place_worker(call, job, &w);
-    for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
-        const int64_t item = task % plan->items, part = task / plan->items, first = part * PART_KEYS;
-        const int64_t count = plan->keys - first < PART_KEYS ? plan->keys - first : PART_KEYS;
-        const gyre_key_stretch keys = {first, count};
-        gyre_partial to;
-        gyre_partials_place(plan, partial_memory(call), item, part, &to);
-        know_keys(call, item / plan->key_heads, &w.keys);
-        const int strange = quick ? !gyre_decode_part(plan, &w.keys, item, &keys, w.decode, &to)
-                                  : attend_item(&w, item, first / KEY_TILE, (first + count + KEY_TILE - 1) / KEY_TILE, &to);
-        if (strange) atomic_store(&strange_items(call)[item], 1);
+    for (int64_t i; (i = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
+        const int64_t batch = i % shares / of_row, head = i % shares % of_row * plan->beside;
+        const int64_t first = i / shares * PART_KEYS, left = plan->key_heads - head;
+        const gyre_decode_task task = {.item = batch * plan->key_heads + head,
+                                       .items = left < plan->beside ? left : plan->beside,
+                                       .first = first,
+                                       .count = plan->keys - first < PART_KEYS ? plan->keys - first : PART_KEYS};
+        know_keys(call, batch, &w.keys);
+        if (gyre_decode_serves(plan))
+            run_quick(call, &w, &task);
+        else
+            run_tiled(call, &w, &task);
     }
 }
 
@@ -356,7 +383,7 @@ static void run_few(gyre_attention_call *call, const gyre_exec *exec) {
     const gyre_attention_plan *plan = call->plan;
     for (int64_t i = 0; i < plan->items; i++)
         atomic_init(&strange_items(call)[i], 0);
-    run(call, exec, run_parts, plan->items * plan->parts);
+    run(call, exec, run_parts, plan->items / plan->key_heads * shares_of_row(plan) * plan->parts);
     run(call, exec, run_sums, plan->items);
 }
 

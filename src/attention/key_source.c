@@ -13,6 +13,14 @@ static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t h
                           .v_step = args->v.stride[3]};
 }
 
+static int lie_beside(const gyre_cview *view) {
+    return view->stride[3] == 1 && view->stride[2] == view->shape[3] && view->stride[1] >= view->shape[2] * view->shape[3];
+}
+
 gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args) {
-    return (gyre_key_source){.of = args, .k_dtype = args->k.dtype, .v_dtype = args->v.dtype, .run = run_of_views};
+    return (gyre_key_source){.of = args,
+                             .k_dtype = args->k.dtype,
+                             .v_dtype = args->v.dtype,
+                             .run = run_of_views,
+                             .beside = lie_beside(&args->k) && lie_beside(&args->v) ? args->k.shape[2] : 1};
 }

@@ -21,6 +21,8 @@ struct gyre_key_source {
     int turned; /* keys have E(n) already */
     /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
     void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
+    int64_t beside; /* key heads whose rows lie next to each other, token by token, so that they are best read together; 0 or
+                     * 1: a head's rows are together */
     int64_t batch_first, key_first; /* added to what is asked for: a pass begins there */
 };
 

@@ -36,6 +36,7 @@ typedef struct gyre_attention_plan {
     int64_t slots;    /* forward: query sides of a job, at most */
     int64_t parts;    /* forward: of keys, PART_KEYS each; 1 unless few */
     int64_t few_rows; /* rows of a partial, at most */
+    int64_t beside;   /* forward: key heads that a task of few queries reads together, at most */
     int64_t infos;    /* forward: batch rows whose keys have positions of their own */
     struct gyre_turn_plan {
         int64_t pairs; /* 0 = nothing turns */

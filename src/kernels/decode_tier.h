@@ -202,11 +202,11 @@ TURN_INLINE void part_queries(const few_queries *q, int64_t channels, int rows, 
 }
 
 TURN_INLINE void score_some(turn_type type, int brain, const gyre_key_scores *p, int64_t first, int rows) {
-    const few_queries q = {p->q + first * p->q_row, p->q_row, first, first == 0};
+    const few_queries q = {p->q + first * p->q_row, p->q_row, first, first == 0 && !p->fetched};
     if (brain && p->channels <= FEW_PARTED) {
         float parted[4 * FEW_PARTED];
         part_queries(&q, p->channels, rows, parted);
-        score_keys(type, 1, p, &(few_queries){parted, FEW_PARTED, first, first == 0}, rows);
+        score_keys(type, 1, p, &(few_queries){parted, FEW_PARTED, first, first == 0 && !p->fetched}, rows);
     } else {
         score_keys(type, 0, p, &q, rows);
     }
@@ -254,7 +254,8 @@ TURN_INLINE void weigh_block(turn_type type, int parted, const gyre_value_sums *
     if (parted) part_all(sum, rows * vecs);
     for (int64_t j = 0; j < p->keys; j++) {
         vec x[8];
-        if (r0 == 0) fetch_rows(v, j, 1, step, vecs * LANES * type.size, p->rows == 1 ? FEW_AHEAD_ONE : FEW_AHEAD);
+        if (r0 == 0 && !p->fetched)
+            fetch_rows(v, j, 1, step, vecs * LANES * type.size, p->rows == 1 ? FEW_AHEAD_ONE : FEW_AHEAD);
         FEW_UNROLL
         for (int i = 0; i < vecs; i += parted ? 2 : 1) {
             if (parted)

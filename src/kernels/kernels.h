@@ -88,6 +88,7 @@ typedef struct gyre_key_scores {
     const float *k_scale;
     float *scores;
     int64_t score_row;
+    int fetched; /* 1: the caller has asked memory for them already */
 } gyre_key_scores;
 
 /* out[r * out_row + c] += sum over j < keys, in order, of weights[r * weight_row + j] v[j * v_row + c], c < channels.  The
@@ -101,7 +102,20 @@ typedef struct gyre_value_sums {
     int64_t v_row;
     float *out;
     int64_t out_row;
+    int fetched; /* as there */
 } gyre_value_sums;
+
+/* y[r * y_row + o] = sum over i < in of x[r * x_row + i] w[o * w_row + i], r < rows, o < outs.  Nothing is read past `in`.
+ */
+typedef struct gyre_projection {
+    int64_t rows, outs, in;
+    const float *x;
+    int64_t x_row;
+    const void *w;
+    int64_t w_row;
+    float *y;
+    int64_t y_row;
+} gyre_projection;
 
 enum { GYRE_PHILOX_NUMBERS = 128 };
 typedef struct gyre_philox {

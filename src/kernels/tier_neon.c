@@ -6,6 +6,7 @@
 
 #include "kernels/decode_tier.h"
 #include "kernels/dropout_tier.h"
+#include "kernels/project_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier.h"
 #else

@@ -223,7 +223,7 @@ static void put_model(writer *w, const gyre_model_config *c, const char *dtype) 
 }
 
 /* The fewest digits that read back as the same numbers: 1e-5, not 1.0000000000000001e-5. */
-static char *print_shortest(const json_t *root) {
+char *gyre_config_dump(const json_t *root) {
     for (size_t digits = 6; digits <= 17; digits++) {
         char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(digits));
         json_t *back = text ? json_loads(text, 0, NULL) : NULL;
@@ -244,7 +244,7 @@ gyre_status gyre_config_print(const gyre_model_config *config, gyre_dtype dtype,
     if (!name) return gyre_fail(err, GYRE_EDTYPE, "dtype: %d is not F32, F16 or BF16 (config.json)", (int)dtype);
     writer w = {json_object(), 0};
     put_model(&w, config, name);
-    char *text = w.failed ? NULL : print_shortest(w.object);
+    char *text = w.failed ? NULL : gyre_config_dump(w.object);
     json_decref(w.object);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
     *out = text;

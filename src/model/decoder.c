@@ -1,129 +1,202 @@
 /* decoder.c: reading a sequence with a model: whole prefix or token by token, the same code. */
-#include "model/layer_tables.h"
+#include "model/context.h"
+
 #include "model/layers.h"
+
 #include <stdlib.h>
 
-enum { CHUNK_ROWS = 512 }; /* rows per pass: enough for the matrix products, little enough to stay in cache */
-
-struct gyre_context {
-    const gyre_model *model;
-    const gyre_encoding *encoding;
-    gyre_layer_tables tables;
-    int64_t max_tokens;
-    int64_t tokens, held;  /* read; of those, in the cache: the next one's position */
-    int64_t sinks, window; /* gyre_context_stream; window 0 = all are held */
-    int64_t length;        /* in use of the tokens being read; 0 = the encoding's own, or each token's */
-    gyre_cache **cache;    /* [layers], of one sequence; keys raw: they are turned when read, at any length */
-    float *memory;         /* of the block and of the last norm */
-    gyre_block block;
-    float *final, *final_scale;
-    void *scratch; /* attention's */
-    size_t scratch_bytes;
-};
-
-/* Queries: the last `rows` tokens of the first `tokens`. */
-static gyre_attention_args attention_args(const gyre_context *x, int64_t layer, int64_t rows, int64_t tokens) {
-    const gyre_model_config *c = &x->model->config;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
-    gyre_view views[3];
-    gyre_block_views(c, x->block.qkv, rows, 1, views);
-    args.encoding = x->encoding;
-    args.tables = &x->tables.layer[layer];
-    args.q = gyre_const(views[0]);
-    args.q_pos.base = tokens - rows;
-    args.q_pos.length = x->length;
-    args.causal = 1;
-    args.out = gyre_dense(x->block.mixed, GYRE_F32, 1, rows, c->heads, c->head_dim);
-    return args;
+static const gyre_config *config_of(const gyre_context *x, int group) {
+    return gyre_encoding_config(gyre_context_encoding(x, group));
 }
 
-static gyre_status create_caches(gyre_context *x, gyre_error *err) {
-    const gyre_model_config *c = &x->model->config;
+/* -- memory --------------------------------------------------------------------------------------------------------------
+ */
+static gyre_status create_caches(gyre_context *x, gyre_dtype type, gyre_error *err) {
+    const gyre_architecture *a = &x->net->arch;
     gyre_cache_config config = GYRE_CACHE_INIT;
-    config.encoding = x->encoding;
-    config.heads = c->kv_heads;
-    config.head_dim = c->head_dim;
+    config.heads = a->kv_heads;
+    config.head_dim = a->head_dim;
     config.max_tokens = x->max_tokens;
-    x->cache = calloc((size_t)c->layers, sizeof(gyre_cache *));
-    if (!x->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
-    for (int64_t layer = 0; layer < c->layers; layer++) {
+    config.key_dtype = config.value_dtype = type;
+    x->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
+    if (!x->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_open)");
+    for (int64_t layer = 0; layer < a->layers; layer++) {
+        config.encoding = gyre_context_encoding(x, x->net->layer[layer].group);
         const gyre_status status = gyre_cache_create(&x->cache[layer], &config, NULL, err);
         if (status) return status;
     }
     return GYRE_OK;
 }
 
-/* The most that any number of queries needs: few go another way than many, and as many as keys may share their angles. */
-static size_t scratch_bytes(const gyre_context *x, int64_t rows) {
+/* The most that any number of queries needs in a layer: few go another way than many, and as many as keys may share their
+ * angles. */
+static size_t scratch_of_layer(const gyre_context *x, int64_t layer, int64_t rows) {
     enum { FEW = 8 };
     size_t most = 0;
     for (int64_t n = 1; n <= rows; n = n < FEW || n >= rows - 1 ? n + 1 : rows - 1) {
-        const gyre_attention_args args = attention_args(x, 0, n, n);
-        const size_t bytes = gyre_cache_attention_scratch(x->cache[0], NULL, &args, NULL);
+        const gyre_attention_args args = gyre_context_attention_args(x, layer, n, n);
+        const size_t bytes = gyre_cache_attention_scratch(x->cache[layer], NULL, &args, x->exec);
         if (!bytes) return 0;
         most = bytes > most ? bytes : most;
     }
     return most;
 }
 
+/* Layers of a group need the same. */
+static size_t attention_scratch(const gyre_context *x, int64_t rows) {
+    size_t most = 0;
+    for (int group = 0; group < x->net->groups; group++)
+        for (int64_t layer = 0; layer < x->net->arch.layers; layer++) {
+            if (x->net->layer[layer].group != group) continue;
+            const size_t bytes = scratch_of_layer(x, layer, rows);
+            if (!bytes) return 0;
+            most = bytes > most ? bytes : most;
+            break;
+        }
+    return most;
+}
+
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+enum { MAPS = 7 }; /* of a layer */
+
+static int64_t product_scratch(const gyre_context *x, int64_t rows) {
+    const gyre_network *n = x->net;
+    const int width = x->exec ? (int)x->exec->width : 1;
+    int64_t most = gyre_product_scratch(&n->head.w, rows, width);
+    for (int64_t i = 0; i < n->arch.layers; i++) {
+        const gyre_network_layer *l = &n->layer[i];
+        const gyre_affine *maps[MAPS] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
+        for (int m = 0; m < MAPS; m++)
+            if (maps[m]->w.out > 0) most = larger(most, gyre_product_scratch(&maps[m]->w, rows, width));
+    }
+    return most;
+}
+
+enum { PARTS = 8, LINE = 16 /* floats */ };
+
+static int64_t carve(gyre_context *x, int64_t rows, float *memory) {
+    const gyre_architecture *a = &x->net->arch;
+    gyre_pass_memory *p = &x->pass;
+    float **parts[PARTS] = {&p->x, &p->norm, &p->qkv, &p->mixed, &p->branch, &p->up, &p->product, &p->products};
+    const int branches = x->net->layer[0].post1.gain != NULL || a->residual_scale != 1;
+    const int64_t sizes[PARTS] = {rows * a->width,
+                                  rows * a->width,
+                                  rows * x->qkv_width,
+                                  rows * a->heads * a->head_dim,
+                                  branches ? rows * a->width : 0,
+                                  rows * (a->gated ? 2 : 1) * a->hidden,
+                                  rows * a->hidden,
+                                  product_scratch(x, rows)};
+    int64_t sum = 0;
+    for (int i = 0; i < PARTS; i++) {
+        *parts[i] = memory ? memory + sum : NULL;
+        sum += (sizes[i] + LINE - 1) / LINE * LINE;
+    }
+    return sum;
+}
+
 static gyre_status allocate(gyre_context *x) {
-    const gyre_model_config *c = &x->model->config;
-    const int64_t rows = x->max_tokens < CHUNK_ROWS ? x->max_tokens : CHUNK_ROWS, block = gyre_block_floats(c, rows);
-    x->memory = gyre_floats(block + rows * (c->width + 1));
+    const int64_t rows = x->max_tokens < GYRE_CHUNK_ROWS ? x->max_tokens : GYRE_CHUNK_ROWS;
+    x->floats = carve(x, rows, NULL);
+    x->memory = gyre_floats(x->floats);
     if (!x->memory) return GYRE_ENOMEM;
-    gyre_block_carve(&x->block, c, rows, x->memory);
-    x->final = x->memory + block;
-    x->final_scale = x->final + rows * c->width;
-    x->scratch_bytes = scratch_bytes(x, rows);
-    if (!x->scratch_bytes) return GYRE_EINVAL;
-    x->scratch = gyre_floats((int64_t)(x->scratch_bytes / sizeof(float)) + 1);
-    return x->scratch ? GYRE_OK : GYRE_ENOMEM;
+    (void)carve(x, rows, x->memory);
+    x->pass.attention_bytes = attention_scratch(x, rows);
+    if (!x->pass.attention_bytes) return GYRE_EINVAL;
+    x->pass.attention = gyre_floats((int64_t)(x->pass.attention_bytes / sizeof(float)) + 1);
+    return x->pass.attention ? GYRE_OK : GYRE_ENOMEM;
+}
+
+/* -- beginning -----------------------------------------------------------------------------------------------------------
+ */
+/* Files hold no table but the input's, whose rows another encoding must have as they are. */
+static gyre_status check_tables(const gyre_context *x, gyre_error *err) {
+    const gyre_encoding *own = x->net->group[x->net->main].encoding;
+    for (int which = 0; which < GYRE_TABLES; which++) {
+        const gyre_table_size *has = &own->table[which], *wants = &x->encoding->table[which];
+        if (wants->rows == 0 || (has->rows == wants->rows && has->heads == wants->heads && has->channels == wants->channels))
+            continue;
+        return gyre_fail(err, GYRE_EINVAL, "encoding: %s has a table that the model, with %s, has not (context)",
+                         gyre_kind_name(x->encoding->config.kind), gyre_kind_name(own->config.kind));
+    }
+    return GYRE_OK;
+}
+
+static gyre_status begin(gyre_context *x, const gyre_context_options *options, gyre_error *err) {
+    gyre_status status =
+        x->model->weights ? gyre_layer_tables_create(&x->tables, x->model, x->encoding, err) : check_tables(x, err);
+    if (!status) status = create_caches(x, options->cache, err);
+    if (status) return status;
+    status = allocate(x);
+    if (!status) return GYRE_OK;
+    return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_open)",
+                     status == GYRE_ENOMEM ? "out of memory" : "the encoding does not fit the model",
+                     (long long)x->max_tokens);
+}
+
+gyre_status gyre_context_open(gyre_context **out, const gyre_model *model, const gyre_context_options *options,
+                              gyre_error *err) {
+    if (!out || !model || !options)
+        return gyre_fail(err, GYRE_EINVAL, "context: no %s given (gyre_context_open)",
+                         !out     ? "out"
+                         : !model ? "model"
+                                  : "options");
+    if (options->size != sizeof *options)
+        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_CONTEXT_INIT (gyre_context_open)",
+                         options->size, sizeof *options);
+    if (options->max_tokens < 1 || options->max_tokens > (int64_t)1 << 31)
+        return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_open)",
+                         (long long)options->max_tokens);
+    gyre_context *x = calloc(1, sizeof *x);
+    if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_open)");
+    gyre_blas_single_thread();
+    x->model = model;
+    x->net = model->network;
+    x->encoding = options->encoding ? options->encoding : model->encoding;
+    x->kernels = x->encoding->kernels;
+    x->exec = options->exec;
+    x->max_tokens = options->max_tokens;
+    x->qkv_width = (x->net->arch.heads + 2 * x->net->arch.kv_heads) * x->net->arch.head_dim;
+    const gyre_status status = begin(x, options, err);
+    if (status)
+        gyre_context_free(x);
+    else
+        *out = x;
+    return status;
 }
 
 gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, const gyre_encoding *encoding,
                                 int64_t max_tokens, gyre_error *err) {
-    if (!out || !model)
-        return gyre_fail(err, GYRE_EINVAL, "context: no %s given (gyre_context_create)", out ? "model" : "out");
-    if (max_tokens < 1 || max_tokens > (int64_t)1 << 31)
-        return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_create)",
-                         (long long)max_tokens);
-    gyre_context *x = calloc(1, sizeof *x);
-    if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
-    gyre_blas_single_thread();
-    x->model = model;
-    x->encoding = encoding ? encoding : model->encoding;
-    x->max_tokens = max_tokens;
-    gyre_status status = gyre_layer_tables_create(&x->tables, model, x->encoding, err);
-    if (!status) status = create_caches(x, err);
-    if (status) {
-        gyre_context_free(x);
-        return status;
-    }
-    status = allocate(x);
-    if (status) {
-        gyre_context_free(x);
-        return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_create)",
-                         status == GYRE_ENOMEM ? "out of memory" : "the encoding does not fit the model",
-                         (long long)max_tokens);
-    }
-    *out = x;
-    return GYRE_OK;
+    gyre_context_options options = GYRE_CONTEXT_INIT;
+    options.encoding = encoding;
+    options.max_tokens = max_tokens;
+    return gyre_context_open(out, model, &options, err);
 }
 
 void gyre_context_free(gyre_context *context) {
     if (!context) return;
     gyre_layer_tables_free(&context->tables);
-    for (int64_t layer = 0; context->cache && layer < context->model->config.layers; layer++)
+    for (int64_t layer = 0; context->cache && layer < context->net->arch.layers; layer++)
         gyre_cache_free(context->cache[layer]);
     free(context->cache);
     free(context->memory);
-    free(context->scratch);
+    free(context->pass.attention);
     free(context);
+}
+
+int64_t gyre_context_bytes(const gyre_context *context) {
+    int64_t bytes = context->floats * (int64_t)sizeof(float) + (int64_t)context->pass.attention_bytes;
+    for (int64_t layer = 0; layer < context->net->arch.layers; layer++)
+        bytes += (int64_t)gyre_cache_usage_of(context->cache[layer]).bytes;
+    return bytes;
 }
 
 /* Only the first `tokens` stay. */
 static void cut(gyre_context *x, int64_t tokens) {
-    for (int64_t layer = 0; layer < x->model->config.layers; layer++) {
+    for (int64_t layer = 0; layer < x->net->arch.layers; layer++) {
         const int64_t more = gyre_cache_tokens(x->cache[layer], 0) - tokens;
         if (more <= 0) continue;
         /* The last tokens leave no hole, so that nothing can fail. */
@@ -137,16 +210,14 @@ void gyre_context_reset(gyre_context *context) {
     cut(context, 0);
     context->tokens = 0;
 }
+gyre_status gyre_context_cut(gyre_context *context, int64_t tokens) {
+    if (tokens < 0 || tokens > context->tokens || context->window) return GYRE_EINVAL;
+    cut(context, tokens);
+    context->tokens = tokens;
+    return GYRE_OK;
+}
 int64_t gyre_context_tokens(const gyre_context *context) {
     return context->tokens;
-}
-
-static gyre_status store_keys(gyre_context *x, int64_t layer, int64_t rows) {
-    const gyre_positions positions = {.base = x->held};
-    gyre_view views[3];
-    gyre_block_views(&x->model->config, x->block.qkv, rows, 1, views);
-    const gyre_cview k = gyre_const(views[1]), v = gyre_const(views[2]);
-    return gyre_cache_append(x->cache[layer], 0, &k, &v, &positions, NULL);
 }
 
 /* The position after the last of n more tokens. */
@@ -184,14 +255,14 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
 
 /* *rows = how many of n tokens to read next: at the end of the window one, for which the oldest that is no sink goes. */
 static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows) {
-    *rows = n < CHUNK_ROWS ? n : CHUNK_ROWS;
+    *rows = n < GYRE_CHUNK_ROWS ? n : GYRE_CHUNK_ROWS;
     if (!x->window) return GYRE_OK;
     if (x->held < x->window) {
         *rows = *rows < x->window - x->held ? *rows : x->window - x->held;
         return GYRE_OK;
     }
     *rows = 1;
-    for (int64_t layer = 0; layer < x->model->config.layers; layer++) {
+    for (int64_t layer = 0; layer < x->net->arch.layers; layer++) {
         const gyre_status status = gyre_cache_slide(x->cache[layer], 0, x->sinks, x->window - 1, &x->held);
         if (status) return status;
     }
@@ -199,27 +270,17 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows) {
 }
 
 /* -- reading --------------------------------------------------------------------------------------------------------- */
-/* The last layer only has to store its keys and values where no logits are wanted. */
-static gyre_status read_layers(gyre_context *x, int64_t rows, int wanted) {
-    const int64_t layers = x->model->config.layers, only = 0;
-    for (int64_t layer = 0; layer < layers; layer++) {
-        gyre_block_begin(x->model, layer, &x->block);
-        gyre_status status = store_keys(x, layer, rows);
-        if (status || (layer + 1 == layers && !wanted)) return status;
-        const gyre_attention_args args = attention_args(x, layer, rows, x->held + rows);
-        status = gyre_cache_attention(x->cache[layer], &only, &args, x->scratch, x->scratch_bytes, NULL);
-        if (status) return status;
-        gyre_block_end(x->model, layer, &x->block, x->block.x);
+static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error *err) {
+    const int64_t end = end_of_read(x, n);
+    const gyre_positions positions = {.base = x->held < end ? x->held : end - 1};
+    for (int group = 0; group < x->net->groups && n > 0; group++) {
+        const gyre_status status =
+            gyre_positions_check(gyre_context_encoding(x, group), &positions, 1, end - positions.base);
+        if (status)
+            return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_read)",
+                             (long long)(end - 1), gyre_kind_name(config_of(x, group)->kind));
     }
     return GYRE_OK;
-}
-
-static void write_logits(gyre_context *x, int64_t rows, int64_t wanted, float *logits) {
-    const gyre_model_config *c = &x->model->config;
-    const gyre_norm norm = {x->model->weights + x->model->layout.norm.offset, wanted, c->width, c->norm_epsilon};
-    const gyre_linear head = {x->model->weights, wanted, c->width, c->vocab};
-    gyre_norm_forward(&norm, x->block.x + (rows - wanted) * c->width, x->final, x->final_scale);
-    gyre_linear_forward(&head, x->final, 0, logits);
 }
 
 static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int64_t n, int64_t rows, gyre_error *err) {
@@ -230,16 +291,10 @@ static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int6
         return gyre_fail(err, GYRE_EINVAL, "tokens: no room for %lld more after %lld of %lld (gyre_context_read)",
                          (long long)n, (long long)x->tokens, (long long)x->max_tokens);
     for (int64_t i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= x->model->config.vocab)
+        if (tokens[i] < 0 || tokens[i] >= x->net->arch.vocab)
             return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the vocabulary of %lld (gyre_context_read)",
-                             (long long)i, tokens[i], (long long)x->model->config.vocab);
-    const int64_t end = end_of_read(x, n);
-    const gyre_positions positions = {.base = x->held < end ? x->held : end - 1};
-    const gyre_status status = n ? gyre_positions_check(x->encoding, &positions, 1, end - positions.base) : GYRE_OK;
-    if (status)
-        return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_read)",
-                         (long long)(end - 1), gyre_kind_name(gyre_encoding_config(x->encoding)->kind));
-    return GYRE_OK;
+                             (long long)i, tokens[i], (long long)x->net->arch.vocab);
+    return check_positions(x, n, err);
 }
 
 /* Forgets what of a read was taken in before it failed; where the window has moved, all. */
@@ -256,21 +311,19 @@ gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int6
                               gyre_error *err) {
     gyre_status status = check_read(context, tokens, n, rows, err);
     if (status) return status;
-    const int64_t before = context->held, vocab = context->model->config.vocab;
+    const int64_t before = context->held, vocab = context->net->arch.vocab;
     context->length = length_of_read(context, n);
     for (int64_t from = 0, chunk; from < n; from += chunk) {
         status = make_room(context, n - from, &chunk);
         int64_t wanted = from + chunk - (n - rows);
         wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
-        context->block.rows = chunk;
-        if (!status)
-            status = gyre_embed(context->model, context->encoding, tokens + from, 1, chunk, context->held, context->block.x);
-        if (!status) status = read_layers(context, chunk, wanted > 0);
+        if (!status) status = gyre_context_embed(context, tokens + from, chunk);
+        if (!status) status = gyre_context_layers(context, chunk, wanted > 0);
         if (status) {
             undo(context, before, from);
             return gyre_fail(err, status, "attention: %s (gyre_context_read)", gyre_status_text(status));
         }
-        if (wanted) write_logits(context, chunk, wanted, logits);
+        if (wanted) gyre_context_logits(context, chunk, wanted, logits);
         logits = wanted ? logits + wanted * vocab : logits;
         context->tokens += chunk;
         context->held += chunk;

@@ -83,6 +83,8 @@ static void summarise(const evaluation *e, gyre_eval_result *out) {
     double sum = 0;
     for (int64_t w = 0; w < e->windows; w++)
         sum += e->nats[w];
+    for (int64_t w = 0; o->by_window && w < e->windows; w++)
+        o->by_window[w] = e->nats[w] / (double)scored;
     /* Every window scores as many predictions, so the mean over windows of means is the mean over predictions. */
     *out = (gyre_eval_result){sum / (double)(e->windows * scored), e->windows, e->windows * scored};
     for (int64_t b = 0; e->bucket_nats && b < o->buckets; b++) {
@@ -106,7 +108,7 @@ gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding
     if (by_position) e.bucket_nats = calloc((size_t)(e.windows * options->buckets), sizeof *e.bucket_nats);
     if (!e.nats || (by_position && !e.bucket_nats))
         status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (eval)", (long long)e.windows);
-    const gyre_windows windows = {model, encoding, e.context, e.windows, read_window, &e};
+    const gyre_windows windows = {model, encoding, e.context, e.windows, read_window, &e, options->cache};
     e.all = &windows;
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) summarise(&e, out);

@@ -18,8 +18,21 @@
 #include <unistd.h>
 
 /* What a checkpoint may hold.  A folder that holds anything else is somebody's own and is never replaced. */
-static const char *const files[] = {"config.json",   "model.safetensors", "optimizer.safetensors",
-                                    "training.json", "README.md",         "train.log"};
+static const char *const files[] = {"config.json",
+                                    "model.safetensors",
+                                    "optimizer.safetensors",
+                                    "training.json",
+                                    "README.md",
+                                    "train.log",
+                                    "tokenizer.json",
+                                    "tokenizer_config.json",
+                                    "tokenizer.model",
+                                    "special_tokens_map.json",
+                                    "added_tokens.json",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "chat_template.jinja",
+                                    "generation_config.json"};
 /* Of these, what people write or read along: carried over into the new folder. */
 static const char *const carried[] = {"README.md", "train.log"};
 
@@ -239,6 +252,17 @@ gyre_status gyre_folder_write(const gyre_folder *folder, const char *name, const
     char path[PATH_MAX];
     const gyre_status status = gyre_folder_path(folder, name, path, err);
     return status == GYRE_OK ? write_file(path, text, strlen(text), err) : status;
+}
+
+gyre_status gyre_folder_copy(const gyre_folder *folder, const char *name, const char *from, gyre_error *err) {
+    char path[PATH_MAX], *bytes;
+    size_t size;
+    gyre_status status = gyre_folder_path(folder, name, path, err);
+    if (status == GYRE_OK) status = gyre_file_read(from, &bytes, &size, err);
+    if (status != GYRE_OK) return status;
+    status = write_file(path, bytes, size, err);
+    free(bytes);
+    return status;
 }
 
 /* -- putting it in place ----------------------------------------------------------------------------------------------- */

@@ -22,6 +22,8 @@ gyre_status gyre_folder_begin(gyre_folder *folder, const char *final, gyre_error
 gyre_status gyre_folder_path(const gyre_folder *folder, const char *name, char out[PATH_MAX], gyre_error *err);
 /* Writes a small text file into it, synced. */
 gyre_status gyre_folder_write(const gyre_folder *folder, const char *name, const char *text, gyre_error *err);
+/* Copies the file at `from` into it, under another name or the same, synced. */
+gyre_status gyre_folder_copy(const gyre_folder *folder, const char *name, const char *from, gyre_error *err);
 /* Syncs, then puts it in the place of `final`: an exchange where `final` exists (the old one is removed after), else a
  * rename.  README.md and train.log of the old one are carried over where the new one has none.  After an error the caller
  * abandons it. */

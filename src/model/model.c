@@ -88,6 +88,7 @@ gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *confi
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
     gyre_status status = describe(model, config, err);
     if (status == GYRE_OK) status = allocate_weights(model, err);
+    if (status == GYRE_OK) status = gyre_network_over(&model->network, model, err);
     if (status == GYRE_OK)
         *out = model;
     else
@@ -97,8 +98,10 @@ gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *confi
 
 void gyre_model_free(gyre_model *model) {
     if (!model) return;
-    gyre_encoding_free(model->encoding);
+    if (!model->network || !model->network->store) gyre_encoding_free(model->encoding);
+    gyre_network_free(model->network);
     free(model->weights);
+    free(model->path);
     free(model);
 }
 
@@ -248,16 +251,19 @@ static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *
         if (status != GYRE_OK) status = blame_file(status, &why, described, err);
     }
     if (status == GYRE_OK) status = read_weights(model, file, err);
+    if (status == GYRE_OK) status = gyre_network_over(&model->network, model, err);
     gyre_config_arrays_free(&arrays);
     gyre_safetensors_free(file);
     return status;
 }
 
-gyre_status gyre_model_open(gyre_model **out, const char *folder, gyre_error *err) {
+gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err) {
     if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    const gyre_status status = open_into(model, folder, err);
+    gyre_status status = open_into(model, folder, err);
+    if (status == GYRE_OK && !(model->path = strdup(folder)))
+        status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
     if (status == GYRE_OK)
         *out = model;
     else
@@ -296,6 +302,9 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder *fol
 
 gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype, gyre_error *err) {
     if (!model || !folder) return gyre_fail(err, GYRE_EINVAL, "model: model and folder are needed (NULL given)");
+    if (!model->weights)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "model: opened to be read, its weights are those of its files (%s)",
+                         model->path);
     gyre_folder place;
     gyre_status status = gyre_folder_begin(&place, folder, err);
     if (status != GYRE_OK) return status;
@@ -314,5 +323,5 @@ const gyre_encoding *gyre_model_encoding(const gyre_model *model) {
     return model->encoding;
 }
 int64_t gyre_model_parameters(const gyre_model *model) {
-    return model->count;
+    return model->network->parameters;
 }

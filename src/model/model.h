@@ -4,14 +4,18 @@
 #include "core/encoding.h"
 #include "gyre/gyre_model.h"
 #include "model/folder.h"
+#include "model/network.h"
 #include "model/weight_layout.h"
 
 struct gyre_model {
     gyre_model_config config;
-    gyre_encoding *encoding;
+    gyre_encoding *encoding; /* the network's, where that was opened */
+    gyre_network *network;   /* what reads a sequence */
+    /* Of a model made here, or opened to be trained. */
     gyre_weight_layout layout;
-    float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned */
+    float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned; NULL = opened to be read */
     int64_t count;
+    char *path; /* NULL = made here */
 };
 
 /* Writes config.json and model.safetensors (dtype F32, F16 or BF16) into a folder that the caller commits. */

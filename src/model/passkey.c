@@ -145,7 +145,7 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     uint64_t state = options->seed;
     for (int64_t w = 0; w < t.windows && !status; w++)
         gyre_passkey_window(text, t.keys, options->context, &state, t.tokens + w * options->context, NULL);
-    const gyre_windows windows = {model, encoding, options->context, t.windows, read_window, &t};
+    const gyre_windows windows = {model, encoding, options->context, t.windows, read_window, &t, GYRE_F32};
     t.all = &windows;
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) {

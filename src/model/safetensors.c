@@ -3,16 +3,18 @@
 
 #include "core/convert.h"
 #include "core/encoding.h"
-#include "reading/file_read.h"
+#include "model/safetensors_stream.h"
+#include "reading/json_text.h"
+#include "reading/shown.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SIZE_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, BLOCK = 4096 };
 
@@ -20,7 +22,8 @@ typedef struct entry {
     char *name;
     uint64_t begin, end; /* bytes of the data section */
     gyre_stored_tensor tensor;
-    int readable; /* 0: a type that no reader here takes */
+    const char *type; /* its name */
+    int readable;     /* 0: a type, or a rank, that no reader here takes */
 } entry;
 
 struct gyre_safetensors {
@@ -35,17 +38,21 @@ struct gyre_safetensors {
 /* -- types ------------------------------------------------------------------------------------------------------------- */
 typedef struct stored_type {
     const char *name;
-    unsigned bytes;
+    unsigned bits;
     int readable;
     gyre_dtype dtype;
 } stored_type;
 
 /* Types of the format that Gyre does not read are still measured: a file is checked as a whole. */
 static const stored_type types[] = {
-    {"F32", 4, 1, GYRE_F32},     {"F16", 2, 1, GYRE_F16},     {"BF16", 2, 1, GYRE_BF16}, {"F64", 8, 1, GYRE_F64},
-    {"I32", 4, 1, GYRE_I32},     {"I64", 8, 1, GYRE_I64},     {"I16", 2, 0, GYRE_I32},   {"I8", 1, 0, GYRE_I32},
-    {"U8", 1, 0, GYRE_I32},      {"U16", 2, 0, GYRE_I32},     {"U32", 4, 0, GYRE_I32},   {"U64", 8, 0, GYRE_I64},
-    {"F8_E4M3", 1, 0, GYRE_F32}, {"F8_E5M2", 1, 0, GYRE_F32}, {"BOOL", 1, 0, GYRE_I32},  {"C64", 8, 0, GYRE_F32},
+    {"F32", 32, 1, GYRE_F32},        {"F16", 16, 1, GYRE_F16},        {"BF16", 16, 1, GYRE_BF16},
+    {"F64", 64, 1, GYRE_F64},        {"I32", 32, 1, GYRE_I32},        {"I64", 64, 1, GYRE_I64},
+    {"I16", 16, 0, GYRE_I32},        {"I8", 8, 0, GYRE_I32},          {"U8", 8, 0, GYRE_I32},
+    {"U16", 16, 0, GYRE_I32},        {"U32", 32, 0, GYRE_I32},        {"U64", 64, 0, GYRE_I64},
+    {"F8_E4M3", 8, 0, GYRE_F32},     {"F8_E5M2", 8, 0, GYRE_F32},     {"F8_E8M0", 8, 0, GYRE_F32},
+    {"F8_E4M3FNUZ", 8, 0, GYRE_F32}, {"F8_E5M2FNUZ", 8, 0, GYRE_F32}, {"F6_E2M3", 6, 0, GYRE_F32},
+    {"F6_E3M2", 6, 0, GYRE_F32},     {"F4", 4, 0, GYRE_F32},          {"BOOL", 8, 0, GYRE_I32},
+    {"C64", 64, 0, GYRE_F32},
 };
 
 static const stored_type *type_named(const char *name) {
@@ -60,74 +67,112 @@ static const char *name_of(gyre_dtype dtype) {
     return "no type";
 }
 
+/* -- failures ---------------------------------------------------------------------------------------------------------- */
+/* Where in the file the header names a tensor: its opening quote; where that cannot be told, the header.  A search costs up
+ * to one walk of the header for each dot, so a name of too many is not looked for. */
+static uint64_t key_offset(const gyre_safetensors *file, const char *name) {
+    int dots = 0;
+    for (const char *p = name; *p; p++)
+        dots += *p == '.';
+    if (dots > 32) return SIZE_BYTES;
+    const char *header = (const char *)file->map.bytes + SIZE_BYTES;
+    gyre_json_member member;
+    const size_t bytes = file->map.size - SIZE_BYTES - (size_t)file->data_bytes;
+    return SIZE_BYTES + (gyre_json_find(header, bytes, name, &member) ? member.key : 0);
+}
+
+static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_status status, gyre_error *err,
+                          const char *format, ...) __attribute__((format(printf, 5, 6)));
+static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_status status, gyre_error *err,
+                          const char *format, ...) {
+    char text[360];
+    va_list arguments;
+    if (!err) return status;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const uint64_t offset = key_offset(file, e->name);
+    (void)gyre_fail(err, status, "%s: %s (%s, byte %" PRIu64 ")", gyre_show(e->name, strlen(e->name)).text, text, file->path,
+                    offset);
+    err->offset = offset;
+    return status;
+}
+
+#ifdef __clang_analyzer__ /* which does not look into functions of any number of arguments */
+#define failed(file, e, status, ...) ((void)failed(file, e, status, __VA_ARGS__), (status))
+#endif
+
 /* -- one tensor of the header ------------------------------------------------------------------------------------------ */
 static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape, entry *e, gyre_error *err) {
     gyre_stored_tensor *t = &e->tensor;
     const size_t rank = json_array_size(shape);
-    if (!json_is_array(shape)) return gyre_fail(err, GYRE_EFORMAT, "%.100s: no shape (%s)", e->name, file->path);
-    if (rank > 4)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%.100s: %zu dimensions, at most 4 are read (%s)", e->name, rank,
-                         file->path);
+    if (!json_is_array(shape)) return failed(file, e, GYRE_EFORMAT, err, "no shape");
+    if (rank > INT_MAX) return failed(file, e, GYRE_EFORMAT, err, "%zu dimensions", rank);
+    if (rank > 4) e->readable = 0;
     t->rank = (int)rank;
     t->count = 1;
     for (size_t i = 0; i < 4; i++)
         t->shape[i] = 1;
+    /* An empty tensor may have any other sizes: their product is never taken. */
+    int empty = 0;
     for (size_t i = 0; i < rank; i++) {
         const json_t *size = json_array_get(shape, i);
         if (!json_is_integer(size) || json_integer_value(size) < 0)
-            return gyre_fail(err, GYRE_EFORMAT, "%.100s: shape[%zu] is no size (%s)", e->name, i, file->path);
-        t->shape[i] = json_integer_value(size);
+            return failed(file, e, GYRE_EFORMAT, err, "shape[%zu] is no size", i);
+        empty |= json_integer_value(size) == 0;
+        if (rank <= 4) t->shape[i] = json_integer_value(size);
     }
-    /* An empty tensor may have any other sizes: their product is never taken. */
-    for (size_t i = 0; i < rank; i++)
-        if (t->shape[i] == 0) t->count = 0;
-    for (size_t i = 0; i < rank && t->count > 0; i++) {
-        if (t->shape[i] > INT64_MAX / t->count)
-            return gyre_fail(err, GYRE_EFORMAT, "%.100s: its shape overflows (%s)", e->name, file->path);
-        t->count *= t->shape[i];
+    if (empty) t->count = 0;
+    for (size_t i = 0; i < rank && !empty; i++) {
+        const int64_t size = json_integer_value(json_array_get(shape, i));
+        if (size > INT64_MAX / t->count) return failed(file, e, GYRE_EFORMAT, err, "its shape overflows");
+        t->count *= size;
     }
     return GYRE_OK;
 }
 
-static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, entry *e, unsigned *bytes, gyre_error *err) {
-    if (!json_is_string(dtype)) return gyre_fail(err, GYRE_EFORMAT, "%.100s: no dtype (%s)", e->name, file->path);
+static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, entry *e, unsigned *bits, gyre_error *err) {
+    if (!json_is_string(dtype)) return failed(file, e, GYRE_EFORMAT, err, "no dtype");
     const stored_type *type = type_named(json_string_value(dtype));
     if (!type)
-        return gyre_fail(err, GYRE_EFORMAT, "%.100s: dtype \"%.20s\" is unknown (%s)", e->name, json_string_value(dtype),
-                         file->path);
+        return failed(file, e, GYRE_EFORMAT, err, "dtype \"%.20s\" is unknown",
+                      gyre_show(json_string_value(dtype), json_string_length(dtype)).text);
     e->tensor.dtype = type->dtype;
+    e->type = type->name;
     e->readable = type->readable;
-    *bytes = type->bytes;
+    *bits = type->bits;
     return GYRE_OK;
 }
 
-static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offsets, unsigned bytes, entry *e,
+static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offsets, unsigned bits, entry *e,
                                 gyre_error *err) {
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
-        return gyre_fail(err, GYRE_EFORMAT, "%.100s: no data_offsets (%s)", e->name, file->path);
+        return failed(file, e, GYRE_EFORMAT, err, "no data_offsets");
     const long long from = json_integer_value(begin), to = json_integer_value(end);
     if (from < 0 || to < from || (uint64_t)to > file->data_bytes)
-        return gyre_fail(err, GYRE_EFORMAT, "%.100s: bytes %lld to %lld are not within the %" PRIu64 " of data (%s)",
-                         e->name, from, to, file->data_bytes, file->path);
+        return failed(file, e, GYRE_EFORMAT, err, "bytes %lld to %lld are not within the %" PRIu64 " of data", from, to,
+                      file->data_bytes);
     e->begin = (uint64_t)from;
     e->end = (uint64_t)to;
     e->tensor.data = file->data + from;
-    if ((e->end - e->begin) % bytes != 0 || (e->end - e->begin) / bytes != (uint64_t)e->tensor.count)
-        return gyre_fail(err, GYRE_EFORMAT, "%.100s: %" PRIu64 " bytes do not fit %" PRId64 " elements of %u (%s)", e->name,
-                         e->end - e->begin, e->tensor.count, bytes, file->path);
+    /* In bits: some types have less than a byte. */
+    const uint64_t bytes = e->end - e->begin;
+    if (bytes > UINT64_MAX / 8 || (bytes * 8) % bits != 0 || (bytes * 8) / bits != (uint64_t)e->tensor.count)
+        return failed(file, e, GYRE_EFORMAT, err, "%" PRIu64 " bytes do not fit %" PRId64 " elements of %s", bytes,
+                      e->tensor.count, e->type);
     return GYRE_OK;
 }
 
 static gyre_status read_entry(const gyre_safetensors *file, const char *name, const json_t *value, entry *e,
                               gyre_error *err) {
-    unsigned bytes = 1;
+    unsigned bits = 8;
     e->name = strdup(name);
     if (!e->name) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
-    if (!json_is_object(value)) return gyre_fail(err, GYRE_EFORMAT, "%.100s: no object (%s)", name, file->path);
-    gyre_status status = read_type(file, json_object_get(value, "dtype"), e, &bytes, err);
+    if (!json_is_object(value)) return failed(file, e, GYRE_EFORMAT, err, "no object");
+    gyre_status status = read_type(file, json_object_get(value, "dtype"), e, &bits, err);
     if (status == GYRE_OK) status = read_shape(file, json_object_get(value, "shape"), e, err);
-    if (status == GYRE_OK) status = read_offsets(file, json_object_get(value, "data_offsets"), bytes, e, err);
+    if (status == GYRE_OK) status = read_offsets(file, json_object_get(value, "data_offsets"), bits, e, err);
     return status;
 }
 
@@ -149,11 +194,10 @@ static gyre_status check_tiling(gyre_safetensors *file, gyre_error *err) {
     for (int64_t i = 0; i < file->count; i++) {
         const entry *e = &file->entries[i];
         if (e->begin < end)
-            return gyre_fail(err, GYRE_EFORMAT, "%.100s: overlaps %.100s (%s)", e->name, file->entries[i - 1].name,
-                             file->path);
+            return failed(file, e, GYRE_EFORMAT, err, "overlaps %s",
+                          gyre_show(file->entries[i - 1].name, strlen(file->entries[i - 1].name)).text);
         if (e->begin > end)
-            return gyre_fail(err, GYRE_EFORMAT, "%.100s: a gap of %" PRIu64 " bytes before it (%s)", e->name, e->begin - end,
-                             file->path);
+            return failed(file, e, GYRE_EFORMAT, err, "a gap of %" PRIu64 " bytes before it", e->begin - end);
         end = e->end;
     }
     if (end != file->data_bytes)
@@ -203,7 +247,8 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     json_error_t error;
     json_t *header = json_loadb((const char *)map + SIZE_BYTES, (size_t)size, JSON_REJECT_DUPLICATES, &error);
     if (!header) {
-        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s)", error.text, file->path);
+        gyre_fail(err, GYRE_EFORMAT, "safetensors: header: %s (%s, byte %d, line %d)", error.text, file->path,
+                  SIZE_BYTES + (error.position > 0 ? error.position : 0), error.line);
         if (err) err->offset = SIZE_BYTES + (uint64_t)(error.position > 0 ? error.position : 0);
         return GYRE_EFORMAT; /* also without memory: jansson does not tell */
     }
@@ -245,6 +290,23 @@ const char *gyre_safetensors_name(const gyre_safetensors *file, int64_t index) {
     return file->entries[index].name;
 }
 
+gyre_safetensors_tensor gyre_safetensors_at(const gyre_safetensors *file, int64_t index) {
+    const entry *e = &file->entries[index];
+    const gyre_stored_tensor *t = &e->tensor;
+    return (gyre_safetensors_tensor){.name = e->name,
+                                     .type = e->type,
+                                     .rank = t->rank,
+                                     .shape = {t->shape[0], t->shape[1], t->shape[2], t->shape[3]},
+                                     .count = t->count,
+                                     .data = t->data,
+                                     .bytes = e->end - e->begin,
+                                     .offset = (uint64_t)((const unsigned char *)t->data - file->map.bytes)};
+}
+
+gyre_mapping gyre_safetensors_mapping(const gyre_safetensors *file) {
+    return file->map;
+}
+
 static int name_and_entry(const void *name, const void *e) {
     return strcmp(name, ((const entry *)e)->name);
 }
@@ -253,7 +315,7 @@ gyre_status gyre_safetensors_find(const gyre_safetensors *file, const char *name
     const entry *e = bsearch(name, file->entries, (size_t)file->count, sizeof *file->entries, name_and_entry);
     if (!e) return gyre_fail(err, GYRE_EFORMAT, "no tensor %s (%s)", name, file->path);
     if (!e->readable)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: its dtype is not one that is read (%s)", name, file->path);
+        return failed(file, e, GYRE_EUNSUPPORTED, err, "%s of %d dimensions is not read", e->type, e->tensor.rank);
     *out = e->tensor;
     return GYRE_OK;
 }
@@ -319,53 +381,6 @@ static int64_t elements_of(const gyre_tensor_to_write *t) {
     return count;
 }
 
-static json_t *describe(const gyre_tensor_to_write *t, gyre_dtype dtype, uint64_t begin) {
-    const uint64_t end = begin + (uint64_t)elements_of(t) * gyre_dtype_size(dtype);
-    json_t *shape = json_array();
-    int failed = !shape;
-    for (int i = 0; i < t->rank && !failed; i++)
-        failed = json_array_append_new(shape, json_integer(t->shape[i])) != 0;
-    if (failed) {
-        json_decref(shape);
-        return NULL;
-    }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", name_of(dtype), "shape", shape, "data_offsets", (json_int_t)begin,
-                     (json_int_t)end);
-}
-
-/* *out = the header, padded with spaces so that the data begins at a multiple of 8. */
-static gyre_status print_header(const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype, char **out,
-                                size_t *bytes) {
-    /* transformers refuses a file that does not say which framework's layout it has. */
-    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
-    uint64_t begin = 0;
-    int failed = !header;
-    for (int64_t i = 0; i < count && !failed; i++) {
-        failed = json_object_set_new(header, tensors[i].name, describe(&tensors[i], dtype, begin)) != 0;
-        begin += (uint64_t)elements_of(&tensors[i]) * gyre_dtype_size(dtype);
-    }
-    char *text = failed ? NULL : json_dumps(header, JSON_COMPACT);
-    json_decref(header);
-    if (!text) return GYRE_ENOMEM;
-    const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
-    char *grown = realloc(text, padded + 1);
-    if (!grown) {
-        free(text);
-        return GYRE_ENOMEM;
-    }
-    memset(grown + length, ' ', padded - length);
-    *out = grown;
-    *bytes = padded;
-    return GYRE_OK;
-}
-
-static int write_header(FILE *stream, const char *header, size_t bytes) {
-    unsigned char size[SIZE_BYTES];
-    for (int i = 0; i < SIZE_BYTES; i++)
-        size[i] = (unsigned char)((uint64_t)bytes >> (8 * i));
-    return fwrite(size, 1, SIZE_BYTES, stream) == SIZE_BYTES && fwrite(header, 1, bytes, stream) == bytes;
-}
-
 /* The values as they will be read back, so that no file is written that a reader refuses. */
 static gyre_status check_finite(const gyre_tensor_to_write *t, const void *stored, gyre_dtype dtype, int64_t at, int64_t n,
                                 gyre_error *err) {
@@ -378,7 +393,7 @@ static gyre_status check_finite(const gyre_tensor_to_write *t, const void *store
     return GYRE_OK;
 }
 
-static gyre_status write_tensor(FILE *stream, const gyre_tensor_to_write *t, gyre_dtype dtype, const char *path,
+static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_tensor_to_write *t, gyre_dtype dtype,
                                 gyre_error *err) {
     union {
         unsigned char bytes[BLOCK * sizeof(double)];
@@ -386,41 +401,34 @@ static gyre_status write_tensor(FILE *stream, const gyre_tensor_to_write *t, gyr
     } block;
     const size_t size = gyre_dtype_size(dtype);
     const int64_t count = elements_of(t);
-    for (int64_t at = 0; at < count; at += BLOCK) {
+    gyre_status status = GYRE_OK;
+    for (int64_t at = 0; at < count && status == GYRE_OK; at += BLOCK) {
         const int64_t n = count - at < BLOCK ? count - at : BLOCK;
         gyre_store_row(t->data + at, n, block.bytes, dtype, 1);
-        const gyre_status status = check_finite(t, block.bytes, dtype, at, n, err);
-        if (status != GYRE_OK) return status;
-        if (fwrite(block.bytes, size, (size_t)n, stream) != (size_t)n)
-            return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+        status = check_finite(t, block.bytes, dtype, at, n, err);
+        if (status == GYRE_OK) status = gyre_safetensors_stream_put(stream, block.bytes, size * (size_t)n, err);
     }
-    return GYRE_OK;
-}
-
-static gyre_status write_all(FILE *stream, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
-                             const char *path, gyre_error *err) {
-    char *header;
-    size_t bytes;
-    if (print_header(tensors, count, dtype, &header, &bytes) != GYRE_OK)
-        return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
-    const int written = write_header(stream, header, bytes);
-    free(header);
-    if (!written) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-    gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
-        status = write_tensor(stream, &tensors[i], dtype, path, err);
-    if (status == GYRE_OK && (fflush(stream) != 0 || fsync(fileno(stream)) != 0))
-        status = gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
     return status;
 }
 
 gyre_status gyre_safetensors_write(const char *path, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
                                    gyre_error *err) {
+    gyre_safetensors_stream *stream = NULL;
     if (dtype != GYRE_F32 && dtype != GYRE_F16 && dtype != GYRE_BF16 && dtype != GYRE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is no type that is written (%s)", name_of(dtype), path);
-    FILE *stream = fopen(path, "wb");
-    if (!stream) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-    gyre_status status = write_all(stream, tensors, count, dtype, path, err);
-    if (fclose(stream) != 0 && status == GYRE_OK) status = gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    gyre_tensor_to_come *list = calloc((size_t)count + 1, sizeof *list);
+    if (!list) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
+    for (int64_t i = 0; i < count; i++) {
+        list[i] = (gyre_tensor_to_come){
+            .name = tensors[i].name, .dtype = name_of(dtype), .bytes = gyre_dtype_size(dtype), .rank = tensors[i].rank};
+        memcpy(list[i].shape, tensors[i].shape, sizeof list[i].shape);
+    }
+    gyre_status status = gyre_safetensors_stream_open(&stream, path, list, count, err);
+    free(list);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
+        status = write_tensor(stream, &tensors[i], dtype, err);
+    if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
+    gyre_safetensors_stream_drop(stream);
     return status;
 }

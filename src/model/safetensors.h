@@ -2,6 +2,7 @@
 #ifndef GYRE_MODEL_SAFETENSORS_H
 #define GYRE_MODEL_SAFETENSORS_H
 #include "gyre/gyre.h"
+#include "reading/file_read.h"
 
 typedef struct gyre_safetensors gyre_safetensors; /* a file mapped read only */
 typedef struct gyre_stored_tensor {
@@ -18,6 +19,17 @@ void gyre_safetensors_free(gyre_safetensors *file);
 /* Tensors in the file, and their names in bytewise order. */
 int64_t gyre_safetensors_count(const gyre_safetensors *file);
 const char *gyre_safetensors_name(const gyre_safetensors *file, int64_t index);
+/* All there is to know of one, whatever its type and rank. */
+typedef struct gyre_safetensors_tensor {
+    const char *name, *type; /* type: the file's word, "F32" */
+    int rank;
+    int64_t shape[4], count; /* shape: ones past the rank, and throughout where the rank is above 4 */
+    const unsigned char *data;
+    uint64_t bytes, offset; /* offset: in the file */
+} gyre_safetensors_tensor;
+gyre_safetensors_tensor gyre_safetensors_at(const gyre_safetensors *file, int64_t index);
+/* out = the whole file, mapped as long as it is open. */
+gyre_mapping gyre_safetensors_mapping(const gyre_safetensors *file);
 /* EFORMAT "no tensor NAME" where there is none. */
 gyre_status gyre_safetensors_find(const gyre_safetensors *file, const char *name, gyre_stored_tensor *out, gyre_error *err);
 /* The same, and EFORMAT for a shape other than the given one. */

@@ -96,6 +96,7 @@ typedef struct collector {
     gyre_text text;
     int64_t room, seen; /* files looked at, taken or not */
     gyre_split split;
+    const gyre_tokenizer *tokenizer; /* NULL: ids are bytes */
 } collector;
 
 static gyre_status reserve(collector *c, int64_t more, const char *path, gyre_error *err) {
@@ -116,6 +117,35 @@ static int is_taken(gyre_split split, const char *bytes, size_t size) {
     return held_out == (split == GYRE_SPLIT_HELD_OUT);
 }
 
+/* The file's tokens after those of the files before. */
+static gyre_status take_tokens(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
+    int32_t *ids;
+    int64_t count;
+    gyre_error why;
+    if (size == 0) return GYRE_OK;
+    const unsigned flags = c->text.count == 0 ? GYRE_TOKENIZE_BEGIN : 0;
+    gyre_status status = gyre_tokenize(c->tokenizer, bytes, size, flags, &ids, &count, &why);
+    if (status != GYRE_OK) {
+        status = gyre_fail(err, status, "%.300s (%s)", why.text, path);
+        if (err) err->offset = why.offset;
+        return status;
+    }
+    status = reserve(c, count, path, err);
+    if (status == GYRE_OK && count > 0) {
+        memcpy(c->text.ids + c->text.count, ids, (size_t)count * sizeof *ids);
+        c->text.count += count;
+    }
+    free(ids);
+    return status;
+}
+
+static gyre_status take_bytes(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
+    const gyre_status status = reserve(c, (int64_t)size, path, err);
+    for (size_t i = 0; i < size && status == GYRE_OK; i++)
+        c->text.ids[c->text.count++] = (unsigned char)bytes[i];
+    return status;
+}
+
 static gyre_status take_file(collector *c, const char *path, gyre_error *err) {
     char *bytes;
     size_t size;
@@ -123,10 +153,9 @@ static gyre_status take_file(collector *c, const char *path, gyre_error *err) {
     if (status != GYRE_OK) return status;
     c->seen++;
     if (is_taken(c->split, bytes, size)) {
-        status = reserve(c, (int64_t)size, path, err);
-        for (size_t i = 0; i < size && status == GYRE_OK; i++)
-            c->text.ids[c->text.count++] = (unsigned char)bytes[i];
+        status = (c->tokenizer ? take_tokens : take_bytes)(c, path, bytes, size, err);
         c->text.hash = gyre_hash(c->text.hash, bytes, size);
+        c->text.bytes += (int64_t)size;
         c->text.files++;
     }
     free(bytes);
@@ -157,9 +186,22 @@ static gyre_status check_enough(const collector *c, const char *const *paths, in
         return gyre_fail(err, GYRE_EINVAL, "text: none of %" PRId64 " files is %s (%s%s)", c->seen, kind, paths[0], more);
     if (t->count == 0) return gyre_fail(err, GYRE_EINVAL, "text: empty (%s%s)", paths[0], more);
     if (t->count < least)
-        return gyre_fail(err, GYRE_EINVAL, "text: %" PRId64 " bytes, at least %" PRId64 " are needed (%s%s)", t->count,
-                         least, paths[0], more);
+        return gyre_fail(err, GYRE_EINVAL, "text: %" PRId64 " %s, at least %" PRId64 " are needed (%s%s)", t->count,
+                         c->tokenizer ? "tokens" : "bytes", least, paths[0], more);
     return GYRE_OK;
+}
+
+static gyre_status collect(gyre_text *out, collector *c, const char *const *paths, int64_t count, int64_t least,
+                           gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
+        status = take_path(c, paths[i], err);
+    if (status == GYRE_OK) status = check_enough(c, paths, count, least, err);
+    if (status == GYRE_OK)
+        *out = c->text;
+    else
+        gyre_text_free(&c->text);
+    return status;
 }
 
 gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count, gyre_split split, int64_t least,
@@ -167,22 +209,22 @@ gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t cou
     if (!out || !paths || count < 1) return gyre_fail(err, GYRE_EINVAL, "text: no path is given");
     if (split != GYRE_SPLIT_ALL && split != GYRE_SPLIT_TRAIN && split != GYRE_SPLIT_HELD_OUT)
         return gyre_fail(err, GYRE_EINVAL, "text: %d names no split (%s)", (int)split, paths[0]);
-    collector c = {.text = {NULL, 0, GYRE_HASH_START, 0}, .split = split};
-    gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
-        status = take_path(&c, paths[i], err);
-    if (status == GYRE_OK) status = check_enough(&c, paths, count, least, err);
-    if (status == GYRE_OK)
-        *out = c.text;
-    else
-        gyre_text_free(&c.text);
-    return status;
+    collector c = {.text = {.hash = GYRE_HASH_START}, .split = split};
+    return collect(out, &c, paths, count, least, err);
+}
+
+gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer, const char *const *paths, int64_t count,
+                               int64_t least, gyre_error *err) {
+    if (!out || !tokenizer || !paths || count < 1)
+        return gyre_fail(err, GYRE_EINVAL, "text: a tokenizer and a path are needed");
+    collector c = {.text = {.hash = GYRE_HASH_START}, .split = GYRE_SPLIT_ALL, .tokenizer = tokenizer};
+    return collect(out, &c, paths, count, least, err);
 }
 
 void gyre_text_free(gyre_text *text) {
     if (!text) return;
     free(text->ids);
-    *text = (gyre_text){NULL, 0, 0, 0};
+    *text = (gyre_text){0};
 }
 
 /* -- ids written out --------------------------------------------------------------------------------------------------- */
@@ -237,7 +279,7 @@ gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, 
         return gyre_fail(err, GYRE_EINVAL, "ids: a path and a vocabulary of 1 .. 2^31 are needed");
     gyre_status status = gyre_file_read(path, &bytes, &size, err);
     if (status != GYRE_OK) return status;
-    collector c = {.text = {NULL, 0, gyre_hash(GYRE_HASH_START, bytes, size), 1}, .split = GYRE_SPLIT_ALL};
+    collector c = {.text = {.hash = gyre_hash(GYRE_HASH_START, bytes, size), .files = 1}, .split = GYRE_SPLIT_ALL};
     status = parse_ids(&c, bytes, size, vocab, path, err);
     free(bytes);
     if (status == GYRE_OK && c.text.count == 0) status = gyre_fail(err, GYRE_EINVAL, "ids: empty (%s)", path);

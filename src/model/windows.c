@@ -36,8 +36,12 @@ static void release(run *r) {
 static gyre_status prepare(run *r, gyre_error *err) {
     const gyre_windows *w = r->windows;
     const int64_t vocab = gyre_model_config_of(w->model)->vocab;
+    gyre_context_options options = GYRE_CONTEXT_INIT;
+    options.encoding = w->encoding;
+    options.max_tokens = w->context;
+    options.cache = w->cache;
     for (int64_t i = 0; i < r->count; i++) {
-        const gyre_status status = gyre_context_create(&r->workers[i].reader, w->model, w->encoding, w->context, err);
+        const gyre_status status = gyre_context_open(&r->workers[i].reader, w->model, &options, err);
         if (status) return status;
         r->workers[i].logits = gyre_floats(GYRE_WINDOW_ROWS * vocab);
         if (!r->workers[i].logits) return gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (evaluation)");

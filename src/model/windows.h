@@ -10,6 +10,7 @@ typedef struct gyre_windows {
     int64_t context, count;
     gyre_status (*fn)(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err);
     void *ctx;
+    gyre_dtype cache; /* of each worker's context */
 } gyre_windows;
 enum { GYRE_WINDOW_ROWS = 512 };
 /* out = how many tokens of a window of `context` to read next, after `from` of them, where the predictions from `wanted` on

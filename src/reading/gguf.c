@@ -4,6 +4,7 @@
 
 #include "core/encoding.h"
 #include "reading/file_read.h"
+#include "reading/shown.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,8 +19,7 @@ enum {
     LEAST_PAIR = 8 + 4 + 1, /* an empty key, its type, a byte */
     MOST = 1 << 20,         /* keys, tensors; no file has been seen with a tenth of it */
     LEAST_INFO = 8 + 4 + 4 + 8,
-    WALKED = 1 << 20, /* bytes of an array that are forgotten at a time */
-    SHOWN = 64        /* characters of a name in a message */
+    WALKED = 1 << 20 /* bytes of an array that are forgotten at a time */
 };
 
 /* What is left to read. */
@@ -48,17 +48,6 @@ static gyre_status failed(const cursor *c, gyre_status status, uint64_t offset, 
 #ifdef __clang_analyzer__ /* which does not look into functions of any number of arguments */
 #define failed(c, status, ...) ((void)failed(c, status, __VA_ARGS__), (status))
 #endif
-
-/* A name fit for a message: whatever is no plain character becomes a question mark. */
-static const char *shown(const char *name, size_t bytes, char out[SHOWN + 4]) {
-    const size_t n = bytes < SHOWN ? bytes : SHOWN;
-    for (size_t i = 0; i < n; i++)
-        out[i] = name[i];
-    for (size_t i = 0; i < n; i++)
-        if (out[i] < ' ' || out[i] > '~') out[i] = '?';
-    memcpy(out + n, bytes > n ? "..." : "\0\0\0", 4);
-    return out;
-}
 
 /* -- numbers ----------------------------------------------------------------------------------------------------------- */
 static uint64_t load(const unsigned char *bytes, size_t count) {
@@ -232,7 +221,6 @@ static gyre_status take_value(cursor *c, gyre_gguf_type type, const char *what, 
 }
 
 static gyre_status take_pair(cursor *c, gyre_gguf_pair *pair) {
-    char name[SHOWN + 4];
     uint64_t bytes;
     gyre_gguf_type type = GYRE_GGUF_U8;
     pair->offset = c->at;
@@ -240,11 +228,11 @@ static gyre_status take_pair(cursor *c, gyre_gguf_pair *pair) {
     if (status != GYRE_OK) return status;
     pair->key_bytes = (size_t)bytes;
     if (bytes == 0) return failed(c, GYRE_EFORMAT, pair->offset, "key: empty");
-    shown(pair->key, pair->key_bytes, name);
-    status = take_type(c, name, &type);
-    if (status == GYRE_OK) status = take_value(c, type, name, 0, &pair->value);
+    const gyre_shown name = gyre_show(pair->key, pair->key_bytes);
+    status = take_type(c, name.text, &type);
+    if (status == GYRE_OK) status = take_value(c, type, name.text, 0, &pair->value);
     if (status == GYRE_OK && type == GYRE_GGUF_BOOL && *pair->value.data > 1)
-        return failed(c, GYRE_EFORMAT, c->at - 1, "%s: a bool of %u", name, *pair->value.data);
+        return failed(c, GYRE_EFORMAT, c->at - 1, "%s: a bool of %u", name.text, *pair->value.data);
     pair->bytes = c->at - pair->offset;
     return status;
 }
@@ -258,7 +246,7 @@ static const struct {
               {32, 36},  {256, 84}, {256, 110}, {256, 144}, {256, 176}, {256, 210}, {256, 292}, {256, 66}, {256, 74},
               {256, 98}, {256, 50}, {32, 18},   {256, 110}, {256, 82},  {256, 136}, {1, 1},     {1, 2},    {1, 4},
               {1, 8},    {1, 8},    {256, 56},  {1, 2},     {0, 0},     {0, 0},     {0, 0},     {256, 54}, {256, 66},
-              {0, 0},    {0, 0},    {0, 0},     {32, 17},   {64, 36}};
+              {0, 0},    {0, 0},    {0, 0},     {32, 17},   {64, 36},   {128, 18},  {64, 18}};
 
 static gyre_status take_dims(cursor *c, const char *name, gyre_gguf_tensor *t, uint64_t *elements) {
     uint64_t rank = 0;
@@ -297,33 +285,31 @@ static gyre_status measure(cursor *c, const char *name, uint64_t elements, gyre_
 
 /* *relative = where its bytes begin, from the start of the data, which is not known yet. */
 static gyre_status take_info(cursor *c, gyre_gguf_tensor *t, uint64_t *relative) {
-    char name[SHOWN + 4];
     uint64_t bytes, elements = 0, type = 0;
     t->info = c->at;
     gyre_status status = take_string(c, LONGEST_NAME, "tensor name", &t->name, &bytes);
     if (status != GYRE_OK) return status;
     t->name_bytes = (size_t)bytes;
     if (bytes == 0) return failed(c, GYRE_EFORMAT, t->info, "tensor name: empty");
-    shown(t->name, t->name_bytes, name);
-    status = take_dims(c, name, t, &elements);
-    if (status == GYRE_OK) status = take(c, 4, name, &type);
-    if (status == GYRE_OK) status = take(c, 8, name, relative);
+    const gyre_shown name = gyre_show(t->name, t->name_bytes);
+    status = take_dims(c, name.text, t, &elements);
+    if (status == GYRE_OK) status = take(c, 4, name.text, &type);
+    if (status == GYRE_OK) status = take(c, 8, name.text, relative);
     if (status != GYRE_OK) return status;
     t->type = (uint32_t)type;
-    return measure(c, name, elements, t);
+    return measure(c, name.text, elements, t);
 }
 
 static gyre_status place(const cursor *c, const gyre_gguf *file, gyre_gguf_tensor *t, uint64_t relative) {
-    char name[SHOWN + 4];
+    const gyre_shown name = gyre_show(t->name, t->name_bytes);
     const uint64_t data_bytes = file->size > file->data ? file->size - file->data : 0;
-    shown(t->name, t->name_bytes, name);
     if (relative % file->alignment != 0)
-        return failed(c, GYRE_EFORMAT, t->info, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64, name, relative,
-                      file->alignment);
+        return failed(c, GYRE_EFORMAT, t->info, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64, name.text,
+                      relative, file->alignment);
     if (relative > data_bytes || t->bytes > data_bytes - relative)
         return failed(c, GYRE_EFORMAT, t->info,
-                      "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64, name, t->bytes,
-                      relative, data_bytes);
+                      "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64, name.text,
+                      t->bytes, relative, data_bytes);
     t->data = t->bytes ? file->bytes + file->data + relative : NULL;
     return GYRE_OK;
 }
@@ -352,12 +338,11 @@ static int by_name(const void *a, const void *b) {
 
 /* *out = the indices in order of the names; two of one name are two answers to one question. */
 static gyre_status sort(const cursor *c, named *names, int64_t count, const char *what, uint32_t **out) {
-    char name[SHOWN + 4];
     qsort(names, (size_t)count, sizeof *names, by_name);
     for (int64_t i = 1; i < count; i++)
         if (compare(names[i].name, names[i].bytes, names[i - 1].name, names[i - 1].bytes) == 0)
             return failed(c, GYRE_EFORMAT, names[i].offset, "%s: a second %s of that name, after the one at byte %" PRIu64,
-                          shown(names[i].name, names[i].bytes, name), what, names[i - 1].offset);
+                          gyre_show(names[i].name, names[i].bytes).text, what, names[i - 1].offset);
     *out = malloc(((size_t)count + 1) * sizeof **out);
     if (!*out) return failed(c, GYRE_ENOMEM, 0, "GGUF: no memory");
     for (int64_t i = 0; i < count; i++)

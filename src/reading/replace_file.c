@@ -69,11 +69,19 @@ static int open_beside(gyre_replacement *r) {
     return fd;
 }
 
-gyre_status gyre_replacement_write(gyre_replacement *r, const char *bytes, size_t count, gyre_error *err) {
+gyre_status gyre_replacement_open(gyre_replacement *r, int *fd, gyre_error *err) {
     struct stat old;
-    const int exists = stat(r->final, &old) == 0, fd = open_beside(r);
-    if (fd < 0) return failed(err, r->final, errno);
-    if (exists) (void)fchmod(fd, old.st_mode & 0777);
+    const int exists = stat(r->final, &old) == 0, opened = open_beside(r);
+    if (opened < 0) return failed(err, r->final, errno);
+    if (exists) (void)fchmod(opened, old.st_mode & 0777);
+    *fd = opened;
+    return GYRE_OK;
+}
+
+gyre_status gyre_replacement_write(gyre_replacement *r, const char *bytes, size_t count, gyre_error *err) {
+    int fd;
+    const gyre_status status = gyre_replacement_open(r, &fd, err);
+    if (status != GYRE_OK) return status;
     int code = write_all(fd, bytes, count);
     if (!code && fsync(fd) != 0) code = errno;
     if (close(fd) != 0 && !code) code = errno;

@@ -18,6 +18,8 @@ gyre_status gyre_replacement_of(gyre_replacement *out, const char *source, const
                                 gyre_error *err);
 /* Writes all the bytes under a temporary name beside it, synced, with the rights of the file that it is to replace. */
 gyre_status gyre_replacement_write(gyre_replacement *r, const char *bytes, size_t count, gyre_error *err);
+/* The same, opened for the caller to write to, sync and close: *fd.  Nothing else need be done where it fails. */
+gyre_status gyre_replacement_open(gyre_replacement *r, int *fd, gyre_error *err);
 /* Gives it its name.  After an error, as before: the caller drops it. */
 gyre_status gyre_replacement_commit(gyre_replacement *r, gyre_error *err);
 /* Removes what was written and not committed. */

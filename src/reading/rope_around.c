@@ -88,6 +88,12 @@ static void set_scale(const gyre_rope_source *source, gyre_layers *group, const 
                       scale);
 }
 
+/* Its classes multiply scores by 1 where nothing is said; llama.cpp, which is then told nothing, as others do. */
+static int granite_says(const gyre_rope_source *source) {
+    return gyre_scope_value(&source->root, "attention_multiplier") ||
+           gyre_build_profile(gyre_rope_build(source)) != GYRE_AS_LLAMA_CPP;
+}
+
 void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layers *group) {
     const gyre_scope *root = &source->root;
     const unsigned traits = source->family->traits;
@@ -97,7 +103,7 @@ void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layers *group) {
         const double scalar = gyre_scope_number(root, "query_pre_attn_scalar", 256.0);
         if (!(scalar > 0.0)) gyre_scope_fail(root, GYRE_EFORMAT, "query_pre_attn_scalar", "%g is not above 0", scalar);
         set_scale(source, group, "query_pre_attn_scalar", 1.0 / sqrt(scalar));
-    } else if (strncmp(source->family->model_type, "granite", 7) == 0 && gyre_scope_value(root, "attention_multiplier")) {
+    } else if (strncmp(source->family->model_type, "granite", 7) == 0 && granite_says(source)) {
         set_scale(source, group, "attention_multiplier", gyre_scope_number(root, "attention_multiplier", 1.0));
     } else if (traits & GYRE_LATENT) {
         group->scale = 1.0 / sqrt((double)group->config.head_dim);

@@ -12,12 +12,13 @@ static const char full[] = "full_attention", sliding[] = "sliding_attention", ch
 /* How a family arranges layers where the file does not list them. */
 typedef enum rule {
     NO_RULE,
-    ALL_SLIDE,  /* where there is a window, every layer has it */
-    EVERY_NTH,  /* layer i is full where (i + 1) % n is 0, the others slide */
-    FIRST_OF_N, /* layer i is full where i % n is 0 */
-    FROM_LAYER, /* layers from max_window_layers on slide, if use_sliding_window says so */
-    NO_TURN,    /* layer i is full, and does not turn, where (i + 1) % n is 0; the others see chunks */
-    MIXED       /* layer i is full where (i + 1) % n is 0, the others are linear attention */
+    ALL_SLIDE,   /* where there is a window, every layer has it */
+    EVERY_NTH,   /* layer i is full where (i + 1) % n is 0, the others slide */
+    FIRST_OF_N,  /* layer i is full where i % n is 0 */
+    FROM_LAYER,  /* layers from max_window_layers on slide, if use_sliding_window says so */
+    STILL_SLIDE, /* layers that do not turn slide, if use_sliding_window says so */
+    NO_TURN,     /* layer i is full, and does not turn, where (i + 1) % n is 0; the others see chunks */
+    MIXED        /* layer i is full where (i + 1) % n is 0, the others are linear attention */
 } rule;
 typedef struct arrangement {
     const char *family; /* the beginning of its name; a * at the end of ours stands for more */
@@ -51,7 +52,7 @@ static const arrangement arrangements[] = {{"mistral", ALL_SLIDE, NULL, 0, 4096}
                                            {"modernbert*", FIRST_OF_N, "global_attn_every_n_layers", 3, 128},
                                            {"cwm", FIRST_OF_N, "window_pattern", 4, 8192},
                                            {"llama4*", NO_TURN, "no_rope_layer_interval", 4, 8192},
-                                           {"smollm3", NO_RULE, "no_rope_layer_interval", 4, 0}};
+                                           {"smollm3", STILL_SLIDE, "no_rope_layer_interval", 4, 0}};
 
 static int is_named(const char *pattern, const char *name) {
     const size_t length = strlen(pattern);
@@ -110,6 +111,10 @@ static const json_t *flags_at(const gyre_scope *root, const char *key, int64_t c
     return list;
 }
 
+static int asks_first(rule is) {
+    return is == FROM_LAYER || is == STILL_SLIDE;
+}
+
 /* The window; 0 = none.  Of the families whose window is off unless it is asked for, only then. */
 static void find_window(plan *p) {
     static const char *const keys[] = {"sliding_window", "local_attention", "sliding_window_size", "attention_window_size",
@@ -118,9 +123,9 @@ static void find_window(plan *p) {
     const char *key = p->arrangement->rule == NO_TURN ? chunk : gyre_scope_first(p->root, keys);
     p->window = p->arrangement->window;
     p->window_from = (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
-    if (p->arrangement->rule == FROM_LAYER && !gyre_scope_flag(p->root, "use_sliding_window", 0)) p->window = 0;
-    if (!key && gyre_scope_has(p->root, keys[0])) p->window = 0;
-    if (p->window == 0 && p->arrangement->rule == FROM_LAYER) return;
+    const int is_off = asks_first(p->arrangement->rule) && !gyre_scope_flag(p->root, "use_sliding_window", 0);
+    if (is_off || (!key && gyre_scope_has(p->root, keys[0]))) p->window = 0;
+    if (is_off) return;
     if (!key || !gyre_scope_value(p->root, key)) return;
     p->window = gyre_scope_size(p->root, key, 0, 0);
     p->window_from = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(p->root, key)};
@@ -196,6 +201,7 @@ static const char *type_of(const plan *p, int64_t layer) {
         return json_is_true(said) || json_integer_value(said) != 0 ? sliding : full;
     }
     if (p->arrangement->rule == NO_TURN) return turns_by_rule(p, layer) ? chunked : full;
+    if (p->arrangement->rule == STILL_SLIDE) return p->window > 0 && !turns_by_rule(p, layer) ? sliding : full;
     return type_by_rule(p, layer);
 }
 

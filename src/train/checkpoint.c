@@ -16,7 +16,7 @@ enum { TASKS = sizeof tasks / sizeof *tasks };
 
 /* A task has no text: none is none, whatever is given. */
 static gyre_text text_of(const gyre_train_options *o, const gyre_text *text) {
-    return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){NULL, 0, 0, 0};
+    return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){0};
 }
 
 static json_t *options_json(const gyre_trainer *t) {
@@ -169,7 +169,7 @@ static gyre_status check_unfinished(const char *folder, const gyre_train_options
 static gyre_status reopen(gyre_trainer **out, const char *folder, gyre_train_options *options, const gyre_text *text,
                           const gyre_exec *exec, gyre_error *err) {
     gyre_model *model = NULL;
-    gyre_status status = gyre_model_open(&model, folder, err);
+    gyre_status status = gyre_model_open_to_train(&model, folder, err);
     if (status) return status;
     options->model = *gyre_model_config_of(model);
     status = gyre_train_options_check(options, text, err);

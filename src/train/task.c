@@ -129,7 +129,7 @@ gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *enco
     uint64_t state = options->seed;
     for (int64_t s = 0; !status && s < count; s++)
         gyre_task_sequence(options->task, length, length - GYRE_COPY_SPAN, &state, a.tokens + s * (length + 1), a.weights);
-    const gyre_windows windows = {model, encoding, length, count, read_sequence, &a};
+    const gyre_windows windows = {model, encoding, length, count, read_sequence, &a, GYRE_F32};
     if (!status) status = gyre_windows_run(&windows, exec, err);
     if (!status) count_right(&a, right, asked);
     free(a.tokens);

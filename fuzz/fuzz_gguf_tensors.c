@@ -1,0 +1,9 @@
+/* fuzz_gguf_tensors.c: any bytes as a GGUF whose tensors are read, for libFuzzer. */
+#include "fuzz_stored.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    fuzz_store(fuzz_file(data, size));
+    return 0;
+}

@@ -1,0 +1,137 @@
+/* model_open.c: models that are opened to be read: their files mapped, their weights where they lie. */
+#include "model/model.h"
+
+#include "reading/file_read.h"
+#include "reading/gguf.h"
+#include "reading/json_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A folder of ours, of a kind that no other program has.  Whatever is wrong with the file is told by who reads it. */
+static int is_native(const char *path) {
+    char described[PATH_MAX], *json;
+    size_t bytes;
+    json_error_t error;
+    if (snprintf(described, sizeof described, "%s/config.json", path) >= (int)sizeof described) return 0;
+    if (gyre_file_read(described, &json, &bytes, NULL) != GYRE_OK) return 0;
+    json_t *root = gyre_json_load(json, bytes, &error);
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const int native = type && strcmp(type, "gyre") == 0;
+    json_decref(root);
+    free(json);
+    return native;
+}
+
+static void describe(gyre_model *model) {
+    const gyre_architecture *a = &model->network->arch;
+    model->encoding = model->network->group[model->network->main].encoding;
+    model->config = (gyre_model_config)GYRE_MODEL_CONFIG_INIT;
+    model->config.vocab = a->vocab;
+    model->config.width = a->width;
+    model->config.layers = a->layers;
+    model->config.heads = a->heads;
+    model->config.kv_heads = a->kv_heads;
+    model->config.head_dim = a->head_dim;
+    model->config.hidden = a->hidden;
+    model->config.norm_epsilon = a->norm_epsilon;
+    model->config.position = *gyre_encoding_config(model->encoding);
+}
+
+gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
+    if (is_native(path)) return gyre_model_open_to_train(out, path, err);
+    gyre_model *model = calloc(1, sizeof *model);
+    if (!model || !(model->path = strdup(path))) {
+        free(model);
+        return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
+    }
+    const gyre_status status = gyre_network_open(&model->network, path, profile, length, err);
+    if (status) {
+        gyre_model_free(model);
+        return status;
+    }
+    describe(model);
+    *out = model;
+    return GYRE_OK;
+}
+
+gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err) {
+    return gyre_model_open_as(out, path, GYRE_AS_USUAL, 0, err);
+}
+
+gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre_config *out, gyre_reading **reading,
+                                   gyre_error *err) {
+    const gyre_network *n = model->network;
+    const gyre_config *own = gyre_encoding_config(model->encoding);
+    gyre_reading *read = NULL;
+    if (n->reading) {
+        const gyre_status status = gyre_reading_open(&read, n->reading->path, n->reading->profile, length, err);
+        if (status) return status;
+        if (read->groups_count != n->groups) {
+            gyre_reading_free(read);
+            return gyre_fail(err, GYRE_EFORMAT, "positions: not the layers that were there when the model was opened (%s)",
+                             n->reading->path);
+        }
+    }
+    gyre_config config = read ? read->groups[n->main].config : *own;
+    config.heads = own->heads;
+    config.head_dim = own->head_dim;
+    config.input.dim = own->input.dim;
+    *out = config;
+    *reading = read;
+    return GYRE_OK;
+}
+
+/* -- where it came from --------------------------------------------------------------------------------------------------
+ */
+/* Files mix types; the one that holds most numbers is what people call the file by. */
+static const char *stored_type(const gyre_network *n) {
+    enum { MAPS = 7 };
+    int64_t count[GYRE_STORED_OTHER] = {0};
+    int most = GYRE_STORED_F32;
+    for (int64_t i = 0; i < n->arch.layers; i++) {
+        const gyre_network_layer *l = &n->layer[i];
+        const gyre_affine *maps[MAPS] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
+        for (size_t m = 0; m < MAPS; m++)
+            if (maps[m]->w.out > 0) count[maps[m]->w.type] += maps[m]->w.out * maps[m]->w.in;
+    }
+    for (int type = 0; type < GYRE_STORED_OTHER; type++)
+        if (count[type] > count[most]) most = type;
+    return gyre_stored_type_name((gyre_stored_type)most);
+}
+
+gyre_model_source gyre_model_source_of(const gyre_model *model) {
+    const gyre_network *n = model->network;
+    const int is_gguf = n->store && gyre_store_gguf(n->store);
+    struct stat info;
+    char weights[PATH_MAX];
+    gyre_model_source source = {.path = model->path,
+                                .family = n->arch.family,
+                                .format = is_gguf       ? "GGUF"
+                                          : model->path ? "safetensors"
+                                                        : "memory",
+                                .profile = n->reading ? n->reading->profile : GYRE_AS_HF_5,
+                                .bytes = n->store ? gyre_store_bytes(n->store) : 0,
+                                .weight_bytes = n->weight_bytes,
+                                .stored = stored_type(n)};
+    if (!n->store && model->path &&
+        snprintf(weights, sizeof weights, "%s/model.safetensors", model->path) < (int)sizeof weights &&
+        stat(weights, &info) == 0)
+        source.bytes = (int64_t)info.st_size;
+    return source;
+}
+
+gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err) {
+    *out = 0;
+    if (model->network->store) return gyre_store_hash(model->network->store, out, err);
+    if (!model->path) return GYRE_OK;
+    gyre_store *store;
+    gyre_status status = gyre_store_open(&store, model->path, err);
+    if (status) return status;
+    status = gyre_store_hash(store, out, err);
+    gyre_store_free(store);
+    return status;
+}

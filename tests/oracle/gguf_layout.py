@@ -1,0 +1,173 @@
+"""What llama.cpp's converter makes of a model: keys, and for each tensor its source and what is done to it on the way.
+
+    copy        as it is
+    turn        rows of each head from halves to neighbours: [head, half, i] to [head, i, half]
+    unfuse      rows from [head, q or k or v, channel] to [q or k or v, head, channel]
+    transpose   [in, out] to [out, in]
+    add_one     1 is added: what Gemma's norms multiply by
+    values      numbers of the converter's own
+"""
+import math
+
+from decoder_parts import llama3, plain_frequencies
+
+SUFFIXES_LLAMA = {
+    "input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm",
+    "self_attn.qkv_proj": "attn_qkv", "mlp.gate_up_proj": "ffn_up", "self_attn.dense": "attn_output", "mlp.fc1": "ffn_up",
+    "mlp.fc2": "ffn_down", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down",
+}  # fmt: skip
+SUFFIXES_GEMMA2 = {
+    **SUFFIXES_LLAMA, "post_attention_layernorm": "post_attention_norm", "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}  # fmt: skip
+SUFFIXES_NEOX = {
+    "input_layernorm": "attn_norm", "attention.query_key_value": "attn_qkv", "attention.dense": "attn_output",
+    "post_attention_layernorm": "ffn_norm", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down",
+    "self_attention.query_key_value": "attn_qkv", "self_attention.dense": "attn_output",
+}  # fmt: skip
+SUFFIXES_GPT2 = {
+    "ln_1": "attn_norm", "attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_2": "ffn_norm", "mlp.c_fc": "ffn_up",
+    "mlp.c_proj": "ffn_down",
+}  # fmt: skip
+SUFFIXES_MPT = {
+    "norm_1": "attn_norm", "attn.Wqkv": "attn_qkv", "attn.out_proj": "attn_output", "norm_2": "ffn_norm",
+    "ffn.up_proj": "ffn_up", "ffn.down_proj": "ffn_down",
+}  # fmt: skip
+OUTER = {
+    "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "model.final_layernorm": "output_norm",
+    "gpt_neox.embed_in": "token_embd", "gpt_neox.final_layer_norm": "output_norm", "embed_out": "output",
+    "transformer.wte": "token_embd", "transformer.wpe": "position_embd", "transformer.ln_f": "output_norm",
+    "transformer.word_embeddings": "token_embd", "transformer.word_embeddings_layernorm": "token_embd_norm",
+    "transformer.norm_f": "output_norm",
+}  # fmt: skip
+SUFFIXES = {
+    "gemma2": SUFFIXES_GEMMA2, "gemma3_text": SUFFIXES_GEMMA2, "gpt_neox": SUFFIXES_NEOX, "bloom": SUFFIXES_NEOX,
+    "gpt2": SUFFIXES_GPT2, "mpt": SUFFIXES_MPT,
+}  # fmt: skip
+ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemma3_text": "gemma3"}
+
+# Those that the converter takes, and that its engine computes as transformers does.
+CONVERTED = [
+    "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "llama_yarn_usual", "llama_head", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
+    "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2_prefixed", "gpt2_head", "bloom", "mpt",
+    "mpt_clamp", "gemma",
+    "gemma2", "gemma3_six",
+]  # fmt: skip
+
+
+def new_name(model_type, name):
+    stem, _, kind = name.rpartition(".")
+    if stem in OUTER:
+        return f"{OUTER[stem]}.{kind}"
+    if stem.endswith((".rotary_emb", "attention")) or name.endswith((".attn.bias", "attention.masked_bias")):
+        return None  # buffers of old files
+    parts = stem.split(".")
+    at = next(i for i, part in enumerate(parts) if part.isdigit())
+    return f"blk.{parts[at]}.{SUFFIXES.get(model_type, SUFFIXES_LLAMA)['.'.join(parts[at + 1:])]}.{kind}"
+
+
+def treatment(c, name):
+    kind = c["model_type"]
+    if kind in ("llama", "mistral", "smollm3") and ".q_proj" in name:
+        return ["turn", name, c["num_attention_heads"]]
+    if kind in ("llama", "mistral", "smollm3") and ".k_proj" in name:
+        return ["turn", name, c["num_key_value_heads"]]
+    if ".query_key_value" in name:
+        return ["unfuse", name, c.get("n_head") or c["num_attention_heads"]]
+    if kind == "gpt2" and name.endswith(".weight") and ".c_" in name:
+        return ["transpose", name]
+    if kind.startswith("gemma") and "norm" in name:
+        return ["add_one", name]
+    return ["copy", name]
+
+
+def first(c, *names):
+    return next((c[n] for n in names if c.get(n) is not None), None)
+
+
+def sizes(c):
+    """Those that every architecture has, under the names that configs have for them."""
+    width, heads = first(c, "hidden_size", "n_embd", "d_model"), first(c, "num_attention_heads", "n_head", "n_heads")
+    return {
+        "block_count": first(c, "num_hidden_layers", "n_layer", "n_layers"),
+        "context_length": first(c, "max_position_embeddings", "n_positions", "seq_length", "max_seq_len"),
+        "embedding_length": width,
+        "feed_forward_length": first(c, "intermediate_size", "n_inner") or 4 * width,
+        "attention.head_count": heads,
+        "attention.head_count_kv": first(c, "num_key_value_heads") or heads,
+    }
+
+
+def rotation(c):
+    kind, out = c["model_type"], {}
+    if kind in ("gpt2", "bloom", "mpt"):
+        return out
+    dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    share = first(c, "partial_rotary_factor", "rotary_pct") or 1.0
+    out["rope.dimension_count"] = int(dim * share)
+    out["rope.freq_base"] = float(first(c, "rope_theta", "rotary_emb_base"))
+    if c.get("head_dim"):
+        out["attention.key_length"] = out["attention.value_length"] = dim
+    p = c.get("rope_scaling") or {}
+    if (p.get("rope_type") or p.get("type")) == "linear":
+        out |= {"rope.scaling.type": "linear", "rope.scaling.factor": p["factor"]}
+    if p.get("rope_type") == "yarn":
+        out |= {"rope.scaling.type": "yarn", "rope.scaling.factor": p["factor"],
+                "rope.scaling.original_context_length": p["original_max_position_embeddings"]}  # fmt: skip
+    return out
+
+
+def own_keys(c):
+    kind = c["model_type"]
+    if kind == "gpt_neox":
+        return {"use_parallel_residual": c["use_parallel_residual"]}
+    if kind == "mpt":
+        clip = c["attn_config"]["clip_qkv"]
+        out = {"attention.clamp_kqv": clip} if clip else {}
+        return {"attention.max_alibi_bias": float(c["attn_config"]["alibi_bias_max"]), **out}
+    if kind == "gemma2":
+        return {
+            "attn_logit_softcapping": c["attn_logit_softcapping"], "final_logit_softcapping": c["final_logit_softcapping"],
+            "attention.sliding_window": c["sliding_window"]}  # fmt: skip
+    if kind == "gemma3_text":
+        return {"attention.sliding_window": c["sliding_window"]}
+    if kind == "phi3":
+        original, out = c["original_max_position_embeddings"], {"attention.sliding_window": c["sliding_window"]}
+        out["rope.scaling.original_context_length"] = original
+        if c["rope_scaling"]:
+            longer = c["max_position_embeddings"] / original
+            out["rope.scaling.attn_factor"] = math.sqrt(1 + math.log(longer) / math.log(original))
+        return out
+    return {}
+
+
+def own_tensors(c):
+    p = c.get("rope_scaling") or {}
+    if p.get("rope_type") == "llama3":
+        dim = c["head_dim"]
+        divisors = plain_frequencies(c["rope_theta"], dim) / llama3(p, c["rope_theta"], dim)[0]
+        return {"rope_freqs.weight": ["values", [float("%.9g" % x) for x in divisors]]}
+    if p.get("type") == "longrope":
+        return {"rope_factors_long.weight": ["values", p["long_factor"]],
+                "rope_factors_short.weight": ["values", p["short_factor"]]}  # fmt: skip
+    return {}
+
+
+def gguf_of(name, c, weights):
+    if name not in CONVERTED:
+        return None
+    arch = ARCHITECTURES.get(c["model_type"], c["model_type"])
+    eps = first(c, "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon")
+    eps_key = "attention.layer_norm_rms_epsilon" if "rms_norm_eps" in c else "attention.layer_norm_epsilon"
+    keys = {**sizes(c), **rotation(c), eps_key: eps, **own_keys(c)}
+    tensors = {}
+    for source in weights.asked:
+        made = new_name(c["model_type"], source)
+        if made:
+            tensors[made] = treatment(c, source)
+    return {
+        "keys": {"general.architecture": arch, **{f"{arch}.{k}": v for k, v in keys.items()}, f"{arch}.vocab_size": 61},
+        "tensors": {**tensors, **own_tensors(c)},
+    }

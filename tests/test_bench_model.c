@@ -1,0 +1,78 @@
+/* test_bench_model.c: gyre bench model: that its figures fit each other and the model, and that nothing of it stays. */
+#include "command_run.h"
+
+#include <math.h>
+
+/* A layer of width 768: query and output, key and value, three matrices of the perceptron. */
+enum { LAYER = 2 * 768 * 768 + 2 * 256 * 768 + 3 * 768 * 2048, VOCAB = 64 };
+
+static void close_to(const json_t *row, const char *key, double want) {
+    test_close(test_number(row, key), want, 1e-6 * fabs(want), key);
+}
+
+static int is_case(const json_t *row, const char *name) {
+    return strcmp(test_string(row, "case"), name) == 0;
+}
+
+static void check_row(const json_t *row, const char *type, const char *name) {
+    const double ns = test_number(row, "ns"), bytes = (LAYER + VOCAB * 768) * (strcmp(type, "f32") ? 2.0 : 4.0);
+    const double pairs = 512.0 * 513 / 2, flops = 2.0 * (512.0 * LAYER + VOCAB * 768) + 4 * pairs * 768;
+    assert_string_equal(test_string(row, "bench"), "model");
+    assert_string_equal(test_string(row, "case"), name);
+    assert_string_equal(test_string(row, "dtype"), type);
+    assert_int_equal(test_integer(row, "threads"), 1);
+    assert_int_equal(test_integer(row, "rounds"), 1);
+    const int decode = is_case(row, "decode"), eval = is_case(row, "eval");
+    close_to(row, "rate", decode ? bytes / ns : eval ? 512 * 1e9 / ns : flops / ns);
+    close_to(row, "tokens_per_s", (decode ? 1 : 512) * 1e9 / ns);
+    close_to(row, "value", test_number(row, "rate") / test_number(row, "limit")); /* of one round */
+    assert_string_equal(test_string(row, "share"), decode ? "of_read" : eval ? "of_forward" : "of_sgemm");
+    assert_true(json_is_null(json_object_get(row, "goal"))); /* goals are those of the whole model */
+}
+
+static void rows_fit_the_model(void **state) {
+    static const char *const types[] = {"f32", "bf16"}, *const names[] = {"prefill", "decode", "eval"};
+    (void)state;
+    assert_int_equal(setenv("TMPDIR", in_folder("nothing"), 1), 0);
+    const outcome *o = run("bench model --layers 1 --vocab 64 --rounds 1 --threads 1 --json");
+    if (o->exit) fail_msg("%s", o->err);
+    const char *at = o->out;
+    for (int i = 0; i < 6; i++) {
+        json_error_t error;
+        json_t *row = json_loads(at, JSON_DISABLE_EOF_CHECK, &error);
+        if (!row) fail_msg("%s: %s", error.text, at);
+        check_row(row, types[i / 3], names[i % 3]);
+        json_decref(row);
+        at = strchr(at, '\n') + 1;
+    }
+    assert_string_equal(at, "");
+    assert_int_equal(entries(in_folder("nothing")), 2); /* itself and its parent */
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+}
+
+static void table_for_people(void **state) {
+    (void)state;
+    const outcome *o = run("bench model --layers 1 --vocab 64 --rounds 1 --threads 2");
+    if (o->exit) fail_msg("%s", o->err);
+    assert_non_null(strstr(o->out, "6.3M parameters: 1 layers, width 768, 12 heads on 4 of 64"));
+    int lines = 0;
+    for (const char *c = o->out; *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, 5 + 2 * 3); /* f32 and bf16 */
+    assert_null(strstr(o->out, "missed"));
+}
+
+static void wrong_use(void **state) {
+    (void)state;
+    assert_fails("bench model --layers 0", 2, "--layers: 0 is below 1");
+    assert_fails("bench train --vocab 64", 2, "--vocab: not an option of gyre bench train");
+    assert_int_equal(setenv("TMPDIR", "/no/such/folder", 1), 0);
+    assert_fails("bench model --layers 1", 1, "/no/such/folder: no temporary folder can be made there");
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_fit_the_model), cmocka_unit_test(table_for_people),
+                                       cmocka_unit_test(wrong_use)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,100 @@
+/* test_tokenizer_files.c: how files name their cuts, and files that are wrong. */
+#include "tokenizer_expect.h"
+
+/* Which digits and letters each name lets stand in one word, after the table of names in llama.cpp. */
+static void test_gguf_cuts(void **state) {
+    (void)state;
+    static const char *const merges[] = {"1 2", "12 3", "123 4", "a B"};
+    static const struct {
+        const char *pre;
+        int digits, joins_cases, adds_begin;
+    } cases[] = {{"default", 3, 1, 0},     {"llama-bpe", 3, 1, 1},    {"qwen2", 1, 1, 0},
+                 {"gpt-2", 4, 1, 0},       {"smollm", 1, 1, 0},       {"mpt", 4, 1, 0},
+                 {"falcon", 3, 1, 0},      {"deepseek-llm", 4, 1, 0}, {"deepseek-coder", 1, 1, 0},
+                 {"deepseek-v3", 3, 1, 0}, {"tekken", 1, 0, 1},       {"gpt-4o", 3, 0, 0},
+                 {"llama4", 3, 0, 0},      {"minicpm5", 3, 1, 0},     {"qwen35", 1, 1, 0},
+                 {"command-r", 1, 1, 0},   {"falcon-h1", 3, 1, 1},    {"granite-docling", 4, 1, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const char *const tokens[] = {"1", "2", "3", "4", "12", "123", "1234", "a", "B", "aB", "<s>"};
+        static const int32_t types[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3};
+        made_gguf *made = made_begin(3);
+        gyre_error err = {0};
+        made_string(made, "tokenizer.ggml.model", "gpt2");
+        made_string(made, "tokenizer.ggml.pre", cases[i].pre);
+        made_strings(made, "tokenizer.ggml.tokens", tokens, 11);
+        made_strings(made, "tokenizer.ggml.merges", merges, 4);
+        made_i32s(made, "tokenizer.ggml.token_type", types, 11);
+        made_u32(made, "tokenizer.ggml.bos_token_id", 10);
+        gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
+        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+        if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
+        if (cases[i].digits == 4)
+            EXPECT(t, "1234", 0, 6);
+        else if (cases[i].digits == 3)
+            EXPECT(t, "1234", 0, 5, 3);
+        else
+            EXPECT(t, "1234", 0, 0, 1, 2, 3);
+        if (cases[i].joins_cases)
+            EXPECT(t, "aB", 0, 9);
+        else
+            EXPECT(t, "aB", 0, 7, 8);
+        gyre_tokenizer_free(t);
+    }
+}
+
+static void test_malformed(void **state) {
+    (void)state;
+    static const struct {
+        const char *json;
+        gyre_status status;
+        const char *says;
+    } cases[] = {
+        {"[]", GYRE_EFORMAT, "no object"},
+        {"{", GYRE_EFORMAT, "line 1"},
+        {"{}", GYRE_EFORMAT, "model: no object"},
+        {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", GYRE_EUNSUPPORTED, "Unigram"},
+        {"{\n\"model\":{\n\"type\":\"WordPiece\",\"vocab\":{}}}", GYRE_EUNSUPPORTED, "line 3"},
+        {"{\"model\":{\"type\":\"BPE\",\"vocab\":[],\"merges\":[]}}", GYRE_EFORMAT, "model.vocab"},
+        {"{" MODEL("\"a\":4000000000", "") "}", GYRE_EFORMAT, "the id of \"a\""},
+        {"{" MODEL("\"a\":-1", "") "}", GYRE_EFORMAT, "the id of \"a\""},
+        {"{" MODEL("\"a\":0.5", "") "}", GYRE_EFORMAT, "the id of \"a\""},
+        {"{" MODEL("\"a\":0,\"b\":0", "") "}", GYRE_EFORMAT, "id 0 of another"},
+        {"{" MODEL("\"a\":0,\"a\":1", "") "}", GYRE_EFORMAT, "duplicate"},
+        {"{" MODEL("", "") "}", GYRE_EFORMAT, "no tokens"},
+        {"{" MODEL("\"a\":0", "\"a b\"") "}", GYRE_EFORMAT, "model.merges[0]: \"b\""},
+        {"{" MODEL("\"a\":0,\"b\":1", "\"a b\"") "}", GYRE_EFORMAT, "model.merges[0]"},
+        {"{" MODEL("\"a\":0", "\"a\"") "}", GYRE_EFORMAT, "model.merges[0]"},
+        {"{" MODEL("\"a\":0", "[\"a\"]") "}", GYRE_EFORMAT, "model.merges[0]"},
+        {"{" MODEL("\"a\":0", "[1,2]") "}", GYRE_EFORMAT, "model.merges[0]"},
+        {"{\"added_tokens\":[{\"id\":4000000000,\"content\":\"x\"}]," MODEL("\"a\":0", "") "}", GYRE_EFORMAT,
+         "added_tokens[0].id"},
+        {"{\"added_tokens\":[{\"id\":1}]," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens[0].content"},
+        {"{\"added_tokens\":[{\"id\":1,\"content\":\"x\",\"single_word\":true}]," MODEL("\"a\":0", "") "}",
+         GYRE_EUNSUPPORTED, "single_word"},
+        {"{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"}," MODEL("\"a\":0", "") "}", GYRE_EUNSUPPORTED,
+         "BertPreTokenizer"},
+        {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":\"Isolated\"}," MODEL("\"a\":0",
+                                                                                                                  "") "}",
+         GYRE_EFORMAT, "Split.pattern"},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"Metaspace\","
+         "\"replacement\":\"▁\",\"prepend_scheme\":\"always\"}]}," MODEL("\"a\":0", "") "}",
+         GYRE_EUNSUPPORTED, "Metaspace.prepend_scheme"},
+        {"{\"added_tokens\":{\"<s>\":1}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "added_tokens: no array"},
+        {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":5}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
+        {"{\"pre_tokenizer\":{\"type\":\"Sequence\"}," MODEL("\"a\":0", "") "}", GYRE_EFORMAT, "no array"},
+        {"{\"decoder\":{\"type\":\"WordPiece\"}," MODEL("\"a\":0", "") "}", GYRE_EUNSUPPORTED, "WordPiece"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_tokenizer *t = NULL;
+        gyre_error err = {0};
+        const gyre_status status = gyre_tokenizer_of_json(&t, cases[i].json, strlen(cases[i].json), "made.json", NULL, &err);
+        if (status != cases[i].status || !strstr(err.text, cases[i].says) || !strstr(err.text, "made.json"))
+            fail_msg("%s: %d %s", cases[i].json, status, err.text);
+        assert_null(t);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_gguf_cuts), cmocka_unit_test(test_malformed)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
