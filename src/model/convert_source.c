@@ -31,6 +31,20 @@ const gyre_stored *gyre_convert_source_find(const gyre_convert_source *source, c
     return bsearch(&key, source->tensors, (size_t)source->count, sizeof key, by_name);
 }
 
+/* A llama of these sizes: what llama2.c trains, and Gyre. */
+static void describe_llama(gyre_architecture *a, const gyre_model_config *config, int tied) {
+    gyre_architecture_from_row(a, gyre_family_row_of("llama"));
+    a->vocab = config->vocab;
+    a->width = config->width;
+    a->layers = config->layers;
+    a->heads = config->heads;
+    a->kv_heads = config->kv_heads;
+    a->head_dim = config->head_dim;
+    a->hidden = config->hidden;
+    a->norm_epsilon = config->norm_epsilon;
+    a->tied = tied;
+}
+
 /* -- opening ----------------------------------------------------------------------------------------------------------- */
 static gyre_status open_llama2c(gyre_convert_source *s, gyre_error *err) {
     int tied;
@@ -38,16 +52,7 @@ static gyre_status open_llama2c(gyre_convert_source *s, gyre_error *err) {
     gyre_status status = gyre_llama2c_open(&s->checkpoint, s->path, err);
     if (status != GYRE_OK) return status;
     const gyre_model_config config = gyre_llama2c_config(s->checkpoint, &tied);
-    gyre_architecture_from_row(&s->arch, gyre_family_row_of("llama"));
-    s->arch.vocab = config.vocab;
-    s->arch.width = config.width;
-    s->arch.layers = config.layers;
-    s->arch.heads = config.heads;
-    s->arch.kv_heads = config.kv_heads;
-    s->arch.head_dim = config.head_dim;
-    s->arch.hidden = config.hidden;
-    s->arch.norm_epsilon = config.norm_epsilon;
-    s->arch.tied = tied;
+    describe_llama(&s->arch, &config, tied);
     s->has_architecture = 1;
     return GYRE_OK;
 }
@@ -103,16 +108,7 @@ static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) 
     const gyre_status status = gyre_config_parse(s->config, s->config_bytes, s->path, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);
     if (status != GYRE_OK) return status;
-    gyre_architecture_from_row(&s->arch, gyre_family_row_of("llama"));
-    s->arch.vocab = config.vocab;
-    s->arch.width = config.width;
-    s->arch.layers = config.layers;
-    s->arch.heads = config.heads;
-    s->arch.kv_heads = config.kv_heads;
-    s->arch.head_dim = config.head_dim;
-    s->arch.hidden = config.hidden;
-    s->arch.norm_epsilon = config.norm_epsilon;
-    s->arch.tied = 1;
+    describe_llama(&s->arch, &config, 1);
     snprintf(s->arch.family, sizeof s->arch.family, "gyre");
     return GYRE_OK;
 }
