@@ -1,14 +1,16 @@
-# command.cmake: the gyre command.  It sees the public headers only.
-file(GLOB command_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.c)
+# command.cmake: the gyre command.  It sees the public headers and src/report/report.h, which is compiled into it.
+file(GLOB_RECURSE command_sources CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/tools/*.c ${PROJECT_SOURCE_DIR}/src/report/*.c)
 add_library(gyre_command_objects OBJECT ${command_sources})
-target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train gyre_report PkgConfig::OPENBLAS PkgConfig::JANSSON)
+target_include_directories(gyre_command_objects PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON)
 # Where the bundled checkpoints lie: beside the sources for a build that was not installed, in share/ for one that was.
 target_compile_definitions(gyre_command_objects PRIVATE
     GYRE_MODELS_SOURCE="${PROJECT_SOURCE_DIR}/models"
     GYRE_MODELS_INSTALL="${CMAKE_INSTALL_FULL_DATADIR}/gyre/models")
 
 add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
-target_link_libraries(gyre_command PRIVATE gyre_train gyre_report PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
+target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::OPENBLAS PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m)
 set_target_properties(gyre_command PROPERTIES
     LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

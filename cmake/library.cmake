@@ -1,11 +1,11 @@
 # library.cmake: one library from folders under src/, with everything an installed library needs.
 set(GYRE_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/gyre)
 
-# out = the .c files of folders under src/, each named after an instruction set marked to be compiled for it.
+# out = the .c files of folders under src/ and of those in them, each named after an instruction set marked to be compiled for it.
 function(gyre_sources out)
     set(sources "")
     foreach(dir IN LISTS ARGN)
-        file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${dir}/*.c)
+        file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${dir}/*.c)
         list(APPEND sources ${found})
     endforeach()
     foreach(tier IN LISTS GYRE_TIERS)

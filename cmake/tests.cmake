@@ -1,11 +1,11 @@
-# tests.cmake: every tests/test_*.c is one cmocka program, run by ctest under its own name.
+# tests.cmake: every tests/*/test_*.c is one cmocka program, run by ctest under its own name.
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32")
     # No cmocka there: one plain program, under node.
-    add_executable(wasm_kernels tests/wasm_kernels.c tests/numbers.c $<TARGET_OBJECTS:gyre_objects>)
-    target_include_directories(wasm_kernels PRIVATE include src tests)
+    add_executable(wasm_kernels tests/support/wasm_kernels.c tests/support/numbers.c $<TARGET_OBJECTS:gyre_objects>)
+    target_include_directories(wasm_kernels PRIVATE include src tests/support)
     target_link_libraries(wasm_kernels PRIVATE gyre_flags m)
     add_test(NAME wasm_kernels
-             COMMAND node --no-warnings ${PROJECT_SOURCE_DIR}/tests/run_wasi.mjs $<TARGET_FILE:wasm_kernels>)
+             COMMAND node --no-warnings ${PROJECT_SOURCE_DIR}/tests/support/run_wasi.mjs $<TARGET_FILE:wasm_kernels>)
     return()
 endif()
 
@@ -15,15 +15,15 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 # All objects in one archive: tests look inside, also where the libraries are shared.  A test's own main goes before that of
 # the command.
-add_library(gyre_inside STATIC $<TARGET_OBJECTS:gyre_objects> tests/numbers.c tests/support.c)
-target_include_directories(gyre_inside PUBLIC include src tools tests)
+add_library(gyre_inside STATIC $<TARGET_OBJECTS:gyre_objects> tests/support/numbers.c tests/support/support.c)
+target_include_directories(gyre_inside PUBLIC include src . tests/support)
 target_compile_definitions(gyre_inside PUBLIC GYRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
 target_link_libraries(gyre_inside
     PUBLIC PkgConfig::CMOCKA PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m PRIVATE gyre_flags)
 if(GYRE_MODEL)
     target_sources(gyre_inside PRIVATE
-        $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects> $<TARGET_OBJECTS:gyre_report_objects>
-        $<TARGET_OBJECTS:gyre_command_objects> tests/synthetic_model.c)
+        $<TARGET_OBJECTS:gyre_reading_objects> $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects>
+        $<TARGET_OBJECTS:gyre_command_objects> tests/support/synthetic_model.c)
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
     target_link_libraries(gyre_inside PUBLIC PkgConfig::OPENBLAS PkgConfig::PCRE2)
 endif()
@@ -34,10 +34,10 @@ function(gyre_beyond_core out file)
     file(STRINGS ${file} includes REGEX "^#include \"")
     foreach(include IN LISTS includes)
         string(REGEX REPLACE ".*\"(.*)\".*" "\\1" path "${include}")
-        if(path MATCHES "^(gyre/gyre_|reading/|model/|train/|report/)|^command_run" OR EXISTS ${PROJECT_SOURCE_DIR}/tools/${path})
+        if(path MATCHES "^(gyre/gyre_|files/|reading/|tokenizer/|model/|eval/|convert/|train/|tools/)|^command_run")
             set(beyond ON)
-        elseif(EXISTS ${PROJECT_SOURCE_DIR}/tests/${path})
-            gyre_beyond_core(beyond ${PROJECT_SOURCE_DIR}/tests/${path})
+        elseif(EXISTS ${PROJECT_SOURCE_DIR}/tests/support/${path})
+            gyre_beyond_core(beyond ${PROJECT_SOURCE_DIR}/tests/support/${path})
         endif()
         if(beyond)
             break()
@@ -52,7 +52,7 @@ if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch
 endif()
 
 # Without the model, the tests of the core alone.
-file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/test_*.c)
+file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 foreach(test IN LISTS tests)
     get_filename_component(name ${test} NAME_WE)
     gyre_beyond_core(beyond ${test})

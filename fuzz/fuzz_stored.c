@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz_stored.h"
 
-#include "model/stored.h"
+#include "files/stored.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* fuzz_tokenizer.c: any bytes as a tokenizer.json, or as a GGUF where they begin like one, for libFuzzer; what opens must
  * give a fixed set of texts back. */
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* gyre_main.c: the gyre command: finds the subcommand and hands over to it. */
-#include "cli.h"
+#include "tools/common/cli.h"
 #include <errno.h>
 #include <string.h>
 

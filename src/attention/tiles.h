@@ -6,7 +6,7 @@
 #define GYRE_ATTENTION_TILES_H
 #include "attention/partials.h"
 #include "attention/passes.h"
-#include "core/angle_table.h"
+#include "core/rotation/angle_table.h"
 #include <stdatomic.h>
 
 /* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more

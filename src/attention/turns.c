@@ -1,6 +1,6 @@
 /* turns.c: angles of a call, and who turns by which. */
 #include "attention/turns.h"
-#include "core/angle_table.h"
+#include "core/rotation/angle_table.h"
 
 #include <string.h>
 

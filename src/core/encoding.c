@@ -1,6 +1,6 @@
 /* encoding.c: creation, and what can be asked of the object. */
-#include "core/angles.h"
-#include "core/temperature.h"
+#include "core/rotation/angles.h"
+#include "core/rotation/temperature.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * files knows a scheme by name: attention, model and trainer ask the object. */
 #ifndef GYRE_CORE_ENCODING_H
 #define GYRE_CORE_ENCODING_H
-#include "core/frequency.h"
+#include "core/rotation/frequency.h"
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 

@@ -1,5 +1,5 @@
 /* positions.c: which position each token has. */
-#include "core/angles.h"
+#include "core/rotation/angles.h"
 
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis) {
     if (!positions->data) return positions->base + token;

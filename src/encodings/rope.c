@@ -1,8 +1,8 @@
 /* rope.c: pairs of channels of queries and keys, turned by an angle that grows with the position. */
-#include "core/angle_table.h"
-#include "core/angles.h"
-#include "core/frequency_torch.h"
-#include "core/torch_math.h"
+#include "core/rotation/angle_table.h"
+#include "core/rotation/angles.h"
+#include "core/rotation/frequency_torch.h"
+#include "core/rotation/torch_math.h"
 #include "encodings/schemes.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* sinusoidal.c: sines and cosines of the position, added at the input. */
-#include "core/angle_table.h"
-#include "core/angles.h"
+#include "core/rotation/angle_table.h"
+#include "core/rotation/angles.h"
 #include "encodings/schemes.h"
 
 #include <math.h>

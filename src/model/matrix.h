@@ -5,7 +5,7 @@
  * few has the bits that it has alone; among many, OpenBLAS sums in another order, which may depend on how many they are. */
 #ifndef GYRE_MODEL_MATRIX_H
 #define GYRE_MODEL_MATRIX_H
-#include "model/stored.h"
+#include "files/stored.h"
 
 typedef struct gyre_matrix {
     gyre_stored_type type;

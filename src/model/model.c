@@ -1,12 +1,12 @@
 /* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
 
-#include "model/config_json.h"
-#include "model/folder.h"
-#include "model/hash.h"
+#include "files/file_read.h"
+#include "files/folder.h"
+#include "files/hash.h"
+#include "files/safetensors.h"
+#include "model/architecture/config_json.h"
 #include "model/random.h"
-#include "model/safetensors.h"
-#include "reading/file_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,10 +2,10 @@
 #ifndef GYRE_MODEL_MODEL_H
 #define GYRE_MODEL_MODEL_H
 #include "core/encoding.h"
+#include "files/folder.h"
 #include "gyre/gyre_model.h"
-#include "model/folder.h"
+#include "model/architecture/weight_layout.h"
 #include "model/network.h"
-#include "model/weight_layout.h"
 
 struct gyre_model {
     gyre_model_config config;

@@ -1,9 +1,9 @@
 /* model_open.c: models that are opened to be read: their files mapped, their weights where they lie. */
 #include "model/model.h"
 
-#include "reading/file_read.h"
-#include "reading/gguf.h"
-#include "reading/json_load.h"
+#include "files/file_read.h"
+#include "files/gguf.h"
+#include "files/json_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>

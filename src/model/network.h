@@ -2,7 +2,7 @@
  * block of floats. */
 #ifndef GYRE_MODEL_NETWORK_H
 #define GYRE_MODEL_NETWORK_H
-#include "model/architecture.h"
+#include "model/architecture/architecture.h"
 #include "model/matrix.h"
 
 typedef struct gyre_gain {

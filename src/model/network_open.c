@@ -2,8 +2,8 @@
 #include "model/network.h"
 
 #include "core/encoding.h"
-#include "reading/file_read.h"
-#include "reading/shown.h"
+#include "files/file_read.h"
+#include "files/shown.h"
 
 #include <limits.h>
 #include <stdarg.h>

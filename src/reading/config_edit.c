@@ -2,7 +2,7 @@
 #include "reading/config_edit.h"
 
 #include "core/encoding.h"
-#include "reading/json_text.h"
+#include "files/json_text.h"
 
 #include <stdlib.h>
 #include <string.h>

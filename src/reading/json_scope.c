@@ -1,7 +1,7 @@
 /* json_scope.c: values of a JSON file by key. */
 #include "reading/json_scope.h"
 
-#include "reading/json_text.h"
+#include "files/json_text.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* read_native.c: model_type gyre: what Gyre writes of a model that no other program has words for.  All profiles read it
  * alike: no other program does. */
 #include "reading/config_fields.h"
-#include "reading/rope_plan.h"
+#include "reading/rope/rope_plan.h"
 
 #include <inttypes.h>
 #include <math.h>

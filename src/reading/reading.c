@@ -1,8 +1,8 @@
 /* reading.c: finding out what a path or some bytes are, and who reads them. */
 #include "core/encoding.h"
+#include "files/file_read.h"
+#include "files/json_load.h"
 #include "reading/family.h"
-#include "reading/file_read.h"
-#include "reading/json_load.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * is said, so that a reader need look at the status only where it would go wrong otherwise. */
 #ifndef GYRE_READING_BUILD_H
 #define GYRE_READING_BUILD_H
-#include "gyre/gyre_model.h"
+#include "gyre/gyre_reading.h"
 
 /* Where in the file. */
 typedef struct gyre_place {

@@ -4,13 +4,13 @@
  * one for each kind of layers.  In the latter case those that see every token get the new scaling, and those behind a
  * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
 #include "core/encoding.h"
+#include "files/file_read.h"
+#include "files/gguf_write.h"
+#include "files/json_load.h"
+#include "files/replace_file.h"
 #include "reading/config_edit.h"
 #include "reading/family.h"
-#include "reading/file_read.h"
-#include "reading/gguf_write.h"
-#include "reading/json_load.h"
-#include "reading/replace_file.h"
-#include "reading/rope_words.h"
+#include "reading/rope/rope_words.h"
 
 #include <math.h>
 #include <stdio.h>

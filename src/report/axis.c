@@ -2,7 +2,7 @@
  *
  * gnuplot's own ticks serve linear axes.  On logarithmic ones it marks decades alone, and a perplexity between 3 and 8 would
  * go without a single number. */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* buffer.c: text that grows, and strings made fit for where they go. */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <locale.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* chart.c: lines and points over two axes. */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <math.h>
 

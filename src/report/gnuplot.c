@@ -1,5 +1,5 @@
 /* gnuplot.c: figures drawn by the program gnuplot: a script goes in, SVG comes back, nothing touches the disk. */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

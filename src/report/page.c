@@ -1,6 +1,6 @@
 /* page.c: one HTML file that needs no network. */
 #include "report/page_style.h"
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* panels.c: heat maps side by side under one colour scale. */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <math.h>
 

@@ -1,76 +1,197 @@
-/* report.h: what the parts of the report share: text that grows, errors, drawing with gnuplot, files that appear whole. */
-#ifndef GYRE_REPORT_REPORT_H
-#define GYRE_REPORT_REPORT_H
-#include "gyre/gyre_report.h"
+/* gyre_report.h: results for people: tables, figures, and a page that holds both.
+ *
+ * What is shown is described by plain structs that borrow the caller's memory for the length of one call.  A call that hands
+ * out text hands out one malloc'ed string, given back with gyre_report_free.  Only a gyre_page lives on: it copies what it
+ * is given.
+ *
+ * Strings are UTF-8 and shown as they are: nothing in them is markup to the table, the figure or the page.  What is not
+ * well-formed UTF-8 shows as U+FFFD, control characters as spaces.  NULL shows nothing.
+ *
+ * Figures are drawn by the program gnuplot, looked up in PATH and run without a shell; every call that draws can fail with
+ * EIO where gnuplot is missing or fails, its own words in the error.  No call prints, except to the FILE it is given. */
+#ifndef GYRE_REPORT_H
+#define GYRE_REPORT_H
+#include "gyre/gyre.h"
 
-#if defined(__GNUC__)
-#define GYRE_FORMAT(text, first) __attribute__((format(printf, text, first)))
-#else
-#define GYRE_FORMAT(text, first)
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
-/* Writes the text into err, which may be NULL; out = status. */
-gyre_status gyre_report_fail(gyre_error *err, gyre_status status, const char *format, ...) GYRE_FORMAT(3, 4);
-#ifdef __clang_analyzer__ /* which does not see into its source: that it returns its status */
-#define gyre_report_fail(err, status, ...) ((void)gyre_report_fail(err, status, __VA_ARGS__), (status))
-#endif
+/* Frees a string that a call below handed out; NULL is fine. */
+GYRE_API void gyre_report_free(char *text);
 
-/* -- text that grows ------------------------------------------------------------------------------------------------- */
-/* All zeros is empty.  Once memory runs out it stays `failed` and takes no more: checked once, by gyre_buffer_take. */
-typedef struct gyre_buffer {
-    char *text; /* ends with 0 where not NULL */
-    size_t length, capacity;
-    int failed;
-} gyre_buffer;
+/* -- tables ---------------------------------------------------------------------------------------------------------- */
+/* MISSING shows a dash.  HEADING: a text that spans its row and begins a group of rows; the row's other cells are
+ * ignored. */
+typedef enum gyre_cell_kind { GYRE_CELL_MISSING, GYRE_CELL_NUMBER, GYRE_CELL_TEXT, GYRE_CELL_HEADING } gyre_cell_kind;
+typedef struct gyre_cell {
+    gyre_cell_kind kind;
+    const char *text; /* TEXT and HEADING */
+    double value;     /* NUMBER; NaN shows as MISSING */
+    double heat;      /* 0 .. 1: strength of the cell's colour in HTML; 0 = none */
+} gyre_cell;
 
-void gyre_put_bytes(gyre_buffer *buffer, const char *bytes, size_t count);
-void gyre_put(gyre_buffer *buffer, const char *text);
-void gyre_putf(gyre_buffer *buffer, const char *format, ...) GYRE_FORMAT(2, 3);
-void gyre_put_spaces(gyre_buffer *buffer, int64_t count);
-void gyre_put_clean(gyre_buffer *buffer, const char *text);  /* as gyre_character gives it, on one line */
-void gyre_put_html(gyre_buffer *buffer, const char *text);   /* escaped for HTML content and attributes; keeps line ends */
-void gyre_put_markup(gyre_buffer *buffer, const char *text); /* the same with `code` */
-void gyre_put_quoted(gyre_buffer *buffer, const char *text); /* a string of gnuplot, in single quotes, on one line */
-void gyre_put_number(gyre_buffer *buffer, double value);     /* for gnuplot: exact; NaN for what is not finite */
-void gyre_buffer_free(gyre_buffer *buffer);
-/* *out = the text, never NULL, the buffer's no more.  ENOMEM where the buffer failed, which frees it. */
-gyre_status gyre_buffer_take(gyre_buffer *buffer, char **out, const char *what, gyre_error *err);
+/* out = a cell without heat.  The text is borrowed. */
+GYRE_API gyre_cell gyre_cell_number(double value);
+GYRE_API gyre_cell gyre_cell_text(const char *text);
+GYRE_API gyre_cell gyre_cell_heading(const char *text);
+GYRE_API gyre_cell gyre_cell_missing(void);
 
-/* One character of shown text: well-formed, never a control character but '\n'. */
-typedef struct gyre_character {
-    uint32_t code;
-    char bytes[5];
-    size_t count; /* of bytes; 0 at the end */
-} gyre_character;
-gyre_character gyre_next_character(const char **text);
-/* out = places the text takes on a terminal. */
-int64_t gyre_text_width(const char *text);
-/* Writes value as printf's %.*f (style 'f') or another style, with a point whatever the locale. */
-void gyre_format_number(char out[64], char style, int digits, double value);
+typedef enum gyre_align { GYRE_ALIGN_AUTO, GYRE_ALIGN_LEFT, GYRE_ALIGN_RIGHT, GYRE_ALIGN_CENTER } gyre_align;
+typedef enum gyre_best { GYRE_BEST_NONE, GYRE_BEST_LOWEST, GYRE_BEST_HIGHEST } gyre_best;
+typedef struct gyre_column {
+    const char *head;
+    const char *group; /* a heading over neighbouring columns that name the same group; NULL = none */
+    const char *unit;  /* written behind each number, "%"; NULL = none */
+    int decimals;      /* digits after the point, 0 .. 17; from 1e6 on numbers turn to 1.23e+06 */
+    gyre_align align;  /* AUTO: the first column left, the others right */
+    gyre_best best;    /* which numbers to emphasise, among each group of rows; all that read the same as the best */
+} gyre_column;
+
+typedef struct gyre_report_table {
+    size_t size;         /* set by GYRE_REPORT_TABLE_INIT */
+    const char *caption; /* above; NULL = none */
+    const char *note;    /* below; NULL = none */
+    const gyre_column *columns;
+    int64_t columns_count;
+    const gyre_cell *cells; /* row by row: cells[row * columns_count + column] */
+    int64_t rows;
+} gyre_report_table;
+#define GYRE_REPORT_TABLE_INIT                                                                                              \
+    { sizeof(gyre_report_table), NULL, NULL, NULL, 0, NULL, 0 }
+
+/* Prints the table to a FILE in aligned columns.  terminal: 1 = with ANSI bold (headings, best numbers) and dim.
+ * Errors: EINVAL (no columns, a decimals or an enum out of range), ENOMEM, EIO. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal,
+                                                             gyre_error *err);
+/* *out = the table as an HTML <table>, for gyre_report_free.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_html(const gyre_report_table *table, char **out, gyre_error *err);
 
 /* -- figures --------------------------------------------------------------------------------------------------------- */
-/* *out = the <svg> element that gnuplot makes of the script, its title replaced by `title`.  Terminal and encoding are set
- * before the script. */
-typedef struct gyre_canvas {
+typedef enum gyre_scale { GYRE_SCALE_LINEAR, GYRE_SCALE_LOG2, GYRE_SCALE_LOG10 } gyre_scale;
+/* LOG2 puts its ticks at powers of two and writes 2048 as 2k; on LOG2 and LOG10 values <= 0 are left out. */
+typedef struct gyre_axis {
+    const char *label; /* with its unit: "context (tokens)" */
+    gyre_scale scale;
+    double low, high; /* the range; equal = that of the data */
+} gyre_axis;
+
+/* A line through (x[i], y[i]).  NaN breaks it; an infinite y is drawn at the chart's clip, or breaks it where there is none.
+ * low, high: a band around it, such as the spread over seeds; NULL = none. */
+typedef struct gyre_series {
+    const char *name;
+    int64_t count;
+    const double *x, *y;
+    const double *low, *high;
+    int color; /* 1 .. 8, of Okabe and Ito's palette, so that related series share it; 0 = by its place in the list */
+    int dash;  /* 1 (solid) .. 5; 0 = chosen */
+} gyre_series;
+
+/* A thin dashed line across the chart: at x, or at y where horizontal is 1. */
+typedef struct gyre_marker {
+    double at;
+    const char *label;
+    int horizontal;
+} gyre_marker;
+
+typedef enum gyre_style { GYRE_STYLE_LINES, GYRE_STYLE_POINTS } gyre_style;
+typedef struct gyre_chart {
+    size_t size; /* set by GYRE_CHART_INIT */
     const char *title;
-    int width, height;
-} gyre_canvas;
-gyre_status gyre_gnuplot(const gyre_canvas *canvas, const gyre_buffer *script, char **out, gyre_error *err);
+    gyre_axis x, y;
+    gyre_style style; /* LINES: with a point on each value where a series has few */
+    double clip;      /* greater y is drawn at this height, its tick written "≥ clip"; 0 = no clip */
+    const gyre_series *series;
+    int64_t series_count;
+    const gyre_marker *markers;
+    int64_t markers_count;
+} gyre_chart;
+/* clang-format off */
+#define GYRE_CHART_INIT                                                                        \
+    { sizeof(gyre_chart), NULL,                                                                \
+      {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0},                        \
+      GYRE_STYLE_LINES, 0, NULL, 0, NULL, 0 }
+/* clang-format on */
 
-/* The numbers an axis has to show. */
-typedef struct gyre_extent {
-    double low, high; /* low > high: none yet */
-} gyre_extent;
-#define GYRE_EXTENT_EMPTY                                                                                                   \
-    { 1, 0 }
-void gyre_extent_add(gyre_extent *extent, double value);
-/* Puts range, scale, ticks and label of axis `letter` into the script.  clip: its tick reads "≥ clip"; 0 = none. */
-void gyre_put_axis(gyre_buffer *script, char letter, const gyre_axis *axis, gyre_extent extent, double clip);
-/* EINVAL for an impossible range or scale. */
-gyre_status gyre_axis_check(const gyre_axis *axis, const char *name, gyre_error *err);
-int gyre_axis_shows(const gyre_axis *axis, double value); /* finite, and above 0 where the scale is logarithmic */
+/* *out = the chart as SVG: one <svg> element with a viewBox and no fixed size, for gyre_report_free.  Series are told apart
+ * by colour and by dash or shape of their points; the legend stands to the right.
+ * Errors: EINVAL (no series, nothing finite to draw, an empty or impossible range), ENOMEM, EIO. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_chart_svg(const gyre_chart *chart, char **out, gyre_error *err);
 
-/* -- files ----------------------------------------------------------------------------------------------------------- */
-gyre_status gyre_write_whole(const char *path, const char *bytes, size_t count, gyre_error *err);
+/* A heat map of at least 2 x 2 cells: z[row * width + column].  What is not finite shows as grey. */
+typedef struct gyre_map {
+    const char *name;
+    int64_t width, height;
+    const double *z;
+} gyre_map;
 
+/* DIVERGING: blue, white, red, for values on both sides of the middle.  SEQUENTIAL: light to dark. */
+typedef enum gyre_palette { GYRE_PALETTE_DIVERGING, GYRE_PALETTE_SEQUENTIAL } gyre_palette;
+typedef struct gyre_panels {
+    size_t size; /* set by GYRE_PANELS_INIT */
+    const char *title;
+    gyre_axis x; /* LINEAR; low, high: what the first and the last column stand for; equal = 0 .. width - 1 */
+    gyre_axis y; /* LINEAR; low, high: the first row (at the bottom) and the last; equal = 0 .. height - 1 */
+    gyre_axis z; /* LINEAR; of the colours, which all maps share; low, high equal = the range of the data */
+    gyre_palette palette;
+    const gyre_map *maps;
+    int64_t maps_count;
+    int64_t columns; /* maps side by side, then a new row of them; 0 = up to 3 */
+} gyre_panels;
+/* clang-format off */
+#define GYRE_PANELS_INIT                                                                       \
+    { sizeof(gyre_panels), NULL,                                                               \
+      {NULL, GYRE_SCALE_LINEAR, 0, 0}, {NULL, GYRE_SCALE_LINEAR, 0, 0},                        \
+      {NULL, GYRE_SCALE_LINEAR, 0, 0}, GYRE_PALETTE_DIVERGING, NULL, 0, 0 }
+/* clang-format on */
+
+/* *out = the maps in a grid with one colour scale, as SVG like gyre_chart_svg.
+ * Errors: EINVAL (no maps, one below 2 x 2 cells, nothing finite, a scale that is not LINEAR), ENOMEM, EIO. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_panels_svg(const gyre_panels *panels, char **out, gyre_error *err);
+
+/* -- the page -------------------------------------------------------------------------------------------------------- */
+/* One HTML file that needs no network: light and dark, fit for paper and small screens.
+ *
+ * A page grows in the order of the calls.  It keeps the first error of any of them and takes nothing more after it;
+ * gyre_page_html and gyre_page_write return that error with its text, so a caller may check there alone. */
+typedef struct gyre_page gyre_page;
+typedef struct gyre_fact {
+    const char *name, *value;
+} gyre_fact;
+
+/* *out = an empty page, its language English.  Errors: EINVAL (no title), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_page_create(gyre_page **out, const char *title, gyre_error *err);
+GYRE_API void gyre_page_free(gyre_page *page); /* NULL is fine */
+
+/* A paragraph; text between two `backquotes` is set as code.  The paragraphs before the first section stand out as the
+ * introduction. */
+GYRE_API gyre_status gyre_page_paragraph(gyre_page *page, const char *text);
+/* A heading, listed at the top of the page with the others. */
+GYRE_API gyre_status gyre_page_section(gyre_page *page, const char *heading);
+/* Names and values side by side: the few things to know at a glance. */
+GYRE_API gyre_status gyre_page_facts(gyre_page *page, const gyre_fact *facts, int64_t count);
+/* Lines in a fixed-width font, line ends kept. */
+GYRE_API gyre_status gyre_page_code(gyre_page *page, const char *text);
+GYRE_API gyre_status gyre_page_table(gyre_page *page, const gyre_report_table *table);
+/* A figure, drawn now, and its caption (as a paragraph); NULL = none. */
+GYRE_API gyre_status gyre_page_chart(gyre_page *page, const gyre_chart *chart, const char *caption);
+GYRE_API gyre_status gyre_page_panels(gyre_page *page, const gyre_panels *panels, const char *caption);
+/* What follows is folded away behind the summary, until gyre_page_details_end.  They do not nest: EINVAL. */
+GYRE_API gyre_status gyre_page_details_begin(gyre_page *page, const char *summary);
+GYRE_API gyre_status gyre_page_details_end(gyre_page *page);
+/* The foot of the page: where it came from (command, version, date, hash of the text).  Replaces an earlier one. */
+GYRE_API gyre_status gyre_page_footer(gyre_page *page, const gyre_fact *facts, int64_t count);
+
+/* *out = the page as it stands, for gyre_report_free.  Errors: the page's first; ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_page_html(const gyre_page *page, char **out, gyre_error *err);
+/* Writes the page to a file: whole, or not at all.  A file is written beside the target under another name, synced and
+ * renamed over it; a target that exists and is no regular file (/dev/stdout) is written to as it is.
+ * Errors: the page's first; ENOMEM; EIO (a folder, no permission, no room). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_page_write(const gyre_page *page, const char *path, gyre_error *err);
+
+#ifdef __cplusplus
+}
 #endif
+#endif /* GYRE_REPORT_H */

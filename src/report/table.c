@@ -1,5 +1,5 @@
 /* table.c: tables for the terminal and for HTML. */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* write_whole.c: a file that appears whole or not at all. */
 #define _XOPEN_SOURCE 700 /* realpath; NOLINT(bugprone-reserved-identifier): the system asks for it */
-#include "report/report.h"
+#include "report/report_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

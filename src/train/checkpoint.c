@@ -1,8 +1,8 @@
 /* checkpoint.c: a run on disk.  Beside the model lie optimizer.safetensors (both moments) and training.json (options and
  * step). */
-#include "model/folder.h"
-#include "model/safetensors.h"
-#include "reading/file_read.h"
+#include "files/file_read.h"
+#include "files/folder.h"
+#include "files/safetensors.h"
 #include "train/trainer.h"
 #include <inttypes.h>
 #include <jansson.h>

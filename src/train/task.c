@@ -1,8 +1,8 @@
 /* task.c: sequences whose difficulty does not depend on position: what fails far out is the position encoding. */
 #include "core/encoding.h"
+#include "eval/windows.h"
 #include "gyre/gyre_train.h"
 #include "model/random.h"
-#include "model/windows.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* consumer.c: uses every installed library, as a program outside this tree does. */
-#include <gyre/gyre_report.h>
 #include <gyre/gyre_train.h>
 #include <stdio.h>
 

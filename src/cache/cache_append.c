@@ -1,0 +1,231 @@
+/* cache_append.c: tokens that are new: turned where the cache keeps keys so, and rounded once to its types. */
+#include "cache/cache.h"
+
+#include "core/convert.h"
+#include "core/rotation/angles.h"
+#include "core/view.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* BLOCK: tokens of one task.  ANGLES: floats of angles made at once. */
+enum { BLOCK = 32, ANGLES = 2 * GYRE_CACHE_CHANNELS };
+
+/* -- rows ------------------------------------------------------------------------------------------------------------- */
+
+/* x[i] / scale to the nearest whole number, to even where it is in the middle: a sum with 3 x 2^22 has no bits for the rest.
+ */
+static void quantise(const float *x, int64_t n, int8_t *to, float *scale) {
+    const float round = 0x1.8p23f;
+    float most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float size = fabsf(x[i]);
+        most = size > most ? size : most;
+    }
+    *scale = most / 127;
+    if (*scale == 0) {
+        memset(to, 0, (size_t)n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        float whole = (x[i] / *scale + round) - round;
+        whole = whole > 127 ? 127 : whole;
+        to[i] = (int8_t)(whole < -127 ? -127 : whole);
+    }
+}
+
+void gyre_cache_store(const gyre_cache *cache, const gyre_cache_rows *rows, int64_t row, const float *x) {
+    void *to = gyre_cache_data(rows, row);
+    switch (rows->dtype) {
+    case GYRE_F16:
+        cache->kernels->narrow_f16(x, to, rows->channels);
+        return;
+    case GYRE_BF16:
+        cache->kernels->narrow_bf16(x, to, rows->channels);
+        return;
+    case GYRE_Q8:
+        quantise(x, rows->channels, to, rows->scale + row);
+        return;
+    default:
+        memcpy(to, x, (size_t)rows->channels * sizeof *x);
+    }
+}
+
+static void load(const gyre_kernels *kernels, const gyre_cview *view, int64_t token, int64_t head, float *x) {
+    const void *from = gyre_cview_at(view, 0, token, head, 0);
+    if (view->stride[3] == 1 && view->dtype == GYRE_F16)
+        kernels->widen_f16(from, x, view->shape[3]);
+    else if (view->stride[3] == 1 && view->dtype == GYRE_BF16)
+        kernels->widen_bf16(from, x, view->shape[3]);
+    else
+        gyre_load_row(from, view->dtype, view->stride[3], view->shape[3], x);
+}
+
+/* -- the work --------------------------------------------------------------------------------------------------------- */
+
+typedef struct append {
+    const gyre_cache *cache;
+    const gyre_sequence *sequence;
+    const gyre_cview *k, *v;
+    int64_t first, tokens; /* of the sequence, the new ones */
+} append;
+
+/* New tokens that lie together. */
+typedef struct batch {
+    int64_t token, page, slot, count; /* token: of the views */
+} batch;
+
+/* angles NULL: as they are. */
+static void put_row(const append *a, const gyre_cview *view, const gyre_cache_rows *rows, int64_t token, int64_t head,
+                    int64_t row, const float *angles) {
+    float x[GYRE_CACHE_CHANNELS];
+    if (!angles && view->dtype == rows->dtype) {
+        gyre_copy_row(gyre_cview_at(view, 0, token, head, 0), view->stride[3], gyre_cache_data(rows, row), 1, rows->dtype,
+                      rows->channels);
+        return;
+    }
+    load(a->cache->kernels, view, token, head, x);
+    if (angles) gyre_turn_rows(a->cache->config.encoding, angles, 1, x, rows->channels, 0);
+    gyre_cache_store(a->cache, rows, row, x);
+}
+
+/* 1: the key stays as it is, bit for bit. */
+static int is_identity(const gyre_cache *cache, const int64_t *position) {
+    double at[GYRE_MAX_AXES];
+    for (int64_t a = 0; a < cache->axes; a++)
+        at[a] = (double)position[a];
+    const gyre_angles angles = gyre_angles_of(cache->config.encoding, GYRE_FORWARD, cache->config.length);
+    return gyre_angles_identity(&angles, at);
+}
+
+/* Angles of all tokens of the batch fit. */
+static void put_keys(const append *a, const batch *b) {
+    const gyre_cache *cache = a->cache;
+    const gyre_encoding *encoding = cache->config.encoding;
+    const int64_t *position = gyre_cache_position(cache, b->page, b->slot),
+                  floats = cache->turned ? encoding->config.rope.dim : 0;
+    float angles[ANGLES];
+    if (cache->turned) {
+        const gyre_positions positions = {position, GYRE_I64, 0, 0, 0, cache->axes, 1};
+        const gyre_turn turn = {.role = GYRE_KEY, .length = cache->config.length, .positions = &positions};
+        gyre_turn_angles(encoding, &turn, 0, b->count, angles);
+    }
+    for (int64_t i = 0; i < b->count; i++) {
+        const int turns = cache->turned && !is_identity(cache, position + i * cache->axes);
+        for (int64_t h = 0; h < cache->config.heads; h++)
+            put_row(a, a->k, &cache->k, b->token + i, h, gyre_cache_row(cache, b->page, h, b->slot + i),
+                    turns ? angles + i * floats : NULL);
+    }
+}
+
+static void put_values(const append *a, const batch *b) {
+    for (int64_t i = 0; i < b->count; i++)
+        for (int64_t h = 0; h < a->cache->config.heads; h++)
+            put_row(a, a->v, &a->cache->v, b->token + i, h, gyre_cache_row(a->cache, b->page, h, b->slot + i), NULL);
+}
+
+static void put_block(void *arg, int64_t block) {
+    const append *a = arg;
+    const int64_t floats = a->cache->turned ? a->cache->config.encoding->config.rope.dim : 1, fit = ANGLES / floats,
+                  most = fit < BLOCK ? fit : BLOCK;
+    const int64_t end = (block + 1) * BLOCK < a->tokens ? (block + 1) * BLOCK : a->tokens;
+    for (batch b = {.token = block * BLOCK}; b.token < end; b.token += b.count) {
+        const int64_t at = a->first + b.token;
+        const gyre_stretch *stretch = &a->sequence->stretches[gyre_stretch_find(a->sequence, at)];
+        const int64_t together = stretch->before + stretch->count - at, left = end - b.token;
+        b.page = stretch->page;
+        b.slot = stretch->first + at - stretch->before;
+        b.count = together < left ? together : left;
+        if (b.count > most) b.count = most;
+        put_keys(a, &b);
+        put_values(a, &b);
+    }
+}
+
+/* -- the checks ------------------------------------------------------------------------------------------------------- */
+
+static gyre_status check_view(const gyre_cache *cache, const gyre_cview *view, int64_t channels, int64_t tokens) {
+    if (view->dtype != GYRE_F32 && view->dtype != GYRE_F16 && view->dtype != GYRE_BF16) return GYRE_EDTYPE;
+    const int64_t shape[4] = {1, tokens, cache->config.heads, channels};
+    return gyre_same_shape(view->shape, shape) ? gyre_cview_check(view) : GYRE_ESHAPE;
+}
+
+/* Whole numbers times a float have no infinity and no NaN, nor what a turn could make one of. */
+static gyre_status check_finite(const gyre_cache *cache, const gyre_cview *view, const gyre_cache_rows *rows) {
+    const gyre_encoding *encoding = cache->config.encoding;
+    const double factor = cache->turned ? gyre_angles_of(encoding, GYRE_FORWARD, cache->config.length).factor : 1;
+    const float limit = (float)((double)FLT_MAX / (factor > 1 ? 4 * factor : 4));
+    float x[GYRE_CACHE_CHANNELS];
+    for (int64_t t = 0; rows->dtype == GYRE_Q8 && t < view->shape[1]; t++)
+        for (int64_t h = 0; h < view->shape[2]; h++) {
+            int fine = 1;
+            load(cache->kernels, view, t, h, x);
+            for (int64_t c = 0; c < rows->channels; c++)
+                fine &= fabsf(x[c]) <= limit;
+            if (!fine) return GYRE_EINVAL;
+        }
+    return GYRE_OK;
+}
+
+static gyre_status check_length(const gyre_cache *cache, const gyre_positions *positions) {
+    if (!cache->turned || positions->length == 0) return GYRE_OK;
+    return gyre_cache_same_length(cache, positions->length) ? GYRE_OK : GYRE_EINVAL;
+}
+
+static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyre_cview *v,
+                         const gyre_positions *positions) {
+    const int64_t tokens = k->shape[1];
+    gyre_status status = check_view(cache, k, cache->k.channels, tokens);
+    if (status == GYRE_OK) status = check_view(cache, v, cache->v.channels, tokens);
+    if (status == GYRE_OK) status = gyre_positions_check(cache->config.encoding, positions, 1, tokens);
+    if (status == GYRE_OK) status = check_length(cache, positions);
+    if (status == GYRE_OK) status = check_finite(cache, k, &cache->k);
+    return status == GYRE_OK ? check_finite(cache, v, &cache->v) : status;
+}
+
+/* -- the call --------------------------------------------------------------------------------------------------------- */
+
+/* The shift of the tokens before goes on, so that a stream that is slid at each step stays one stretch, as long as the
+ * positions that keys are then turned for are such as angles are good for. */
+static void choose_delta(const gyre_cache *cache, const gyre_sequence *s, const gyre_positions *positions, int64_t tokens,
+                         int64_t delta[GYRE_MAX_AXES]) {
+    memset(delta, 0, GYRE_MAX_AXES * sizeof *delta);
+    if (s->count == 0) return;
+    const int64_t *last = s->stretches[s->count - 1].delta;
+    for (int64_t a = 0; a < cache->axes; a++)
+        for (int64_t t = 0; last[a] != 0 && t < tokens; t++) {
+            const int64_t at = gyre_position_at(positions, 0, t, a) - last[a];
+            if (at > GYRE_MAX_POSITION || at < -GYRE_MAX_POSITION) return;
+        }
+    memcpy(delta, last, GYRE_MAX_AXES * sizeof *delta);
+}
+
+static void put_positions(const gyre_cache *cache, const gyre_sequence *s, const gyre_positions *positions, int64_t first) {
+    for (int64_t i = gyre_stretch_find(s, first), t = first; i < s->count; i++) {
+        const gyre_stretch *stretch = &s->stretches[i];
+        for (; t < stretch->before + stretch->count; t++) {
+            int64_t *to = gyre_cache_position(cache, stretch->page, stretch->first + t - stretch->before);
+            for (int64_t a = 0; a < cache->axes; a++)
+                to[a] = gyre_position_at(positions, 0, t - first, a) - stretch->delta[a];
+        }
+    }
+}
+
+gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k, const gyre_cview *v,
+                              const gyre_positions *positions, const gyre_exec *exec) {
+    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
+    if (!s || !k || !v || !positions) return GYRE_EINVAL;
+    gyre_status status = check(cache, k, v, positions);
+    const int64_t tokens = k->shape[1];
+    if (status != GYRE_OK || tokens == 0) return status;
+    status = gyre_page_room(cache, s, tokens);
+    if (status != GYRE_OK) return status;
+    int64_t delta[GYRE_MAX_AXES];
+    append a = {cache, s, k, v, s->tokens, tokens};
+    choose_delta(cache, s, positions, tokens, delta);
+    gyre_page_extend(cache, s, tokens, delta);
+    put_positions(cache, s, positions, a.first);
+    gyre_parallel(exec, put_block, &a, (tokens + BLOCK - 1) / BLOCK);
+    return GYRE_OK;
+}

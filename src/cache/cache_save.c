@@ -1,0 +1,217 @@
+/* cache_save.c: a cache written to a file that has its name only when it is whole. */
+#include "cache/cache_file.h"
+#include "core/rotation/angles.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_BYTES = 4096, BUFFER = 16384 };
+
+/* -- what the encoding is known by ------------------------------------------------------------------------------------ */
+
+void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding) {
+    header->kind = encoding ? (int64_t)encoding->config.kind : -1;
+    if (!encoding || !gyre_cache_turns(encoding)) return;
+    header->dim = encoding->config.rope.dim;
+    header->first = encoding->config.rope.first;
+    header->layout = encoding->config.rope.layout;
+    header->clockwise = encoding->config.rope.clockwise != 0;
+}
+
+double gyre_cache_header_bytes(const gyre_cache_header *h) {
+    const double frequencies = h->dim > 0 ? 8.0 + 4.0 * (double)h->dim : 0;
+    return GYRE_CACHE_MAGIC + 4 + 8.0 * GYRE_CACHE_NUMBERS + frequencies + 4 + 8.0 * (double)h->sequences +
+           8.0 * (3 + GYRE_MAX_AXES) * (double)h->stretches + 16.0 * (double)h->pages;
+}
+
+static double row_bytes(const gyre_cache_rows *rows) {
+    return (double)rows->channels * (double)gyre_dtype_size(rows->dtype) + (rows->scale ? sizeof(float) : 0);
+}
+
+double gyre_cache_slot_bytes(const gyre_cache *cache) {
+    return 8.0 * (double)cache->axes + (double)cache->config.heads * (row_bytes(&cache->k) + row_bytes(&cache->v));
+}
+
+/* -- bytes on their way ----------------------------------------------------------------------------------------------- */
+
+/* Once something fails nothing more is written, and code is why. */
+typedef struct writer {
+    int fd, code;
+    size_t used;
+    gyre_checksum checksum;
+    char buffer[BUFFER];
+} writer;
+
+static void flush(writer *w) {
+    for (size_t done = 0; done < w->used && !w->code;) {
+        const ssize_t wrote = write(w->fd, w->buffer + done, w->used - done);
+        if (wrote > 0) done += (size_t)wrote;
+        if (wrote < 0 && errno != EINTR) w->code = errno;
+    }
+    w->used = 0;
+}
+
+/* `count` numbers of `size` bytes. */
+static void put(writer *w, const void *numbers, size_t size, size_t count) {
+    const char *from = numbers;
+    for (size_t left = size * count, n; left > 0; left -= n, from += n) {
+        if (w->used == BUFFER) flush(w);
+        n = BUFFER - w->used < left ? BUFFER - w->used : left;
+        n -= n % size;
+        if (n == 0) { /* no whole number fits */
+            flush(w);
+            continue;
+        }
+        memcpy(w->buffer + w->used, from, n);
+        gyre_little_endian(w->buffer + w->used, size, n / size);
+        gyre_checksum_add(&w->checksum, w->buffer + w->used, n);
+        w->used += n;
+    }
+}
+
+static void put_checksum(writer *w) {
+    const uint32_t sum = gyre_checksum_of(&w->checksum);
+    put(w, &sum, sizeof sum, 1);
+}
+
+/* -- what is written -------------------------------------------------------------------------------------------------- */
+
+static gyre_cache_header header_of(const gyre_cache *cache) {
+    const gyre_cache_config *c = &cache->config;
+    gyre_cache_header h = {.keys = c->keys,
+                           .key_dtype = c->key_dtype,
+                           .value_dtype = c->value_dtype,
+                           .heads = c->heads,
+                           .head_dim = c->head_dim,
+                           .value_dim = c->value_dim,
+                           .sequences = c->sequences,
+                           .max_tokens = c->max_tokens,
+                           .page_tokens = c->page_tokens,
+                           .length = c->length,
+                           .axes = cache->axes,
+                           .pages = cache->pages - gyre_cache_free_pages(cache)};
+    int64_t slots = 0;
+    gyre_cache_header_encoding(&h, c->encoding);
+    for (int64_t i = 0; i < c->sequences; i++)
+        h.stretches += cache->sequence[i].count;
+    for (int64_t i = 0; i < cache->fresh; i++)
+        slots += cache->page[i].fill;
+    h.bytes = (int64_t)(gyre_cache_header_bytes(&h) + (double)slots * gyre_cache_slot_bytes(cache) + 4);
+    return h;
+}
+
+static void put_header(writer *w, const gyre_cache *cache) {
+    const gyre_cache_header h = header_of(cache);
+    const gyre_encoding *encoding = cache->config.encoding;
+    const uint32_t version = GYRE_CACHE_VERSION;
+    put(w, "GYRECACH", 1, GYRE_CACHE_MAGIC);
+    put(w, &version, sizeof version, 1);
+    put(w, &h, sizeof(int64_t), GYRE_CACHE_NUMBERS);
+    if (h.dim > 0) put(w, &encoding->attention_factor, sizeof(double), 1);
+    for (int64_t i = 0; i < h.dim / 2; i++) {
+        gyre_frequency frequency;
+        gyre_rope_frequencies(&encoding->config, cache->config.length, i, 1, &frequency);
+        put(w, &frequency.high, sizeof(double), 1);
+    }
+    put_checksum(w);
+}
+
+static void put_lists(writer *w, const gyre_cache *cache) {
+    for (int64_t i = 0; i < cache->config.sequences; i++)
+        put(w, &cache->sequence[i].count, sizeof(int64_t), 1);
+    for (int64_t i = 0; i < cache->config.sequences; i++)
+        for (int64_t j = 0; j < cache->sequence[i].count; j++) {
+            const gyre_stretch *s = &cache->sequence[i].stretches[j];
+            const int64_t numbers[3] = {s->page, s->first, s->count};
+            put(w, numbers, sizeof *numbers, 3);
+            put(w, s->delta, sizeof *s->delta, GYRE_MAX_AXES);
+        }
+    for (int64_t i = 0; i < cache->fresh; i++)
+        if (cache->page[i].live > 0) put(w, (int64_t[2]){i, cache->page[i].fill}, sizeof(int64_t), 2);
+}
+
+static void put_rows(writer *w, const gyre_cache *cache, const gyre_cache_rows *rows, int64_t page) {
+    const size_t fill = (size_t)cache->page[page].fill;
+    for (int64_t h = 0; h < cache->config.heads; h++) {
+        const int64_t row = gyre_cache_row(cache, page, h, 0);
+        put(w, gyre_cache_data(rows, row), gyre_dtype_size(rows->dtype), fill * (size_t)rows->channels);
+        if (rows->scale) put(w, rows->scale + row, sizeof(float), fill);
+    }
+}
+
+static void put_pages(writer *w, const gyre_cache *cache) {
+    for (int64_t i = 0; i < cache->fresh; i++) {
+        if (cache->page[i].live == 0) continue;
+        put(w, gyre_cache_position(cache, i, 0), sizeof(int64_t), (size_t)(cache->page[i].fill * cache->axes));
+        put_rows(w, cache, &cache->k, i);
+        put_rows(w, cache, &cache->v, i);
+    }
+}
+
+/* out = 0 or errno; fd is closed. */
+static int write_all(const gyre_cache *cache, int fd) {
+    writer w = {.fd = fd};
+    gyre_checksum_begin(&w.checksum);
+    put_header(&w, cache);
+    put_lists(&w, cache);
+    put_pages(&w, cache);
+    put_checksum(&w);
+    flush(&w);
+    if (!w.code && fsync(fd) != 0) w.code = errno;
+    if (close(fd) != 0 && !w.code) w.code = errno;
+    return w.code;
+}
+
+/* -- the file --------------------------------------------------------------------------------------------------------- */
+
+/* Opened as the file itself would be, so that the umask decides who may read it.  -1 with errno set. */
+static int open_beside(const char *path, char name[PATH_BYTES]) {
+    for (int attempt = 0; attempt < 100; attempt++) {
+        snprintf(name, PATH_BYTES, "%s.%d.tmp", path, attempt);
+        const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST) return fd;
+    }
+    return -1;
+}
+
+/* So that the new name, too, outlives a power cut; a folder that cannot be synced does not undo what was written. */
+static void sync_folder(char *path) {
+    char *slash = strrchr(path, '/');
+    if (slash) slash[slash == path] = '\0';
+    const int fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+/* Who may read the file that is replaced may read the new one, and nobody else.  WASI has no modes. */
+static void keep_mode(const char *path, int fd) {
+#if defined(__wasi__)
+    (void)path, (void)fd;
+#else
+    struct stat old;
+    if (stat(path, &old) == 0 && S_ISREG(old.st_mode)) (void)fchmod(fd, old.st_mode & 0777);
+#endif
+}
+
+gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err) {
+    char name[PATH_BYTES];
+    if (!cache || !path || !*path)
+        return gyre_fail(err, GYRE_EINVAL, "arguments: cache or path is missing (gyre_cache_save)");
+    if (strlen(path) + 16 > sizeof name) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
+    const int fd = open_beside(path, name);
+    if (fd < 0) return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(errno), path);
+    keep_mode(path, fd);
+    int code = write_all(cache, fd);
+    if (!code && rename(name, path) != 0) code = errno;
+    if (code) {
+        unlink(name);
+        return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
+    }
+    sync_folder(name);
+    return GYRE_OK;
+}

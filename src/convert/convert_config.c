@@ -1,0 +1,202 @@
+/* convert_config.c: the config.json of a converted model.
+ *
+ * Where nothing changes but the type of the weights, it is the source's text but for that word.  Else it is a llama's, a
+ * qwen2's or a qwen3's, as transformers reads it; pairs that those classes do not expect make it a "gyre", which nobody
+ * loads by mistake. */
+#include "convert/convert_model.h"
+
+#include "core/encoding.h"
+#include "files/json_load.h"
+#include "model/architecture/config_json.h"
+#include "reading/config_edit.h"
+#include "reading/rope/rope_words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct writer {
+    json_t *root;
+    int failed;
+} writer;
+
+static void put(writer *w, const char *key, json_t *value) {
+    w->failed |= json_object_set_new(w->root, key, value) != 0;
+}
+
+static const char *torch_name(gyre_stored_type type) {
+    return type == GYRE_STORED_F32 ? "float32" : type == GYRE_STORED_BF16 ? "bfloat16" : "float16";
+}
+
+/* -- another type alone ------------------------------------------------------------------------------------------------ */
+static gyre_status edit_type(gyre_conversion *c, gyre_error *err) {
+    static const char *const keys[] = {"torch_dtype", "dtype"}, *const objects[] = {"", "text_config"};
+    const char *name = torch_name(gyre_convert_main_type(c));
+    gyre_config_edit edit;
+    int said = 0;
+    gyre_edit_begin(&edit, c->source.config, c->source.config_bytes, err);
+    for (int i = 0; i < 4 && edit.status == GYRE_OK; i++)
+        if (gyre_edit_has(&edit, objects[i / 2], keys[i % 2])) {
+            gyre_edit_set(&edit, objects[i / 2], keys[i % 2], json_string(name), NULL);
+            said = 1;
+        }
+    if (!said && edit.status == GYRE_OK) gyre_edit_set(&edit, "", keys[0], json_string(name), "model_type");
+    const gyre_status status = edit.status;
+    if (status == GYRE_OK) {
+        c->config = edit.text;
+        edit.text = NULL;
+    }
+    gyre_edit_end(&edit);
+    return status;
+}
+
+/* -- another file ------------------------------------------------------------------------------------------------------ */
+static const struct {
+    const char *model_type, *class;
+} classes[] = {{"llama", "LlamaForCausalLM"},
+               {"qwen2", "Qwen2ForCausalLM"},
+               {"qwen3", "Qwen3ForCausalLM"},
+               {"gyre", "GyreForCausalLM"}};
+
+static void put_family(writer *w, const char *model_type) {
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strcmp(classes[i].model_type, model_type) == 0) put(w, "architectures", json_pack("[s]", classes[i].class));
+    put(w, "model_type", json_string(model_type));
+}
+
+/* The fewest digits of a number that a GGUF keeps as a float. */
+static double of_float(double x) {
+    char text[32];
+    for (int digits = 1; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, x);
+        if ((float)strtod(text, NULL) == (float)x) return strtod(text, NULL);
+    }
+    return x;
+}
+
+static void put_sizes(writer *w, const gyre_architecture *a, int of_gguf) {
+    put(w, "vocab_size", json_integer(a->vocab));
+    put(w, "hidden_size", json_integer(a->width));
+    put(w, "intermediate_size", json_integer(a->hidden));
+    put(w, "num_hidden_layers", json_integer(a->layers));
+    put(w, "num_attention_heads", json_integer(a->heads));
+    put(w, "num_key_value_heads", json_integer(a->kv_heads));
+    put(w, "head_dim", json_integer(a->head_dim));
+    put(w, "rms_norm_eps", json_real(of_gguf ? of_float(a->norm_epsilon) : a->norm_epsilon));
+    put(w, "hidden_act", json_string("silu"));
+}
+
+static int has_bias(const gyre_conversion *c, gyre_tensor_role role) {
+    char stem[96], name[112];
+    if (!c->source.arch.names[role]) return 0;
+    snprintf(stem, sizeof stem, c->source.arch.names[role], 0); /* NOLINT: a pattern of the families' table */
+    snprintf(name, sizeof name, "%s.bias", stem);
+    return gyre_convert_source_find(&c->source, name) != NULL;
+}
+
+/* Of a llama and of what Gyre writes; qwen's classes know by themselves. */
+static void put_biases(writer *w, const gyre_conversion *c) {
+    if (strcmp(c->family, "qwen2") == 0) return;
+    put(w, "attention_bias", json_boolean(has_bias(c, GYRE_ROLE_Q)));
+    if (strcmp(c->family, "qwen3") != 0) put(w, "mlp_bias", json_boolean(has_bias(c, GYRE_ROLE_UP)));
+}
+
+/* 1 where the head is the embedding. */
+static int is_tied(const gyre_conversion *c) {
+    if (c->source.kind != GYRE_SOURCE_GGUF) return c->source.arch.tied;
+    return gyre_convert_source_find(&c->source, "output.weight") == NULL;
+}
+
+static gyre_status put_rotation(writer *w, const gyre_conversion *c, gyre_error *err) {
+    static const char *const old[] = {"rope_theta",
+                                      "rope_scaling",
+                                      "rope_parameters",
+                                      "rope_layout",
+                                      "rope_length",
+                                      "position_embedding_type",
+                                      "partial_rotary_factor",
+                                      "rope_interleaved"};
+    const int native = strcmp(c->family, "gyre") == 0;
+    gyre_rope_words words;
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        (void)json_object_del(w->root, old[i]);
+    const gyre_status status =
+        gyre_rope_words_of(c->encoding, c->length, native ? GYRE_WORDS_NATIVE : GYRE_WORDS_TRANSFORMERS, &words, err);
+    if (status != GYRE_OK) return status;
+    put(w, "max_position_embeddings", json_integer(words.length));
+    if (native) put(w, "position_embedding_type", json_string("rope"));
+    put(w, "rope_theta", json_real(words.base));
+    if (strcmp(words.type, "default") == 0 && json_object_size(words.values) == 0) {
+        put(w, "rope_scaling", json_null());
+    } else {
+        json_t *dict = json_pack("{s:s}", "rope_type", words.type);
+        w->failed |= !dict || json_object_update(dict, words.values) != 0;
+        put(w, "rope_scaling", dict);
+    }
+    if (native && c->to == GYRE_INTERLEAVED) put(w, "rope_layout", json_string("interleaved"));
+    json_decref(words.values);
+    return GYRE_OK;
+}
+
+/* Tokens that begin and end a text: transformers looks for them here too. */
+static void put_ends(writer *w, const gyre_conversion *c) {
+    static const struct {
+        const char *key, *of_gguf;
+    } ends[] = {{"bos_token_id", "tokenizer.ggml.bos_token_id"}, {"eos_token_id", "tokenizer.ggml.eos_token_id"}};
+    for (int i = 0; i < 2; i++) {
+        int64_t id = i + 1;
+        if (c->source.kind == GYRE_SOURCE_FOLDER) continue;
+        if (c->source.kind == GYRE_SOURCE_GGUF) {
+            const gyre_gguf_pair *pair = gyre_gguf_find(gyre_store_gguf(c->source.store), ends[i].of_gguf);
+            if (!pair || !gyre_gguf_integer(&pair->value, 0, &id)) continue;
+        }
+        put(w, ends[i].key, json_integer(id));
+    }
+}
+
+static gyre_status write_all(writer *w, gyre_conversion *c, gyre_error *err) {
+    put_family(w, c->family);
+    put(w, json_object_get(w->root, "dtype") ? "dtype" : "torch_dtype", json_string(torch_name(gyre_convert_main_type(c))));
+    put_sizes(w, &c->source.arch, c->source.kind == GYRE_SOURCE_GGUF);
+    put_biases(w, c);
+    put(w, "tie_word_embeddings", json_boolean(is_tied(c)));
+    put_ends(w, c);
+    return put_rotation(w, c, err);
+}
+
+/* What runs it must be able to read it: gyre's own reader, as long as nobody else has a word for its pairs. */
+static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
+    gyre_architecture arch;
+    gyre_error why = {0, ""};
+    gyre_status status = gyre_config_parse(c->config, strlen(c->config), "config.json", &config, &arrays, &why);
+    gyre_config_arrays_free(&arrays);
+    if (status != GYRE_OK) status = gyre_architecture_of_config(&arch, c->config, strlen(c->config), "config.json", NULL);
+    if (status == GYRE_OK) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: nobody reads interleaved pairs in a model like this one: %.200s (%s)",
+                     why.text, c->source.path);
+}
+
+static gyre_status make_new(gyre_conversion *c, gyre_error *err) {
+    writer w = {NULL, 0};
+    if (!c->encoding)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
+                         c->source.path);
+    w.root = c->source.kind == GYRE_SOURCE_FOLDER ? gyre_json_load(c->source.config, c->source.config_bytes, NULL)
+                                                  : json_object();
+    gyre_status status = w.root ? write_all(&w, c, err) : gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
+    if (status == GYRE_OK) {
+        c->config = w.failed ? NULL : gyre_config_dump(w.root);
+        if (!c->config) status = gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
+    }
+    json_decref(w.root);
+    if (status == GYRE_OK && strcmp(c->family, "gyre") == 0) status = check_native(c, err);
+    return status == GYRE_OK ? gyre_convert_check_positions(c, c->config, strlen(c->config), err) : status;
+}
+
+gyre_status gyre_convert_make_config(gyre_conversion *c, gyre_error *err) {
+    const int same = c->source.kind == GYRE_SOURCE_FOLDER && strcmp(c->family, c->source.reading->model_type) == 0;
+    if (same && (!c->encoding || c->to == c->says)) return edit_type(c, err);
+    return make_new(c, err);
+}

@@ -1,0 +1,237 @@
+/* convert_llama2c.c: checkpoints of llama2.c: seven numbers, then floats of one kind of tensor after another, each for all
+ * layers in a row.  Nothing but its size tells such a file from another. */
+#include "convert/convert_model.h"
+
+#include "core/encoding.h"
+#include "files/file_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FIELDS = 7, HEADER = 4 * FIELDS, MOST_SIZE = 1 << 28, MOST_LAYERS = 1 << 16, NAME = 72, PER_LAYER = 9 };
+static const char *const field_names[FIELDS] = {"dim",        "hidden_dim", "n_layers", "n_heads",
+                                                "n_kv_heads", "vocab_size", "seq_len"};
+enum { DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, LENGTH };
+
+typedef struct header {
+    int64_t field[FIELDS]; /* VOCAB made positive */
+    int tied;
+} header;
+
+struct gyre_llama2c {
+    char path[PATH_MAX], tokens[PATH_MAX];
+    gyre_mapping map;
+    header header;
+    gyre_stored *tensors;
+    char (*names)[NAME];
+    int64_t count;
+};
+
+/* -- which file -------------------------------------------------------------------------------------------------------- */
+static int32_t little(const unsigned char *p) {
+    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+}
+
+/* One kind of tensor: how many numbers of it a layer has, by the header; layers 1 = of the model. */
+typedef struct part {
+    const char *name; /* within "model.layers.N." where each layer has one; NULL = not taken over */
+    int64_t rows, columns;
+    int of_layers;
+} part;
+enum { PARTS = 13 };
+
+/* Sizes are below 2^28 and products below 2^57. */
+static void parts_of(const header *h, part out[PARTS]) {
+    const int64_t *f = h->field, head = f[DIM] / f[HEADS], kv = f[KV_HEADS] * head;
+    const part parts[PARTS] = {{"model.embed_tokens.weight", f[VOCAB], f[DIM], 0},
+                               {"input_layernorm.weight", 0, f[DIM], 1},
+                               {"self_attn.q_proj.weight", f[DIM], f[DIM], 1},
+                               {"self_attn.k_proj.weight", kv, f[DIM], 1},
+                               {"self_attn.v_proj.weight", kv, f[DIM], 1},
+                               {"self_attn.o_proj.weight", f[DIM], f[DIM], 1},
+                               {"post_attention_layernorm.weight", 0, f[DIM], 1},
+                               {"mlp.gate_proj.weight", f[HIDDEN], f[DIM], 1},
+                               {"mlp.down_proj.weight", f[DIM], f[HIDDEN], 1},
+                               {"mlp.up_proj.weight", f[HIDDEN], f[DIM], 1},
+                               {"model.norm.weight", 0, f[DIM], 0},
+                               {NULL, f[LENGTH], head, 0}, /* two tables of cosines and sines, each of head / 2 */
+                               {"lm_head.weight", h->tied ? 0 : f[VOCAB], f[DIM], 0}};
+    memcpy(out, parts, sizeof parts);
+}
+
+static int64_t numbers_of(const part *p) {
+    return (p->rows > 0 ? p->rows : p->name && strcmp(p->name, "lm_head.weight") == 0 ? 0 : 1) * p->columns;
+}
+
+/* out = 1 where seven numbers are those of a model that is `size` bytes long. */
+static int fits(const unsigned char *bytes, uint64_t size, header *out) {
+    header h = {.tied = 1};
+    part parts[PARTS];
+    for (int i = 0; i < FIELDS; i++)
+        h.field[i] = little(bytes + 4 * i);
+    if (h.field[VOCAB] < 0) {
+        h.field[VOCAB] = -h.field[VOCAB];
+        h.tied = 0;
+    }
+    for (int i = 0; i < FIELDS; i++)
+        if (h.field[i] < 1 || h.field[i] > MOST_SIZE) return 0;
+    const int64_t *f = h.field;
+    if (f[LAYERS] > MOST_LAYERS || f[HEADS] > f[DIM] || f[DIM] % f[HEADS] != 0 || f[DIM] / f[HEADS] % 2 != 0 ||
+        f[KV_HEADS] > f[HEADS] || f[HEADS] % f[KV_HEADS] != 0)
+        return 0;
+    uint64_t left = size - HEADER;
+    parts_of(&h, parts);
+    for (int i = 0; i < PARTS; i++) {
+        const uint64_t each = 4 * (uint64_t)numbers_of(&parts[i]), times = parts[i].of_layers ? (uint64_t)f[LAYERS] : 1;
+        if (each > left / times) return 0;
+        left -= each * times;
+    }
+    *out = h;
+    return left == 0;
+}
+
+static int is_checkpoint(const char *path, header *out) {
+    struct stat info;
+    unsigned char bytes[HEADER];
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size <= HEADER) return 0;
+    FILE *file = fopen(path, "rb");
+    const int read = file && fread(bytes, 1, HEADER, file) == HEADER;
+    if (file) (void)fclose(file);
+    return read && fits(bytes, (uint64_t)info.st_size, out);
+}
+
+static int ends_in_bin(const char *name) {
+    const size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".bin") == 0;
+}
+
+/* *model = the checkpoint's path, "" where there is none; *tokens likewise.  Either may be NULL. */
+static gyre_status look(const char *folder, char model[PATH_MAX], char tokens[PATH_MAX], header *h, gyre_error *err) {
+    char path[PATH_MAX];
+    gyre_status status = GYRE_OK;
+    DIR *entries = opendir(folder);
+    if (!entries) return gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
+    for (const struct dirent *entry; status == GYRE_OK && (entry = readdir(entries));) {
+        header found;
+        if (!ends_in_bin(entry->d_name) || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= PATH_MAX) continue;
+        const int is_tokens = strncmp(entry->d_name, "tok", 3) == 0;
+        if (!is_tokens && !is_checkpoint(path, &found)) continue;
+        char *to = is_tokens ? tokens : model;
+        if (to[0])
+            status = gyre_fail(err, GYRE_EINVAL, "%s: a second %s beside %.200s (%s)", entry->d_name,
+                               is_tokens ? "tokenizer" : "checkpoint of llama2.c", strrchr(to, '/') + 1, folder);
+        memcpy(to, path, strlen(path) + 1);
+        if (!is_tokens) *h = found;
+    }
+    closedir(entries);
+    return status;
+}
+
+gyre_status gyre_llama2c_find(int *out, const char *folder, gyre_error *err) {
+    char config[PATH_MAX], model[PATH_MAX] = "", tokens[PATH_MAX] = "";
+    struct stat info;
+    header h;
+    *out = 0;
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) return GYRE_OK;
+    if (snprintf(config, sizeof config, "%s/config.json", folder) >= PATH_MAX || stat(config, &info) == 0) return GYRE_OK;
+    const gyre_status status = look(folder, model, tokens, &h, err);
+    *out = model[0] != '\0';
+    return status;
+}
+
+/* -- its tensors ------------------------------------------------------------------------------------------------------- */
+/* Layers' tensors are not in the order of their names: whoever lists them sorts. */
+static void add_part(gyre_llama2c *c, const part *p, uint64_t *at) {
+    const int64_t numbers = numbers_of(p), layers = p->of_layers ? c->header.field[LAYERS] : 1;
+    for (int64_t layer = 0; layer < layers && numbers > 0; layer++) {
+        if (p->name) {
+            char *name = c->names[c->count];
+            if (p->of_layers)
+                snprintf(name, NAME, "model.layers.%d.%s", (int)layer, p->name);
+            else
+                snprintf(name, NAME, "%s", p->name);
+            gyre_stored *t = &c->tensors[c->count++];
+            *t = (gyre_stored){.name = name, .file = c->path, .type = GYRE_STORED_F32, .rank = p->rows > 0 ? 2 : 1};
+            t->shape[0] = p->rows > 0 ? p->rows : p->columns;
+            t->shape[1] = p->rows > 0 ? p->columns : 1;
+            t->shape[2] = t->shape[3] = 1;
+            t->count = numbers;
+            t->bytes = 4 * (uint64_t)numbers;
+            t->offset = *at;
+            t->data = c->map.bytes + *at;
+        }
+        *at += 4 * (uint64_t)numbers;
+    }
+}
+
+static gyre_status list(gyre_llama2c *c, gyre_error *err) {
+    part parts[PARTS];
+    uint64_t at = HEADER;
+    const size_t most = (size_t)c->header.field[LAYERS] * PER_LAYER + 3;
+    c->tensors = calloc(most, sizeof *c->tensors);
+    c->names = calloc(most, sizeof *c->names);
+    if (!c->tensors || !c->names) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->path);
+    parts_of(&c->header, parts);
+    for (int i = 0; i < PARTS; i++)
+        add_part(c, &parts[i], &at);
+    return GYRE_OK;
+}
+
+gyre_status gyre_llama2c_open(gyre_llama2c **out, const char *folder, gyre_error *err) {
+    gyre_llama2c *c = calloc(1, sizeof *c);
+    if (!c) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", folder);
+    gyre_status status = look(folder, c->path, c->tokens, &c->header, err);
+    if (status == GYRE_OK && !c->path[0])
+        status = gyre_fail(err, GYRE_EFORMAT, "no checkpoint of llama2.c whose %s ... %s fit its size (%s)", field_names[0],
+                           field_names[FIELDS - 1], folder);
+    if (status == GYRE_OK) status = gyre_mapping_open(&c->map, c->path, err);
+    if (status == GYRE_OK && (c->map.size <= HEADER || !fits(c->map.bytes, c->map.size, &c->header)))
+        status = gyre_fail(err, GYRE_EIO, "%s: changed while it was looked at", c->path);
+    if (status == GYRE_OK) status = list(c, err);
+    if (status == GYRE_OK)
+        *out = c;
+    else
+        gyre_llama2c_free(c);
+    return status;
+}
+
+void gyre_llama2c_free(gyre_llama2c *c) {
+    if (!c) return;
+    gyre_mapping_close(&c->map);
+    free(c->tensors);
+    free(c->names);
+    free(c);
+}
+
+int64_t gyre_llama2c_count(const gyre_llama2c *c) {
+    return c->count;
+}
+
+gyre_stored gyre_llama2c_at(const gyre_llama2c *c, int64_t index) {
+    return c->tensors[index];
+}
+
+const char *gyre_llama2c_tokens(const gyre_llama2c *c) {
+    return c->tokens[0] ? c->tokens : NULL;
+}
+
+gyre_model_config gyre_llama2c_config(const gyre_llama2c *c, int *tied) {
+    const int64_t *f = c->header.field;
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    config.vocab = f[VOCAB];
+    config.width = f[DIM];
+    config.layers = f[LAYERS];
+    config.heads = f[HEADS];
+    config.kv_heads = f[KV_HEADS];
+    config.head_dim = f[DIM] / f[HEADS];
+    config.hidden = f[HIDDEN];
+    config.norm_epsilon = 1e-5;
+    config.position.kind = GYRE_ROPE;
+    config.position.trained_length = f[LENGTH];
+    *tied = c->header.tied;
+    return config;
+}

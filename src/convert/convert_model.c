@@ -1,0 +1,330 @@
+/* convert_model.c: gyre_convert: what is to become of a model, decided and written. */
+#include "convert/convert_model.h"
+
+#include "core/encoding.h"
+#include "files/file_read.h"
+#include "files/replace_file.h"
+#include "files/safetensors_stream.h"
+#include "model/architecture/architecture_names.h"
+#include "reading/gguf/gguf_source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* -- which family, which pairs ----------------------------------------------------------------------------------------- */
+/* Between the containers: whom llama.cpp's converter takes for what, and back. */
+static const struct {
+    const char *model_type, *architecture;
+} families[] = {{"llama", "llama"}, {"mistral", "llama"}, {"gyre", "llama"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
+    const gyre_convert_source *s = &c->source;
+    const int from_gguf = s->kind == GYRE_SOURCE_GGUF, to_gguf = c->options->format == GYRE_FORMAT_GGUF;
+    const char *own = s->reading ? s->reading->model_type : "llama";
+    c->family = own;
+    if (from_gguf == to_gguf) return GYRE_OK;
+    for (int i = 0; i < FAMILIES; i++)
+        if (strcmp(own, from_gguf ? families[i].architecture : families[i].model_type) == 0) {
+            c->family = from_gguf ? families[i].model_type : families[i].architecture;
+            c->names = (from_gguf ? gyre_family_row_of(c->family) : gyre_family_row_of_gguf(c->family))->names;
+            return GYRE_OK;
+        }
+    return gyre_fail(err, GYRE_EUNSUPPORTED,
+                     "%s: this family is not converted to %s; llama, mistral, qwen2 and qwen3 are (%s)", own,
+                     to_gguf ? "GGUF" : "safetensors", c->source.path);
+}
+
+static gyre_layout layout_of_gguf(const char *architecture) {
+    const gyre_gguf_architecture *known = gyre_gguf_architecture_named(architecture);
+    return known && known->pairs != GYRE_GGUF_NORM ? GYRE_HALF : GYRE_INTERLEAVED;
+}
+
+/* What readers of the result expect where nobody asks for another. */
+static gyre_layout usual_layout(const gyre_conversion *c) {
+    const int from_gguf = c->source.kind == GYRE_SOURCE_GGUF;
+    if (c->options->format == GYRE_FORMAT_GGUF) return from_gguf ? c->says : layout_of_gguf(c->family);
+    return c->source.kind == GYRE_SOURCE_FOLDER ? c->says : GYRE_HALF;
+}
+
+/* A config.json of another class, which expects the other pairs. */
+static gyre_status change_class(gyre_conversion *c, gyre_error *err) {
+    const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
+    const int is_llama = strcmp(c->family, "llama") == 0 || strcmp(c->family, "mistral") == 0;
+    if (c->options->format == GYRE_FORMAT_GGUF)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: a GGUF has no key for pairs other than those of a %s, %s (%s)",
+                         c->family, layout_of_gguf(c->family) == GYRE_HALF ? "half" : "interleaved", c->source.path);
+    if ((!is_llama && strcmp(c->family, "gyre") != 0) || (rotation && rotation->window > 0))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the config.json of a %s%s has no key for other pairs (%s)",
+                         c->family, rotation && rotation->window > 0 ? " with a window" : "", c->source.path);
+    c->family = c->to == GYRE_HALF ? "llama" : "gyre";
+    return GYRE_OK;
+}
+
+static int64_t served_length(const gyre_layer_reading *group) {
+    for (int64_t i = 0; i < group->fields_count; i++)
+        if (strcmp(group->fields[i].name, "max_length") == 0) return strtoll(group->fields[i].value, NULL, 10);
+    return group->config.trained_length;
+}
+
+static gyre_status set_encoding(gyre_conversion *c, gyre_config *config, gyre_error *err) {
+    config->rope.layout = c->to;
+    return gyre_encoding_create(&c->encoding, config, NULL, err);
+}
+
+static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
+    const gyre_convert_options *o = c->options;
+    const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
+    const int known = rotation || c->source.kind == GYRE_SOURCE_LLAMA2C;
+    gyre_config config = GYRE_CONFIG_INIT;
+    int tied;
+    if (!known || (rotation && rotation->config.rope.layout == GYRE_INTERLEAVED_TO_HALF)) {
+        if (o->has_layout || o->has_source_layout)
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the layers of this model have no pairs of one kind (%s)",
+                             c->source.path);
+        return GYRE_OK;
+    }
+    c->says = rotation ? rotation->config.rope.layout : GYRE_INTERLEAVED;
+    c->from = o->has_source_layout ? o->source_layout : c->says;
+    c->to = o->has_layout ? o->layout : usual_layout(c);
+    config = rotation ? rotation->config : gyre_llama2c_config(c->source.checkpoint, &tied).position;
+    if (!rotation) {
+        config.head_dim = c->source.arch.head_dim;
+        config.heads = c->source.arch.heads;
+    }
+    c->length = rotation ? served_length(rotation) : config.trained_length;
+    const int other = c->names || c->source.kind == GYRE_SOURCE_LLAMA2C ? c->to != usual_layout(c) : c->to != c->says;
+    const gyre_status status = other ? change_class(c, err) : GYRE_OK;
+    return status == GYRE_OK ? set_encoding(c, &config, err) : status;
+}
+
+/* -- writing ----------------------------------------------------------------------------------------------------------- */
+static gyre_status put_stream(void *sink, const void *bytes, size_t count, gyre_error *err) {
+    return gyre_safetensors_stream_put(sink, bytes, count, err);
+}
+
+static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_error *err) {
+    gyre_safetensors_stream *stream = NULL;
+    gyre_tensor_to_come *list = calloc((size_t)c->count + 1, sizeof *list);
+    if (!list) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
+    for (int64_t i = 0; i < c->count; i++) {
+        const gyre_stored *s = c->tensors[i].source;
+        const gyre_stored_type type = c->tensors[i].type;
+        list[i] = (gyre_tensor_to_come){.name = c->tensors[i].name,
+                                        .dtype = gyre_stored_type_name(type),
+                                        .bytes = (size_t)gyre_stored_row_bytes(type, 1),
+                                        .rank = s->rank};
+        memcpy(list[i].shape, s->shape, sizeof s->shape);
+    }
+    gyre_status status = gyre_safetensors_stream_open(&stream, path, list, c->count, err);
+    free(list);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
+        status = gyre_convert_rows(c, &c->tensors[i], put_stream, stream, err);
+    if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
+    gyre_safetensors_stream_drop(stream);
+    return status;
+}
+
+/* The files of a model that are not its weights. */
+static gyre_status copy_others(const gyre_conversion *c, const gyre_folder *folder, gyre_error *err) {
+    static const char *const names[] = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "tokenizer.model",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "chat_template.jinja",
+                                        "generation_config.json"};
+    gyre_status status = GYRE_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == GYRE_OK; i++) {
+        char path[PATH_MAX];
+        struct stat info;
+        if (snprintf(path, sizeof path, "%s/%s", c->source.path, names[i]) >= PATH_MAX) continue;
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, names[i], path, err);
+    }
+    return status;
+}
+
+static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder *folder, gyre_error *err) {
+    gyre_pieces pieces = {0};
+    char *json = NULL, *config = NULL;
+    int there = 1;
+    gyre_status status = GYRE_OK;
+    if (c->source.kind == GYRE_SOURCE_FOLDER) return copy_others(c, folder, err);
+    const char *tokens = c->source.checkpoint ? gyre_llama2c_tokens(c->source.checkpoint) : NULL;
+    if (c->source.kind == GYRE_SOURCE_GGUF)
+        status = gyre_pieces_of_gguf(&pieces, &there, gyre_store_gguf(c->source.store), c->source.path, err);
+    else if (tokens)
+        status = gyre_pieces_of_llama2c(&pieces, tokens, c->source.arch.vocab, err);
+    else
+        there = 0;
+    if (status == GYRE_OK && there) {
+        status = gyre_pieces_print(&pieces, c->length, &json, &config, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer.json", json, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer_config.json", config, err);
+    }
+    free(json);
+    free(config);
+    gyre_pieces_free(&pieces);
+    return status;
+}
+
+static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
+    gyre_folder folder;
+    char path[PATH_MAX];
+    gyre_status status = gyre_folder_begin(&folder, c->target, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_folder_path(&folder, "model.safetensors", path, err);
+    if (status == GYRE_OK) status = gyre_folder_write(&folder, "config.json", c->config, err);
+    if (status == GYRE_OK) status = write_tokens(c, &folder, err);
+    if (status == GYRE_OK) status = write_safetensors(c, path, err);
+    if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
+    if (status != GYRE_OK) gyre_folder_abandon(&folder);
+    return status;
+}
+
+static gyre_status fail_io(gyre_error *err, const char *path) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+}
+
+typedef struct gguf_sink {
+    FILE *file;
+    const char *path;
+    uint64_t put;
+} gguf_sink;
+
+static gyre_status put_gguf(void *sink, const void *bytes, size_t count, gyre_error *err) {
+    gguf_sink *s = sink;
+    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return fail_io(err, s->path);
+    s->put += count;
+    return GYRE_OK;
+}
+
+static gyre_status write_gguf_tensors(gyre_conversion *c, gguf_sink *sink, gyre_error *err) {
+    static const unsigned char zeros[GYRE_GGUF_ALIGNMENT] = {0};
+    gyre_status status = GYRE_OK;
+    for (int64_t i = 0; i < c->count && status == GYRE_OK; i++) {
+        const uint64_t begin = sink->put;
+        status = gyre_convert_rows(c, &c->tensors[i], put_gguf, sink, err);
+        const uint64_t bytes = sink->put - begin;
+        if (status == GYRE_OK) status = put_gguf(sink, zeros, (size_t)(gyre_gguf_make_padded(bytes) - bytes), err);
+    }
+    return status;
+}
+
+static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_error *err) {
+    unsigned char *head;
+    size_t bytes;
+    gyre_gguf_make_u32(&c->keys, "general.file_type", gyre_gguf_make_file_type(gyre_convert_main_type(c)));
+    for (int64_t i = 0; i < c->count; i++) {
+        const gyre_stored *s = c->tensors[i].source ? c->tensors[i].source : &c->tensors[i].made;
+        gyre_gguf_make_tensor(&c->keys, c->tensors[i].name, c->tensors[i].type, s->rank, s->shape);
+    }
+    gyre_status status = gyre_gguf_make_head(&c->keys, &head, &bytes, err);
+    if (status != GYRE_OK) return status;
+    status = put_gguf(sink, head, bytes, err);
+    free(head);
+    if (status == GYRE_OK) status = write_gguf_tensors(c, sink, err);
+    if (status == GYRE_OK && (fflush(sink->file) != 0 || fsync(fileno(sink->file)) != 0)) status = fail_io(err, sink->path);
+    return status;
+}
+
+static gyre_status read_back(const gyre_conversion *c, const char *path, gyre_error *err) {
+    gyre_mapping map;
+    gyre_status status = gyre_mapping_open(&map, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_convert_check_positions(c, map.bytes, map.size, err);
+    gyre_mapping_close(&map);
+    return status;
+}
+
+/* Something else of that name is not lost by a wrong word on the command line. */
+static gyre_status check_gguf_target(const char *path, gyre_error *err) {
+    struct stat info;
+    if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
+    if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
+    if (gyre_file_begins(path, "GGUF", 4)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "target: there, and no GGUF: it is left alone (%s)", path);
+}
+
+static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
+    gyre_replacement r;
+    int fd = -1;
+    gyre_status status = check_gguf_target(c->target, err);
+    if (status == GYRE_OK) status = gyre_replacement_of(&r, c->source.path, c->target, "", err);
+    if (status == GYRE_OK) status = gyre_replacement_open(&r, &fd, err);
+    if (status != GYRE_OK) return status;
+    gguf_sink sink = {fdopen(fd, "wb"), c->target, 0};
+    if (!sink.file) {
+        status = fail_io(err, c->target);
+        close(fd);
+    } else {
+        status = write_gguf_file(c, &sink, err);
+        if (fclose(sink.file) != 0 && status == GYRE_OK) status = fail_io(err, c->target);
+    }
+    if (status == GYRE_OK) status = read_back(c, r.temporary, err);
+    if (status == GYRE_OK) status = gyre_replacement_commit(&r, err);
+    if (status != GYRE_OK) gyre_replacement_drop(&r);
+    return status;
+}
+
+/* -- all of it --------------------------------------------------------------------------------------------------------- */
+static int is_layout(gyre_layout layout) {
+    return layout == GYRE_HALF || layout == GYRE_INTERLEAVED;
+}
+
+static gyre_status check_options(const char *path, const char *target, const gyre_convert_options *o, gyre_error *err) {
+    struct stat a, b;
+    const int is_gguf = o->format == GYRE_FORMAT_GGUF;
+    if (o->size != sizeof *o) return gyre_fail(err, GYRE_EINVAL, "size: not that of GYRE_CONVERT_INIT (converting)");
+    if (!is_gguf && o->format != GYRE_FORMAT_SAFETENSORS) return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
+    if (o->has_dtype && o->dtype != GYRE_F32 && o->dtype != GYRE_F16 && o->dtype != GYRE_BF16 &&
+        !(is_gguf && o->dtype == GYRE_Q8))
+        return gyre_fail(err, o->dtype == GYRE_Q8 ? GYRE_EUNSUPPORTED : GYRE_EINVAL, "dtype: %s (%s)",
+                         o->dtype == GYRE_Q8 ? "safetensors have no blocks of eight bits" : "F32, F16 or BF16", target);
+    if ((o->has_layout && !is_layout(o->layout)) || (o->has_source_layout && !is_layout(o->source_layout)))
+        return gyre_fail(err, GYRE_EINVAL, "layout: half or interleaved (converting)");
+    if (stat(path, &a) == 0 && stat(target, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+        return gyre_fail(err, GYRE_EINVAL, "target: the model itself, which is not replaced; name another (%s)", target);
+    return GYRE_OK;
+}
+
+static void conversion_close(gyre_conversion *c) {
+    gyre_encoding_free(c->encoding);
+    gyre_gguf_maker_free(&c->keys);
+    free(c->divisors[0]);
+    free(c->divisors[1]);
+    free(c->config);
+    free(c->tensors);
+    gyre_convert_source_close(&c->source);
+}
+
+static gyre_status convert(gyre_conversion *c, gyre_error *err) {
+    const int to_gguf = c->options->format == GYRE_FORMAT_GGUF;
+    gyre_status status = set_family(c, err);
+    if (status == GYRE_OK) status = set_rotation(c, err);
+    const int looks = c->names || c->from != c->to || c->to != c->says || c->source.kind == GYRE_SOURCE_LLAMA2C;
+    if (status == GYRE_OK && looks) status = gyre_convert_source_architecture(&c->source, err);
+    if (status == GYRE_OK && to_gguf) status = gyre_convert_make_keys(c, err);
+    if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
+    if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);
+    if (status == GYRE_OK) status = to_gguf ? write_gguf(c, err) : write_folder(c, err);
+    return status;
+}
+
+gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options, gyre_error *err) {
+    const gyre_convert_options usual = GYRE_CONVERT_INIT;
+    if (!path || !target) return gyre_fail(err, GYRE_EINVAL, "convert: no path");
+    gyre_conversion c = {.options = options ? options : &usual, .target = target};
+    gyre_status status = check_options(path, target, c.options, err);
+    if (status == GYRE_OK) status = gyre_convert_source_open(&c.source, path, err);
+    if (status == GYRE_OK) status = convert(&c, err);
+    conversion_close(&c);
+    return status;
+}

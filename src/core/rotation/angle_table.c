@@ -1,0 +1,243 @@
+/* angle_table.c: rows of cos and sin, made by blocks.
+ *
+ * Position m = anchor + j, j < BLOCK, has angle anchor x f + j x f: the cos and sin of an anchor are computed, those of the
+ * steps j x f are kept, and a complex product gives the row.  In double it is off by a few 2^-53, so hardly ever does it
+ * round to another float than the cos and sin computed directly; where it might, it is computed directly. */
+#include "core/rotation/angle_table.h"
+
+#include "core/huge_pages.h"
+#include "core/rotation/angles.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { BLOCK = 64 };
+enum { EMPTY, FILLING, READY };
+typedef _Atomic unsigned char block_state;
+
+struct gyre_angle_table {
+    int64_t rows, pairs;
+    double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
+    block_state *state; /* [1 + 2 blocks]: of the steps, of each block of rows, of each block of wide ones */
+    float *row;         /* [rows][2][pairs] */
+    double *wide;       /* the same, or NULL */
+};
+
+static size_t blocks_of(int64_t rows) {
+    return (size_t)((rows + BLOCK - 1) / BLOCK);
+}
+
+gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_t rows, gyre_error *err) {
+    enum { ALIGN = 64 };
+    const size_t head = (sizeof(gyre_angle_table) + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t steps = 2 * (size_t)BLOCK * (size_t)pairs * sizeof(double);
+    const size_t states = (1 + 2 * blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
+    /* A wide row takes two; only where memory that is not touched costs nothing. */
+    const size_t row = 2 * (size_t)pairs * sizeof(float), all = encoding->own_memory ? 3 * row : row;
+    if ((uint64_t)rows > (SIZE_MAX / 2 - head - steps - states) / all)
+        return gyre_fail(err, GYRE_ENOMEM, "rope.table_positions: more than memory can hold (gyre_config)");
+    char *memory = gyre_encoding_allocate(encoding, (int64_t)(head + steps + states + (size_t)rows * all), 1, err);
+    if (!memory) return GYRE_ENOMEM;
+    gyre_angle_table *table = (gyre_angle_table *)(void *)memory;
+    *table = (gyre_angle_table){rows,
+                                pairs,
+                                (double *)(void *)(memory + head),
+                                (block_state *)(memory + head + steps),
+                                (float *)(void *)(memory + head + steps + states),
+                                NULL};
+    if (encoding->own_memory) table->wide = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
+    for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
+        atomic_init(&table->state[i], EMPTY);
+    gyre_huge_pages_ask(table->row, (size_t)rows * all);
+    encoding->angles = table;
+    return GYRE_OK;
+}
+
+void gyre_angle_table_offer(gyre_encoding *encoding, int64_t pairs, int64_t length) {
+    const int64_t usual_rows = 32768, most_bytes = (int64_t)64 << 20, row = 2 * pairs * (int64_t)sizeof(float);
+    int64_t rows = length == 0 ? usual_rows : length;
+    if (rows > most_bytes / row) rows = most_bytes / row;
+    if (rows > 0 && encoding->own_memory) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
+}
+
+/* 1: the caller shall fill it in, and set it to READY. */
+static int claim(block_state *state) {
+    unsigned char empty = EMPTY;
+    return atomic_compare_exchange_strong_explicit(state, &empty, FILLING, memory_order_acquire, memory_order_relaxed);
+}
+
+static int ready(const block_state *state) {
+    return atomic_load_explicit((block_state *)state, memory_order_acquire) == READY;
+}
+
+/* -- steps ------------------------------------------------------------------------------------------------------------- */
+size_t gyre_angle_steps_bytes(int64_t pairs) {
+    return (size_t)pairs * (sizeof(gyre_frequency) + 2 * BLOCK * sizeof(double));
+}
+
+static void fill_steps(const gyre_frequency *frequency, int64_t pairs, double *step) {
+    for (int64_t j = 0; j < BLOCK; j++)
+        for (int64_t i = 0; i < pairs; i++)
+            gyre_angle(frequency[i], (double)j, &step[j * pairs + i], &step[(BLOCK + j) * pairs + i]);
+}
+
+void gyre_angle_steps_make(const gyre_encoding *encoding, int64_t length, void *memory, gyre_angle_steps *out) {
+    gyre_frequency *own = memory;
+    const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, length);
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    for (int64_t first = 0, count; first < pairs; first += count) {
+        count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+        const gyre_frequency *some = gyre_angles_frequencies(&angles, first, count, own + first);
+        if (some != own + first) memcpy(own + first, some, (size_t)count * sizeof *own);
+    }
+    double *step = (double *)(void *)(own + pairs);
+    fill_steps(own, pairs, step);
+    *out = (gyre_angle_steps){angles, own, step, pairs};
+}
+
+/* -- rows -------------------------------------------------------------------------------------------------------------- */
+/* pairs first .. first + count - 1 at position m. */
+static void compute(const gyre_encoding *encoding, int64_t m, int64_t first, int64_t count, double *c, double *s) {
+    const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, 0);
+    double position[GYRE_MAX_AXES];
+    for (int a = 0; a < GYRE_MAX_AXES; a++)
+        position[a] = (double)m;
+    gyre_angles_f64(&angles, encoding->frequency + first, first, count, position, c, s);
+}
+
+/* Rows of positions anchor + from .. anchor + from + rows - 1, inside one block, wherever they go. */
+typedef struct block_target {
+    int64_t anchor, from, rows, out_row;
+    float *cosine, *sine;
+} block_target;
+
+static void fill_directly(const gyre_angle_steps *by, const block_target *to, int64_t j) {
+    const double position = (double)(to->anchor + to->from + j);
+    const double all[GYRE_MAX_AXES] = {position, position, position, position};
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    for (int64_t first = 0, count; first < by->pairs; first += count) {
+        count = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
+        gyre_angles_f64(&by->angles, by->frequency + first, first, count, all, c, s);
+        for (int64_t i = 0; i < count; i++) {
+            to->cosine[j * to->out_row + first + i] = (float)c[i];
+            to->sine[j * to->out_row + first + i] = (float)s[i];
+        }
+    }
+}
+
+static void fill_block(const gyre_angle_steps *by, const block_target *to) {
+    const gyre_encoding *encoding = by->angles.encoding;
+    const double factor = by->angles.factor;
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    unsigned char doubtful[BLOCK] = {0};
+    gyre_angle_block job = {.rows = to->rows,
+                            .row = by->pairs,
+                            .out_row = to->out_row,
+                            .factor = factor,
+                            .sine_factor = encoding->config.rope.clockwise ? -factor : factor,
+                            .cosine = c,
+                            .sine = s,
+                            .doubtful = doubtful};
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) { /* PyTorch's path has no steps to go by */
+        for (int64_t j = 0; j < to->rows; j++)
+            fill_directly(by, to, j);
+        return;
+    }
+    for (int64_t first = 0; first < by->pairs; first += job.pairs) {
+        job.pairs = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
+        for (int64_t i = 0; i < job.pairs; i++)
+            gyre_angle(by->frequency[first + i], (double)to->anchor, &c[i], &s[i]);
+        job.step_cosine = by->step + to->from * by->pairs + first;
+        job.step_sine = job.step_cosine + BLOCK * by->pairs;
+        job.cosine_out = to->cosine + first;
+        job.sine_out = to->sine + first;
+        encoding->kernels->angle_rows(&job);
+    }
+    for (int64_t j = 0; j < to->rows; j++)
+        if (doubtful[j]) fill_directly(by, to, j);
+}
+
+void gyre_angle_steps_rows(const gyre_angle_steps *by, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+    for (int64_t done = 0, rows; done < count; done += rows) {
+        const int64_t position = m + done, from = (position % BLOCK + BLOCK) % BLOCK;
+        rows = BLOCK - from < count - done ? BLOCK - from : count - done;
+        const block_target to = {
+            position - from, from, rows, out->row, out->cosine + done * out->row, out->sine + done * out->row};
+        fill_block(by, &to);
+    }
+}
+
+/* -- the table --------------------------------------------------------------------------------------------------------- */
+static gyre_angle_steps steps_of(const gyre_encoding *encoding) {
+    const gyre_angle_table *t = encoding->angles;
+    return (gyre_angle_steps){gyre_angles_of(encoding, GYRE_FORWARD, 0), encoding->frequency, t->step, t->pairs};
+}
+
+/* 1: the steps are there. */
+static int have_steps(const gyre_encoding *encoding) {
+    const gyre_angle_table *t = encoding->angles;
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH || ready(&t->state[0])) return 1; /* torch needs none */
+    if (!claim(&t->state[0])) return 0;
+    fill_steps(encoding->frequency, t->pairs, t->step);
+    atomic_store_explicit(&t->state[0], READY, memory_order_release);
+    return 1;
+}
+
+const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
+    const gyre_angle_table *t = encoding->angles;
+    if (!t || m < 0 || m >= t->rows) return NULL;
+    block_state *state = &t->state[1 + m / BLOCK];
+    if (!ready(state)) {
+        const int64_t anchor = m / BLOCK * BLOCK, left = t->rows - anchor;
+        float *row = t->row + 2 * t->pairs * anchor;
+        const block_target all = {anchor, 0, left < BLOCK ? left : BLOCK, 2 * t->pairs, row, row + t->pairs};
+        if (!have_steps(encoding) || !claim(state)) return NULL;
+        const gyre_angle_steps by = steps_of(encoding);
+        fill_block(&by, &all);
+        atomic_store_explicit(state, READY, memory_order_release);
+    }
+    return t->row + 2 * t->pairs * m;
+}
+
+const float *gyre_angle_table_span(const gyre_encoding *encoding, int64_t m, int64_t count) {
+    if (!encoding->angles || m < 0 || count < 1 || m > encoding->angles->rows - count) return NULL;
+    for (int64_t n = m / BLOCK * BLOCK; n < m + count; n += BLOCK)
+        if (!gyre_angle_table_row(encoding, n)) return NULL;
+    return gyre_angle_table_row(encoding, m);
+}
+
+const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m) {
+    const gyre_angle_table *t = encoding->angles;
+    if (!t || !t->wide || m < 0 || m >= t->rows) return NULL;
+    const int64_t anchor = m / BLOCK * BLOCK, end = t->rows - anchor < BLOCK ? t->rows : anchor + BLOCK;
+    block_state *state = &t->state[1 + (int64_t)blocks_of(t->rows) + m / BLOCK];
+    if (!ready(state)) {
+        if (!claim(state)) return NULL;
+        for (int64_t n = anchor; n < end; n++)
+            compute(encoding, n, 0, t->pairs, t->wide + 2 * t->pairs * n, t->wide + 2 * t->pairs * n + t->pairs);
+        atomic_store_explicit(state, READY, memory_order_release);
+    }
+    return t->wide + 2 * t->pairs * m;
+}
+
+int64_t gyre_angle_table_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+    if (!encoding->angles || encoding->axis || !have_steps(encoding)) return 0;
+    const gyre_angle_steps by = steps_of(encoding);
+    gyre_angle_steps_rows(&by, m, count, out);
+    return count;
+}
+
+int64_t gyre_angle_table_end(const gyre_encoding *encoding) {
+    return encoding->angles ? encoding->angles->rows : 0;
+}
+
+size_t gyre_angle_table_bytes(const gyre_encoding *encoding) {
+    const gyre_angle_table *t = encoding->angles;
+    size_t bytes = 0;
+    for (size_t i = 0; t && i <= 2 * blocks_of(t->rows); i++)
+        if (ready(&t->state[i]))
+            bytes +=
+                2 * (size_t)BLOCK * (size_t)t->pairs * (i > 0 && i <= blocks_of(t->rows) ? sizeof(float) : sizeof(double));
+    return bytes;
+}

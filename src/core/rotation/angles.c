@@ -1,0 +1,156 @@
+/* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
+#include "core/rotation/angles.h"
+
+#include "core/rotation/angle_table.h"
+#include "core/rotation/torch_math.h"
+
+#include <math.h>
+
+void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine) {
+    const double m = position, product = m * frequency.high;
+    const double rest = fma(m, frequency.high, -product) + m * frequency.low;
+    const double c = cos(product), s = sin(product), second = 0.5 * rest * rest;
+    const double odd = rest - second * (1.0 / 3) * rest; /* 1024 rad per position leave a rest of up to 2^-12 at 2^31 */
+    *cosine = c - (odd * s + second * c);
+    *sine = s + (odd * c - second * s);
+}
+
+gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length) {
+    const int own = gyre_rope_same_frequencies(&encoding->config, length, 0);
+    const double factor = own ? encoding->attention_factor : gyre_rope_attention_factor(&encoding->config, length);
+    const gyre_angles angles = {.encoding = encoding,
+                                .direction = direction,
+                                .own = own,
+                                .length = length,
+                                .factor = direction == GYRE_INVERSE ? 1.0 / factor : factor};
+    return angles;
+}
+
+int gyre_angles_identity(const gyre_angles *angles, const double *position) {
+    if (angles->factor != 1.0) return 0;
+    for (int64_t a = 0; a < gyre_axes_of(angles->encoding); a++)
+        if (position[a] != 0) return 0;
+    return 1;
+}
+
+static gyre_frequency divided(gyre_frequency frequency, double by) {
+    const long double whole = ((long double)frequency.high + (long double)frequency.low) / (long double)by;
+    const double high = (double)whole;
+    return (gyre_frequency){high, (double)(whole - (long double)high)};
+}
+
+const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t first, int64_t count,
+                                              gyre_frequency *buffer) {
+    const gyre_encoding *encoding = angles->encoding;
+    const int slower = angles->far && encoding->config.rope.far == GYRE_FAR_LEAKY;
+    if (angles->own && !slower) return encoding->frequency + first;
+    gyre_rope_frequencies(&encoding->config, angles->length, first, count, buffer);
+    for (int64_t j = 0; slower && j < count; j++)
+        buffer[j] = divided(buffer[j], encoding->config.rope.far_factor);
+    return buffer;
+}
+
+/* In float, and widened. */
+static void torch_angles(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                         const double *position, double *cosine, double *sine) {
+    const gyre_encoding *encoding = angles->encoding;
+    const float factor = (float)angles->factor;
+    float angle[GYRE_PAIR_CHUNK], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    for (int64_t done = 0, n; done < count; done += n) {
+        n = count - done < GYRE_PAIR_CHUNK ? count - done : GYRE_PAIR_CHUNK;
+        for (int64_t j = 0; j < n; j++) {
+            const int axis = encoding->axis ? encoding->axis[first + done + j] : 0;
+            angle[j] = (float)position[axis] * (float)frequency[done + j].high;
+        }
+        gyre_torch_cos_sin(angle, n, c, s);
+        for (int64_t j = 0; j < n; j++) {
+            cosine[done + j] = (double)(c[j] * factor);
+            sine[done + j] = (double)(s[j] * factor);
+        }
+    }
+}
+
+void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                     const double *position, double *cosine, double *sine) {
+    const gyre_encoding *encoding = angles->encoding;
+    const int back = (angles->direction != GYRE_FORWARD) != (encoding->config.rope.clockwise != 0);
+    const double sign = back ? -angles->factor : angles->factor;
+    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) {
+        torch_angles(angles, frequency, first, count, position, cosine, sine);
+        for (int64_t j = 0; back && j < count; j++)
+            sine[j] = -sine[j];
+        return;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        double c, s;
+        gyre_angle(frequency[j], position[encoding->axis ? encoding->axis[first + j] : 0], &c, &s);
+        cosine[j] = c * angles->factor;
+        sine[j] = s * sign;
+    }
+}
+
+/* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
+static const float *table_row(const gyre_angles *angles, double m) {
+    const gyre_encoding *e = angles->encoding;
+    if (!e->angles || !angles->own || angles->far || angles->factor != e->attention_factor) return NULL;
+    return m >= 0 && m <= (double)GYRE_MAX_POSITION ? gyre_angle_table_row(e, (int64_t)m) : NULL;
+}
+
+/* Text, where all axes agree. */
+static int one_position(const gyre_angles *angles, const double *position) {
+    for (int64_t a = 1; a < gyre_axes_of(angles->encoding); a++)
+        if (position[a] != position[0]) return 0;
+    return 1;
+}
+
+/* Axes that do not: each pair from the row of its own.  1 = done. */
+static int gather_axes(const gyre_angles *angles, int64_t first, int64_t count, const double *position, float *buffer) {
+    const gyre_encoding *e = angles->encoding;
+    const float *row[GYRE_MAX_AXES];
+    for (int64_t a = 0; a < gyre_axes_of(e); a++)
+        if (!(row[a] = table_row(angles, position[a]))) return 0;
+    for (int64_t j = 0; j < count; j++) {
+        const float *own = row[e->axis[first + j]] + first + j;
+        buffer[j] = own[0];
+        buffer[count + j] = own[e->config.rope.dim / 2];
+    }
+    return 1;
+}
+
+gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                             const double *position, float *buffer) {
+    const int one = one_position(angles, position), back = angles->direction != GYRE_FORWARD;
+    const float *row = one ? table_row(angles, position[0]) : NULL;
+    if (row) return (gyre_cos_sin){row + first, row + angles->encoding->config.rope.dim / 2 + first, back};
+    if (!one && gather_axes(angles, first, count, position, buffer)) return (gyre_cos_sin){buffer, buffer + count, back};
+    double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    gyre_angles_f64(angles, frequency, first, count, position, c, s);
+    for (int64_t j = 0; j < count; j++) {
+        buffer[j] = (float)c[j];
+        buffer[count + j] = (float)s[j];
+    }
+    return (gyre_cos_sin){buffer, buffer + count, 0};
+}
+
+double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    const double m = (double)position, w = (double)rope->window, by = rope->far_factor;
+    switch (rope->far) {
+    case GYRE_FAR_CLAMPED:
+        return role == GYRE_QUERY ? w : 0;
+    case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies have the division */
+        return role == GYRE_QUERY ? m + w * (by - 1) : m;
+    case GYRE_FAR_GROUPED:
+        return floor(m / by) + (role == GYRE_QUERY ? w - floor(w / by) : 0);
+    default:
+        return m;
+    }
+}
+
+void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
+                              int64_t count, double *out) {
+    const int64_t axes = gyre_axes_of(encoding);
+    for (int64_t a = 0; a < axes; a++)
+        for (int64_t i = 0; i < count; i++)
+            out[i * axes + a] = (double)gyre_position_at(positions, batch, first + i, a);
+}

@@ -1,0 +1,245 @@
+/* frequency.c: every scaling of a rotation's frequencies, as one pure function of the config and the length in use.
+ *
+ * Formulas are those of the papers and of transformers 5, evaluated in long double: with the 64 bits it has on x86, the
+ * angle of position 2^31 was never found off by more than 7e-11 rad.  Where long double is double, `low` is 0 and that error
+ * 2e-7. */
+#include "core/rotation/frequency.h"
+
+#include "core/rotation/frequency_torch.h"
+
+#include <math.h>
+
+static const long double two_pi = 6.283185307179586476925286766559005768L;
+
+/* As trained.  Along several axes that each count their own frequencies, pair j of an axis with n pairs is that of a
+ * rotation of 2 n channels. */
+static long double theta_of(const struct gyre_rope_config *rope, long double base, int64_t pair) {
+    int64_t pairs = rope->dim / 2;
+    if (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL) {
+        int64_t axis = 0;
+        for (; pair >= rope->section[axis]; axis++)
+            pair -= rope->section[axis];
+        pairs = rope->section[axis];
+    }
+    return powl(base, -(long double)pair / (long double)pairs);
+}
+
+/* What does not change from pair to pair. */
+typedef struct recipe {
+    const gyre_config *config;
+    long double base;      /* after the NTK change of base */
+    long double factor;    /* s at this length */
+    long double low, high; /* ends of the ramp: pair indices */
+    const double *divisor; /* LongRoPE */
+} recipe;
+
+static gyre_frequency split(long double value) {
+    gyre_frequency out = {(double)value, 0.0};
+    out.low = (double)(value - (long double)out.high);
+    return out;
+}
+
+gyre_frequency gyre_frequency_power(double base, int64_t numerator, int64_t denominator) {
+    return split(powl((long double)base, -(long double)numerator / (long double)denominator));
+}
+
+static int64_t length_in_use(const gyre_config *config, int64_t length) {
+    if (length > 0) return length;
+    return config->rope.length > 0 ? config->rope.length : config->trained_length;
+}
+
+/* s grows with the context: s n / L - (s - 1), which is 1 at n = L. */
+static long double dynamic_factor(const gyre_config *config, int64_t length) {
+    const long double trained = (long double)config->trained_length;
+    long double n = (long double)length_in_use(config, length);
+    if (n < trained) n = trained;
+    return (long double)config->rope.factor * n / trained - ((long double)config->rope.factor - 1.0L);
+}
+
+/* How many times what it was trained for the context is, 1 within that. */
+static long double stretch(const gyre_config *config, int64_t length) {
+    const int64_t n = length_in_use(config, length);
+    return n > config->trained_length ? (long double)n / (long double)config->trained_length : 1.0L;
+}
+
+/* The base that leaves pair 0 alone and divides the last pair by the factor. */
+static long double ntk_base(const gyre_config *config, long double factor) {
+    const long double dim = (long double)config->rope.dim;
+    return (long double)config->rope.base * powl(factor, dim / (dim - 2.0L));
+}
+
+/* The fractional pair index that makes `turns` turns over the trained length. */
+static long double pair_of_turns(const gyre_config *config, double turns) {
+    const long double length = (long double)config->trained_length;
+    return (long double)config->rope.dim * logl(length / (two_pi * (long double)turns)) /
+           (2.0L * logl((long double)config->rope.base));
+}
+
+/* The ends are clamped to 0 and dim - 1, not dim / 2 - 1, and only the lower one from below and the upper one from above, as
+ * in the released code: models were trained that way.  Where even the slowest pair makes more than beta_fast turns, low may
+ * end above high, and the ramp divides the pairs it should keep (base 2, dim 64, L 2048: all of them). */
+static void ramp_in_pairs(recipe *r) {
+    const struct gyre_rope_config *rope = &r->config->rope;
+    r->low = pair_of_turns(r->config, rope->beta_fast);
+    r->high = pair_of_turns(r->config, rope->beta_slow);
+    if (!rope->fractional_bounds) {
+        r->low = floorl(r->low);
+        r->high = ceill(r->high);
+    }
+    if (r->low < 0.0L) r->low = 0.0L;
+    if (r->high > (long double)(rope->dim - 1)) r->high = (long double)(rope->dim - 1);
+    if (r->low == r->high) r->high += 0.001L;
+}
+
+static recipe prepare(const gyre_config *config, int64_t length) {
+    const struct gyre_rope_config *rope = &config->rope;
+    recipe r = {config, (long double)rope->base, (long double)rope->factor, 0.0L, 0.0L, NULL};
+    switch (rope->scaling) {
+    case GYRE_NTK:
+        r.base = ntk_base(config, r.factor);
+        break;
+    case GYRE_DYNAMIC_NTK:
+        r.factor = dynamic_factor(config, length);
+        r.base = ntk_base(config, r.factor);
+        break;
+    case GYRE_BY_PARTS:
+    case GYRE_YARN:
+        ramp_in_pairs(&r);
+        break;
+    case GYRE_DYNAMIC_YARN:
+        r.factor = stretch(config, length);
+        ramp_in_pairs(&r);
+        break;
+    case GYRE_LONGROPE:
+        r.divisor = length_in_use(config, length) > config->trained_length ? rope->long_factor : rope->short_factor;
+        break;
+    default:
+        break;
+    }
+    return r;
+}
+
+static long double unit_ramp(long double x) {
+    return x < 0.0L ? 0.0L : x > 1.0L ? 1.0L : x;
+}
+
+/* keep = 1: theta as trained; 0: divided. */
+static long double blend(long double theta, long double factor, long double keep) {
+    return keep * theta + (1.0L - keep) * (theta / factor);
+}
+
+static long double turns_over_trained(const recipe *r, long double theta) {
+    return (long double)r->config->trained_length * theta / two_pi;
+}
+
+/* Share kept of a pair that makes `turns` turns: 0 below `slow`, 1 above `fast`.  The ends may coincide. */
+static long double kept_by_turns(long double turns, double slow, double fast) {
+    if (turns >= (long double)fast) return 1.0L;
+    if (turns <= (long double)slow) return 0.0L;
+    return (turns - (long double)slow) / ((long double)fast - (long double)slow);
+}
+
+/* exp(a (i + 1)^b) with a (dim / 2)^b = ln s: the last pair is divided by s itself, the others by less. */
+static long double mixed_divisor(const recipe *r, int64_t pair) {
+    const struct gyre_rope_config *rope = &r->config->rope;
+    const long double place = 2.0L * (long double)(pair + 1) / (long double)rope->dim;
+    return powl(r->factor, powl(place, (long double)rope->mixed_exponent));
+}
+
+static long double scaled(const recipe *r, int64_t pair) {
+    const struct gyre_rope_config *rope = &r->config->rope;
+    const long double theta = theta_of(rope, r->base, pair);
+    switch (rope->scaling) {
+    case GYRE_LINEAR:
+        return theta / r->factor;
+    case GYRE_BY_PARTS:
+    case GYRE_YARN:
+    case GYRE_DYNAMIC_YARN:
+        return blend(theta, r->factor, 1.0L - unit_ramp(((long double)pair - r->low) / (r->high - r->low)));
+    case GYRE_BY_PARTS_PAPER:
+        return blend(theta, r->factor, kept_by_turns(turns_over_trained(r, theta), rope->beta_slow, rope->beta_fast));
+    case GYRE_LLAMA3:
+        return blend(theta, r->factor, kept_by_turns(turns_over_trained(r, theta), rope->low_freq, rope->high_freq));
+    case GYRE_LONGROPE:
+        return theta / (long double)r->divisor[pair];
+    case GYRE_PROPORTIONAL:
+        return pair < (int64_t)(rope->proportion * (double)rope->dim / 2.0) ? theta / r->factor : 0.0L;
+    case GYRE_NTK_MIXED:
+        return theta / mixed_divisor(r, pair);
+    default:
+        return theta;
+    }
+}
+
+/* With the wavelength a whole number, a pair meets no angle past its first turn that it has not met before. */
+static long double resonant(long double frequency) {
+    if (frequency == 0.0L) return 0.0L;
+    const long double wavelength = roundl(two_pi / frequency);
+    return two_pi / (wavelength < 1.0L ? 1.0L : wavelength);
+}
+
+static long double frequency_of(const recipe *r, int64_t pair) {
+    const long double frequency = scaled(r, pair);
+    return r->config->rope.resonance ? resonant(frequency) : frequency;
+}
+
+void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
+    if (config->rope.angles == GYRE_ANGLES_TORCH) {
+        gyre_torch_frequencies(config, length, first, count, out);
+        return;
+    }
+    const recipe r = prepare(config, length);
+    for (int64_t j = 0; j < count; j++)
+        out[j] = split(frequency_of(&r, first + j));
+}
+
+static double yarn_magnitude(double factor, double mscale) {
+    return factor <= 1.0 ? 1.0 : 0.1 * mscale * log(factor) + 1.0;
+}
+
+/* One of mscale and mscale_all_dim alone is ignored, as transformers does. */
+static double yarn_attention_factor(const struct gyre_rope_config *rope, double factor) {
+    if (rope->mscale != 0.0 && rope->mscale_all_dim != 0.0)
+        return yarn_magnitude(factor, rope->mscale) / yarn_magnitude(factor, rope->mscale_all_dim);
+    return yarn_magnitude(factor, 1.0);
+}
+
+double gyre_rope_attention_factor(const gyre_config *config, int64_t length) {
+    const struct gyre_rope_config *rope = &config->rope;
+    if (rope->attention_factor != 0.0) return rope->attention_factor;
+    if (rope->scaling == GYRE_YARN) return yarn_attention_factor(rope, rope->factor);
+    if (rope->scaling == GYRE_DYNAMIC_YARN) return yarn_attention_factor(rope, (double)stretch(config, length));
+    if (rope->scaling == GYRE_LONGROPE && rope->factor > 1.0)
+        return sqrt(1.0 + log(rope->factor) / log((double)config->trained_length));
+    return 1.0;
+}
+
+int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other) {
+    const int64_t n = length_in_use(config, length), m = length_in_use(config, other), trained = config->trained_length;
+    switch (config->rope.scaling) {
+    case GYRE_LONGROPE:
+        return (n > trained) == (m > trained);
+    case GYRE_DYNAMIC_NTK:
+    case GYRE_DYNAMIC_YARN:
+        return n == m || (n <= trained && m <= trained);
+    default:
+        return 1;
+    }
+}
+
+/* By what the scaling does: rounding the wavelengths after it moves every pair a little, and is not counted. */
+gyre_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
+    const recipe r = prepare(config, length);
+    const long double tolerance = 1e-9L;
+    gyre_parts parts = {0, 0, 0};
+    for (int64_t i = 0; i < config->rope.dim / 2; i++) {
+        const long double turned = scaled(&r, i) / theta_of(&config->rope, (long double)config->rope.base, i);
+        if (fabsl(turned - 1.0L) <= tolerance)
+            parts.kept++;
+        else if (turned == 0.0L || fabsl(turned * r.factor - 1.0L) <= tolerance)
+            parts.divided++;
+        else
+            parts.blended++;
+    }
+    return parts;
+}

@@ -1,0 +1,123 @@
+/* permute.c: channels of pairs, and the rows of projections that make them, from one layout to the other. */
+#include "core/rotation/permute.h"
+#include "core/convert.h"
+#include "core/encoding.h"
+#include "core/view.h"
+
+#include <string.h>
+
+/* -- in place -------------------------------------------------------------------------------------------------------- */
+
+/* Pairs that are moved through a buffer; more are split, so that the stack does not grow with the row. */
+enum { BUFFERED_PAIRS = 256 };
+
+typedef struct row {
+    char *data;
+    gyre_dtype dtype;
+    int64_t size, stride; /* bytes of an element; from one to the next */
+} row;
+
+static row row_at(const row *r, int64_t first) {
+    const row out = {r->data + first * r->stride, r->dtype, r->size, r->stride};
+    return out;
+}
+
+static void reverse(const row *r, int64_t count) {
+    char *low = r->data, *high = r->data + (count - 1) * r->stride;
+    for (int64_t i = 0; i < count / 2; i++, low += r->stride, high -= r->stride) {
+        char kept[sizeof(double)];
+        memcpy(kept, low, (size_t)r->size);
+        memcpy(low, high, (size_t)r->size);
+        memcpy(high, kept, (size_t)r->size);
+    }
+}
+
+/* [left][right] to [right][left]. */
+static void exchange(const row *r, int64_t left, int64_t right) {
+    const row rest = row_at(r, left);
+    reverse(r, left);
+    reverse(&rest, right);
+    reverse(r, left + right);
+}
+
+static void move_buffered(const row *r, int64_t pairs, gyre_layout from, gyre_layout to) {
+    double memory[2 * BUFFERED_PAIRS];
+    char *buffer = (char *)memory;
+    const int64_t stride = r->stride / r->size;
+    for (int m = 0; m < 2; m++)
+        gyre_copy_row(r->data + gyre_member_channel(from, 2 * pairs, 0, m) * r->stride, gyre_member_step(from) * stride,
+                      buffer + gyre_member_channel(to, 2 * pairs, 0, m) * r->size, gyre_member_step(to), r->dtype, pairs);
+    gyre_copy_row(buffer, 1, r->data, stride, r->dtype, 2 * pairs);
+}
+
+/* Each half of the pairs apart makes [low][high][low][high], and the middle two change places. */
+static void unshuffle(const row *r, int64_t pairs) {
+    const int64_t left = pairs / 2, right = pairs - left;
+    const row middle = row_at(r, left), rest = row_at(r, 2 * left);
+    if (pairs <= BUFFERED_PAIRS) {
+        move_buffered(r, pairs, GYRE_INTERLEAVED, GYRE_HALF);
+        return;
+    }
+    unshuffle(r, left);
+    unshuffle(&rest, right);
+    exchange(&middle, left, right);
+}
+
+static void shuffle(const row *r, int64_t pairs) {
+    const int64_t left = pairs / 2, right = pairs - left;
+    const row middle = row_at(r, left), rest = row_at(r, 2 * left);
+    if (pairs <= BUFFERED_PAIRS) {
+        move_buffered(r, pairs, GYRE_HALF, GYRE_INTERLEAVED);
+        return;
+    }
+    exchange(&middle, right, left);
+    shuffle(r, left);
+    shuffle(&rest, right);
+}
+
+void gyre_unshuffle_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs) {
+    const int64_t size = (int64_t)gyre_dtype_size(dtype);
+    const row r = {data, dtype, size, stride * size};
+    unshuffle(&r, pairs);
+}
+
+void gyre_shuffle_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs) {
+    const int64_t size = (int64_t)gyre_dtype_size(dtype);
+    const row r = {data, dtype, size, stride * size};
+    shuffle(&r, pairs);
+}
+
+/* -- the rows of a projection ---------------------------------------------------------------------------------------- */
+
+static void copy_rows(const gyre_cview *in, int64_t from, const gyre_view *out, int64_t to, int64_t head) {
+    gyre_copy_row(gyre_cview_at(in, 0, head, from, 0), in->stride[3], gyre_view_at(out, 0, head, to, 0), out->stride[3],
+                  in->dtype, in->shape[3]);
+}
+
+static void permute_head(const struct gyre_rope_config *rope, gyre_layout from, gyre_layout to, const gyre_cview *in,
+                         const gyre_view *out, int64_t head) {
+    for (int64_t c = 0; c < in->shape[2]; c++)
+        if (c < rope->first || c >= rope->first + rope->dim) copy_rows(in, c, out, c, head);
+    for (int64_t i = 0; i < rope->dim / 2; i++)
+        for (int m = 0; m < 2; m++)
+            copy_rows(in, rope->first + gyre_member_channel(from, rope->dim, i, m), out,
+                      rope->first + gyre_member_channel(to, rope->dim, i, m), head);
+}
+
+gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to, const gyre_cview *in,
+                              const gyre_view *out) {
+    if (!encoding || !in || !out) return GYRE_EINVAL;
+    if (!(encoding->scheme->places & GYRE_AT_QUERY_KEY)) return GYRE_EUNSUPPORTED;
+    if ((from != GYRE_HALF && from != GYRE_INTERLEAVED) || (to != GYRE_HALF && to != GYRE_INTERLEAVED)) return GYRE_EINVAL;
+    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype) return GYRE_EDTYPE;
+    if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
+    gyre_status status = gyre_cview_check(in);
+    if (status == GYRE_OK) status = gyre_output_check(out);
+    if (status != GYRE_OK) return status;
+    if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim) return GYRE_ESHAPE;
+    if (gyre_view_elements(in->shape) == 0) return GYRE_OK;
+    if (in->data == out->data) return GYRE_EINVAL;
+    for (int64_t head = 0; head < in->shape[1]; head++)
+        permute_head(&encoding->config.rope, from, to, in, out, head);
+    return GYRE_OK;
+}

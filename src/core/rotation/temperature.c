@@ -1,0 +1,46 @@
+/* temperature.c: what queries are multiplied by, so that attention stays as sharp over many keys as over few. */
+#include "core/rotation/temperature.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_query_config *query = &encoding->config.query;
+    if (query->temperature == GYRE_TEMPERATURE_NONE) return GYRE_OK;
+    if ((unsigned)query->temperature > GYRE_TEMPERATURE_MINISTRAL)
+        return gyre_fail(err, GYRE_EINVAL, "query.temperature: %d names no temperature (gyre_config)",
+                         (int)query->temperature);
+    if (query->length == 0) query->length = encoding->config.trained_length;
+    const int64_t least = query->temperature == GYRE_TEMPERATURE_LOG ? 2 : 1; /* ln(1) is no divisor */
+    if (query->length < least)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "query.length: %" PRId64 "; the temperature needs at least %" PRId64
+                         ", from here or trained_length "
+                         "(gyre_config)",
+                         query->length, least);
+    if (query->slope == 0) query->slope = 0.1;
+    if (!(query->slope > 0 && query->slope <= 0x1p32))
+        return gyre_fail(err, GYRE_EINVAL, "query.slope: %g is not in (0, 2^32] (gyre_config)", query->slope);
+    encoding->places |= GYRE_AT_QUERY_KEY;
+    return GYRE_OK;
+}
+
+/* ln(1 + floor(x / length)), 0 for positions before the first. */
+static double log_steps(int64_t x, int64_t length) {
+    const int64_t steps = x < length ? 0 : x / length;
+    return log1p((double)steps);
+}
+
+double gyre_temperature_at(const gyre_encoding *encoding, int64_t position) {
+    const struct gyre_query_config *query = &encoding->config.query;
+    switch (query->temperature) {
+    case GYRE_TEMPERATURE_LOG:
+        return position < query->length ? 1 : log((double)(position + 1)) / log((double)query->length);
+    case GYRE_TEMPERATURE_LLAMA4:
+        return 1 + query->slope * log_steps(position + 1, query->length);
+    case GYRE_TEMPERATURE_MINISTRAL:
+        return 1 + query->slope * log_steps(position, query->length);
+    default:
+        return 1;
+    }
+}

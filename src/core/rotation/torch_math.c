@@ -1,0 +1,75 @@
+/* torch_math.c: SLEEF's functions of 1.0 ulp, as PyTorch calls them: eight floats at a time where the processor has AVX2 and
+ * FMA, else four.  How many matters: lanes of one vector share the way their angles are reduced, so neighbours of a large
+ * one may differ in the last bit. */
+#include "core/rotation/torch_math.h"
+
+#include <string.h>
+
+#if defined(GYRE_HAVE_SLEEF) && (defined(__SSE2__) || defined(__aarch64__))
+#include <sleef.h>
+
+#if defined(__aarch64__)
+typedef float32x4_t four;
+#else
+typedef __m128 four;
+#endif
+
+int gyre_torch_math(void) {
+    return 1;
+}
+
+static int by_eight(void) {
+#if defined(__x86_64__)
+    return gyre_torch_eight && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
+
+/* The last few stand before zeros. */
+static four some_of(const float *x, int64_t n) {
+    float padded[4] = {0};
+    four out;
+    memcpy(padded, x, (size_t)(n < 4 ? n : 4) * sizeof *x);
+    memcpy(&out, padded, sizeof out);
+    return out;
+}
+static void put(float *out, four x, int64_t n) {
+    memcpy(out, &x, (size_t)(n < 4 ? n : 4) * sizeof *out);
+}
+
+void gyre_torch_pow(float base, const float *exponent, int64_t n, float *out) {
+    const float bases[4] = {base, base, base, base};
+    if (by_eight()) {
+        gyre_torch_eight->pow(base, exponent, n, out);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += 4)
+        put(out + i, Sleef_powf4_u10(some_of(bases, 4), some_of(exponent + i, n - i)), n - i);
+}
+
+void gyre_torch_cos_sin(const float *angle, int64_t n, float *cosine, float *sine) {
+    if (by_eight()) {
+        gyre_torch_eight->cos_sin(angle, n, cosine, sine);
+        return;
+    }
+    for (int64_t i = 0; i < n; i += 4) {
+        const four x = some_of(angle + i, n - i);
+        put(cosine + i, Sleef_cosf4_u10(x), n - i);
+        put(sine + i, Sleef_sinf4_u10(x), n - i);
+    }
+}
+#else
+int gyre_torch_math(void) {
+    return 0;
+}
+void gyre_torch_pow(float base, const float *exponent, int64_t n, float *out) {
+    (void)base, (void)exponent;
+    memset(out, 0, (size_t)n * sizeof *out);
+}
+void gyre_torch_cos_sin(const float *angle, int64_t n, float *cosine, float *sine) {
+    (void)angle;
+    memset(cosine, 0, (size_t)n * sizeof *cosine);
+    memset(sine, 0, (size_t)n * sizeof *sine);
+}
+#endif

@@ -1,0 +1,75 @@
+/* json_load.c: what Python's json takes and JSON does not, overwritten in a copy by as many bytes of what both take. */
+#include "files/json_load.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { INT64_DIGITS = 19 };
+
+static size_t past_string(const char *text, size_t bytes, size_t at) {
+    for (at++; at < bytes && text[at] != '"'; at++)
+        if (text[at] == '\\') at++;
+    return at + 1;
+}
+
+/* Past a number; one that is whole and may not fit loses its last two digits to an exponent. */
+static size_t past_number(char *text, size_t bytes, size_t at, int *changed) {
+    const size_t first = at + (text[at] == '-');
+    int is_whole = 1;
+    for (at = first; at < bytes && strchr("0123456789.eE+-", text[at]) && text[at]; at++)
+        is_whole &= text[at] >= '0' && text[at] <= '9';
+    if (is_whole && at - first >= INT64_DIGITS) {
+        text[at - 2] = 'e';
+        text[at - 1] = '2';
+        *changed = 1;
+    }
+    return at > first ? at : first;
+}
+
+static int is_key(const char *text, size_t bytes, size_t end) {
+    while (end < bytes && (text[end] == ' ' || text[end] == '\t' || text[end] == '\r' || text[end] == '\n'))
+        end++;
+    return end < bytes && text[end] == ':';
+}
+
+/* out = the length of such a value at the place, or 0. */
+static size_t word_at(const char *text, size_t bytes, size_t at) {
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const size_t length = strlen(words[i]);
+        if (bytes - at >= length && memcmp(text + at, words[i], length) == 0)
+            return is_key(text, bytes, at + length) ? 0 : length;
+    }
+    return 0;
+}
+
+static int change(char *text, size_t bytes) {
+    int changed = 0;
+    for (size_t at = 0; at < bytes;) {
+        const size_t word = word_at(text, bytes, at);
+        if (word > 0) {
+            memset(text + at, ' ', word);
+            text[at] = text[at + 1] = '"';
+            at += word;
+            changed = 1;
+        } else if (text[at] == '"') {
+            at = past_string(text, bytes, at);
+        } else if (text[at] == '-' || (text[at] >= '0' && text[at] <= '9')) {
+            at = past_number(text, bytes, at, &changed);
+        } else {
+            at++;
+        }
+    }
+    return changed;
+}
+
+json_t *gyre_json_load(const char *text, size_t bytes, json_error_t *error) {
+    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, error);
+    if (root || bytes == 0) return root;
+    char *copy = malloc(bytes);
+    if (!copy) return NULL;
+    memcpy(copy, text, bytes);
+    if (change(copy, bytes)) root = json_loadb(copy, bytes, JSON_REJECT_DUPLICATES, error);
+    free(copy);
+    return root;
+}

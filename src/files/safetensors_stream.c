@@ -1,0 +1,122 @@
+/* safetensors_stream.c: the header, then bytes as they come. */
+#include "files/safetensors_stream.h"
+
+#include "core/encoding.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SIZE_BYTES = 8 };
+
+struct gyre_safetensors_stream {
+    FILE *file;
+    char *path;
+    uint64_t wanted, put; /* bytes of data */
+};
+
+/* -- the header -------------------------------------------------------------------------------------------------------- */
+static uint64_t bytes_of(const gyre_tensor_to_come *t) {
+    uint64_t count = 1;
+    for (int i = 0; i < t->rank; i++)
+        count *= (uint64_t)t->shape[i];
+    return count * t->bytes;
+}
+
+static json_t *describe(const gyre_tensor_to_come *t, uint64_t begin) {
+    json_t *shape = json_array();
+    int failed = !shape;
+    for (int i = 0; i < t->rank && !failed; i++)
+        failed = json_array_append_new(shape, json_integer(t->shape[i])) != 0;
+    if (failed) {
+        json_decref(shape);
+        return NULL;
+    }
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", t->dtype, "shape", shape, "data_offsets", (json_int_t)begin,
+                     (json_int_t)(begin + bytes_of(t)));
+}
+
+/* *out = the header's text, which the caller frees; *data = bytes of all tensors. */
+static gyre_status print_header(const gyre_tensor_to_come *tensors, int64_t count, const char *path, char **out,
+                                uint64_t *data, gyre_error *err) {
+    /* transformers refuses a file that does not say which framework's layout it has. */
+    json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    gyre_status status = GYRE_OK;
+    int failed = !header;
+    *data = 0;
+    for (int64_t i = 0; i < count && !failed && status == GYRE_OK; i++) {
+        if (json_object_get(header, tensors[i].name))
+            status = gyre_fail(err, GYRE_EINVAL, "%.100s: two tensors of one name (%s)", tensors[i].name, path);
+        failed = status == GYRE_OK && json_object_set_new(header, tensors[i].name, describe(&tensors[i], *data)) != 0;
+        *data += bytes_of(&tensors[i]);
+    }
+    *out = failed || status != GYRE_OK ? NULL : json_dumps(header, JSON_COMPACT);
+    json_decref(header);
+    if (status == GYRE_OK && !*out) status = gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
+    return status;
+}
+
+static int write_header(FILE *file, const char *header) {
+    const size_t length = strlen(header), padded = (length + 7) / 8 * 8;
+    unsigned char size[SIZE_BYTES];
+    for (int i = 0; i < SIZE_BYTES; i++)
+        size[i] = (unsigned char)((uint64_t)padded >> (8 * i));
+    return fwrite(size, 1, SIZE_BYTES, file) == SIZE_BYTES && fwrite(header, 1, length, file) == length &&
+           fwrite("       ", 1, padded - length, file) == padded - length;
+}
+
+/* -- the stream -------------------------------------------------------------------------------------------------------- */
+static gyre_status fail_io(const gyre_safetensors_stream *stream, gyre_error *err) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", stream->path, strerror(errno));
+}
+
+void gyre_safetensors_stream_drop(gyre_safetensors_stream *stream) {
+    if (!stream) return;
+    if (stream->file) (void)fclose(stream->file);
+    free(stream->path);
+    free(stream);
+}
+
+gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const char *path, const gyre_tensor_to_come *tensors,
+                                         int64_t count, gyre_error *err) {
+    char *header = NULL;
+    gyre_safetensors_stream *stream = calloc(1, sizeof *stream);
+    if (stream) stream->path = strdup(path);
+    gyre_status status = stream && stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
+    if (status == GYRE_OK) status = print_header(tensors, count, path, &header, &stream->wanted, err);
+    if (status == GYRE_OK) {
+        stream->file = fopen(path, "wb");
+        if (!stream->file || !write_header(stream->file, header)) status = fail_io(stream, err);
+    }
+    free(header);
+    if (status == GYRE_OK)
+        *out = stream;
+    else
+        gyre_safetensors_stream_drop(stream);
+    return status;
+}
+
+gyre_status gyre_safetensors_stream_put(gyre_safetensors_stream *stream, const void *bytes, size_t count, gyre_error *err) {
+    if (count > stream->wanted - stream->put)
+        return gyre_fail(err, GYRE_EINVAL, "safetensors: more bytes than the header says (%s)", stream->path);
+    if (count > 0 && fwrite(bytes, 1, count, stream->file) != count) return fail_io(stream, err);
+    stream->put += count;
+    return GYRE_OK;
+}
+
+gyre_status gyre_safetensors_stream_close(gyre_safetensors_stream *stream, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    if (stream->put != stream->wanted)
+        status = gyre_fail(err, GYRE_EINVAL, "safetensors: %" PRIu64 " bytes of %" PRIu64 " (%s)", stream->put,
+                           stream->wanted, stream->path);
+    else if (fflush(stream->file) != 0 || fsync(fileno(stream->file)) != 0)
+        status = fail_io(stream, err);
+    if (fclose(stream->file) != 0 && status == GYRE_OK) status = fail_io(stream, err);
+    stream->file = NULL;
+    gyre_safetensors_stream_drop(stream);
+    return status;
+}

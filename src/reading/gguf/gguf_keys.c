@@ -1,0 +1,127 @@
+/* gguf_keys.c: typed values by key, each failing with its key and byte. */
+#include "reading/gguf/gguf_source.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_KEY = 200, LONGEST_TEXT = 300, MOST_LAYERS = 1 << 16 };
+
+static const char *whole_key(const gyre_gguf_source *s, const char *suffix, char out[LONGEST_KEY]) {
+    snprintf(out, LONGEST_KEY, "%s.%s", s->name, suffix);
+    return out;
+}
+
+const gyre_gguf_pair *gyre_gguf_key(const gyre_gguf_source *s, const char *suffix) {
+    char key[LONGEST_KEY];
+    return gyre_gguf_find(s->file, whole_key(s, suffix, key));
+}
+
+gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix) {
+    char key[LONGEST_KEY];
+    const gyre_gguf_pair *pair = gyre_gguf_find(s->file, whole_key(s, suffix, key));
+    return (gyre_place){gyre_build_text(s->build, "%s", key), 0, pair ? pair->offset : 0};
+}
+
+void gyre_gguf_fail(const gyre_gguf_source *s, gyre_status status, const char *suffix, const char *format, ...) {
+    char text[LONGEST_TEXT];
+    const gyre_place place = gyre_gguf_place(s, suffix);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    gyre_build_fail(s->build, status, &place, "%s: %s", place.key, text);
+}
+
+void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *format, ...) {
+    char text[2 * LONGEST_TEXT];
+    const gyre_place place = gyre_gguf_place(s, suffix);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    gyre_build_warn(s->build, &place, "%s: %s", place.key, text);
+}
+
+/* Only heads are counted layer by layer; no other array of sizes is one that anybody reads. */
+static void check_array(const gyre_gguf_source *s, const char *suffix, const gyre_gguf_value *array) {
+    int64_t first, x;
+    if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
+    if (array->count > MOST_LAYERS)
+        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of %" PRIu64 ", more than there are layers", array->count);
+    if (gyre_build_status(s->build) != GYRE_OK || strcmp(suffix, "attention.head_count") == 0) return;
+    for (uint64_t i = 1; i < array->count && gyre_gguf_integer(array, 0, &first); i++)
+        if (gyre_gguf_integer(array, i, &x) && x != first) {
+            gyre_gguf_fail(s, GYRE_EUNSUPPORTED, suffix, "%" PRId64 " and %" PRId64 ": no reader lets layers differ in it",
+                           first, x);
+            return;
+        }
+}
+
+int64_t gyre_gguf_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback) {
+    const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
+    int64_t largest = least, x;
+    if (!pair && fallback < 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "missing");
+    if (!pair) return fallback < 0 ? least : fallback;
+    if (pair->value.type == GYRE_GGUF_ARRAY) check_array(s, suffix, &pair->value);
+    if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
+    for (uint64_t i = 0; i < pair->value.count && gyre_build_status(s->build) == GYRE_OK; i++) {
+        if (!gyre_gguf_integer(&pair->value, i, &x)) {
+            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
+            return least;
+        }
+        if (x > largest) largest = x;
+        if (x < least || x > (int64_t)1 << 53)
+            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%" PRId64 " is not from %" PRId64 " to 2^53", x, least);
+    }
+    return largest;
+}
+
+double gyre_gguf_real(const gyre_gguf_source *s, const char *suffix, double fallback) {
+    const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
+    double x;
+    if (!pair) return fallback;
+    if (pair->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_number(&pair->value, 0, &x) || !isfinite(x)) {
+        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no finite number");
+        return fallback;
+    }
+    return x;
+}
+
+int gyre_gguf_flag(const gyre_gguf_source *s, const char *suffix, int fallback) {
+    const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
+    int64_t x = fallback;
+    if (!pair) return fallback;
+    if (pair->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_integer(&pair->value, 0, &x) || x < 0 || x > 1)
+        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "neither true nor false");
+    return x == 1;
+}
+
+/* A float in the digits that tell it from other floats: 0.1, where as a double it is 0.10000000149011612. */
+static void print_float(double x, char out[40]) {
+    int digits = 1;
+    do
+        snprintf(out, 40, "%.*g", digits, x);
+    while (strtof(out, NULL) != (float)x && ++digits <= 9);
+    if (x == floor(x) && fabs(x) < 1e15) snprintf(out, 40, "%.0f", x);
+}
+
+void gyre_gguf_note(const gyre_gguf_source *s, gyre_layers *group, const char *field, const char *suffix, gyre_origin origin,
+                    double value, const char *why) {
+    const gyre_gguf_pair *pair = suffix ? gyre_gguf_key(s, suffix) : NULL;
+    char text[40];
+    if (!pair) {
+        gyre_build_number(s->build, group, field, origin, NULL, why, value);
+        return;
+    }
+    const gyre_place place = gyre_gguf_place(s, suffix);
+    if (pair->value.type == GYRE_GGUF_F32 && (double)(float)value == value) {
+        print_float(value, text);
+        gyre_build_field(s->build, group, field, GYRE_FROM_FILE, &place, why, "%s", text);
+    } else {
+        gyre_build_number(s->build, group, field, GYRE_FROM_FILE, &place, why, value);
+    }
+}

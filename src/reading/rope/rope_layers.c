@@ -1,0 +1,285 @@
+/* rope_layers.c: which layers of a decoder are alike: by what the file lists, or by the rule of the family. */
+#include "reading/rope/rope_plan.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_LAYERS = 65536 };
+
+static const char full[] = "full_attention", sliding[] = "sliding_attention", chunked[] = "chunked_attention",
+                  linear[] = "linear_attention";
+
+/* How a family arranges layers where the file does not list them. */
+typedef enum rule {
+    NO_RULE,
+    ALL_SLIDE,   /* where there is a window, every layer has it */
+    EVERY_NTH,   /* layer i is full where (i + 1) % n is 0, the others slide */
+    FIRST_OF_N,  /* layer i is full where i % n is 0 */
+    FROM_LAYER,  /* layers from max_window_layers on slide, if use_sliding_window says so */
+    STILL_SLIDE, /* layers that do not turn slide, if use_sliding_window says so */
+    NO_TURN,     /* layer i is full, and does not turn, where (i + 1) % n is 0; the others see chunks */
+    MIXED        /* layer i is full where (i + 1) % n is 0, the others are linear attention */
+} rule;
+typedef struct arrangement {
+    const char *family; /* the beginning of its name; a * at the end of ours stands for more */
+    rule rule;
+    const char *count_key; /* that says n */
+    int64_t count, window; /* where no key says so; window 0 = none */
+} arrangement;
+static const arrangement arrangements[] = {{"mistral", ALL_SLIDE, NULL, 0, 4096},
+                                           {"mixtral", ALL_SLIDE, NULL, 0, 0},
+                                           {"ministral3", ALL_SLIDE, NULL, 0, 0},
+                                           {"ministral", ALL_SLIDE, NULL, 0, 0},
+                                           {"mistral4*", ALL_SLIDE, NULL, 0, 0},
+                                           {"phi3*", ALL_SLIDE, NULL, 0, 0},
+                                           {"phi4*", ALL_SLIDE, NULL, 0, 0},
+                                           {"phimoe", ALL_SLIDE, NULL, 0, 0},
+                                           {"starcoder2", ALL_SLIDE, NULL, 0, 0},
+                                           {"qwen2*", FROM_LAYER, NULL, 28, 4096},
+                                           {"qwen3_next", MIXED, "full_attention_interval", 4, 0},
+                                           {"qwen3_5*", MIXED, "full_attention_interval", 4, 0},
+                                           {"qwen3_vl*", NO_RULE, NULL, 0, 0},
+                                           {"qwen3*", FROM_LAYER, NULL, 28, 4096},
+                                           {"gemma2", EVERY_NTH, NULL, 2, 4096},
+                                           {"gemma3n*", EVERY_NTH, NULL, 5, 512},
+                                           {"gemma3*", EVERY_NTH, "sliding_window_pattern", 6, 4096},
+                                           {"gemma4*", EVERY_NTH, "sliding_window_pattern", 6, 512},
+                                           {"t5gemma*", EVERY_NTH, NULL, 2, 4096},
+                                           {"cohere2*", EVERY_NTH, "sliding_window_pattern", 4, 4096},
+                                           {"exaone4*", EVERY_NTH, "sliding_window_pattern", 4, 4096},
+                                           {"olmo3", EVERY_NTH, NULL, 4, 4096},
+                                           {"gpt_oss", EVERY_NTH, NULL, 2, 128},
+                                           {"modernbert*", FIRST_OF_N, "global_attn_every_n_layers", 3, 128},
+                                           {"cwm", FIRST_OF_N, "window_pattern", 4, 8192},
+                                           {"llama4*", NO_TURN, "no_rope_layer_interval", 4, 8192},
+                                           {"smollm3", STILL_SLIDE, "no_rope_layer_interval", 4, 0}};
+
+static int is_named(const char *pattern, const char *name) {
+    const size_t length = strlen(pattern);
+    if (pattern[length - 1] == '*') return strncmp(pattern, name, length - 1) == 0;
+    return strcmp(pattern, name) == 0 || (strncmp(pattern, name, length) == 0 && strcmp(name + length, "_text") == 0);
+}
+
+static const arrangement *arrangement_of(const gyre_family *family) {
+    static const arrangement none = {"", NO_RULE, NULL, 0, 0};
+    for (size_t i = 0; i < sizeof arrangements / sizeof *arrangements; i++)
+        if (is_named(arrangements[i].family, family->model_type)) return &arrangements[i];
+    return &none;
+}
+
+/* Everything that tells of one layer. */
+typedef struct plan {
+    const gyre_family *family;
+    const gyre_scope *root;
+    const gyre_rope_dict *dict;
+    const arrangement *arrangement;
+    const json_t *types;   /* layer_types */
+    const json_t *pattern; /* hybrid_layer_pattern: 1 = slides */
+    const json_t *no_rope; /* 1 = the layer turns: the name says the opposite */
+    int64_t layers, every, interval, window, first_sliding;
+    gyre_rope_found window_from;
+} plan;
+
+/* -- what the file says --------------------------------------------------------------------------------------------------
+ */
+static const json_t *list_at(const gyre_scope *root, const char *key, int64_t count) {
+    const json_t *list = gyre_scope_value(root, key);
+    if (!list) return NULL;
+    if (!json_is_array(list)) {
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "not a list");
+        return NULL;
+    }
+    if (json_array_size(list) == 0) return NULL;
+    if (count > 0 && (int64_t)json_array_size(list) != count) {
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "%zu entries, where there are %" PRId64 " layers", json_array_size(list),
+                        count);
+        return NULL;
+    }
+    return list;
+}
+
+/* The same of 0 and 1, true and false. */
+static const json_t *flags_at(const gyre_scope *root, const char *key, int64_t count) {
+    const json_t *list = list_at(root, key, count), *flag;
+    size_t i;
+    json_array_foreach((json_t *)list, i, flag) {
+        const json_int_t number = json_integer_value(flag);
+        if (json_is_boolean(flag) || (json_is_integer(flag) && (number == 0 || number == 1))) continue;
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "entry %zu is neither 0 nor 1", i);
+        return NULL;
+    }
+    return list;
+}
+
+static int asks_first(rule is) {
+    return is == FROM_LAYER || is == STILL_SLIDE;
+}
+
+/* The window; 0 = none.  Of the families whose window is off unless it is asked for, only then. */
+static void find_window(plan *p) {
+    static const char *const keys[] = {"sliding_window", "local_attention", "sliding_window_size", "attention_window_size",
+                                       NULL};
+    static const char chunk[] = "attention_chunk_size";
+    const char *key = p->arrangement->rule == NO_TURN ? chunk : gyre_scope_first(p->root, keys);
+    p->window = p->arrangement->window;
+    p->window_from = (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
+    const int is_off = asks_first(p->arrangement->rule) && !gyre_scope_flag(p->root, "use_sliding_window", 0);
+    if (is_off || (!key && gyre_scope_has(p->root, keys[0]))) p->window = 0;
+    if (is_off) return;
+    if (!key || !gyre_scope_value(p->root, key)) return;
+    p->window = gyre_scope_size(p->root, key, 0, 0);
+    p->window_from = (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(p->root, key)};
+    if (strcmp(key, "local_attention") == 0) p->window = p->window / 2 + 1; /* so many to either side */
+}
+
+static int64_t interval_of(const plan *p) {
+    return gyre_scope_size(p->root, "no_rope_layer_interval", 1, 4);
+}
+
+static plan plan_of(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict) {
+    plan p = {family, root, dict, arrangement_of(family), NULL, NULL, NULL, 0, 0, 0, 0, 0, {GYRE_FROM_FAMILY, {NULL, 0, 0}}};
+    const char *key = gyre_rope_layers_key(root);
+    p.layers = key ? gyre_scope_size(root, key, 1, 0) : 0;
+    p.types = list_at(root, "layer_types", p.layers);
+    p.pattern = flags_at(root, "hybrid_layer_pattern", p.layers);
+    if (family->traits & GYRE_NO_ROPE_LAYERS) p.no_rope = flags_at(root, "no_rope_layers", p.layers);
+    if (p.layers == 0 && p.types) p.layers = (int64_t)json_array_size(p.types);
+    if (p.layers > MOST_LAYERS)
+        gyre_scope_fail(root, GYRE_EFORMAT, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
+                        MOST_LAYERS);
+    find_window(&p);
+    p.interval = interval_of(&p);
+    p.every = p.arrangement->count;
+    /* EXAONE 4 says the pattern in letters too, L for a sliding layer. */
+    const char *count_key = p.arrangement->count_key;
+    if (count_key && json_is_string(gyre_scope_value(root, count_key)))
+        p.every = (int64_t)strlen(gyre_scope_text(root, count_key, ""));
+    else if (count_key)
+        p.every = gyre_scope_size(root, count_key, 1, p.every);
+    if (p.every < 1) p.every = 1;
+    p.first_sliding = gyre_scope_size(root, "max_window_layers", 0, p.arrangement->count);
+    return p;
+}
+
+/* -- one layer -------------------------------------------------------------------------------------------------------------
+ */
+static const char *type_by_rule(const plan *p, int64_t layer) {
+    switch (p->arrangement->rule) {
+    case ALL_SLIDE:
+        return p->window > 0 ? sliding : full;
+    case EVERY_NTH:
+        return p->window > 0 && (layer + 1) % p->every != 0 ? sliding : full;
+    case FIRST_OF_N:
+        return p->window > 0 && layer % p->every != 0 ? sliding : full;
+    case FROM_LAYER:
+        return p->window > 0 && layer >= p->first_sliding ? sliding : full;
+    case MIXED:
+        return (layer + 1) % p->every == 0 ? full : linear;
+    default:
+        return full;
+    }
+}
+
+static int turns_by_rule(const plan *p, int64_t layer) {
+    if (!(p->family->traits & GYRE_NO_ROPE_LAYERS)) return 1;
+    if (!p->no_rope) return (layer + 1) % p->interval != 0;
+    const json_t *said = json_array_get(p->no_rope, (size_t)layer);
+    return json_is_true(said) || json_integer_value(said) != 0;
+}
+
+static const char *type_of(const plan *p, int64_t layer) {
+    const json_t *listed = json_array_get(p->types, (size_t)layer);
+    /* Gemma 4's last layer sees everything, whatever is listed. */
+    if (p->layers > 0 && layer == p->layers - 1 && strncmp(p->family->model_type, "gemma4", 6) == 0) return full;
+    if (p->types && json_is_string(listed)) return json_string_value(listed);
+    if (p->types) {
+        gyre_scope_fail(p->root, GYRE_EFORMAT, "layer_types", "entry %" PRId64 " is not a string", layer);
+        return full;
+    }
+    if (p->pattern) {
+        const json_t *said = json_array_get(p->pattern, (size_t)layer);
+        return json_is_true(said) || json_integer_value(said) != 0 ? sliding : full;
+    }
+    if (p->arrangement->rule == NO_TURN) return turns_by_rule(p, layer) ? chunked : full;
+    if (p->arrangement->rule == STILL_SLIDE) return p->window > 0 && !turns_by_rule(p, layer) ? sliding : full;
+    return type_by_rule(p, layer);
+}
+
+static int is_sliding(const char *type) {
+    return strcmp(type, sliding) == 0 || strcmp(type, chunked) == 0 || strcmp(type, "local_attention") == 0;
+}
+
+/* Convolutions, state spaces and linear attention have no use for positions. */
+static int is_attention(const char *type) {
+    static const char *const others[] = {"linear_attention", "conv", "mamba", "mamba2", "recurrent", "mlp", "moe", NULL};
+    for (int i = 0; others[i]; i++)
+        if (strcmp(others[i], type) == 0) return 0;
+    return 1;
+}
+
+static gyre_rope_kind kind_of(const plan *p, int64_t layer) {
+    const char *type = type_of(p, layer);
+    gyre_rope_kind kind = {type, 1, is_sliding(type), 0, p->window_from, NULL};
+    if (kind.sliding) kind.window = p->window;
+    if (!is_attention(type)) kind.turns = 0;
+    if (!turns_by_rule(p, layer)) kind.turns = 0;
+    if (strcmp(p->family->model_type, "granitemoehybrid") == 0 &&
+        strcmp(gyre_scope_text(p->root, "position_embedding_type", ""), "rope") != 0)
+        kind.turns = 0;
+    if ((p->family->traits & GYRE_SLIDING_ROPE) && !kind.sliding && p->window > 0) kind.turns = 0;
+    const char *entry = p->dict->nested ? gyre_rope_entry_of(p->dict, type) : NULL;
+    if (entry && gyre_scope_has(&p->dict->scope, entry) && !gyre_scope_value(&p->dict->scope, entry)) kind.turns = 0;
+    return kind;
+}
+
+/* -- all of them -----------------------------------------------------------------------------------------------------------
+ */
+static const char *name_of(gyre_build *build, const gyre_rope_kind *kind) {
+    if (kind->turns || !is_attention(kind->type)) return kind->type;
+    return gyre_build_find(build, "nope") ? gyre_build_text(build, "nope_%s", kind->type) : "nope";
+}
+
+static gyre_rope_kind *place_kind(gyre_build *build, gyre_rope_division *out, const gyre_rope_kind *kind) {
+    for (int i = 0; i < out->kinds; i++)
+        if (strcmp(out->kind[i].type, kind->type) == 0 && out->kind[i].turns == kind->turns) return &out->kind[i];
+    if (out->kinds == GYRE_ROPE_KINDS) {
+        gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "layer_types: more than %d kinds of layers", GYRE_ROPE_KINDS);
+        return &out->kind[0];
+    }
+    gyre_rope_kind *fresh = &out->kind[out->kinds++];
+    *fresh = *kind;
+    fresh->group = gyre_build_layers(build, name_of(build, kind));
+    return fresh;
+}
+
+/* Without a number of layers: one of each that the object names, or that the rule brings about first. */
+static void place_unlisted(const plan *p, gyre_rope_division *out) {
+    gyre_build *build = p->root->source->build;
+    const char *type;
+    json_t *value;
+    if (p->dict->nested) {
+        json_object_foreach((json_t *)p->dict->scope.object, type, value) {
+            const gyre_rope_kind kind = {
+                type, json_is_object(value), is_sliding(type), is_sliding(type) ? p->window : 0, p->window_from, NULL};
+            (void)place_kind(build, out, &kind);
+        }
+        return;
+    }
+    for (int64_t layer = 0; layer < 12; layer++) {
+        const gyre_rope_kind kind = kind_of(p, layer);
+        (void)place_kind(build, out, &kind);
+    }
+}
+
+void gyre_rope_divide(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
+                      gyre_rope_division *out) {
+    gyre_build *build = root->source->build;
+    const plan p = plan_of(family, root, dict);
+    out->kinds = 0;
+    if (p.layers == 0) place_unlisted(&p, out);
+    for (int64_t layer = 0; layer < p.layers && gyre_build_status(build) == GYRE_OK; layer++) {
+        const gyre_rope_kind kind = kind_of(&p, layer);
+        gyre_build_layer(build, place_kind(build, out, &kind)->group, layer);
+    }
+    if (out->kinds == 1) out->kind[0].group->name = "all";
+}

@@ -1,0 +1,76 @@
+/* report.h: what the parts of the report share: text that grows, errors, drawing with gnuplot, files that appear whole. */
+#ifndef GYRE_REPORT_REPORT_H
+#define GYRE_REPORT_REPORT_H
+#include "report/report.h"
+
+#if defined(__GNUC__)
+#define GYRE_FORMAT(text, first) __attribute__((format(printf, text, first)))
+#else
+#define GYRE_FORMAT(text, first)
+#endif
+
+/* Writes the text into err, which may be NULL; out = status. */
+gyre_status gyre_report_fail(gyre_error *err, gyre_status status, const char *format, ...) GYRE_FORMAT(3, 4);
+#ifdef __clang_analyzer__ /* which does not see into its source: that it returns its status */
+#define gyre_report_fail(err, status, ...) ((void)gyre_report_fail(err, status, __VA_ARGS__), (status))
+#endif
+
+/* -- text that grows ------------------------------------------------------------------------------------------------- */
+/* All zeros is empty.  Once memory runs out it stays `failed` and takes no more: checked once, by gyre_buffer_take. */
+typedef struct gyre_buffer {
+    char *text; /* ends with 0 where not NULL */
+    size_t length, capacity;
+    int failed;
+} gyre_buffer;
+
+void gyre_put_bytes(gyre_buffer *buffer, const char *bytes, size_t count);
+void gyre_put(gyre_buffer *buffer, const char *text);
+void gyre_putf(gyre_buffer *buffer, const char *format, ...) GYRE_FORMAT(2, 3);
+void gyre_put_spaces(gyre_buffer *buffer, int64_t count);
+void gyre_put_clean(gyre_buffer *buffer, const char *text);  /* as gyre_character gives it, on one line */
+void gyre_put_html(gyre_buffer *buffer, const char *text);   /* escaped for HTML content and attributes; keeps line ends */
+void gyre_put_markup(gyre_buffer *buffer, const char *text); /* the same with `code` */
+void gyre_put_quoted(gyre_buffer *buffer, const char *text); /* a string of gnuplot, in single quotes, on one line */
+void gyre_put_number(gyre_buffer *buffer, double value);     /* for gnuplot: exact; NaN for what is not finite */
+void gyre_buffer_free(gyre_buffer *buffer);
+/* *out = the text, never NULL, the buffer's no more.  ENOMEM where the buffer failed, which frees it. */
+gyre_status gyre_buffer_take(gyre_buffer *buffer, char **out, const char *what, gyre_error *err);
+
+/* One character of shown text: well-formed, never a control character but '\n'. */
+typedef struct gyre_character {
+    uint32_t code;
+    char bytes[5];
+    size_t count; /* of bytes; 0 at the end */
+} gyre_character;
+gyre_character gyre_next_character(const char **text);
+/* out = places the text takes on a terminal. */
+int64_t gyre_text_width(const char *text);
+/* Writes value as printf's %.*f (style 'f') or another style, with a point whatever the locale. */
+void gyre_format_number(char out[64], char style, int digits, double value);
+
+/* -- figures --------------------------------------------------------------------------------------------------------- */
+/* *out = the <svg> element that gnuplot makes of the script, its title replaced by `title`.  Terminal and encoding are set
+ * before the script. */
+typedef struct gyre_canvas {
+    const char *title;
+    int width, height;
+} gyre_canvas;
+gyre_status gyre_gnuplot(const gyre_canvas *canvas, const gyre_buffer *script, char **out, gyre_error *err);
+
+/* The numbers an axis has to show. */
+typedef struct gyre_extent {
+    double low, high; /* low > high: none yet */
+} gyre_extent;
+#define GYRE_EXTENT_EMPTY                                                                                                   \
+    { 1, 0 }
+void gyre_extent_add(gyre_extent *extent, double value);
+/* Puts range, scale, ticks and label of axis `letter` into the script.  clip: its tick reads "≥ clip"; 0 = none. */
+void gyre_put_axis(gyre_buffer *script, char letter, const gyre_axis *axis, gyre_extent extent, double clip);
+/* EINVAL for an impossible range or scale. */
+gyre_status gyre_axis_check(const gyre_axis *axis, const char *name, gyre_error *err);
+int gyre_axis_shows(const gyre_axis *axis, double value); /* finite, and above 0 where the scale is logarithmic */
+
+/* -- files ----------------------------------------------------------------------------------------------------------- */
+gyre_status gyre_write_whole(const char *path, const char *bytes, size_t count, gyre_error *err);
+
+#endif

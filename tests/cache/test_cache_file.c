@@ -1,0 +1,417 @@
+/* test_cache_file.c: a cache that was saved is read back whole, and a file that is no such cache is refused, whatever is in
+ * it. */
+#include "cache/cache_file.h"
+#include "cache_model.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/gyre_cache_XXXXXX";
+static char path[64];
+
+static int make_folder(void **state) {
+    (void)state;
+    if (!mkdtemp(folder)) return -1;
+    snprintf(path, sizeof path, "%s/kept", folder);
+    return 0;
+}
+
+static int files_left(void) {
+    int count = 0;
+    DIR *dir = opendir(folder);
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+static char *read_all(size_t *size) {
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    char *bytes = malloc(*size + 16);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+static void write_all(const char *bytes, size_t size) {
+    unlink(path); /* a file that is emptied is written to disk when it is closed: thousands would wait for that */
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* -- memory: no file may have the loader ask for much ------------------------------------------------------------------- */
+
+typedef struct purse {
+    size_t most;
+    int held;
+} purse;
+
+static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
+    purse *p = ctx;
+    if (bytes > p->most) return NULL;
+    void *memory = aligned_alloc(align, (bytes + align - 1) / align * align);
+    assert_non_null(memory);
+    memset(memory, 0xA5, bytes);
+    p->held++;
+    return memory;
+}
+
+static void purse_free(void *ctx, void *memory) {
+    ((purse *)ctx)->held--;
+    free(memory);
+}
+
+/* -- there and back --------------------------------------------------------------------------------------------------------
+ */
+
+/* Sequences that share, with holes, shifts and one that is empty. */
+static void make_history(gyre_cache *cache, const cache_case *c, model_sequence *s) {
+    test_random random = {11};
+    const int64_t delta[GYRE_MAX_AXES] = {-3, 8, 0, 0};
+    assert_ok(model_append(cache, c, &s[1], 1, 6, 3, 2, &random)); /* a page that is then given back */
+    assert_ok(model_append(cache, c, &s[0], 0, 29, 0, 1, &random));
+    assert_ok(gyre_cache_fork(cache, 0, 2));
+    s[2] = s[0];
+    assert_ok(model_append(cache, c, &s[2], 2, 3, 29, 1, &random));
+    assert_ok(gyre_cache_drop(cache, 0, 5, 2));
+    model_drop(&s[0], 5, 2);
+    assert_ok(gyre_cache_shift(cache, 0, 4, 10, delta));
+    for (int i = 4; i < 14; i++)
+        for (int a = 0; a < 2; a++)
+            s[0].token[i].at[a] += delta[a];
+    assert_ok(gyre_cache_drop(cache, 1, 0, 6));
+    s[1].count = 0;
+}
+
+static void there_and_back(void **state) {
+    (void)state;
+    const cache_case cases[] = {{GYRE_KEYS_ROTATED, GYRE_F16, GYRE_Q8, 3, 120, 8, 1, GYRE_HALF, 1.2},
+                                {GYRE_KEYS_RAW, GYRE_Q8, GYRE_F32, 3, 120, 7, 2, GYRE_HALF, 0},
+                                {GYRE_KEYS_ROTATED, GYRE_F32, GYRE_BF16, 3, 120, 0, 2, GYRE_INTERLEAVED, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const cache_case *c = &cases[i];
+        gyre_encoding *encoding = case_encoding(c);
+        gyre_cache *cache = case_cache(c, encoding), *loaded = NULL;
+        model_sequence *s = calloc(3, sizeof *s);
+        gyre_error err = {0, ""};
+        make_history(cache, c, s);
+        assert_ok(gyre_cache_save(cache, path, &err));
+        assert_int_equal(files_left(), 1);
+        purse p = {SIZE_MAX, 0};
+        const gyre_alloc alloc = {purse_alloc, purse_free, &p};
+        if (gyre_cache_load(&loaded, path, encoding, &alloc, &err) != GYRE_OK) fail_msg("%s", err.text);
+        compare_cache(loaded, c, s);
+        const gyre_cache_usage a = gyre_cache_usage_of(cache), b = gyre_cache_usage_of(loaded);
+        assert_memory_equal(&a, &b, sizeof a);
+        const gyre_cache_config *x = gyre_cache_config_of(cache), *y = gyre_cache_config_of(loaded);
+        assert_true(x->encoding == y->encoding && x->keys == y->keys && x->page_tokens == y->page_tokens &&
+                    x->max_tokens == y->max_tokens && x->length == y->length);
+        test_random random = {12}; /* it goes on as the other does */
+        for (int64_t n = 0; n < 3; n++)
+            assert_ok(model_append(loaded, c, &s[n], n, 4, 40, 1, &random));
+        assert_ok(gyre_cache_drop(loaded, 2, 0, 20));
+        model_drop(&s[2], 0, 20);
+        compare_cache(loaded, c, s);
+        gyre_cache_free(loaded);
+        assert_int_equal(p.held, 0);
+        free(s);
+        gyre_cache_free(cache);
+        gyre_encoding_free(encoding);
+    }
+}
+
+/* Who may read the file that is replaced may read the new one. */
+static void same_mode(void **state) {
+    (void)state;
+    const cache_case c = {GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 1, 16, 4, 1, GYRE_HALF, 0};
+    const mode_t modes[] = {0600, 0640, 0666};
+    gyre_encoding *encoding = case_encoding(&c);
+    gyre_cache *cache = case_cache(&c, encoding);
+    struct stat file;
+    for (int i = 0; i < 3; i++) {
+        write_all("old", 3);
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_ok(gyre_cache_save(cache, path, NULL));
+        assert_int_equal(stat(path, &file), 0);
+        assert_int_equal(file.st_mode & 0777, modes[i]);
+        assert_int_equal(files_left(), 1);
+    }
+    gyre_cache_free(cache);
+    gyre_encoding_free(encoding);
+}
+
+static void nothing_in_it(void **state) {
+    (void)state;
+    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache *cache = NULL, *loaded = NULL;
+    config.heads = 1;
+    config.head_dim = 4;
+    config.max_tokens = 10;
+    assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
+    assert_ok(gyre_cache_save(cache, path, NULL));
+    assert_ok(gyre_cache_load(&loaded, path, NULL, NULL, NULL));
+    assert_int_equal(gyre_cache_usage_of(loaded).tokens, 0);
+    gyre_cache_free(loaded);
+    gyre_cache_free(cache);
+}
+
+/* -- files that are not
+ * ------------------------------------------------------------------------------------------------------ */
+
+typedef struct sample {
+    gyre_encoding *encoding;
+    char *bytes;
+    size_t size;
+} sample;
+
+static sample make_sample(int64_t page_tokens) {
+    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_Q8, GYRE_F16, 3, 96, page_tokens, 1, GYRE_HALF, 0};
+    sample out = {.encoding = case_encoding(&c)};
+    gyre_cache *cache = case_cache(&c, out.encoding);
+    model_sequence *s = calloc(3, sizeof *s);
+    make_history(cache, &c, s);
+    assert_ok(gyre_cache_save(cache, path, NULL));
+    out.bytes = read_all(&out.size);
+    free(s);
+    gyre_cache_free(cache);
+    return out;
+}
+
+static void free_sample(sample *s) {
+    free(s->bytes);
+    gyre_encoding_free(s->encoding);
+}
+
+/* What was let in must bear being used. */
+static void use(gyre_cache *cache) {
+    const cache_case c = {.axes = 1};
+    const gyre_cache_config *config = gyre_cache_config_of(cache);
+    model_sequence *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    test_random random = {1};
+    for (int64_t i = 0; i < config->sequences; i++) {
+        const int64_t tokens = gyre_cache_tokens(cache, i);
+        assert_true(tokens >= 0 && tokens <= (config->page_tokens ? MOST_TOKENS : config->max_tokens / config->sequences));
+        if (config->heads != HEADS || config->head_dim != DIM || config->value_dim != VALUES) continue;
+        const gyre_status status = model_append(cache, &c, s, i, 3, 50, 1, &random);
+        assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
+        assert_ok(gyre_cache_drop(cache, i, 0, tokens / 2));
+    }
+    free(s);
+}
+
+static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyre_error *err) {
+    purse p = {1 << 20, 0};
+    const gyre_alloc alloc = {purse_alloc, purse_free, &p};
+    gyre_cache *cache = NULL;
+    write_all(bytes, size);
+    const gyre_status status = gyre_cache_load(&cache, path, s->encoding, &alloc, err);
+    assert_true((status == GYRE_OK) == (cache != NULL));
+    if (cache) use(cache);
+    gyre_cache_free(cache);
+    assert_int_equal(p.held, 0);
+    return status;
+}
+
+static void truncated(void **state) {
+    (void)state;
+    sample s = make_sample(16);
+    for (size_t n = 0; n < s.size; n += n < 900 ? 1 : 31) {
+        gyre_error err = {99, ""};
+        assert_int_equal(try_load(&s, s.bytes, n, &err), GYRE_EFORMAT);
+        assert_true(err.offset <= n);
+        assert_non_null(strstr(err.text, "cache"));
+    }
+    s.bytes[s.size] = 0; /* and too much is no better */
+    assert_int_equal(try_load(&s, s.bytes, s.size + 1, NULL), GYRE_EFORMAT);
+    free_sample(&s);
+}
+
+static void flipped(void **state) {
+    (void)state;
+    sample s = make_sample(16);
+    for (size_t n = 0; n < s.size; n += n < 900 ? 1 : 29) {
+        s.bytes[n] ^= (char)(1 << n % 8);
+        assert_int_equal(try_load(&s, s.bytes, s.size, NULL), GYRE_EFORMAT);
+        s.bytes[n] ^= (char)(1 << n % 8);
+    }
+    assert_ok(try_load(&s, s.bytes, s.size, NULL));
+    free_sample(&s);
+}
+
+/* CRC-32C bit by bit, from its definition. */
+static uint32_t slow_sum(const char *bytes, size_t n) {
+    uint32_t sum = 0xffffffffu;
+    for (size_t i = 0; i < n; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            const uint32_t in = ((unsigned char)bytes[i] >> bit & 1u) ^ (sum & 1u);
+            sum = sum >> 1 ^ (in ? 0x82f63b78u : 0);
+        }
+    return ~sum;
+}
+
+static void checksum(void **state) {
+    (void)state;
+    gyre_checksum c;
+    gyre_checksum_begin(&c);
+    gyre_checksum_add(&c, "123456789", 9);
+    assert_int_equal(gyre_checksum_of(&c), 0xe3069283u);
+    sample s = make_sample(16);
+    uint32_t said;
+    memcpy(&said, s.bytes + s.size - 4, sizeof said);
+    assert_int_equal(said, slow_sum(s.bytes, s.size - 4));
+    for (size_t first = 0; first < 20; first++) { /* in any pieces */
+        gyre_checksum_begin(&c);
+        gyre_checksum_add(&c, s.bytes, first);
+        gyre_checksum_add(&c, s.bytes + first, s.size - 4 - first);
+        assert_int_equal(gyre_checksum_of(&c), said);
+    }
+    free_sample(&s);
+}
+
+/* Where the header's checksum stands: 8 pairs turn. */
+enum { HEADER_SUM = GYRE_CACHE_MAGIC + 4 + 8 * GYRE_CACHE_NUMBERS + 8 * (1 + DIM / 2) };
+
+/* Who knows how to sum can write anything. */
+static void sign(sample *s) {
+    uint32_t sum = slow_sum(s->bytes, HEADER_SUM);
+    memcpy(s->bytes + HEADER_SUM, &sum, sizeof sum);
+    sum = slow_sum(s->bytes, s->size - 4);
+    memcpy(s->bytes + s->size - 4, &sum, sizeof sum);
+}
+
+static void hostile(void **state) {
+    (void)state;
+    const int64_t values[] = {
+        -1, 0, 1, 2, 7, 15, 16, 17, 33, 1000, INT64_C(1) << 31, INT64_C(1) << 33, INT64_C(1) << 40, INT64_MAX, INT64_MIN};
+    for (int64_t page = 0; page <= 16; page += 16) {
+        sample s = make_sample(page);
+        char *kept = malloc(s.size);
+        assert_non_null(kept);
+        memcpy(kept, s.bytes, s.size);
+        /* every number of the header and the lists, and some of the positions behind them */
+        for (size_t at = GYRE_CACHE_MAGIC + 4; at + 8 < HEADER_SUM + 4 + 8 * 80; at += 8) {
+            const size_t place = at >= HEADER_SUM ? at + 4 : at;
+            for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+                memcpy(s.bytes + place, &values[i], 8);
+                sign(&s);
+                const gyre_status status = try_load(&s, s.bytes, s.size, NULL);
+                assert_true(status == GYRE_OK || status == GYRE_EFORMAT || status == GYRE_ENOMEM || status == GYRE_EINVAL);
+                memcpy(s.bytes, kept, s.size);
+            }
+        }
+        free(kept);
+        free_sample(&s);
+    }
+}
+
+/* What lies in a hole of a page is nobody's, but gyre_cache_replan turns it with the rest. */
+static void far_position_in_a_hole(void **state) {
+    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_F32, GYRE_F32, 1, 32, 16, 1, GYRE_HALF, 0};
+    const int64_t kept = INT64_C(1000003), far = INT64_C(1) << 62;
+    gyre_encoding *encoding = case_encoding(&c);
+    gyre_cache *cache = case_cache(&c, encoding);
+    model_sequence *s = calloc(1, sizeof *s);
+    test_random random = {3};
+    sample a = {.encoding = encoding};
+    int found = 0;
+    (void)state;
+    assert_non_null(s);
+    assert_ok(model_append(cache, &c, s, 0, 8, kept, 1, &random));
+    assert_ok(gyre_cache_drop(cache, 0, 3, 1));
+    assert_ok(gyre_cache_save(cache, path, NULL));
+    a.bytes = read_all(&a.size);
+    for (size_t at = 0; at + 8 <= a.size; at++) {
+        const int64_t dropped = kept + 3;
+        if (memcmp(a.bytes + at, &dropped, 8) != 0) continue;
+        memcpy(a.bytes + at, &far, 8);
+        found++;
+    }
+    assert_int_equal(found, 1);
+    sign(&a);
+    assert_int_equal(try_load(&a, a.bytes, a.size, NULL), GYRE_EFORMAT);
+    free(s);
+    gyre_cache_free(cache);
+    free_sample(&a);
+}
+
+/* -- other encodings, other places
+ * --------------------------------------------------------------------------------------------- */
+
+static void other_encodings(void **state) {
+    (void)state;
+    sample s = make_sample(16);
+    gyre_config plain = *gyre_encoding_config(s.encoding);
+    for (int i = 0; i < 5; i++) {
+        gyre_config config = plain;
+        gyre_error err = {0, ""};
+        gyre_cache *cache = NULL;
+        if (i == 0) config.rope.base = 101;
+        if (i == 1) config.rope.attention_factor = 1.1;
+        if (i == 2) config.rope.layout = GYRE_INTERLEAVED;
+        if (i == 3) config.rope.clockwise = 1;
+        gyre_encoding *other = i < 4 ? test_encoding(&config) : NULL;
+        write_all(s.bytes, s.size);
+        assert_int_equal(gyre_cache_load(&cache, path, other, NULL, &err), GYRE_EINVAL);
+        assert_non_null(strstr(err.text, "encoding"));
+        assert_null(cache);
+        gyre_encoding_free(other);
+    }
+    free_sample(&s);
+}
+
+static void other_places(void **state) {
+    (void)state;
+    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache *cache = NULL;
+    gyre_error err = {0, ""};
+    config.heads = 1;
+    config.head_dim = 4;
+    config.max_tokens = 10;
+    assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
+    assert_int_equal(gyre_cache_save(cache, "/nonexistent/x", &err), GYRE_EIO);
+    assert_non_null(strstr(err.text, "/nonexistent/x"));
+    assert_int_equal(gyre_cache_save(cache, folder, &err), GYRE_EIO); /* a folder is not replaced */
+    char long_path[8000];
+    memset(long_path, 'x', sizeof long_path);
+    long_path[sizeof long_path - 1] = '\0';
+    assert_int_equal(gyre_cache_save(cache, long_path, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_save(cache, "", &err), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_save(NULL, path, &err), GYRE_EINVAL);
+    gyre_cache_free(cache);
+    cache = NULL;
+    assert_int_equal(gyre_cache_load(&cache, "/nonexistent/x", NULL, NULL, &err), GYRE_EIO);
+    assert_int_equal(gyre_cache_load(&cache, folder, NULL, NULL, &err), GYRE_EIO);
+    assert_int_equal(gyre_cache_load(NULL, path, NULL, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_load(&cache, NULL, NULL, NULL, &err), GYRE_EINVAL);
+    assert_null(cache);
+    char beside[80];
+    snprintf(beside, sizeof beside, "%s.0.tmp", folder);
+    assert_int_equal(access(beside, F_OK), -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(there_and_back),  cmocka_unit_test(nothing_in_it),
+        cmocka_unit_test(truncated),       cmocka_unit_test(flipped),
+        cmocka_unit_test(checksum),        cmocka_unit_test(hostile),
+        cmocka_unit_test(other_encodings), cmocka_unit_test(other_places),
+        cmocka_unit_test(same_mode),       cmocka_unit_test(far_position_in_a_hole),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

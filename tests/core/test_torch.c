@@ -1,0 +1,155 @@
+/* test_torch.c: GYRE_ANGLES_TORCH against what PyTorch computed (tests/reference/torch_rows.py), bit for bit. */
+#include "support.h"
+
+#include "core/rotation/torch_math.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 64 };
+
+typedef struct named_scaling {
+    const char *name;
+    gyre_scaling scaling;
+} named_scaling;
+static const named_scaling scalings[] = {{"default", GYRE_UNSCALED}, {"linear", GYRE_LINEAR}, {"dynamic", GYRE_DYNAMIC_NTK},
+                                         {"yarn", GYRE_YARN},        {"llama3", GYRE_LLAMA3}, {"longrope", GYRE_LONGROPE}};
+
+/* Eight hexadecimal digits a float. */
+static size_t floats_of(const char *hexes, float out[MOST]) {
+    const size_t n = strlen(hexes) / 8;
+    assert_true(n > 0 && n <= MOST);
+    for (size_t i = 0; i < n; i++) {
+        unsigned bits;
+        assert_int_equal(sscanf(hexes + 8 * i, "%8x", &bits), 1);
+        memcpy(&out[i], &bits, sizeof bits);
+    }
+    return n;
+}
+
+static gyre_config config_of(const json_t *c, double list[MOST]) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ROPE;
+    config.head_dim = test_integer(c, "dim");
+    config.trained_length = (int64_t)test_number_or(c, "trained", 0);
+    config.rope.angles = GYRE_ANGLES_TORCH;
+    config.rope.base = test_number(c, "base");
+    config.rope.factor = test_number_or(c, "factor", 0);
+    config.rope.length = (int64_t)test_number_or(c, "length", 0);
+    config.rope.low_freq = test_number_or(c, "low", 0);
+    config.rope.high_freq = test_number_or(c, "high", 0);
+    config.rope.fractional_bounds = json_is_false(json_object_get(c, "truncate"));
+    for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
+        if (strcmp(scalings[i].name, test_string(c, "scaling")) == 0) config.rope.scaling = scalings[i].scaling;
+    if (config.rope.scaling == GYRE_LONGROPE) {
+        test_numbers(c, "list", list, MOST);
+        config.rope.short_factor = config.rope.long_factor = list;
+    }
+    return config;
+}
+
+/* (1, 0) turned has the cos and the sin themselves, bit for bit: 1 c - 0 s. */
+static void turn(const gyre_encoding *e, int64_t position, size_t pairs, float c[MOST], float s[MOST]) {
+    float x[2 * MOST] = {0}, y[2 * MOST];
+    for (size_t i = 0; i < pairs; i++)
+        x[i] = 1;
+    const gyre_positions at = {NULL, GYRE_I64, position, 0, 0, 0, 0};
+    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, (int64_t)(2 * pairs));
+    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, (int64_t)(2 * pairs));
+    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &at, &in, &out, NULL));
+    memcpy(c, y, pairs * sizeof *c);
+    memcpy(s, y + pairs, pairs * sizeof *s);
+}
+
+static void check_case(const json_t *c, int table) {
+    double list[MOST], got[MOST];
+    float want[MOST], cosine[MOST], sine[MOST];
+    gyre_config config = config_of(c, list);
+    config.rope.table_positions = table ? 200000 : GYRE_NO_TABLE;
+    gyre_encoding *e = test_encoding(&config);
+    const size_t pairs = floats_of(test_string(c, "inv_freq"), want);
+    assert_ok(gyre_encoding_frequencies(e, 0, got, NULL));
+    for (size_t i = 0; i < pairs; i++)
+        if (got[i] != (double)want[i])
+            fail_msg("%s, pair %zu: %a, PyTorch %a", test_string(c, "scaling"), i, got[i], want[i]);
+    const json_t *rows = json_object_get(c, "rows"), *row;
+    size_t r;
+    json_array_foreach((json_t *)rows, r, row) {
+        turn(e, test_integer(row, "position"), pairs, cosine, sine);
+        floats_of(test_string(row, "cos"), want);
+        for (size_t i = 0; i < pairs; i++)
+            if (memcmp(&cosine[i], &want[i], sizeof *want) != 0)
+                fail_msg("%s, row %zu, cos %zu: %a, PyTorch %a", test_string(c, "scaling"), r, i, cosine[i], want[i]);
+        floats_of(test_string(row, "sin"), want);
+        for (size_t i = 0; i < pairs; i++)
+            if (sine[i] != want[i])
+                fail_msg("%s, row %zu, sin %zu: %a, PyTorch %a", test_string(c, "scaling"), r, i, sine[i], want[i]);
+    }
+    gyre_encoding_free(e);
+}
+
+/* PyTorch took eight floats at a time, with fused products. */
+static int comparable(void) {
+#if defined(__x86_64__)
+    return gyre_torch_math() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
+
+static void rows_are_those_of_torch(void **state) {
+    (void)state;
+    if (!comparable()) skip();
+    json_t *cases = test_reference("torch_rows.json"), *c;
+    size_t i;
+    json_array_foreach(cases, i, c) {
+        check_case(c, 0);
+        check_case(c, 1);
+    }
+    assert_int_equal(i, 9);
+    json_decref(cases);
+}
+
+/* How far that is from the truth: a third of a turn at ten million. */
+static void exact_rows_differ(void **state) {
+    (void)state;
+    if (!gyre_torch_math()) skip();
+    float c[MOST], s[MOST], exact_c[MOST], exact_s[MOST];
+    gyre_config config = test_rope_config(64, GYRE_HALF);
+    gyre_encoding *exact = test_encoding(&config);
+    config.rope.angles = GYRE_ANGLES_TORCH;
+    gyre_encoding *torch = test_encoding(&config);
+    turn(torch, 10000000, 32, c, s);
+    turn(exact, 10000000, 32, exact_c, exact_s);
+    float most = 0;
+    for (int i = 0; i < 32; i++)
+        most = fmaxf(most, fmaxf(fabsf(c[i] - exact_c[i]), fabsf(s[i] - exact_s[i])));
+    assert_true(most > 0.1f);
+    gyre_encoding_free(exact);
+    gyre_encoding_free(torch);
+}
+
+static void what_torch_has_not(void **state) {
+    (void)state;
+    gyre_error err;
+    gyre_encoding *e = NULL;
+    gyre_config config = test_rope_config(64, GYRE_HALF);
+    config.rope.angles = (gyre_angle_path)2;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
+    config.rope.angles = GYRE_ANGLES_TORCH;
+    config.rope.scaling = GYRE_NTK_MIXED;
+    config.rope.factor = 4;
+    assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "rope.angles"));
+    assert_null(e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_those_of_torch),
+        cmocka_unit_test(exact_rows_differ),
+        cmocka_unit_test(what_torch_has_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,628 @@
+/* test_model_files.c: where weights lie, what they start from, and folders that are whole whatever happens. */
+#include "files/file_read.h"
+#include "files/folder.h"
+#include "files/safetensors.h"
+#include "model/model.h"
+#include "model/random.h"
+#include "naive_positions.h"
+#include "support.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/gyre-model-XXXXXX";
+
+/* One of sixteen buffers in turn. */
+static const char *in_folder(const char *name) {
+    static char paths[16][256];
+    static int turn;
+    turn = (turn + 1) % 16;
+    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, name);
+    return paths[turn];
+}
+
+static int clear_folder(void **state) {
+    char command[2 * sizeof folder + 32];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", folder, folder);
+    return system(command);
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    return clear_folder(state) || rmdir(folder);
+}
+
+static int exists(const char *name) {
+    struct stat info;
+    return lstat(in_folder(name), &info) == 0;
+}
+
+/* Entries of a folder but . and .. */
+static int count_entries(const char *path) {
+    int count = -2;
+    DIR *entries = opendir(path);
+    assert_non_null(entries);
+    while (readdir(entries))
+        count++;
+    closedir(entries);
+    return count;
+}
+
+static void write_text(const char *name, const char *text) {
+    FILE *file = fopen(in_folder(name), "wb");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void assert_holds(const char *name, const char *wanted) {
+    char *text = NULL;
+    size_t bytes;
+    gyre_error err = {0, ""};
+    if (gyre_file_read(in_folder(name), &text, &bytes, &err) != GYRE_OK) fail_msg("%s", err.text);
+    assert_string_equal(text, wanted);
+    assert_int_equal(bytes, strlen(wanted));
+    free(text);
+}
+
+/* -- weights ----------------------------------------------------------------------------------------------------------- */
+static gyre_model_config small_config(gyre_kind kind) {
+    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    c.vocab = 50;
+    c.width = 24;
+    c.layers = 2;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 8;
+    c.hidden = 40;
+    c.position.kind = kind;
+    c.position.trained_length = 64;
+    if (kind == GYRE_LEARNED) c.position.input.positions = 64;
+    return c;
+}
+
+static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
+    return model;
+}
+
+static gyre_model *create_small(gyre_kind kind, uint64_t seed) {
+    const gyre_model_config config = small_config(kind);
+    return create(&config, seed);
+}
+
+static void test_random_numbers(void **state) {
+    (void)state;
+    uint64_t generator = 1234567; /* vectors published with the generator */
+    assert_true(gyre_random_next(&generator) == 6457827717110365317u);
+    assert_true(gyre_random_next(&generator) == 3203168211198807973u);
+    assert_true(gyre_random_next(&generator) == 9817491932198370423u);
+    double sum = 0, squares = 0, fourths = 0;
+    enum { DRAWS = 200000 };
+    for (int i = 0; i < DRAWS; i++) {
+        const double x = gyre_random_normal(&generator);
+        sum += x;
+        squares += x * x;
+        fourths += x * x * x * x;
+    }
+    assert_true(fabs(sum / DRAWS) < 0.01);
+    assert_true(fabs(squares / DRAWS - 1.0) < 0.02);
+    assert_true(fabs(fourths / DRAWS - 2.9) < 0.1); /* twelve uniforms: 3 - 1.2 / 12 */
+}
+
+static void test_layout(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t rows, columns;
+        int rank;
+    } wanted[] = {{"model.embed_tokens.weight", 50, 24, 2},
+                  {"model.embed_positions.weight", 64, 24, 2},
+                  {"model.layers.0.input_layernorm.weight", 24, 1, 1},
+                  {"model.layers.0.self_attn.q_proj.weight", 32, 24, 2},
+                  {"model.layers.0.self_attn.k_proj.weight", 16, 24, 2},
+                  {"model.layers.0.self_attn.v_proj.weight", 16, 24, 2},
+                  {"model.layers.0.self_attn.o_proj.weight", 24, 32, 2},
+                  {"model.layers.0.post_attention_layernorm.weight", 24, 1, 1},
+                  {"model.layers.0.mlp.gate_proj.weight", 40, 24, 2},
+                  {"model.layers.0.mlp.up_proj.weight", 40, 24, 2},
+                  {"model.layers.0.mlp.down_proj.weight", 24, 40, 2},
+                  {"model.layers.1.input_layernorm.weight", 24, 1, 1}};
+    gyre_model *model = create_small(GYRE_LEARNED, 1);
+    int64_t offset = 0;
+    assert_int_equal(gyre_tensor_count(&model->layout), 2 + 2 * 9 + 1);
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
+        assert_int_equal(tensor.offset, offset);
+        offset += tensor.shape[0] * tensor.shape[1];
+        if (i >= (int64_t)(sizeof wanted / sizeof *wanted)) continue;
+        assert_string_equal(tensor.name, wanted[i].name);
+        assert_int_equal(tensor.shape[0], wanted[i].rows);
+        assert_int_equal(tensor.shape[1], wanted[i].columns);
+        assert_int_equal(tensor.rank, wanted[i].rank);
+    }
+    assert_string_equal(gyre_tensor_at(&model->layout, 20).name, "model.norm.weight");
+    assert_int_equal(gyre_model_parameters(model), offset);
+    assert_int_equal(model->layout.norm.offset, offset - 24);
+    assert_int_equal(model->layout.input.offset, 50 * 24);
+    assert_int_equal(gyre_layer_offset(&model->layout, 1, GYRE_DOWN), gyre_tensor_at(&model->layout, 19).offset);
+    assert_int_equal((uintptr_t)model->weights % 64, 0);
+    gyre_model_free(model);
+    model = create_small(GYRE_ROPE, 1);
+    assert_null(model->layout.input.name);
+    assert_int_equal(gyre_model_parameters(model), offset - 64 * 24);
+    gyre_model_free(model);
+}
+
+static double deviation_of(const float *x, int64_t n) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return sqrt(squares / (double)n);
+}
+
+static void test_first_weights(void **state) {
+    (void)state;
+    /* Computed by another program from the generator's definition. */
+    const float embedding[3] = {-0x1.3d84bep-5f, -0x1.c17d7ap-5f, 0x1.21e2ap-5f};
+    const float down[3] = {0x1.72fb8ep-4f, -0x1.1544bap-5f, 0x1.9516cep-5f};
+    gyre_model *model = create_small(GYRE_NOPE, 1);
+    const float *of_down = model->weights + gyre_layer_offset(&model->layout, 1, GYRE_DOWN);
+    assert_memory_equal(model->weights, embedding, sizeof embedding);
+    assert_memory_equal(of_down, down, sizeof down);
+    assert_true(fabs(deviation_of(model->weights, 50 * 24) / 0.05 - 1) < 0.1);
+    assert_true(fabs(deviation_of(of_down, 24 * 40) * sqrt(40) * 2 - 1) < 0.1); /* 2 = sqrt(2 layers) */
+    assert_true(
+        fabs(deviation_of(model->weights + gyre_layer_offset(&model->layout, 0, GYRE_O), 24 * 32) * sqrt(32) * 2 - 1) < 0.1);
+    assert_true(fabs(deviation_of(model->weights + gyre_layer_offset(&model->layout, 0, GYRE_UP), 24 * 40) * sqrt(24) - 1) <
+                0.1);
+    for (int64_t i = 0; i < 24; i++) {
+        assert_true(model->weights[gyre_layer_offset(&model->layout, 0, GYRE_NORM1) + i] == 1.0f);
+        assert_true(model->weights[model->layout.norm.offset + i] == 1.0f);
+    }
+    gyre_model_free(model);
+}
+
+static void test_seeds(void **state) {
+    (void)state;
+    gyre_model *a = create_small(GYRE_LEARNED, 9), *b = create_small(GYRE_LEARNED, 9),
+               *other = create_small(GYRE_LEARNED, 8), *rope = create_small(GYRE_ROPE, 9);
+    const int64_t layers = gyre_layer_offset(&a->layout, 0, 0), of_rope = gyre_layer_offset(&rope->layout, 0, 0);
+    assert_memory_equal(a->weights, b->weights, (size_t)a->count * sizeof *a->weights);
+    assert_memory_not_equal(a->weights, other->weights, 64);
+    /* Encodings are compared from the same start. */
+    assert_memory_equal(a->weights, rope->weights, 50 * 24 * sizeof *a->weights);
+    assert_memory_equal(a->weights + layers, rope->weights + of_rope, (size_t)(rope->count - of_rope) * sizeof *a->weights);
+    gyre_model_free(a);
+    gyre_model_free(b);
+    gyre_model_free(other);
+    gyre_model_free(rope);
+}
+
+static void test_refuses_sizes(void **state) {
+    (void)state;
+    const int64_t large = INT32_MAX;
+    enum { CASES = 13 };
+    gyre_model_config c[CASES];
+    static const char *const why[CASES] = {
+        "vocab",        "width",   "layers",           "heads",    "kv_heads", "head_dim", "hidden", "no multiple",
+        "norm_epsilon", "x width", "heads x head_dim", "layers x", "size"};
+    for (int i = 0; i < CASES; i++)
+        c[i] = small_config(GYRE_NOPE);
+    c[0].vocab = 0;
+    c[1].width = -1;
+    c[2].layers = INT64_MAX;
+    c[3].heads = large + 1;
+    c[4].kv_heads = 0;
+    c[5].head_dim = INT64_MIN;
+    c[6].hidden = 0;
+    c[7].kv_heads = 3;
+    c[8].norm_epsilon = NAN;
+    c[9].vocab = c[9].width = large;
+    c[10].heads = c[10].head_dim = 1 << 20;
+    c[11].layers = large;
+    c[12].size = 8;
+    for (int i = 0; i < CASES; i++) {
+        gyre_model *model = NULL;
+        gyre_error err = {0, ""};
+        assert_int_equal(gyre_model_create(&model, &c[i], 1, &err), GYRE_EINVAL);
+        if (!strstr(err.text, why[i])) fail_msg("\"%s\", not %s", err.text, why[i]);
+        assert_null(model);
+    }
+    gyre_model_config far = small_config(GYRE_SHAW);
+    gyre_error err = {0, ""};
+    gyre_model *model;
+    far.position.score.max_distance = (1 << 20) + 1;
+    assert_int_equal(gyre_model_create(&model, &far, 1, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "score.max_distance: 1048577 is past 1048576"));
+    gyre_model_config rope = small_config(GYRE_ROPE);
+    rope.head_dim = 7;
+    assert_int_equal(gyre_model_create(&model, &rope, 1, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_model_create(NULL, &rope, 1, NULL), GYRE_EINVAL);
+}
+
+/* -- save and open ----------------------------------------------------------------------------------------------------- */
+static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
+    gyre_error err = {0, ""};
+    if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
+}
+
+static gyre_model *open_model(const char *name) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
+    return model;
+}
+
+static void assert_comes_back(const gyre_model *model, gyre_dtype type) {
+    save(model, "m", type);
+    gyre_model *back = open_model("m");
+    assert_int_equal(back->count, model->count);
+    assert_int_equal(gyre_model_config_of(back)->position.kind, model->config.position.kind);
+    for (int64_t i = 0; i < model->count; i++) {
+        double stored;
+        test_put(&stored, type, 0, (double)model->weights[i]);
+        assert_true(back->weights[i] == (float)test_get(&stored, type, 0));
+    }
+    gyre_model_free(back);
+}
+
+static void test_saves_and_opens(void **state) {
+    (void)state;
+    static const gyre_dtype types[] = {GYRE_F32, GYRE_BF16, GYRE_F16};
+    gyre_model_config c = small_config(GYRE_NOPE);
+    for (int i = 0; naive_case(i, 64, &c.position); i++)
+        for (size_t t = 0; t < 3; t++) {
+            gyre_model *model = create(&c, 3);
+            assert_comes_back(model, types[t]);
+            gyre_model_free(model);
+        }
+    assert_int_equal(count_entries(folder), 1);
+    assert_int_equal(count_entries(in_folder("m")), 2);
+}
+
+static void assert_open_fails(const char *name, gyre_status wanted, const char *why) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
+    if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
+    assert_null(model);
+}
+
+/* Writes the model's tensors, of which `change` may alter or drop the last; `extra` names one more. */
+static void write_tensors(const gyre_model *model, int64_t count, const char *extra, int64_t extra_rows) {
+    gyre_tensor tensors[32];
+    gyre_tensor_to_write list[33];
+    for (int64_t i = 0; i < count; i++) {
+        tensors[i] = gyre_tensor_at(&model->layout, i);
+        list[i] = (gyre_tensor_to_write){tensors[i].name,
+                                         tensors[i].rank,
+                                         {tensors[i].shape[0], tensors[i].shape[1]},
+                                         model->weights + tensors[i].offset};
+    }
+    list[count] = (gyre_tensor_to_write){extra, 1, {extra_rows}, model->weights};
+    assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, count + (extra != NULL), GYRE_F32, NULL));
+}
+
+static void test_refuses_weights(void **state) {
+    (void)state;
+    gyre_model *model = create_small(GYRE_ROPE, 3);
+    const int64_t count = gyre_tensor_count(&model->layout);
+    save(model, "m", GYRE_F32);
+    write_tensors(model, count - 1, NULL, 0);
+    assert_open_fails("m", GYRE_EFORMAT, "no tensor model.norm.weight");
+    write_tensors(model, count - 1, "model.norm.weight", 23);
+    assert_open_fails("m", GYRE_EFORMAT, "model.norm.weight: shape [23], not [24]");
+    write_tensors(model, count, "model.layers.0.self_attn.q_proj.bias", 32);
+    assert_open_fails("m", GYRE_EFORMAT, "q_proj.bias: no tensor of the model");
+    write_tensors(model, count, "model.layers.2.input_layernorm.weight", 24);
+    assert_open_fails("m", GYRE_EFORMAT, "layers.2.input_layernorm.weight: no tensor of the model");
+    write_tensors(model, count, "lm_head.weight", 24);
+    gyre_model_free(open_model("m"));
+    write_tensors(model, count, "model.layers.0.self_attn.rotary_emb.inv_freq", 4);
+    gyre_model_free(open_model("m"));
+    assert_int_equal(unlink(in_folder("m/model.safetensors")), 0);
+    assert_open_fails("m", GYRE_EIO, "model.safetensors: No such file");
+    gyre_model_free(model);
+}
+
+static void test_refuses_nan_weights(void **state) {
+    (void)state;
+    gyre_model *model = create_small(GYRE_ROPE, 3);
+    gyre_error err;
+    save(model, "m", GYRE_F32);
+    const float kept = model->weights[0];
+    model->weights[0] = NAN;
+    assert_int_equal(gyre_model_save(model, in_folder("m"), GYRE_F32, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "embed_tokens"));
+    assert_int_equal(count_entries(folder), 1); /* the old one, and nothing beside it */
+    gyre_model *back = open_model("m");
+    assert_true(back->weights[0] == kept);
+    gyre_model_free(back);
+    /* The first number of the data is that weight. */
+    const unsigned char bytes[4] = {0, 0, 0xc0, 0x7f};
+    FILE *file = fopen(in_folder("m/model.safetensors"), "r+b");
+    unsigned char size[8];
+    assert_non_null(file);
+    assert_int_equal(fread(size, 1, 8, file), 8);
+    assert_int_equal(fseek(file, 8 + size[0] + 256 * size[1], SEEK_SET), 0);
+    assert_int_equal(fwrite(bytes, 1, 4, file), 4);
+    assert_int_equal(fclose(file), 0);
+    assert_open_fails("m", GYRE_EFORMAT, "model.embed_tokens.weight: element 0 is not a number");
+    gyre_model_free(model);
+}
+
+static void replace_in_config(const char *from, const char *to) {
+    char *text, out[4096];
+    size_t bytes;
+    assert_ok(gyre_file_read(in_folder("m/config.json"), &text, &bytes, NULL));
+    char *at = strstr(text, from);
+    assert_non_null(at);
+    snprintf(out, sizeof out, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    free(text);
+    write_text("m/config.json", out);
+}
+
+/* Sizes that no machine holds are refused before memory is asked for: the weights are not there. */
+static void test_refuses_configs(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to, *why;
+    } cases[] = {{"\"vocab_size\": 50", "\"vocab_size\": 51", "embed_tokens.weight: shape [50, 24], not [51, 24]"},
+                 {"\"vocab_size\": 50", "\"vocab_size\": 2000000000", "embed_tokens.weight: shape"},
+                 {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3", "no tensor model.layers.2"},
+                 {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", "layers.1.input_layernorm.weight: no tensor of"},
+                 {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1000000000", "num_hidden_layers: 1000000000 layers"},
+                 {"\"head_dim\": 8", "\"head_dim\": 60000", "q_proj.weight: shape"},
+                 {"\"head_dim\": 8", "\"head_dim\": 500000000", "head_dim: 500000000 channels"},
+                 {"\"head_dim\": 8", "\"head_dim\": 9007199254740992", "head_dim"},
+                 {"\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3", "no multiple of kv_heads"},
+                 {"\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, \"mscale\": -1.0}",
+                  "rope_scaling.mscale: -1 is below 0"},
+                 {"\"hidden_size\": 24", "", "config"}};
+    gyre_model *model = create_small(GYRE_ROPE, 3);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        save(model, "m", GYRE_BF16);
+        replace_in_config(cases[i].from, cases[i].to);
+        assert_open_fails("m", GYRE_EFORMAT, cases[i].why);
+    }
+    assert_int_equal(unlink(in_folder("m/config.json")), 0);
+    assert_open_fails("m", GYRE_EIO, "config.json: No such file");
+    assert_open_fails("nowhere", GYRE_EIO, "No such file");
+    gyre_model_free(model);
+}
+
+/* -- folders ----------------------------------------------------------------------------------------------------------- */
+/* A commit of one file; returns what it says. */
+static gyre_status commit(const char *path, const char *text, gyre_error *err) {
+    gyre_folder f;
+    gyre_status status = gyre_folder_begin(&f, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_folder_write(&f, "config.json", text, err);
+    if (status == GYRE_OK) status = gyre_folder_commit(&f, err);
+    if (status != GYRE_OK) gyre_folder_abandon(&f);
+    return status;
+}
+
+static void test_replaces_in_one_step(void **state) {
+    (void)state;
+    gyre_folder f;
+    char path[PATH_MAX];
+    assert_ok(commit(in_folder("a"), "one", NULL));
+    assert_ok(gyre_folder_begin(&f, in_folder("a"), NULL));
+    assert_ok(gyre_folder_write(&f, "config.json", "two", NULL));
+    assert_ok(gyre_folder_path(&f, "train.log", path, NULL));
+    assert_non_null(strstr(path, ".tmp-"));
+    assert_holds("a/config.json", "one");
+    assert_ok(gyre_folder_commit(&f, NULL));
+    assert_holds("a/config.json", "two");
+    assert_int_equal(count_entries(folder), 1);
+    assert_ok(gyre_folder_begin(&f, in_folder("a"), NULL));
+    gyre_folder_abandon(&f);
+    gyre_folder_abandon(&f);
+    assert_holds("a/config.json", "two");
+    assert_int_equal(count_entries(folder), 1);
+}
+
+static void test_takes_any_name(void **state) {
+    (void)state;
+    char here[PATH_MAX];
+    assert_ok(commit(in_folder("x/y/z///"), "deep", NULL));
+    assert_holds("x/y/z/config.json", "deep");
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_ok(commit("relative", "r", NULL));
+    assert_ok(commit("./x/../other/", "o", NULL));
+    assert_int_equal(chdir("relative"), 0);
+    assert_ok(commit(".", "dot", NULL));
+    assert_int_equal(chdir(here), 0);
+    assert_holds("relative/config.json", "dot");
+    assert_holds("other/config.json", "o");
+    assert_int_equal(symlink("relative", in_folder("link")), 0);
+    assert_ok(commit(in_folder("link"), "through", NULL));
+    assert_holds("relative/config.json", "through");
+    struct stat info;
+    assert_int_equal(lstat(in_folder("link"), &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+}
+
+static void test_leaves_others_alone(void **state) {
+    (void)state;
+    gyre_error err;
+    char long_name[PATH_MAX];
+    assert_int_equal(mkdir(in_folder("photos"), 0755), 0);
+    assert_ok(commit(in_folder("photos"), "empty before", NULL));
+    write_text("photos/cat.jpg", "meow");
+    assert_int_equal(commit(in_folder("photos"), "new", &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "holds other files, such as cat.jpg"));
+    assert_holds("photos/cat.jpg", "meow");
+    write_text("file", "text");
+    assert_int_equal(commit(in_folder("file"), "new", &err), GYRE_EINVAL);
+    assert_int_equal(commit(in_folder("file/below"), "new", &err), GYRE_EIO);
+    assert_holds("file", "text");
+    assert_int_equal(commit("", "new", &err), GYRE_EINVAL);
+    assert_int_equal(commit("/", "new", &err), GYRE_EINVAL);
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(commit(long_name, "new", &err), GYRE_EIO);
+    assert_int_equal(count_entries(folder), 2);
+    /* A file that arrives between begin and commit counts too. */
+    gyre_folder f;
+    assert_ok(gyre_folder_begin(&f, in_folder("late"), NULL));
+    assert_int_equal(mkdir(in_folder("late"), 0755), 0);
+    write_text("late/thesis.tex", "three years");
+    assert_int_equal(gyre_folder_commit(&f, &err), GYRE_EINVAL);
+    gyre_folder_abandon(&f);
+    assert_holds("late/thesis.tex", "three years");
+}
+
+static void test_carries_notes_over(void **state) {
+    (void)state;
+    assert_ok(commit(in_folder("a"), "one", NULL));
+    write_text("a/README.md", "mine");
+    write_text("a/training.json", "old state");
+    FILE *log = fopen(in_folder("a/train.log"), "w");
+    assert_non_null(log);
+    assert_ok(commit(in_folder("a"), "two", NULL));
+    assert_true(fputs("step 1", log) >= 0);
+    assert_int_equal(fclose(log), 0);
+    assert_holds("a/README.md", "mine");
+    assert_holds("a/train.log", "step 1");
+    assert_int_equal(exists("a/training.json"), 0); /* of another state of the weights */
+}
+
+/* The child dies where a kill -9 would catch it. */
+static pid_t die_before_commit(void) {
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        gyre_folder f;
+        if (gyre_folder_begin(&f, in_folder("a"), NULL) == GYRE_OK &&
+            gyre_folder_write(&f, "config.json", "half", NULL) == GYRE_OK)
+            raise(SIGKILL);
+        _exit(1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    return child;
+}
+
+static void test_survives_a_kill(void **state) {
+    (void)state;
+    char name[64];
+    assert_ok(commit(in_folder("a"), "whole", NULL));
+    const pid_t dead = die_before_commit();
+    snprintf(name, sizeof name, "a.tmp-%ld", (long)dead);
+    assert_holds("a/config.json", "whole");
+    assert_true(exists(name));
+    assert_int_equal(mkdir(in_folder("a.tmp-1"), 0755), 0);   /* that process lives */
+    assert_int_equal(mkdir(in_folder("a.tmp-x"), 0755), 0);   /* no process's */
+    assert_int_equal(mkdir(in_folder("ab.tmp-99"), 0755), 0); /* another folder's */
+    assert_ok(commit(in_folder("a"), "next", NULL));
+    assert_holds("a/config.json", "next");
+    assert_int_equal(exists(name), 0);
+    assert_true(exists("a.tmp-1") && exists("a.tmp-x") && exists("ab.tmp-99"));
+}
+
+/* Where two renames took the place of an exchange, a kill between them leaves the old one aside. */
+static void test_recovers_what_lay_aside(void **state) {
+    (void)state;
+    char aside[64], temporary[64];
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    snprintf(aside, sizeof aside, "a.old-%ld", (long)child);
+    snprintf(temporary, sizeof temporary, "a.tmp-%ld", (long)child);
+    assert_ok(commit(in_folder("a"), "old", NULL));
+    assert_int_equal(rename(in_folder("a"), in_folder(aside)), 0);
+    assert_int_equal(mkdir(in_folder(temporary), 0755), 0);
+    assert_ok(gyre_folder_recover(in_folder("a"), NULL));
+    assert_holds("a/config.json", "old");
+    assert_int_equal(count_entries(folder), 1);
+    assert_int_equal(mkdir(in_folder(aside), 0755), 0);
+    assert_ok(gyre_folder_recover(in_folder("a"), NULL));
+    assert_int_equal(count_entries(folder), 1);
+    assert_ok(gyre_folder_recover(in_folder("no/such/parent"), NULL));
+}
+
+/* A limit on file sizes stands for a full disk: the write ends short, with the system's reason. */
+static void test_survives_a_full_disk(void **state) {
+    (void)state;
+    gyre_model *model = create_small(GYRE_ROPE, 3);
+    save(model, "a", GYRE_F32);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const struct rlimit limit = {8192, 8192};
+        gyre_error err = {0, ""};
+        signal(SIGXFSZ, SIG_IGN);
+        if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+        const gyre_status status = gyre_model_save(model, in_folder("a"), GYRE_BF16, &err);
+        _exit(status == GYRE_EIO && strstr(err.text, strerror(EFBIG)) && strstr(err.text, "model.safetensors") ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(count_entries(folder), 1);
+    gyre_model *back = open_model("a");
+    assert_memory_equal(back->weights, model->weights, (size_t)model->count * sizeof *model->weights);
+    gyre_model_free(back);
+    gyre_model_free(model);
+}
+
+static void test_reads_files(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 7;
+    gyre_error err;
+    write_text("empty", "");
+    assert_holds("empty", "");
+    assert_int_equal(gyre_file_read(folder, &text, &bytes, &err), GYRE_EIO);
+    assert_non_null(strstr(err.text, strerror(EISDIR)));
+    assert_int_equal(gyre_file_read(in_folder("absent"), &text, &bytes, &err), GYRE_EIO);
+    assert_null(text);
+    assert_int_equal(bytes, 7);
+}
+
+#define TEST(f) cmocka_unit_test_setup(f, clear_folder)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_random_numbers),
+        TEST(test_layout),
+        TEST(test_first_weights),
+        TEST(test_seeds),
+        TEST(test_refuses_sizes),
+        TEST(test_saves_and_opens),
+        TEST(test_refuses_weights),
+        TEST(test_refuses_nan_weights),
+        TEST(test_refuses_configs),
+        TEST(test_replaces_in_one_step),
+        TEST(test_takes_any_name),
+        TEST(test_leaves_others_alone),
+        TEST(test_carries_notes_over),
+        TEST(test_survives_a_kill),
+        TEST(test_recovers_what_lay_aside),
+        TEST(test_survives_a_full_disk),
+        TEST(test_reads_files),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,219 @@
+/* test_model_tables.c: the tables of a model: their tensors, what they start from, and files that lack them. */
+#include "files/folder.h"
+#include "files/safetensors.h"
+#include "model/model.h"
+#include "naive_positions.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/gyre-tables-XXXXXX";
+
+static const char *in_folder(const char *name) {
+    static char out[PATH_MAX];
+    snprintf(out, sizeof out, "%s/%s", folder, name);
+    return out;
+}
+
+static int make_folder(void **state) {
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+    (void)state;
+    unlink(in_folder("m/config.json"));
+    unlink(in_folder("m/model.safetensors"));
+    rmdir(in_folder("m"));
+    return rmdir(folder);
+}
+
+static gyre_model_config small_config(gyre_kind kind) {
+    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    c.vocab = 50;
+    c.width = 24;
+    c.layers = 2;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 8;
+    c.hidden = 40;
+    c.position.kind = kind;
+    c.position.trained_length = 64;
+    if (kind == GYRE_LEARNED) c.position.input.positions = 64;
+    return c;
+}
+
+static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
+    return model;
+}
+
+static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
+    gyre_error err = {0, ""};
+    if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
+}
+
+static gyre_model *open_model(const char *name) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
+    return model;
+}
+
+static void assert_open_fails(const char *name, gyre_status wanted, const char *why) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
+    if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
+    assert_null(model);
+}
+
+/* Tensors by name: {rows, columns}, or {0, 0} where there is none. */
+static void assert_tensor(const gyre_model *model, const char *name, int64_t rows, int64_t columns, int decays) {
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
+        const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
+        if (strcmp(tensor.name, name) != 0) continue;
+        if (tensor.shape[0] != rows || tensor.shape[1] != columns || tensor.decays != decays)
+            fail_msg("%s: %lld x %lld, decays %d", name, (long long)tensor.shape[0], (long long)tensor.shape[1],
+                     tensor.decays);
+        return;
+    }
+    if (rows) fail_msg("no %s", name);
+}
+
+static void test_layout_of_tables(void **state) {
+    (void)state;
+    gyre_model_config c = small_config(GYRE_T5);
+    c.position.score.buckets = 8;
+    gyre_model *model = create(&c, 1);
+    assert_tensor(model, "model.layers.1.self_attn.position_bias.weight", 8, 4, 0);
+    gyre_model_free(model);
+    c = small_config(GYRE_SHAW);
+    c.position.score.max_distance = 3;
+    model = create(&c, 1);
+    assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 7, 8, 1);
+    assert_tensor(model, "model.layers.0.self_attn.position_key.weight", 0, 0, 0);
+    assert_tensor(model, "model.layers.1.self_attn.position_value.weight", 7, 8, 1);
+    assert_tensor(model, "model.rel_embeddings.weight", 0, 0, 0);
+    gyre_model_free(model);
+    c = small_config(GYRE_BERT); /* one embedding for both sides */
+    c.position.score.max_distance = 5;
+    c.position.score.terms = GYRE_ON_QUERY | GYRE_ON_KEY;
+    model = create(&c, 1);
+    assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 9, 8, 1);
+    assert_tensor(model, "model.layers.0.self_attn.position_key.weight", 0, 0, 0);
+    gyre_model_free(model);
+    c = small_config(GYRE_DEBERTA);
+    c.position.score.max_distance = 6;
+    model = create(&c, 1);
+    assert_tensor(model, "model.rel_embeddings.weight", 12, 24, 1);
+    assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 32, 24, 1);
+    assert_tensor(model, "model.layers.1.self_attn.position_key.weight", 32, 24, 1);
+    gyre_model_free(model);
+}
+
+static double deviation_of(const float *x, int64_t n) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return sqrt(squares / (double)n);
+}
+
+/* The authors of KERPLE draw r1 from (0, 2) and r2 from (0, 1), for the power the other way round. */
+static void test_first_tables(void **state) {
+    (void)state;
+    for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
+        gyre_model_config c = small_config(GYRE_KERPLE);
+        c.position.score.decay = (gyre_decay)decay;
+        gyre_model *model = create(&c, 1);
+        const float *r = model->weights + model->layout.first_layer + model->layout.layer_weights - 8;
+        const float wide[4] = {1.75f, 1.25f, 0.75f, 0.25f}, narrow[4] = {0.875f, 0.625f, 0.375f, 0.125f};
+        assert_memory_equal(r + (decay == GYRE_DECAY_LOG ? 0 : 4), wide, sizeof wide);
+        assert_memory_equal(r + (decay == GYRE_DECAY_LOG ? 4 : 0), narrow, sizeof narrow);
+        gyre_model_free(model);
+    }
+    gyre_model_config c = small_config(GYRE_SHAW);
+    c.position.score.max_distance = 200;
+    gyre_model *model = create(&c, 1);
+    const float *table = model->weights + gyre_layer_offset(&model->layout, 1, GYRE_POSITION_TABLES);
+    assert_true(fabs(deviation_of(table, 401 * 8) / 0.05 - 1) < 0.1);
+    gyre_table_entry entry = {7, 7, 7, 7};
+    assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_QUERY, 0, 401, 0, &entry), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_QUERY, 1, 0, 0, &entry), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_QUERY, 0, 0, 8, &entry), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_KEY, 0, 0, 0, &entry), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_table_entry(NULL, GYRE_TABLE_KEY, 0, 0, 0, &entry), GYRE_EINVAL);
+    assert_true(entry.start == 7);
+    gyre_model_free(model);
+}
+
+/* Writes the model's tensors with one of them left out (how = -1) flattened to one row (1), or beside a bias that no
+ * scheme here has (2). */
+static void rewrite(const gyre_model *model, int64_t which, int how) {
+    gyre_tensor tensors[48];
+    gyre_tensor_to_write list[49];
+    const int64_t count = gyre_tensor_count(&model->layout);
+    int64_t n = 0;
+    assert_true(count <= 48);
+    for (int64_t i = 0; i < count; i++) {
+        const gyre_tensor t = tensors[n] = gyre_tensor_at(&model->layout, i);
+        const int flat = i == which && how == 1;
+        if (i == which && how < 0) continue;
+        list[n] = (gyre_tensor_to_write){tensors[n].name,
+                                         t.rank,
+                                         {flat ? 1 : t.shape[0], flat ? t.shape[0] * t.shape[1] : t.shape[1]},
+                                         model->weights + t.offset};
+        n++;
+    }
+    if (how == 2)
+        list[n++] = (gyre_tensor_to_write){"model.layers.0.self_attn.position_bias.weight", 2, {2, 4}, model->weights};
+    assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, n, GYRE_F32, NULL));
+}
+
+/* Every position table of every kind is missed, and looked at. */
+static void test_refuses_tables(void **state) {
+    (void)state;
+    gyre_model_config c = small_config(GYRE_NOPE);
+    for (int i = 0; naive_case(i, 64, &c.position); i++) {
+        gyre_model *model = create(&c, 3);
+        const int64_t count = gyre_tensor_count(&model->layout);
+        for (int64_t t = 0; t < count; t++) {
+            const gyre_tensor tensor = gyre_tensor_at(&model->layout, t);
+            char why[160];
+            if (!strstr(tensor.name, "position") && !strstr(tensor.name, "rel_embeddings")) continue;
+            save(model, "m", GYRE_F32);
+            rewrite(model, t, -1);
+            snprintf(why, sizeof why, "no tensor %s", tensor.name);
+            assert_open_fails("m", GYRE_EFORMAT, why);
+            rewrite(model, t, 1);
+            snprintf(why, sizeof why, "%s: shape [1, %lld], not [%lld, ", tensor.name,
+                     (long long)(tensor.shape[0] * tensor.shape[1]), (long long)tensor.shape[0]);
+            if (tensor.shape[0] > 1) assert_open_fails("m", GYRE_EFORMAT, why);
+            rewrite(model, t, 0);
+            gyre_model_free(open_model("m"));
+        }
+        gyre_model_free(model);
+    }
+    /* One that the scheme does not have. */
+    c = small_config(GYRE_ALIBI);
+    gyre_model *model = create(&c, 3);
+    save(model, "m", GYRE_F32);
+    rewrite(model, 0, 2);
+    assert_open_fails("m", GYRE_EFORMAT, "position_bias.weight: no tensor of the model");
+    gyre_model_free(model);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layout_of_tables),
+        cmocka_unit_test(test_first_tables),
+        cmocka_unit_test(test_refuses_tables),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,200 @@
+/* test_config_fields.c: every field of a config through config.json, one by one. */
+#include "config_compare.h"
+#include "model/architecture/config_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char path[] = "the/config.json";
+
+/* Prints a config as it is, of whatever encoding would take it, and reads it again. */
+static json_t *print_and_parse(const gyre_config *position, const gyre_config *plain) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT, back;
+    gyre_config_arrays arrays;
+    gyre_error err = {0, ""};
+    char *text;
+    config.position = *position;
+    assert_ok(gyre_config_print(&config, GYRE_F32, &text, &err));
+    if (gyre_config_parse(text, strlen(text), path, &back, &arrays, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, text);
+    assert_reads(&config.position, &back.position, plain);
+    gyre_config_arrays_free(&arrays);
+    json_t *root = json_loads(text, 0, NULL);
+    free(text);
+    return root;
+}
+
+/* Every field under its key: a config with that field alone, whether or not an encoding takes it so. */
+static void check_fields(gyre_config (*blank)(void), const char *key, void (*set)(gyre_config *c)) {
+    gyre_config c = blank(), none = c;
+    set(&c);
+    json_t *root = print_and_parse(&c, &none), *plain = print_and_parse(&none, &none);
+    if (!json_object_get(root, key)) fail_msg("no %s", key);
+    if (json_object_get(plain, key)) fail_msg("%s where nothing is to be said", key);
+    assert_string_equal(test_string(root, "model_type"), "gyre");
+    json_decref(root);
+    json_decref(plain);
+}
+
+static const double some_slopes[4] = {0.5, 0.25, 0.1, 1.0 / 3.0};
+
+#define FIELD(name, statement)                                                                                              \
+    static void name(gyre_config *c) {                                                                                      \
+        statement;                                                                                                          \
+    }
+FIELD(set_rows, c->input.positions = 99)
+FIELD(set_length, c->input.length = 1234)
+FIELD(set_hierarchy, c->input.hierarchy = 0.4)
+FIELD(set_offset, c->input.offset = 2)
+FIELD(set_zero_padding, c->input.zero_padding = 1)
+FIELD(set_scale, c->input.scale = -0.3)
+FIELD(set_trained_scale, c->input.trained_scale = 1)
+FIELD(set_sin_base, c->input.base = 1234.5)
+FIELD(set_sin_layout, c->input.layout = GYRE_COS_TENSOR2TENSOR)
+FIELD(set_temperature, c->query.temperature = GYRE_TEMPERATURE_MINISTRAL)
+FIELD(set_query_length, c->query.length = 4096)
+FIELD(set_query_slope, c->query.slope = 0.7)
+FIELD(set_max_bias, c->score.max_bias = 16)
+FIELD(set_before_scale, c->score.before_scale = 1)
+FIELD(set_slopes, c->score.slopes = some_slopes)
+FIELD(set_slopes_after, c->score.slopes_after = some_slopes)
+FIELD(set_buckets, c->score.buckets = 32)
+FIELD(set_max_distance, c->score.max_distance = 77)
+FIELD(set_bidirectional, c->score.bidirectional = 1)
+FIELD(set_width, c->score.width = 16)
+FIELD(set_terms, c->score.terms = GYRE_ON_QUERY | GYRE_ON_VALUE)
+FIELD(set_decay, c->score.decay = GYRE_DECAY_POWER)
+FIELD(set_first, c->rope.first = 8)
+FIELD(set_layout, c->rope.layout = GYRE_INTERLEAVED_TO_HALF)
+FIELD(set_clockwise, c->rope.clockwise = 1)
+FIELD(set_mixed, c->rope.mixed_exponent = 0.5)
+FIELD(set_resonance, c->rope.resonance = 1)
+FIELD(set_xpos, c->rope.xpos_base = 512)
+FIELD(set_center, c->rope.xpos_center = -7)
+FIELD(set_axes, (c->rope.axes = 3, c->rope.section[0] = 8, c->rope.section[1] = c->rope.section[2] = 4))
+FIELD(set_axes_layout, c->rope.axes_layout = GYRE_AXES_AXIAL)
+FIELD(set_far, c->rope.far = GYRE_FAR_GROUPED)
+FIELD(set_window, c->rope.window = 512)
+FIELD(set_far_factor, c->rope.far_factor = 2.5)
+FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_PREFIX)
+FIELD(set_block, c->rope.length_block = 48)
+#undef FIELD
+
+/* A config of the default model as its encoding completes it; arrays left out. */
+static gyre_config complete(gyre_kind kind) {
+    const gyre_model_config sizes = GYRE_MODEL_CONFIG_INIT;
+    gyre_config c = GYRE_CONFIG_INIT;
+    c.kind = kind;
+    c.head_dim = sizes.head_dim;
+    c.heads = sizes.heads;
+    c.input.dim = sizes.width;
+    c.trained_length = 300;
+    gyre_encoding *encoding = test_encoding(&c);
+    c = *gyre_encoding_config(encoding);
+    c.score.slopes = c.score.slopes_after = NULL;
+    gyre_encoding_free(encoding);
+    return c;
+}
+static gyre_config nothing(void) {
+    return complete(GYRE_NOPE);
+}
+static gyre_config alibi(void) {
+    return complete(GYRE_ALIBI);
+}
+static gyre_config rope(void) {
+    return complete(GYRE_ROPE);
+}
+
+static void test_writes_every_field(void **state) {
+    (void)state;
+    static const struct {
+        gyre_config (*blank)(void);
+        const char *key;
+        void (*set)(gyre_config *c);
+    } fields[] = {{nothing, "position_table_rows", set_rows},
+                  {nothing, "position_table_length", set_length},
+                  {nothing, "position_table_hierarchy", set_hierarchy},
+                  {nothing, "position_offset", set_offset},
+                  {nothing, "position_zero_padding", set_zero_padding},
+                  {nothing, "position_scale", set_scale},
+                  {nothing, "position_trained_scale", set_trained_scale},
+                  {nothing, "sinusoid_base", set_sin_base},
+                  {nothing, "sinusoid_layout", set_sin_layout},
+                  {nothing, "query_temperature", set_temperature},
+                  {nothing, "query_length", set_query_length},
+                  {nothing, "query_slope", set_query_slope},
+                  {alibi, "alibi_max_bias", set_max_bias},
+                  {alibi, "alibi_before_scale", set_before_scale},
+                  {alibi, "alibi_slopes", set_slopes},
+                  {alibi, "alibi_slopes_after", set_slopes_after},
+                  {nothing, "score_buckets", set_buckets},
+                  {nothing, "score_max_distance", set_max_distance},
+                  {nothing, "score_bidirectional", set_bidirectional},
+                  {nothing, "score_width", set_width},
+                  {nothing, "score_terms", set_terms},
+                  {nothing, "score_decay", set_decay},
+                  {rope, "query_temperature", set_temperature},
+                  {rope, "rope_first", set_first},
+                  {rope, "rope_layout", set_layout},
+                  {rope, "rope_clockwise", set_clockwise},
+                  {rope, "rope_mixed_exponent", set_mixed},
+                  {rope, "rope_resonance", set_resonance},
+                  {rope, "rope_xpos_base", set_xpos},
+                  {rope, "rope_xpos_center", set_center},
+                  {rope, "rope_axes", set_axes},
+                  {rope, "rope_section", set_axes},
+                  {rope, "rope_axes_layout", set_axes_layout},
+                  {rope, "rope_far", set_far},
+                  {rope, "rope_far_window", set_window},
+                  {rope, "rope_far_factor", set_far_factor},
+                  {rope, "length_policy", set_policy},
+                  {rope, "length_block", set_block}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        check_fields(fields[i].blank, fields[i].key, fields[i].set);
+    const gyre_config plain = rope();
+    gyre_config c = plain;
+    c.rope.scaling = GYRE_NTK_MIXED;
+    c.rope.factor = 4;
+    c.rope.mixed_exponent = 0.375;
+    json_t *root = print_and_parse(&c, &plain);
+    assert_string_equal(test_string(json_object_get(root, "rope_scaling"), "rope_type"), "ntk-mixed");
+    json_decref(root);
+}
+
+/* Each word there and back. */
+static void test_writes_every_word(void **state) {
+    (void)state;
+    for (int i = 0; i <= GYRE_COS_TENSOR2TENSOR; i++) {
+        const gyre_config blank = nothing(), turning = rope();
+        gyre_config c = blank, r = turning;
+        c.input.layout = (gyre_sinusoid)i;
+        c.query.temperature = (gyre_temperature)(i % (GYRE_TEMPERATURE_MINISTRAL + 1));
+        c.score.terms = (unsigned)i + 1;
+        json_decref(print_and_parse(&c, &blank));
+        r.rope.layout = (gyre_layout)(i % (GYRE_INTERLEAVED_TO_HALF + 1));
+        r.rope.axes_layout = (gyre_axes)(i % (GYRE_AXES_AXIAL + 1));
+        r.rope.far = (gyre_far)(i % (GYRE_FAR_GROUPED + 1));
+        json_decref(print_and_parse(&r, &turning));
+    }
+}
+
+/* Files of older models say where pairs interleave by a flag. */
+static void test_reads_the_older_flag(void **state) {
+    (void)state;
+    static const char text[] = "{\"model_type\":\"gyre\",\"position_embedding_type\":\"rope\",\"rope_interleaved\":true,"
+                               "\"vocab_size\":256,\"hidden_size\":32,\"intermediate_size\":48,\"num_hidden_layers\":2,"
+                               "\"num_attention_heads\":4,\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":true}";
+    gyre_model_config config;
+    gyre_config_arrays arrays;
+    assert_ok(gyre_config_parse(text, strlen(text), path, &config, &arrays, NULL));
+    assert_int_equal(config.position.rope.layout, GYRE_INTERLEAVED);
+    gyre_config_arrays_free(&arrays);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_writes_every_field),
+        cmocka_unit_test(test_writes_every_word),
+        cmocka_unit_test(test_reads_the_older_flag),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/* engine_reading.h: one rotation of a config.json as an engine reads it, of any model class and without what finds it in the
+ * file; and the formulas of the papers, written out once more. */
+#ifndef GYRE_TESTS_ENGINE_READING_H
+#define GYRE_TESTS_ENGINE_READING_H
+#include "reading/rope/rope_source.h"
+#include "support.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A model class and the file; layer_type: NULL = the dict stands for all layers. */
+typedef struct engine_file {
+    const char *model_type;
+    unsigned traits;
+    gyre_layout layout;
+    const char *layer_type, *text;
+    int64_t length;
+} engine_file;
+
+static inline gyre_status engine_try(gyre_rope_as *as, gyre_profile profile, const engine_file *file, gyre_reading **out,
+                                     gyre_error *err) {
+    json_t *root = json_loads(file->text, 0, NULL);
+    assert_non_null(root);
+    gyre_build *build = gyre_build_begin("config.json", "config.json", profile, file->length, err);
+    const gyre_json_source source = {build, file->text, strlen(file->text)};
+    const gyre_family family = {.model_type = file->model_type, .layout = file->layout, .traits = file->traits};
+    const gyre_scope top = {&source, root, ""};
+    gyre_scope dict = gyre_scope_into(&top, gyre_scope_value(&top, "rope_parameters") ? "rope_parameters" : "rope_scaling");
+    if (file->layer_type) dict = gyre_scope_into(&dict, file->layer_type);
+    gyre_rope_source rope = {.family = &family, .root = top, .dict = dict, .layer_type = file->layer_type};
+    rope.type_key = "rope_type";
+    rope.nested = file->layer_type != NULL;
+    static const char *const type_keys[] = {"rope_type", "type", NULL};
+    if (gyre_scope_first(&dict, type_keys)) rope.type_key = gyre_scope_first(&dict, type_keys);
+    rope.type = gyre_scope_text(&dict, rope.type_key, "default");
+    rope.max_positions = gyre_scope_size(&top, "max_position_embeddings", 1, 2048);
+    gyre_layers *group = gyre_build_layers(build, "all");
+    gyre_config *config = &group->config;
+    config->kind = GYRE_ROPE;
+    config->head_dim = gyre_scope_size(&top, "head_dim", 1, 128);
+    config->rope.first = gyre_scope_size(&top, "qk_nope_head_dim", 0, 0);
+    config->rope.dim = config->head_dim - config->rope.first;
+    config->trained_length = rope.max_positions;
+    config->rope.layout = file->layout;
+    config->rope.length = file->length;
+    config->rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
+    if (profile != GYRE_AS_VLLM && (file->traits & GYRE_QUERY_BETA)) config->query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    const json_t *sections = gyre_scope_value(&dict, "mrope_section");
+    if (sections && (file->traits & GYRE_INTERLEAVED_AXES)) {
+        config->rope.axes = 3;
+        config->rope.axes_layout = GYRE_AXES_INTERLEAVED;
+        for (size_t a = 0; a < 3; a++)
+            config->rope.section[a] = (int64_t)json_integer_value(json_array_get(sections, a));
+    }
+    as(&rope, group);
+    const gyre_status status = gyre_build_finish(build, out);
+    json_decref(root);
+    return status;
+}
+
+static inline gyre_reading *engine_read(gyre_rope_as *as, gyre_profile profile, const engine_file *file) {
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    if (engine_try(as, profile, file, &reading, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, file->text);
+    return reading;
+}
+
+/* The error names `part`. */
+static inline void engine_refuses(gyre_rope_as *as, gyre_profile profile, const engine_file *file, gyre_status status,
+                                  const char *part) {
+    gyre_reading *reading = NULL;
+    gyre_error err = {0, ""};
+    const gyre_status got = engine_try(as, profile, file, &reading, &err);
+    if (got == GYRE_OK) gyre_reading_free(reading);
+    if (got != status || !strstr(err.text, part)) fail_msg("%d \"%s\" for\n%s", (int)got, err.text, file->text);
+}
+
+/* -- what came out ----------------------------------------------------------------------------------------------------- */
+enum { ENGINE_PAIRS = 256 };
+typedef struct engine_figures {
+    double omega[ENGINE_PAIRS], attention;
+    int64_t pairs;
+} engine_figures;
+
+/* At a context of `length`; 0 = the reading's own. */
+static inline engine_figures engine_at(const gyre_reading *reading, int64_t length) {
+    engine_figures out = {{0}, 0, 0};
+    gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
+    out.pairs = gyre_encoding_config(encoding)->rope.dim / 2;
+    assert_true(out.pairs <= ENGINE_PAIRS);
+    assert_ok(gyre_encoding_frequencies(encoding, length, out.omega, &out.attention));
+    gyre_encoding_free(encoding);
+    return out;
+}
+
+static inline const gyre_reading_field *engine_field(const gyre_reading *reading, const char *name) {
+    const gyre_layer_reading *group = &reading->groups[0];
+    for (int64_t i = 0; i < group->fields_count; i++)
+        if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
+    fail_msg("no field %s", name);
+    return NULL;
+}
+
+static inline void engine_says(const gyre_reading *reading, const char *name, const char *value, const char *why) {
+    const gyre_reading_field *field = engine_field(reading, name);
+    assert_string_equal(field->value, value);
+    if (why && (!field->why || !strstr(field->why, why))) fail_msg("%s: \"%s\"", name, field->why ? field->why : "");
+    if (!why && field->why) fail_msg("%s: \"%s\"", name, field->why);
+}
+
+static inline int engine_warns(const gyre_reading *reading, const char *part) {
+    for (int64_t i = 0; i < reading->warnings_count; i++)
+        if (strstr(reading->warnings[i].text, part)) return 1;
+    return 0;
+}
+
+static inline void engine_is(long double got, long double want, const char *what) {
+    test_close(got, want, 1e-13L * fabsl(want), what);
+}
+
+/* -- formulas ---------------------------------------------------------------------------------------------------------- */
+static inline long double paper_theta(long double base, int64_t channels, int64_t pair) {
+    return powl(base, -2.0L * (long double)pair / (long double)channels);
+}
+
+/* 0.1 k ln s + 1. */
+static inline long double paper_magnitude(long double s, long double k) {
+    return 0.1L * k * logl(s) + 1.0L;
+}
+
+/* YaRN's theta with the ramp between low and high, of which `share` is kept. */
+static inline long double paper_ramp(long double theta, int64_t pair, long double s, long double low, long double high,
+                                     long double share) {
+    long double r = ((long double)pair - low) / (high - low);
+    r = r < 0.0L ? 0.0L : r > 1.0L ? 1.0L : r;
+    const long double kept = share * (1.0L - r);
+    return theta / s * (1.0L - kept) + theta * kept;
+}
+
+static inline long double paper_llama3(long double theta, long double s, long double slow, long double fast,
+                                       long double length) {
+    const long double wavelength = 6.283185307179586476925286766559L / theta;
+    if (wavelength < length / fast) return theta;
+    if (wavelength > length / slow) return theta / s;
+    const long double kept = (length / wavelength - slow) / (fast - slow);
+    return (1.0L - kept) * theta / s + kept * theta;
+}
+
+#endif

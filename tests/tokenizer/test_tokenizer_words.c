@@ -1,0 +1,152 @@
+/* test_tokenizer_words.c: which words patterns cut a text into. */
+#include "support.h"
+#include "tokenizer/tokenizer_words.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char words[1024];
+
+static gyre_status take(void *ctx, const unsigned char *word, size_t bytes, gyre_error *err) {
+    (void)ctx;
+    (void)err;
+    const size_t used = strlen(words);
+    snprintf(words + used, sizeof words - used, "[%.*s]", (int)bytes, (const char *)word);
+    return GYRE_OK;
+}
+
+/* How many, their bytes, and those of the longest. */
+static gyre_status count_words(void *ctx, const unsigned char *word, size_t bytes, gyre_error *err) {
+    size_t *counts = ctx;
+    (void)word;
+    (void)err;
+    counts[0]++;
+    counts[1] += bytes;
+    if (bytes > counts[2]) counts[2] = bytes;
+    return GYRE_OK;
+}
+
+static void expect_words(const char *pattern, int literal, gyre_word_rule rule, int inverted, const char *text,
+                         const char *want) {
+    gyre_word_steps steps = {0};
+    gyre_error err = {0};
+    words[0] = '\0';
+    if (gyre_word_steps_add(&steps, pattern, strlen(pattern), literal, rule, inverted, &err) != GYRE_OK)
+        fail_msg("%s", err.text);
+    assert_ok(gyre_words_of(&steps, (const unsigned char *)text, strlen(text), take, NULL, &err));
+    assert_string_equal(words, want);
+    gyre_word_steps_free(&steps);
+}
+
+static void expect_refused(const char *pattern, gyre_status want, const char *says) {
+    gyre_word_steps steps = {0};
+    gyre_error err = {0};
+    assert_int_equal(gyre_word_steps_add(&steps, pattern, strlen(pattern), 0, GYRE_WORD_ISOLATED, 0, &err), want);
+    if (!strstr(err.text, says)) fail_msg("%s: %s", pattern, err.text);
+}
+
+#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define LLAMA3                                                                                                              \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|"  \
+    "\\s+(?!\\S)|\\s+"
+
+static void test_words(void **state) {
+    (void)state;
+    const char *text = "the-final--countdown"; /* the example of the tokenizers documentation */
+    expect_words("-", 1, GYRE_WORD_ISOLATED, 0, text, "[the][-][final][-][-][countdown]");
+    expect_words("-", 1, GYRE_WORD_CONTIGUOUS, 0, text, "[the][-][final][--][countdown]");
+    expect_words("-", 1, GYRE_WORD_WITH_PREVIOUS, 0, text, "[the-][final-][-][countdown]");
+    expect_words("-", 1, GYRE_WORD_WITH_NEXT, 0, text, "[the][-final][-][-countdown]");
+    expect_words("[a-z]+", 0, GYRE_WORD_CONTIGUOUS, 1, text, "[the][-][final][--][countdown]");
+    expect_words(GPT2, 0, GYRE_WORD_ISOLATED, 0, "Hi  it's 1234 café\n\n x!?",
+                 "[Hi][ ][ it]['s][ 1234][ café][\n\n][ x][!?]");
+    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "IT'S 12345 (ok)\n\n  x", "[IT]['S][ ][123][45][ (][ok][)\n\n][ ][ x]");
+    expect_words("\\p{N}{1,3}+", 0, GYRE_WORD_ISOLATED, 0, "a12345b", "[a][12345][b]");
+    expect_words(" ?[^(\\s|[.,!?…。])]+", 0, GYRE_WORD_ISOLATED, 0, "ab, cd…(e", "[ab][,][ cd][…(][e]");
+    /* No UTF-8: a word of its own, on both sides of which the patterns go on. */
+    expect_words(GPT2, 0, GYRE_WORD_ISOLATED, 0, "ab\xFF\xC3 cd", "[ab][\xFF\xC3][ cd]");
+}
+
+/* What Oniguruma means by a pattern where PCRE2 means something else, or nothing. */
+static void test_oniguruma(void **state) {
+    (void)state;
+    expect_words("^b|a$", 0, GYRE_WORD_ISOLATED, 0, "ba\nba", "[b][a][\n][b][a]"); /* of lines */
+    expect_words("\\u4E00+", 0, GYRE_WORD_ISOLATED, 0, "a一一b", "[a][一一][b]");
+    expect_words("[\\u4E00-\\u4e02]+", 0, GYRE_WORD_ISOLATED, 0, "a一丁b", "[a][一丁][b]");
+    expect_words("a{,2}b", 0, GYRE_WORD_ISOLATED, 0, "aaab b", "[a][aab][ ][b]");
+    expect_words("[:\\]a]+", 0, GYRE_WORD_ISOLATED, 0, "b:]a:b", "[b][:]a:][b]");
+    expect_words("[[:alpha:]]+", 0, GYRE_WORD_ISOLATED, 0, "1é:a1", "[1][é][:][a][1]");
+    expect_refused("\\v", GYRE_EUNSUPPORTED, "escape");
+    expect_refused("\\Qa+\\E", GYRE_EUNSUPPORTED, "escape");
+    expect_refused("(?m:a.b)", GYRE_EUNSUPPORTED, "option");
+    expect_refused("(?i-m:a.b)", GYRE_EUNSUPPORTED, "option");
+    expect_refused("(*COMMIT)a", GYRE_EUNSUPPORTED, "verb");
+}
+
+/* Cuts worked by hand: letters of any script, marks, cases, three digits at a time, white space before a word. */
+static void test_published_patterns(void **state) {
+    (void)state;
+    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "Він'LL 12３4٥",
+                 "[Він]['LL][ ][12３][4٥]"); /* fullwidth and Arabic digits are digits */
+    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "a\u00A0\u3000 b\tc",
+                 "[a][\u00A0\u3000][ b][\tc]"); /* spaces of any kind */
+    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "x = {};\r\n\r\n\ty", "[x][ =][ {};\r\n\r\n][\ty]");
+    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "e\u0301a", "[e][\u0301a]");             /* a mark is no letter */
+    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "'\u017F don't", "['\u017F][ don]['t]"); /* a long s is an s */
+    expect_words(GPT2, 0, GYRE_WORD_ISOLATED, 0, "IT'S it's", "[IT]['][S][ it]['s]");
+}
+
+/* Words as long as they come: none may be cut where the bytes that are looked at end. */
+static void test_long_words(void **state) {
+    (void)state;
+    enum { ROOM = 9000 };
+    gyre_word_steps steps = {0};
+    gyre_error err = {0};
+    static char text[ROOM + 8];
+    assert_ok(gyre_word_steps_add(&steps, GPT2, strlen(GPT2), 0, GYRE_WORD_ISOLATED, 0, &err));
+    for (size_t n = 100; n < ROOM; n = n * 5 / 4) {
+        size_t counts[3] = {0};
+        memset(text, ' ', n);
+        for (size_t i = n / 3 + 1; i < n - n / 3; i++)
+            text[i] = 'a';
+        memcpy(text + n, "é1", 3); /* spaces, the letters and the last space before them, spaces, " é", "1" */
+        assert_ok(gyre_words_of(&steps, (const unsigned char *)text, n + 3, count_words, counts, &err));
+        assert_int_equal(counts[0], 5);
+        assert_int_equal(counts[1], n + 3);
+        assert_int_equal(counts[2], n - n / 3 - n / 3);
+    }
+    gyre_word_steps_free(&steps);
+}
+
+/* Patterns that double their work with each letter, or look to the end of the text from every place, end with an error; a
+ * thousand times the bytes are not a million times the work. */
+static void test_too_much_work(void **state) {
+    (void)state;
+    enum { LONG = 1 << 19 };
+    static const char *const patterns[] = {"(?:a|a|aa)+[^a]", "a*[bc]|a", "a*[bc]", "(?=(?:a*)*b)a|a",
+                                           "a{1,3}(?=(?:aaa)*\\b)"};
+    char *text = malloc(LONG);
+    assert_non_null(text);
+    memset(text, 'a', LONG);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        gyre_word_steps steps = {0};
+        gyre_error err = {0};
+        size_t counts[3] = {0};
+        text[LONG - 1] = i == 4 ? 'a' : 'x';
+        assert_ok(gyre_word_steps_add(&steps, patterns[i], strlen(patterns[i]), 0, GYRE_WORD_ISOLATED, 0, &err));
+        const size_t bytes = i == 0 ? 200 : i == 4 ? LONG / 16 : LONG;
+        const gyre_status status = gyre_words_of(&steps, (const unsigned char *)text, bytes, count_words, counts, &err);
+        assert_int_equal(status, GYRE_EUNSUPPORTED);
+        assert_non_null(strstr(err.text, "too much work"));
+        gyre_word_steps_free(&steps);
+    }
+    free(text);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_words), cmocka_unit_test(test_oniguruma),
+                                       cmocka_unit_test(test_published_patterns), cmocka_unit_test(test_long_words),
+                                       cmocka_unit_test(test_too_much_work)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

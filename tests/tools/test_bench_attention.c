@@ -1,0 +1,165 @@
+/* test_bench_attention.c: gyre bench attention: which cases it has, and that its figures fit each other. */
+#include "command_run.h"
+#include "tools/bench/bench_attention.h"
+#include "tools/bench/bench_roofline.h"
+
+#include <math.h>
+
+/* -- measuring in turn ------------------------------------------------------------------------------------------------- */
+typedef struct calls {
+    int count, fails_at;
+} calls;
+
+static gyre_status count_call(void *arg, const gyre_exec *exec) {
+    calls *c = arg;
+    (void)exec;
+    return ++c->count == c->fails_at ? GYRE_ERANGE : GYRE_OK;
+}
+
+static void medians_of_rounds(void **state) {
+    (void)state;
+    const bench_series a = {.amount = 12, .seconds = {3, 1, 2}}, b = {.amount = 1, .seconds = {1, 4, 4}};
+    assert_true(bench_series_seconds(&a, 3) == 2);
+    assert_true(bench_series_rate(&a, 3) == 6);
+    assert_true(bench_series_ratio(&a, &b, 3) == 0.5); /* of 3, 0.25 and 0.5 */
+    assert_true(a.seconds[0] == 3);
+}
+
+static void rounds_run_all(void **state) {
+    (void)state;
+    calls a = {0, 0}, b = {0, 0};
+    bench_series sa = {.run = count_call, .arg = &a, .amount = 1}, sb = {.run = count_call, .arg = &b, .amount = 1};
+    bench_series *const both[] = {&sa, &sb};
+    int64_t rounds = 2;
+    assert_ok(bench_in_turn(both, 2, &rounds));
+    assert_int_equal(rounds, 2);
+    assert_true(sa.times >= 1000 && a.count >= 2 * sa.times); /* so short that the clock needs many */
+    assert_true(sa.seconds[0] > 0 && sa.seconds[1] > 0 && sb.seconds[1] > 0);
+    a = (calls){0, 5000};
+    assert_int_equal(bench_in_turn(both, 2, &rounds), GYRE_ERANGE);
+}
+
+/* -- limits ------------------------------------------------------------------------------------------------------------ */
+static void limits_run(void **state) {
+    (void)state;
+    gyre_pool *pool;
+    gyre_error err;
+    bench_sgemm sgemm;
+    assert_ok(gyre_pool_create(&pool, 2, NULL));
+    const gyre_exec exec = gyre_pool_exec(pool), wider = {exec.run, exec.ctx, 3};
+    enum { COUNT = 1031 }; /* what is past the last whole step is left alone: a sanitizer would tell */
+    float *numbers = aligned_alloc(64, 64 * 65);
+    assert_non_null(numbers);
+    for (int i = 0; i < COUNT; i++)
+        numbers[i] = 1;
+    bench_reading reading = {numbers, COUNT * sizeof(float)};
+    assert_ok(bench_read(&reading, &exec));
+    free(numbers);
+    assert_ok(bench_peak(NULL, &exec));
+    assert_true(bench_peak_flops(&exec) == 2 * bench_peak_flops(&(gyre_exec){NULL, NULL, 1}));
+    assert_ok(bench_sgemm_create(&sgemm, 2, &err));
+    assert_ok(bench_multiply_matrices(&sgemm, &exec));
+    assert_int_equal(bench_multiply_matrices(&sgemm, &wider), GYRE_EINVAL); /* memory is for two */
+    assert_true(bench_sgemm_flops(&exec) == 2 * 2.0 * 2048 * 2048 * 128);
+    bench_sgemm_free(&sgemm);
+    gyre_pool_free(pool);
+}
+
+/* -- calls ------------------------------------------------------------------------------------------------------------- */
+static void flops_of_what_is_seen(void **state) {
+    (void)state;
+    attend_data d = {.queries = 3, .keys = 5, .heads = 2, .key_heads = 1, .dtype = GYRE_F16};
+    assert_true(attend_flops(&d, 0) == (3 + 4 + 5) * 2 * 4.0 * 128); /* pairs, heads, two products of 128 */
+    assert_true(attend_flops(&d, 1) == attend_flops(&d, 0) * 5 / 2);
+    assert_true(attend_bytes(&d) == 2 * 5 * 128 * 2.0);
+}
+
+static void memory_of_a_prefill(void **state) {
+    (void)state;
+    gyre_error err;
+    attend_memory m = {.tokens = 700, .heads = 4, .key_heads = 2, .threads = 2}, none = m;
+    assert_ok(attend_measure_memory(&m, 1, &err));
+    assert_true(m.scratch > 0 && m.peak >= 0 && m.peak < (int64_t)64 << 20);
+    assert_ok(attend_measure_memory(&none, 0, &err));
+    assert_int_equal(none.scratch, m.scratch);
+    assert_int_equal(none.peak, -1);
+}
+
+/* -- what it prints ---------------------------------------------------------------------------------------------------- */
+static void close_ratio(const json_t *root, const char *key, double want) {
+    test_close(test_number(root, key), want, 1e-6 * fabs(want), key);
+}
+
+static json_t *one_line(const char *command) {
+    json_error_t error;
+    const outcome *o = run(command);
+    if (o->exit) fail_msg("%s", o->err);
+    json_t *root = json_loads(o->out, 0, &error);
+    if (!root) fail_msg("%s: %s", error.text, o->out);
+    return root;
+}
+
+static void a_line_of_prefill(void **state) {
+    (void)state;
+    json_t *root = one_line("bench attention --only prefill-512-f32-rope --rounds 1 --threads 1 --json");
+    assert_string_equal(test_string(root, "bench"), "attention");
+    assert_string_equal(test_string(root, "case"), "prefill");
+    assert_string_equal(test_string(root, "with"), "rope");
+    assert_string_equal(test_string(root, "dtype"), "f32");
+    assert_int_equal(test_integer(root, "n"), 512);
+    assert_int_equal(test_integer(root, "threads"), 1);
+    const double ns = test_number(root, "ns"), gflops = test_number(root, "gflops");
+    close_ratio(root, "gflops", 4.0 * 128 * 32 * 512 * 513 / 2 / ns);
+    close_ratio(root, "of_sgemm", gflops / test_number(root, "sgemm_gflops"));
+    close_ratio(root, "of_roofline", gflops / test_number(root, "peak_gflops"));
+    close_ratio(root, "ratio", ns / test_number(root, "base_ns"));
+    assert_true(json_is_null(json_object_get(root, "gbps")));
+    assert_true(json_is_null(json_object_get(root, "speedup")));
+    assert_string_equal(test_string(json_object_get(root, "goal"), "of"), "ratio");
+    close_ratio(json_object_get(root, "goal"), "most", 1.05);
+    json_decref(root);
+}
+
+static void a_line_of_decoding(void **state) {
+    (void)state;
+    json_t *root = one_line("bench attention --only decode-4096-f32-per-head --rounds 1 --threads 1 --json");
+    const double ns = test_number(root, "ns"), bytes = 2.0 * 4096 * 32 * 128 * 4;
+    close_ratio(root, "gbps", bytes / ns);
+    close_ratio(root, "gflops", 4.0 * 128 * 32 * 4096 / ns);
+    close_ratio(root, "of_read", bytes / ns / test_number(root, "read_gbps"));
+    const double by_arithmetic = test_number(root, "gflops") / test_number(root, "peak_gflops");
+    close_ratio(root, "of_roofline", fmax(by_arithmetic, test_number(root, "of_read")));
+    assert_true(json_is_null(json_object_get(root, "of_sgemm")));
+    json_decref(root);
+}
+
+static void table_for_people(void **state) {
+    (void)state;
+    const outcome *o = run("bench attention --only decode-4096-f32 --rounds 1");
+    if (o->exit) fail_msg("%s", o->err);
+    assert_non_null(strstr(o->out, "32 query heads, 8 key heads"));
+    assert_non_null(strstr(o->out, "\ndecode-4096-f32                  1 "));
+    assert_non_null(strstr(o->out, "\ndecode-4096-f32                  2 "));
+    assert_non_null(strstr(o->out, "\ndecode-4096-f32-per-head         2 "));
+    assert_non_null(strstr(o->out, "speedup >= 1.80"));
+    assert_null(strstr(o->out, "prefill"));
+}
+
+static void wrong_use(void **state) {
+    (void)state;
+    assert_fails("bench attention --only prefil", 2, "--only: \"prefil\" is none of prefill-512-f32, ");
+    assert_fails("bench attention --only decode,prefill-512-f23", 2, "did you mean prefill-512-f32?");
+    assert_fails("bench attention --only decode,", 2, "\"\" is none of ");
+    assert_fails("bench attention --schemes rope", 2, "--schemes: not an option of gyre bench attention");
+    assert_fails("bench encodings --only decode", 2, "--only: not an option of gyre bench encodings");
+    assert_fails("bench train --memory", 2, "--memory: not an option of gyre bench train");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_of_a_prefill), cmocka_unit_test(medians_of_rounds),     cmocka_unit_test(rounds_run_all),
+        cmocka_unit_test(limits_run),          cmocka_unit_test(flops_of_what_is_seen), cmocka_unit_test(a_line_of_prefill),
+        cmocka_unit_test(a_line_of_decoding),  cmocka_unit_test(table_for_people),      cmocka_unit_test(wrong_use),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,57 @@
+/* test_convert_command.c: gyre convert from outside. */
+#include "command_run.h"
+#include "tools/common/cli.h"
+
+static void test_there_and_back(void **state) {
+    (void)state;
+    json_t *told = run_json("convert @rope -o @rope.gguf --json");
+    assert_string_equal(test_string(told, "format"), "GGUF");
+    assert_string_equal(test_string(told, "model_type"), "llama");
+    assert_string_equal(test_string(told, "layout"), "interleaved");
+    struct stat info;
+    assert_int_equal(stat(in_folder("rope.gguf"), &info), 0);
+    assert_int_equal(test_integer(told, "bytes"), info.st_size);
+    json_decref(told);
+    told = run_json("convert @rope.gguf -o @back --json");
+    assert_string_equal(test_string(told, "layout"), "half");
+    json_decref(told);
+    assert_int_equal(run("convert @rope -o @named --to gguf")->exit, 0);
+    assert_int_equal(run("explain @named")->exit, 0);
+}
+
+/* What other programs would read wrong is not written in silence. */
+static void test_warns(void **state) {
+    (void)state;
+    const outcome *o = run("convert @rope -o @interleaved --layout interleaved");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->err, "a key of Gyre's own"));
+    o = run("convert @interleaved -o @half --layout half");
+    assert_int_equal(o->exit, 0);
+    assert_string_equal(o->err, "");
+    assert_non_null(strstr(o->out, "llama"));
+}
+
+static void test_wrong_use(void **state) {
+    (void)state;
+    assert_fails("convert", CLI_USAGE, "MODEL: missing");
+    assert_fails("convert @rope", CLI_USAGE, "-o: missing");
+    assert_fails("convert @rope @alibi -o @x", CLI_USAGE, "one model at a time");
+    assert_fails("convert @rope -o @x --layout sideways", CLI_USAGE, "--layout");
+    assert_fails("convert @rope -o @x --dtype q8", CLI_USAGE, "--dtype q8");
+    assert_fails("convert @rope -o @x --to onnx", CLI_USAGE, "--to");
+    assert_fails("convert @alibi -o @x.gguf", CLI_FAILED, "positions");
+    assert_fails("convert @rope -o @text", CLI_FAILED, "a file of that name");
+    assert_fails("convert @texts -o @x", CLI_FAILED, "texts");
+    assert_fails("convert @rope -o @rope", CLI_FAILED, "the model itself");
+    assert_int_equal(access(in_folder("x"), F_OK), -1);
+    assert_int_equal(access(in_folder("x.gguf"), F_OK), -1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_warns),
+        cmocka_unit_test(test_wrong_use),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

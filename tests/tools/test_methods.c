@@ -1,0 +1,443 @@
+/* test_methods.c: what `--methods` of the command means, against the formulas written out here. */
+#include "tools/common/methods.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { DIM = 32, PAIRS = DIM / 2, TRAINED = 512 };
+static const double base_of_model = 10000;
+
+static gyre_config rope(void) {
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ROPE;
+    config.head_dim = DIM;
+    config.trained_length = TRAINED;
+    config.rope.base = base_of_model;
+    return config;
+}
+
+static double theta(double base, int pair) {
+    return pow(base, -2.0 * pair / DIM);
+}
+
+/* The frequencies of a method at a context; *attention_factor may be NULL. */
+static void frequencies(const char *text, const gyre_config *base, int64_t context, double *inv_freq,
+                        double *attention_factor) {
+    method m;
+    gyre_error err = {0, ""};
+    gyre_encoding *encoding = NULL;
+    assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
+    assert_int_equal(method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err), GYRE_OK);
+    assert_int_equal(gyre_encoding_config(encoding)->rope.length, context);
+    assert_int_equal(gyre_encoding_config(encoding)->rope.table_positions, context);
+    assert_int_equal(gyre_encoding_frequencies(encoding, 0, inv_freq, attention_factor), GYRE_OK);
+    gyre_encoding_free(encoding);
+}
+
+static void assert_close(double got, double expected) {
+    if (!(fabs(got - expected) <= 1e-12 * fabs(expected))) fail_msg("%.17g, expected %.17g", got, expected);
+}
+
+static void test_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        gyre_scaling scaling;
+        double factor;
+    } good[] = {{"none", GYRE_UNSCALED, 0},
+                {"linear", GYRE_LINEAR, 0},
+                {"ntk:4", GYRE_NTK, 4},
+                {"dynamic", GYRE_DYNAMIC_NTK, 0},
+                {"dynamic:2", GYRE_DYNAMIC_NTK, 2},
+                {"by-parts", GYRE_BY_PARTS, 0},
+                {"by-parts-paper:1.5", GYRE_BY_PARTS_PAPER, 1.5},
+                {"yarn:1e1", GYRE_YARN, 10},
+                {"linear:1", GYRE_LINEAR, 1},
+                {"ntk-mixed:8", GYRE_NTK_MIXED, 8},
+                {"rerope", GYRE_UNSCALED, 0},
+                {"rerope:128", GYRE_UNSCALED, 128},
+                {"leaky:2.5", GYRE_UNSCALED, 2.5},
+                {"leaky:4294967296", GYRE_UNSCALED, 0x1p32},
+                {"self-extend:4", GYRE_UNSCALED, 4},
+                {"yarn:1e+1", GYRE_YARN, 10},
+                {"dynamic-yarn", GYRE_DYNAMIC_YARN, 0}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        method m;
+        assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
+        assert_int_equal(m.scaling, good[i].scaling);
+        assert_true(m.factor == good[i].factor);
+        assert_string_equal(m.label, good[i].text);
+        assert_int_equal(m.own, strcmp(good[i].text, "none") == 0);
+    }
+}
+
+static void test_wrong_names(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says;
+    } bad[] = {{"", "none of none, linear"},
+               {"yarm", "by-parts-paper, yarn"},
+               {"NTK", "none of"},
+               {"ntk ", "none of"},
+               {" ntk", "none of"},
+               {"ntk:", "method ntk: no factor follows its colon"},
+               {"rerope:+logn", "method rerope: no window follows its colon"},
+               {"ntk:0.5", "below 1"},
+               {"ntk:0", "below 1"},
+               {"ntk:-2", "the factor is below 1, the least allowed"},
+               {"ntk:-", "not a number"},
+               {"ntk:-inf", "not a number"},
+               {"ntk:--2", "not a number"},
+               {"ntk:inf", "not a number"},
+               {"ntk:nan", "not a number"},
+               {"ntk:1e999", "not finite"},
+               {"ntk:4x", "not a number"},
+               {"ntk:4:4", "not a number"},
+               {"ntk:0x10", "not a number"},
+               {"ntk: 4", "not a number"},
+               {"none:2", "takes no factor"},
+               {":4", "none of"},
+               {"by-part", "none of"},
+               {"by-parts-papers", "none of"},
+               {"rerope:0", "the window is below 1"},
+               {"rerope:3.5", "the window is not a whole number"},
+               {"rerope:1e10", "the window is not a whole number"},
+               {"rerope:x", "the window is not a number"},
+               {"self-extend:1.5", "the group is not a whole number"},
+               {"self-extend:0", "the group is below 1"},
+               {"leaky:0.5", "the factor is below 1"},
+               {"leaky:inf", "the factor is not a number"},
+               {"leaky:-1", "the factor is below 1, the least allowed"},
+               {"leaky:1e300", "the factor is above 2^32, the most allowed"},
+               {"leaky:4294967297", "the factor is above 2^32"},
+               {"yarn+", "\"+\" is none of +resonance, +logn"},
+               {"yarn+log", "\"+log\" is none of +resonance, +logn"},
+               {"yarn+resonance+resonance", "stands twice"},
+               {"yarn+resonance:4", "\"+resonance:4\" is none of"},
+               {"+logn", "none of none, linear"},
+               {"none:2+logn", "takes no factor"},
+               {"dynamic-yarn:4", "method dynamic-yarn:4: dynamic-yarn takes no factor"},
+               {"ntk:4.0000000000000000000000000000000000000000000000000", "too long"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        method m = {.factor = 77};
+        gyre_error err = {0, ""};
+        assert_int_equal(method_parse(bad[i].text, &m, &err), GYRE_EINVAL);
+        if (!strstr(err.text, bad[i].says)) fail_msg("\"%s\": \"%s\" lacks \"%s\"", bad[i].text, err.text, bad[i].says);
+        assert_true(m.factor == 77); /* a failing call leaves its output */
+    }
+}
+
+static void test_lists(void **state) {
+    (void)state;
+    method *methods = NULL;
+    int64_t count = 0;
+    assert_int_equal(methods_parse("none,ntk:2,ntk:2,yarn", &methods, &count, NULL), GYRE_OK);
+    assert_int_equal(count, 4);
+    assert_string_equal(methods[0].label, "none");
+    assert_string_equal(methods[2].label, "ntk:2");
+    assert_string_equal(methods[3].name, "yarn");
+    free(methods);
+    static const char *const bad[] = {"", ",", "none,", ",none", "none,,yarn", "none;yarn"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        methods = NULL;
+        count = -1;
+        assert_int_equal(methods_parse(bad[i], &methods, &count, NULL), GYRE_EINVAL);
+        assert_null(methods);
+        assert_int_equal(count, -1);
+    }
+}
+
+static void test_static_factor_ignores_the_context(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    static const int64_t contexts[] = {1, 128, TRAINED, 2 * TRAINED, 16 * TRAINED};
+    for (size_t c = 0; c < sizeof contexts / sizeof *contexts; c++) {
+        double inv_freq[PAIRS], factor;
+        frequencies("linear:4", &base, contexts[c], inv_freq, &factor);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(base_of_model, i) / 4);
+        assert_close(factor, 1);
+        frequencies("ntk:4", &base, contexts[c], inv_freq, NULL);
+        const double widened = base_of_model * pow(4, (double)DIM / (DIM - 2));
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(widened, i));
+        frequencies("yarn:4", &base, contexts[c], inv_freq, &factor);
+        assert_close(factor, 0.1 * log(4) + 1);
+    }
+}
+
+static void test_no_factor_follows_the_context(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    static const struct {
+        int64_t context;
+        double factor;
+    } cases[] = {{1, 1}, {TRAINED - 1, 1}, {TRAINED, 1}, {TRAINED * 3 / 2, 1.5}, {8 * TRAINED, 8}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        double inv_freq[PAIRS], factor;
+        frequencies("linear", &base, cases[c].context, inv_freq, NULL);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(base_of_model, i) / cases[c].factor);
+        frequencies("ntk", &base, cases[c].context, inv_freq, NULL);
+        assert_close(inv_freq[PAIRS - 1], theta(base_of_model, PAIRS - 1) / cases[c].factor);
+        frequencies("yarn", &base, cases[c].context, inv_freq, &factor);
+        assert_close(factor, 0.1 * log(cases[c].factor) + 1);
+        assert_close(inv_freq[PAIRS - 1], theta(base_of_model, PAIRS - 1) / cases[c].factor);
+    }
+}
+
+static void test_dynamic(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    double plain[PAIRS], inv_freq[PAIRS];
+    frequencies("none", &base, TRAINED, plain, NULL);
+    frequencies("dynamic", &base, TRAINED / 2, inv_freq, NULL);
+    assert_memory_equal(inv_freq, plain, sizeof plain); /* inside the trained length: exactly nothing */
+    frequencies("dynamic:3", &base, TRAINED, inv_freq, NULL);
+    assert_memory_equal(inv_freq, plain, sizeof plain);
+    static const struct {
+        const char *text;
+        double alpha;
+    } cases[] = {{"dynamic", 4}, {"dynamic:1", 4}, {"dynamic:2", 2 * 4 - 1}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        frequencies(cases[c].text, &base, 4 * TRAINED, inv_freq, NULL);
+        const double widened = base_of_model * pow(cases[c].alpha, (double)DIM / (DIM - 2));
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(widened, i));
+    }
+}
+
+static void test_none_keeps_what_others_replace(void **state) {
+    (void)state;
+    gyre_config base = rope();
+    base.rope.scaling = GYRE_YARN;
+    base.rope.factor = 8;
+    base.rope.attention_factor = 1.25;
+    double inv_freq[PAIRS], factor;
+    frequencies("none", &base, 4 * TRAINED, inv_freq, &factor);
+    assert_close(factor, 1.25);
+    assert_close(inv_freq[PAIRS - 1], theta(base_of_model, PAIRS - 1) / 8);
+    frequencies("linear:2", &base, 4 * TRAINED, inv_freq, &factor);
+    assert_close(factor, 1);
+    for (int i = 0; i < PAIRS; i++)
+        assert_close(inv_freq[i], theta(base_of_model, i) / 2);
+    frequencies("yarn:2", &base, 4 * TRAINED, inv_freq, &factor);
+    assert_close(factor, 0.1 * log(2) + 1);
+}
+
+static int64_t kept(const char *text, const method_betas *betas) {
+    const gyre_config base = rope();
+    method m;
+    gyre_encoding *encoding = NULL;
+    gyre_parts parts;
+    assert_int_equal(method_parse(text, &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &base, TRAINED, 4 * TRAINED, betas, &encoding, NULL), GYRE_OK);
+    assert_int_equal(gyre_encoding_parts(encoding, 0, &parts), GYRE_OK);
+    assert_int_equal(parts.kept + parts.blended + parts.divided, PAIRS);
+    gyre_encoding_free(encoding);
+    return parts.kept;
+}
+
+static void test_betas(void **state) {
+    (void)state;
+    /* The paper's ramp keeps the pairs that turn beta_fast times or more over the trained length. */
+    static const method_betas betas[] = {{32, 1}, {8, 1}, {2, 2}};
+    for (size_t b = 0; b < sizeof betas / sizeof *betas; b++) {
+        int64_t expected = 0;
+        for (int i = 0; i < PAIRS; i++)
+            expected += TRAINED * theta(base_of_model, i) / (2 * acos(-1)) >= betas[b].fast;
+        assert_int_equal(kept("by-parts-paper:4", &betas[b]), expected);
+    }
+    assert_int_equal(kept("by-parts-paper:4", NULL), kept("by-parts-paper:4", &betas[0]));
+    assert_true(kept("yarn:4", &betas[1]) > kept("yarn:4", &betas[0]));
+}
+
+static void test_refusals(void **state) {
+    (void)state;
+    static const struct {
+        gyre_kind kind;
+        const char *says;
+    } cases[] = {{GYRE_ALIBI, "method linear: the model has no rotation to scale (alibi)"},
+                 {GYRE_NOPE, "method linear: the model has no rotation to scale (nope)"},
+                 {GYRE_LEARNED, "method linear: the model has no rotation to scale (learned)"},
+                 {GYRE_SINUSOIDAL, "method linear: the model has no rotation to scale (sinusoidal)"}};
+    method linear, none;
+    assert_int_equal(method_parse("linear", &linear, NULL), GYRE_OK);
+    assert_int_equal(method_parse("none", &none, NULL), GYRE_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_config base = rope();
+        base.kind = cases[i].kind;
+        base.heads = 4;
+        base.input.dim = DIM;
+        base.input.positions = TRAINED;
+        gyre_encoding *encoding = NULL;
+        gyre_error err = {0, ""};
+        assert_int_equal(method_encoding(&linear, &base, TRAINED, TRAINED, NULL, &encoding, &err), GYRE_EUNSUPPORTED);
+        assert_string_equal(err.text, cases[i].says);
+        assert_null(encoding);
+        assert_int_equal(method_encoding(&none, &base, TRAINED, TRAINED, NULL, &encoding, &err), GYRE_OK);
+        assert_int_equal(gyre_encoding_config(encoding)->kind, cases[i].kind);
+        gyre_encoding_free(encoding);
+    }
+    gyre_config base = rope();
+    base.trained_length = 0;
+    gyre_encoding *encoding = NULL;
+    gyre_error err = {0, ""};
+    assert_int_equal(method_encoding(&linear, &base, 0, 64, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "does not say its trained length"));
+    assert_int_equal(method_encoding(&none, &base, 0, 0, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_null(encoding);
+}
+
+/* -- far turns and modifiers ------------------------------------------------------------------------------------------ */
+static gyre_config config_under(const char *text, const gyre_config *base, int64_t context) {
+    method m;
+    gyre_error err = {0, ""};
+    gyre_encoding *encoding = NULL;
+    assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
+    if (method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err)) fail_msg("%s: %s", text, err.text);
+    const gyre_config config = *gyre_encoding_config(encoding);
+    gyre_encoding_free(encoding);
+    return config;
+}
+
+static void test_modifiers_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *name;
+        int resonance, logn;
+    } good[] = {{"yarn:16+resonance", "yarn", 1, 0},
+                {"none+logn", "none", 0, 1},
+                {"rerope+logn+resonance", "rerope", 1, 1},
+                {"ntk:1e+1+resonance", "ntk", 1, 0},
+                {"none", "none", 0, 0}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        method m;
+        assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
+        assert_string_equal(m.name, good[i].name);
+        assert_string_equal(m.label, good[i].text);
+        assert_int_equal(m.resonance, good[i].resonance);
+        assert_int_equal(m.logn, good[i].logn);
+        assert_int_equal(method_is_none(&m), i == 4);
+    }
+}
+
+static void test_far_turns(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    const gyre_config clamped = config_under("rerope", &base, 4 * TRAINED),
+                      own = config_under("rerope:100", &base, 4 * TRAINED);
+    assert_int_equal(clamped.rope.far, GYRE_FAR_CLAMPED);
+    assert_int_equal(clamped.rope.window, TRAINED / 2);
+    assert_int_equal(own.rope.window, 100);
+    assert_int_equal(own.rope.scaling, GYRE_UNSCALED);
+    const gyre_config leaky = config_under("leaky", &base, 4 * TRAINED),
+                      grouped = config_under("self-extend", &base, 4 * TRAINED);
+    assert_int_equal(leaky.rope.far, GYRE_FAR_LEAKY);
+    assert_int_equal(leaky.rope.window, TRAINED / 2);
+    /* The largest distance, 4 L - 1, becomes the largest trained one, L - 1. */
+    assert_close(TRAINED / 2 + (4 * TRAINED - 1 - TRAINED / 2) / leaky.rope.far_factor, TRAINED - 1);
+    assert_int_equal(grouped.rope.far, GYRE_FAR_GROUPED);
+    const int64_t group = (int64_t)grouped.rope.far_factor, window = grouped.rope.window;
+    assert_true((double)group == grouped.rope.far_factor);
+    assert_true((4 * TRAINED - 1) / group + window - window / group <= TRAINED - 1);
+    assert_true((4 * TRAINED - 1) / (group - 1) + window - window / (group - 1) > TRAINED - 1); /* and no less would do */
+    assert_true(config_under("leaky:3", &base, 4 * TRAINED).rope.far_factor == 3);
+    assert_true(config_under("self-extend:9", &base, 2 * TRAINED).rope.far_factor == 9);
+    /* Within the trained length nothing is far, unless a number of its own was given. */
+    static const char *const names[] = {"rerope", "leaky", "self-extend"};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(config_under(names[i], &base, TRAINED).rope.far, GYRE_FAR_AS_NEAR);
+    assert_int_equal(config_under("rerope:64", &base, TRAINED).rope.far, GYRE_FAR_CLAMPED);
+    /* Another method takes such a turn back, none leaves it. */
+    assert_int_equal(config_under("ntk", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_AS_NEAR);
+    assert_int_equal(config_under("none", &clamped, 4 * TRAINED).rope.far, GYRE_FAR_CLAMPED);
+}
+
+static void test_modifiers(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    const gyre_config sharp = config_under("yarn:4+logn", &base, 4 * TRAINED),
+                      whole = config_under("ntk+resonance", &base, 2048);
+    assert_int_equal(sharp.query.temperature, GYRE_TEMPERATURE_LOG);
+    assert_int_equal(sharp.query.length, TRAINED);
+    assert_int_equal(sharp.rope.scaling, GYRE_YARN);
+    assert_int_equal(sharp.rope.resonance, 0);
+    assert_int_equal(whole.rope.resonance, 1);
+    assert_int_equal(whole.query.temperature, GYRE_TEMPERATURE_NONE);
+    /* A model trained with whole wavelengths keeps them under a method: Resonance YaRN. */
+    assert_int_equal(config_under("yarn:4", &whole, 2048).rope.resonance, 1);
+    /* +logn needs no rotation. */
+    gyre_config alibi = base;
+    alibi.kind = GYRE_ALIBI;
+    alibi.heads = 4;
+    assert_int_equal(config_under("none+logn", &alibi, 2048).query.temperature, GYRE_TEMPERATURE_LOG);
+    gyre_encoding *encoding = NULL;
+    gyre_error err = {0, ""};
+    method m;
+    assert_int_equal(method_parse("none+resonance", &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &alibi, TRAINED, 2048, NULL, &encoding, &err), GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "method none+resonance: the model has no rotation"));
+    assert_int_equal(method_parse("none+logn", &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &base, 1, 2048, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_int_equal(method_parse("rerope", &m, NULL), GYRE_OK);
+    assert_int_equal(method_encoding(&m, &base, 3, 2048, NULL, &encoding, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "leaves no window"));
+}
+
+/* Every wavelength, once scaled, is the nearest whole number of positions. */
+static void test_resonance_rounds_what_is_scaled(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    const double turn = 2 * acos(-1);
+    double plain[PAIRS], rounded[PAIRS];
+    static const char *const texts[][2] = {{"none", "none+resonance"}, {"yarn:4", "yarn:4+resonance"}};
+    for (int t = 0; t < 2; t++) {
+        frequencies(texts[t][0], &base, 4 * TRAINED, plain, NULL);
+        frequencies(texts[t][1], &base, 4 * TRAINED, rounded, NULL);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(turn / rounded[i], round(turn / plain[i]));
+    }
+}
+
+/* Su, kexue.fm 9706: pair m = 1 .. d / 2 is divided by exp(a m^b), a (d / 2)^b = ln k, b = 0.625. */
+static void test_ntk_mixed(void **state) {
+    (void)state;
+    const gyre_config base = rope();
+    static const struct {
+        const char *text;
+        double factor;
+    } cases[] = {{"ntk-mixed:8", 8}, {"ntk-mixed", 4}};
+    for (int c = 0; c < 2; c++) {
+        double inv_freq[PAIRS];
+        const double a = log(cases[c].factor) / pow(PAIRS, 0.625);
+        frequencies(cases[c].text, &base, 4 * TRAINED, inv_freq, NULL);
+        for (int i = 0; i < PAIRS; i++)
+            assert_close(inv_freq[i], theta(base_of_model, i) / exp(a * pow(i + 1, 0.625)));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_wrong_names),
+        cmocka_unit_test(test_lists),
+        cmocka_unit_test(test_static_factor_ignores_the_context),
+        cmocka_unit_test(test_no_factor_follows_the_context),
+        cmocka_unit_test(test_dynamic),
+        cmocka_unit_test(test_none_keeps_what_others_replace),
+        cmocka_unit_test(test_betas),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_modifiers_are_read),
+        cmocka_unit_test(test_far_turns),
+        cmocka_unit_test(test_modifiers),
+        cmocka_unit_test(test_resonance_rounds_what_is_scaled),
+        cmocka_unit_test(test_ntk_mixed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* test_search_command.c: gyre search from outside: what it finds, writes and goes on from, and what it refuses. */
+#include "command_run.h"
+#include "tools/common/cli.h"
+#include "tools/common/methods.h"
+
+#include <math.h>
+
+enum { TO = 64, PAIRS = 8, HELD = 6, STRIDE = TO / 2 };
+#define SEARCH "search @rope --text @text --to 64 --windows 4 --held-out 6 --budget 60"
+
+static json_t *result_called(json_t *root, const char *name) {
+    json_t *results = json_object_get(root, "results");
+    for (size_t i = 0; i < json_array_size(results); i++)
+        if (strcmp(test_string(json_array_get(results, i), "method"), name) == 0) return json_array_get(results, i);
+    fail_msg("no row %s", name);
+    return NULL;
+}
+
+static void copy_file(const char *from, const char *to, size_t most) {
+    static char bytes[1 << 20];
+    FILE *in = fopen(in_folder(from), "r"), *out = fopen(in_folder(to), "w");
+    assert_non_null(in);
+    assert_non_null(out);
+    const size_t count = fread(bytes, 1, most < sizeof bytes ? most : sizeof bytes, in);
+    assert_int_equal(fwrite(bytes, 1, count, out), count);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+}
+
+static size_t size_of(const char *name) {
+    struct stat info;
+    assert_int_equal(stat(in_folder(name), &info), 0);
+    return (size_t)info.st_size;
+}
+
+/* -- what it finds --------------------------------------------------------------------------------------------------- */
+static double perplexity(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
+                         const int64_t *starts) {
+    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_result r;
+    gyre_error err;
+    o.context = TO;
+    o.stride = STRIDE;
+    o.windows = HELD;
+    o.starts = starts;
+    assert_ok(gyre_evaluate(model, encoding, text, &o, &r, NULL, &err));
+    return exp(r.nats);
+}
+
+static double perplexity_of_method(const gyre_model *model, const char *name, const gyre_text *text, const int64_t *starts) {
+    method m;
+    gyre_error err;
+    gyre_encoding *encoding = NULL;
+    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(model));
+    assert_ok(method_parse(name, &m, &err));
+    assert_ok(method_encoding(&m, base, TRAINED, TO, NULL, &encoding, &err));
+    const double out = perplexity(model, encoding, text, starts);
+    gyre_encoding_free(encoding);
+    return out;
+}
+
+/* That of a config file at the context, its first group. */
+static double perplexity_of_config(const gyre_model *model, const char *path, const double *factors, const gyre_text *text,
+                                   const int64_t *starts) {
+    gyre_reading *reading = NULL;
+    gyre_encoding *encoding = NULL;
+    gyre_error err;
+    assert_ok(gyre_reading_open(&reading, path, GYRE_AS_USUAL, TO, &err));
+    const gyre_config *c = &reading->groups[0].config;
+    assert_int_equal(c->rope.scaling, GYRE_LONGROPE);
+    assert_int_equal(c->trained_length, TRAINED);
+    assert_memory_equal(c->rope.long_factor, factors, PAIRS * sizeof *factors);
+    for (int i = 0; i < PAIRS; i++)
+        assert_true(c->rope.short_factor[i] == 1);
+    assert_ok(gyre_encoding_create(&encoding, c, NULL, &err));
+    const double out = perplexity(model, encoding, text, starts);
+    gyre_encoding_free(encoding);
+    gyre_reading_free(reading);
+    return out;
+}
+
+/* Where the held-out windows begin: spread over the second, fourth, ... of eight stretches. */
+static void held_out(int64_t starts[HELD]) {
+    enum { STRETCH = TEXT / 8, IN_EACH = (STRETCH - 1 - TO) / STRIDE + 1 };
+    for (int i = 0; i < HELD; i++) {
+        const int window = i * 4 * IN_EACH / HELD;
+        starts[i] = (2 * (window / IN_EACH) + 1) * STRETCH + window % IN_EACH * STRIDE;
+    }
+}
+
+/* Every figure against gyre_evaluate on those, the found ones through the written config. */
+static void figures_and_config(void **state) {
+    (void)state;
+    double factors[PAIRS];
+    int64_t starts[HELD];
+    json_t *root = run_json(SEARCH " --write @found.json --json");
+    json_t *found = json_object_get(root, "found"), *last = result_called(root, "found");
+    held_out(starts);
+    gyre_model *model = NULL;
+    gyre_text text;
+    gyre_error err;
+    const char *path = in_folder("text");
+    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_SPLIT_ALL, 1, &err));
+    static const char *const methods[] = {"none", "linear", "ntk", "yarn"};
+    for (int i = 0; i < 4; i++) {
+        json_t *row = result_called(root, methods[i]);
+        const double want = perplexity_of_method(model, methods[i], &text, starts), is = test_number(row, "perplexity");
+        test_close(is, want, 1e-6 * want, methods[i]);
+        json_t *gain = json_object_get(row, "gain");
+        const double percent = 100 * (1 - test_number(last, "perplexity") / is);
+        test_close(test_number(gain, "percent"), percent, 1e-9 * fabs(percent) + 1e-9, "gain");
+        const json_t *interval = json_object_get(gain, "percent_interval");
+        assert_true(json_number_value(json_array_get(interval, 0)) <= percent);
+        assert_true(json_number_value(json_array_get(interval, 1)) >= percent);
+        if (i) assert_true(test_number(last, "searched_perplexity") <= test_number(row, "searched_perplexity"));
+    }
+    assert_int_equal(test_numbers(found, "factors", factors, PAIRS), PAIRS);
+    for (int i = 0; i < PAIRS; i++)
+        assert_true(factors[i] >= (i ? factors[i - 1] : 1) && factors[i] <= 1.25 * TO / TRAINED);
+    const double want = perplexity_of_config(model, in_folder("found.json"), factors, &text, starts);
+    test_close(test_number(last, "perplexity"), want, 1e-12 * want, "the written config");
+    const json_t *card = json_object_get(root, "card");
+    assert_non_null(strstr(test_string(card, "command"), "gyre search "));
+    assert_string_equal(test_string(card, "methods"), "search");
+    gyre_text_free(&text);
+    gyre_model_free(model);
+    json_decref(root);
+}
+
+static void says_it_in_words(void **state) {
+    (void)state;
+    const outcome *o = run(SEARCH " --attention-factor 1.25");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "attention factor 1.25; factors "));
+    assert_non_null(strstr(o->out, "card: model "));
+    assert_non_null(strstr(o->out, "\nntk "));
+}
+
+/* -- going on -------------------------------------------------------------------------------------------------------- */
+static int lines_of(const char *name) {
+    FILE *file = fopen(in_folder(name), "r");
+    char *line = NULL;
+    size_t room = 0;
+    int count = 0;
+    assert_non_null(file);
+    while (getline(&line, &room, file) > 0) {
+        json_t *json = json_loads(line, 0, NULL);
+        count += json != NULL;
+        json_decref(json);
+    }
+    free(line);
+    fclose(file);
+    return count;
+}
+
+static void assert_same_file(const char *a, const char *b) {
+    static char first[1 << 16], second[1 << 16];
+    read_whole(in_folder(a), first, sizeof first);
+    read_whole(in_folder(b), second, sizeof second);
+    assert_string_equal(first, second);
+}
+
+/* The journal cut anywhere, amid a line too, as a kill does: the same result to the byte, and not a line twice. */
+static void a_cut_search_ends_the_same(void **state) {
+    (void)state;
+    static const double cuts[] = {0.003, 0.2, 0.5, 0.93, 1};
+#define JOURNALED SEARCH " --json --journal @journal --write @cut.json"
+    outcome *o = run(JOURNALED " -o @whole.txt");
+    if (o->exit) fail_msg("%s", o->err);
+    copy_file("cut.json", "whole.json", 1 << 20);
+    copy_file("journal", "whole.journal", 1 << 20);
+    const size_t whole = size_of("journal");
+    const int lines = lines_of("journal");
+    for (int i = 0; i < 5; i++) {
+        copy_file("whole.journal", "journal", (size_t)(cuts[i] * (double)whole));
+        copy_file("empty", "cut.json", 0);
+        /* The command is a part of the result. */
+        copy_file("whole.txt", "first.txt", 1 << 20);
+        o = run(JOURNALED " -o @whole.txt");
+        if (o->exit) fail_msg("%s", o->err);
+        assert_same_file("first.txt", "whole.txt");
+        assert_same_file("whole.json", "cut.json");
+        assert_int_equal(lines_of("journal"), lines);
+    }
+}
+
+/* A larger budget reads on where a smaller one ended. */
+static void a_larger_budget_reads_on(void **state) {
+    (void)state;
+    json_t *small = run_json(SEARCH " --json --journal @budget");
+    const int lines = lines_of("budget");
+    json_t *large = run_json(SEARCH " --json --journal @budget --budget 80"),
+           *fresh = run_json(SEARCH " --json --budget 80");
+    assert_true(lines_of("budget") > lines);
+    assert_true(json_equal(json_object_get(large, "results"), json_object_get(fresh, "results")));
+    assert_true(test_number(json_object_get(large, "found"), "searched_nats") <=
+                test_number(json_object_get(small, "found"), "searched_nats"));
+    json_decref(small);
+    json_decref(large);
+    json_decref(fresh);
+}
+
+static void threads_and_seeds(void **state) {
+    (void)state;
+    json_t *one = run_json(SEARCH " --json --threads 1"), *three = run_json(SEARCH " --json --threads 3");
+    json_t *other = run_json(SEARCH " --json --seed 2");
+    static const char *const parts[] = {"results", "found", "search"};
+    for (int i = 0; i < 3; i++)
+        assert_true(json_equal(json_object_get(one, parts[i]), json_object_get(three, parts[i])));
+    assert_false(json_equal(json_object_get(one, "found"), json_object_get(other, "found")));
+    json_decref(one);
+    json_decref(three);
+    json_decref(other);
+}
+
+static void another_searchs_journal(void **state) {
+    (void)state;
+    json_t *root = run_json(SEARCH " --json --journal @other");
+    json_decref(root);
+    assert_fails(SEARCH " --journal @other --seed 2", 1, "another search: seed is 1 there and 2 here");
+    assert_fails("search @rope --text @text --to 96 --windows 4 --held-out 6 --budget 60 --journal @other", 1,
+                 "another search: to is 64 there and 96 here");
+    const size_t before = size_of("text");
+    assert_fails(SEARCH " --journal @text", 1, "--journal: it is there and no journal of a search");
+    assert_int_equal(size_of("text"), before);
+    assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "the model's own file");
+    assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: cannot be written");
+}
+
+/* -- what it refuses ------------------------------------------------------------------------------------------------- */
+static void refusals(void **state) {
+    (void)state;
+    assert_fails("search", 2, "MODEL: missing");
+    assert_fails("search @rope --text @text", 2, "--to: missing");
+    assert_fails("search @rope --to 64", 2, "--text: missing");
+    assert_fails("search @rope --text @text --to 64 --stride 65", 2, "--stride: 65 is above --to 64");
+    assert_fails("search @rope --text @text --to 32", 1, "--to: 32 is within the trained length of 32");
+    assert_fails("search @rope --text @text --to 48 --trained 48", 1, "--to: 48 is within the trained length of 48");
+    assert_fails("search @alibi --text @text --to 64", 1, "positions: alibi do not rotate");
+    assert_fails("search @learned --text @text --to 64", 1, "positions: learned do not rotate");
+    assert_fails("search @rope --text @short --to 64", 1, "--text: 10 tokens");
+    assert_fails("search @rope --text @text --to 8k", 1, "--text: 16384 tokens; windows of 8192");
+    assert_fails("search @rope --text @text --to 64 --budget 3", 1, "--budget: 3 evaluations are too few");
+    assert_fails("search @rope --ids @high --to 64", 1, "256");
+    assert_fails("search @nothing --text @text --to 64", 1, "config.json");
+    assert_fails(SEARCH " --write @nowhere/found.json", 1, "nowhere");
+    assert_fails(SEARCH " --write @rope/config.json", CLI_USAGE, "own");
+    assert_fails(SEARCH " --write @rope", CLI_USAGE, "own");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_and_config),
+                                       cmocka_unit_test(says_it_in_words),
+                                       cmocka_unit_test(a_cut_search_ends_the_same),
+                                       cmocka_unit_test(a_larger_budget_reads_on),
+                                       cmocka_unit_test(threads_and_seeds),
+                                       cmocka_unit_test(another_searchs_journal),
+                                       cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

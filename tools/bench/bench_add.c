@@ -1,0 +1,53 @@
+/* bench_add.c: gyre bench add: position embeddings added at the input, in place. */
+#include "tools/bench/bench_in_place.h"
+#include <stdlib.h>
+
+enum { WIDTH = 4096, POSITIONS = 4096, KINDS = 2 };
+static const gyre_kind kinds[KINDS] = {GYRE_LEARNED, GYRE_SINUSOIDAL};
+
+static gyre_status add(const bench_in_place *r) {
+    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_cview in = gyre_const(r->view);
+    return gyre_add(r->encoding, r->tables, &positions, &in, &r->view, r->exec);
+}
+
+static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_kind kind,
+                    const gyre_tables *tables) {
+    gyre_error err = {0, ""};
+    gyre_config config = GYRE_CONFIG_INIT;
+    bench_in_place_result result;
+    bench_in_place r = {.view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, 1, WIDTH),
+                        .tables = tables,
+                        .exec = exec,
+                        .call = add};
+    config.kind = kind;
+    config.input.dim = WIDTH;
+    config.input.positions = kind == GYRE_LEARNED ? POSITIONS : 0;
+    gyre_status status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
+    if (status == GYRE_OK) status = bench_measure_in_place(&r, o->rounds, &result, &err);
+    gyre_encoding_free(r.encoding);
+    return status == GYRE_OK ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
+}
+
+static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
+    float *table = calloc((size_t)POSITIONS * WIDTH, sizeof *table); /* zeros, so that what is added to stays near 1 */
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F32, 1, 1, POSITIONS, WIDTH)};
+    int status = table ? 0 : cli_fail("memory: out of it (gyre bench)");
+    for (int kind = 0; kind < KINDS && !status; kind++)
+        for (int type = 0; type < BENCH_TYPES && !status; type++)
+            for (int size = 0; size < BENCH_SIZES && !status; size++) {
+                const bench_in_place_row row = {"add",  "kind", gyre_kind_name(kinds[kind]), type, bench_sizes[size],
+                                                threads};
+                status = run_case(o, exec, &row, kinds[kind], &tables);
+            }
+    free(table);
+    return status;
+}
+
+int bench_add(const bench_options *o) {
+    if (!o->common.json) {
+        printf("%d channels, position embeddings added in place.  ", WIDTH);
+        bench_in_place_head("kind");
+    }
+    return bench_for_threads(o, run);
+}

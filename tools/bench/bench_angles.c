@@ -1,0 +1,87 @@
+/* bench_angles.c: gyre bench angles: cos and sin of many positions, exact and as PyTorch has them, against writing as many
+ * bytes. */
+#include "tools/bench/bench_in_place.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { POSITIONS = 131072, PAIRS = 64 };
+
+typedef struct angle_run {
+    gyre_encoding *encoding;
+    gyre_view cosine, sine;
+    const gyre_exec *exec;
+} angle_run;
+
+static double seconds_of_rows(const angle_run *r, gyre_status *status) {
+    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const double begun = bench_seconds();
+    *status = gyre_angle_rows(r->encoding, &positions, &r->cosine, &r->sine, r->exec);
+    return bench_seconds() - begun;
+}
+
+static double seconds_of_writing(const angle_run *r, int round) {
+    const size_t bytes = (size_t)POSITIONS * PAIRS * sizeof(float);
+    const double begun = bench_seconds();
+    memset(r->cosine.data, round, bytes);
+    memset(r->sine.data, round, bytes);
+    return bench_seconds() - begun;
+}
+
+static int print(const bench_options *o, const char *path, int64_t threads, double seconds, double writing) {
+    const double pairs = (double)POSITIONS * PAIRS, bytes = 2 * pairs * sizeof(float);
+    if (o->common.json)
+        return cli_json_line(json_pack("{s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f}", "bench", "angles", "path", path,
+                                       "positions", POSITIONS, "pairs", PAIRS, "threads", (json_int_t)threads, "ns",
+                                       1e9 * seconds, "mpairs_per_s", 1e-6 * pairs / seconds, "gbps", 1e-9 * bytes / seconds,
+                                       "write_gbps", 1e-9 * bytes / writing));
+    printf("%-6s %7lld %12.1f %16.0f %8.1f %12.1f\n", path, (long long)threads, 1e3 * seconds, 1e-6 * pairs / seconds,
+           1e-9 * bytes / seconds, 1e-9 * bytes / writing);
+    return fflush(stdout) ? cli_fail("standard output: writing failed (gyre bench)") : 0;
+}
+
+static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, int64_t threads) {
+    double rows[BENCH_MOST_ROUNDS], writing[BENCH_MOST_ROUNDS];
+    gyre_error err = {0, ""};
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = GYRE_ROPE;
+    config.head_dim = 2 * PAIRS;
+    config.rope.angles = path;
+    gyre_status status = gyre_encoding_create(&r->encoding, &config, NULL, &err);
+    if (status == GYRE_EUNSUPPORTED) { /* a build without SLEEF */
+        cli_warn("%s", err.text);
+        return 0;
+    }
+    if (status == GYRE_OK) (void)seconds_of_rows(r, &status);
+    for (int64_t i = 0; i < o->rounds && status == GYRE_OK; i++) {
+        rows[i] = seconds_of_rows(r, &status);
+        writing[i] = seconds_of_writing(r, (int)i);
+    }
+    gyre_encoding_free(r->encoding);
+    if (status != GYRE_OK) return cli_fail("angles: %s (gyre bench)", gyre_status_text(status));
+    return print(o, path == GYRE_ANGLES_EXACT ? "exact" : "torch", threads, bench_median(rows, o->rounds),
+                 bench_median(writing, o->rounds));
+}
+
+static angle_run memory; /* of the views; bench_for_threads hands no argument on */
+
+static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
+    angle_run r = memory;
+    r.exec = exec;
+    const int status = run_path(o, &r, GYRE_ANGLES_EXACT, threads);
+    return status ? status : run_path(o, &r, GYRE_ANGLES_TORCH, threads);
+}
+
+int bench_angles(const bench_options *o) {
+    const size_t bytes = (size_t)POSITIONS * PAIRS * sizeof(float);
+    float *cosine = malloc(bytes), *sine = malloc(bytes);
+    int status = cosine && sine ? 0 : cli_fail("memory: out of it (gyre bench)");
+    memory.cosine = gyre_dense(cosine, GYRE_F32, 1, POSITIONS, 1, PAIRS);
+    memory.sine = gyre_dense(sine, GYRE_F32, 1, POSITIONS, 1, PAIRS);
+    if (!status && !o->common.json)
+        printf("cos and sin of %d positions x %d frequencies, in float\n\n%-6s %7s %12s %16s %8s %12s\n", POSITIONS, PAIRS,
+               "path", "threads", "ms", "M pairs a second", "GB/s", "memset GB/s");
+    if (!status) status = bench_for_threads(o, run);
+    free(cosine);
+    free(sine);
+    return status;
+}

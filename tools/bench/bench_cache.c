@@ -1,0 +1,300 @@
+/* bench_cache.c: gyre bench cache: what each call of a cache takes, beside one query's attention over the same tokens. */
+#include "tools/bench/bench.h"
+#include "tools/bench/bench_in_place.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HEADS = 8, QUERY_HEADS = 32, DIM = 128, TOKENS = 4096, PAGE = 16, SINKS = 4, MOVED = 3000 };
+enum { TIMES = 64, DECODES = 4, ALIGNMENT = 64 };
+
+/* Sequence 0 has TOKENS tokens before each measurement. */
+typedef struct cache_bench {
+    gyre_cache *cache;
+    gyre_encoding *encoding[2]; /* the second is what the cache is moved to and back */
+    float *q, *k, *v, *out;
+    void *scratch;
+    size_t scratch_bytes;
+    const gyre_exec *exec;
+    char path[32];
+} cache_bench;
+
+/* -- what is measured: out = seconds of one call, below 0 where it failed --------------------------------------------------
+ */
+
+static gyre_status append(cache_bench *b, int64_t tokens) {
+    const gyre_cview k = gyre_cdense(b->k, GYRE_F32, 1, tokens, HEADS, DIM),
+                     v = gyre_cdense(b->v, GYRE_F32, 1, tokens, HEADS, DIM);
+    const gyre_positions at = {.base = gyre_cache_tokens(b->cache, 0)};
+    return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec);
+}
+
+static double time_prompt(cache_bench *b) {
+    if (gyre_cache_drop(b->cache, 0, 0, TOKENS)) return -1;
+    const double begun = bench_seconds();
+    return append(b, TOKENS) ? -1 : bench_seconds() - begun;
+}
+
+static double time_append(cache_bench *b) {
+    const double begun = bench_seconds();
+    for (int i = 0; i < TIMES; i++)
+        if (append(b, 1)) return -1;
+    return (bench_seconds() - begun) / TIMES;
+}
+
+static double time_fork(cache_bench *b) {
+    const double begun = bench_seconds();
+    return gyre_cache_fork(b->cache, 0, 1) ? -1 : bench_seconds() - begun;
+}
+
+static double time_shift(cache_bench *b) {
+    const double begun = bench_seconds();
+    for (int i = 0; i < TIMES; i++) {
+        const int64_t delta[GYRE_MAX_AXES] = {i % 2 ? -1 : 1};
+        if (gyre_cache_shift(b->cache, 0, TOKENS - MOVED, MOVED, delta)) return -1;
+    }
+    return (bench_seconds() - begun) / TIMES;
+}
+
+static double time_drop(cache_bench *b) {
+    const double begun = bench_seconds();
+    for (int i = 0; i < TIMES; i++)
+        if (gyre_cache_drop(b->cache, 0, SINKS, 1)) return -1;
+    return (bench_seconds() - begun) / TIMES;
+}
+
+static double time_slide(cache_bench *b) {
+    double all = 0;
+    for (int i = 0; i < TIMES; i++) {
+        if (append(b, 1)) return -1;
+        const double begun = bench_seconds();
+        if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL)) return -1;
+        all += bench_seconds() - begun;
+    }
+    return all / TIMES;
+}
+
+static double time_replan(cache_bench *b) {
+    const int other = gyre_cache_config_of(b->cache)->encoding == b->encoding[0];
+    const double begun = bench_seconds();
+    return gyre_cache_replan(b->cache, b->encoding[other], 0, b->exec) ? -1 : bench_seconds() - begun;
+}
+
+static double time_save(cache_bench *b) {
+    const double begun = bench_seconds();
+    return gyre_cache_save(b->cache, b->path, NULL) ? -1 : bench_seconds() - begun;
+}
+
+static double time_load(cache_bench *b) {
+    gyre_cache *loaded = NULL;
+    if (gyre_cache_save(b->cache, b->path, NULL)) return -1;
+    const double begun = bench_seconds();
+    const gyre_status status = gyre_cache_load(&loaded, b->path, gyre_cache_config_of(b->cache)->encoding, NULL, NULL);
+    const double seconds = bench_seconds() - begun;
+    gyre_cache_free(loaded);
+    return status ? -1 : seconds;
+}
+
+static gyre_attention_args query(const cache_bench *b) {
+    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    args.q = gyre_cdense(b->q, GYRE_F32, 1, 1, QUERY_HEADS, DIM);
+    args.out = gyre_dense(b->out, GYRE_F32, 1, 1, QUERY_HEADS, DIM);
+    args.q_pos.base = TOKENS - 1;
+    args.causal = 1;
+    return args;
+}
+
+static gyre_status attend(cache_bench *b) {
+    const gyre_attention_args args = query(b);
+    const int64_t sequence = 0;
+    return gyre_cache_attention(b->cache, &sequence, &args, b->scratch, b->scratch_bytes, b->exec);
+}
+
+static double time_decode(cache_bench *b) {
+    const double begun = bench_seconds();
+    for (int i = 0; i < DECODES; i++)
+        if (attend(b)) return -1;
+    return (bench_seconds() - begun) / DECODES;
+}
+
+/* The tokens moved stand before those that did not, as after a part of a prompt was taken out. */
+static double time_decode_shifted(cache_bench *b) {
+    const int64_t delta[GYRE_MAX_AXES] = {-500};
+    return gyre_cache_shift(b->cache, 0, TOKENS - MOVED, MOVED, delta) ? -1 : time_decode(b);
+}
+
+static const struct {
+    const char *name;
+    double (*time)(cache_bench *b);
+} CALLS[] = {{"append 4096", time_prompt},
+             {"append 1", time_append},
+             {"fork", time_fork},
+             {"shift 3000", time_shift},
+             {"drop 1", time_drop},
+             {"slide by 1", time_slide},
+             {"replan", time_replan},
+             {"save", time_save},
+             {"load", time_load},
+             {"decode", time_decode},
+             {"decode shifted", time_decode_shifted}};
+enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };
+
+/* -- the cache --------------------------------------------------------------------------------------------------------- */
+
+static double uniform(uint64_t *seed) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(*seed >> 40) + 0.5) * 0x1p-24;
+}
+
+/* Of a normal distribution. */
+static float *numbers(int64_t count, uint64_t seed) {
+    float *out = malloc((size_t)count * sizeof *out);
+    for (int64_t i = 0; out && i < count; i++) {
+        const double size = sqrt(-2 * log(uniform(&seed)));
+        out[i] = (float)(size * cos(6.283185307179586 * uniform(&seed)));
+    }
+    return out;
+}
+
+static void close_bench(cache_bench *b) {
+    if (*b->path) unlink(b->path);
+    gyre_cache_free(b->cache);
+    for (int i = 0; i < 2; i++)
+        gyre_encoding_free(b->encoding[i]);
+    free(b->q);
+    free(b->k);
+    free(b->v);
+    free(b->out);
+    free(b->scratch);
+}
+
+static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) {
+    gyre_config rope = GYRE_CONFIG_INIT;
+    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_status status = GYRE_OK;
+    rope.kind = GYRE_ROPE;
+    rope.head_dim = rope.rope.dim = DIM;
+    for (int i = 0; i < 2 && !status; i++) {
+        rope.rope.base = i ? 500000 : 10000;
+        status = gyre_encoding_create(&b->encoding[i], &rope, NULL, err);
+    }
+    config.encoding = b->encoding[0];
+    config.keys = GYRE_KEYS_ROTATED;
+    config.key_dtype = config.value_dtype = type;
+    config.heads = HEADS;
+    config.head_dim = DIM;
+    config.sequences = 2;
+    config.max_tokens = 2 * TOKENS;
+    config.page_tokens = PAGE;
+    return status ? status : gyre_cache_create(&b->cache, &config, NULL, err);
+}
+
+static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) {
+    const gyre_status status = open_cache(b, type, err);
+    if (status) return status;
+    b->q = numbers(QUERY_HEADS * DIM, 1);
+    b->k = numbers((int64_t)TOKENS * HEADS * DIM, 2);
+    b->v = numbers((int64_t)TOKENS * HEADS * DIM, 3);
+    b->out = numbers(QUERY_HEADS * DIM, 4);
+    const gyre_attention_args args = query(b);
+    b->scratch_bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
+    b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    if (!b->q || !b->k || !b->v || !b->out || !b->scratch)
+        return cli_error(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
+    memcpy(b->path, "/tmp/gyre_bench_XXXXXX", sizeof "/tmp/gyre_bench_XXXXXX");
+    const int fd = mkstemp(b->path);
+    if (fd < 0) *b->path = '\0';
+    if (fd < 0) return cli_error(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
+    close(fd);
+    return GYRE_OK;
+}
+
+/* -- rounds ------------------------------------------------------------------------------------------------------------ */
+
+static gyre_status refill(cache_bench *b) {
+    for (int64_t i = 0; i < 2; i++)
+        if (gyre_cache_drop(b->cache, i, 0, gyre_cache_tokens(b->cache, i))) return GYRE_EINVAL;
+    return append(b, TOKENS);
+}
+
+static int print_call(const bench_options *o, const char *name, double seconds, int64_t threads) {
+    if (o->common.json)
+        return cli_json_line(json_pack("{s:s, s:s, s:I, s:f}", "bench", "cache", "call", name, "threads",
+                                       (json_int_t)threads, "us", seconds * 1e6));
+    printf("  %-15s %10.1f\n", name, seconds * 1e6);
+    return 0;
+}
+
+static int measure(const bench_options *o, cache_bench *b, int64_t threads) {
+    static double seconds[CALL_COUNT][BENCH_MOST_ROUNDS];
+    int status = 0;
+    for (int64_t round = -1; round < o->rounds; round++) /* the first meets memory that was never touched */
+        for (int i = 0; i < CALL_COUNT; i++) {
+            const double s = refill(b) ? -1 : CALLS[i].time(b);
+            if (s < 0) return cli_fail("%s: failed (gyre bench cache)", CALLS[i].name);
+            if (round >= 0) seconds[i][round] = s;
+        }
+    if (!o->common.json) printf("%lld threads%9s us\n", (long long)threads, "");
+    for (int i = 0; i < CALL_COUNT && !status; i++)
+        status = print_call(o, CALLS[i].name, bench_median(seconds[i], o->rounds), threads);
+    return status;
+}
+
+static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
+    gyre_error err = {0, ""};
+    cache_bench b = {.exec = exec};
+    const gyre_status status = open_bench(&b, GYRE_F16, &err);
+    const int out = status ? cli_fail_error(&err) : measure(o, &b, threads);
+    close_bench(&b);
+    return out;
+}
+
+/* -- types ------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    gyre_dtype type;
+} TYPES[] = {{"f32", GYRE_F32}, {"f16", GYRE_F16}, {"bf16", GYRE_BF16}, {"q8", GYRE_Q8}};
+enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
+
+static int print_type(const bench_options *o, int type, double error) {
+    const gyre_dtype dtype = TYPES[type].type;
+    const size_t row = DIM * gyre_dtype_size(dtype) + (dtype == GYRE_Q8 ? sizeof(float) : 0);
+    if (o->common.json)
+        return cli_json_line(json_pack("{s:s, s:s, s:f, s:I}", "bench", "cache", "type", TYPES[type].name, "error", error,
+                                       "token_bytes", (json_int_t)(2 * HEADS * row)));
+    printf("  %-15s %10.1e %8zu\n", TYPES[type].name, error, 2 * HEADS * row);
+    return 0;
+}
+
+/* What attention of one query loses where keys and values are kept in fewer bits than f32. */
+static int measure_types(const bench_options *o) {
+    float kept[QUERY_HEADS * DIM] = {0};
+    int out = 0;
+    if (!o->common.json) printf("type%8s rms error to f32, bytes of a token\n", "");
+    for (int i = 0; i < TYPE_COUNT && !out; i++) {
+        gyre_error err = {0, ""};
+        cache_bench b = {.exec = NULL};
+        gyre_status status = open_bench(&b, TYPES[i].type, &err);
+        if (!status && (append(&b, TOKENS) || attend(&b)))
+            status = cli_error(&err, GYRE_EINVAL, "types: failed (gyre bench)");
+        double all = 0, off = 0;
+        for (int j = 0; j < QUERY_HEADS * DIM && !status; j++) {
+            if (i == 0) kept[j] = b.out[j];
+            all += (double)kept[j] * (double)kept[j];
+            off += ((double)b.out[j] - (double)kept[j]) * ((double)b.out[j] - (double)kept[j]);
+        }
+        out = status ? cli_fail_error(&err) : print_type(o, i, sqrt(off / all));
+        close_bench(&b);
+    }
+    return out;
+}
+
+int bench_cache(const bench_options *o) {
+    if (!o->common.json)
+        printf("%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of %lld rounds.\n", TOKENS, HEADS, DIM,
+               PAGE, (long long)o->rounds);
+    const int status = bench_for_threads(o, run);
+    return status ? status : measure_types(o);
+}

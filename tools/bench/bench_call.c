@@ -1,0 +1,186 @@
+/* bench_call.c: the memory and the arguments of one call that gyre bench measures. */
+#include "tools/bench/bench.h"
+#include <stdlib.h>
+
+/* out = `count` floats between least and most, NULL where memory ran out. */
+static float *numbers(int64_t count, uint64_t seed, float least, float most) {
+    float *out = malloc((size_t)(count > 0 ? count : 1) * sizeof *out);
+    for (int64_t i = 0; out && i < count; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        out[i] = least + (most - least) * (float)(seed >> 40) * 0x1p-24f;
+    }
+    return out;
+}
+
+/* -- inputs ------------------------------------------------------------------------------------------------------------ */
+gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_error *err) {
+    const int64_t count = shape->tokens * shape->heads * shape->head_dim;
+    float **const all[] = {&out->q, &out->k, &out->v, &out->x, &out->dout, &out->dq, &out->dk, &out->dv};
+    const int wanted = shape->gradient ? 8 : 4;
+    *out = (bench_data){.shape = *shape};
+    for (int i = 0; i < wanted; i++) {
+        *all[i] = numbers(count, (uint64_t)i + 1, -1, 1);
+        if (*all[i]) continue;
+        bench_data_free(out);
+        return cli_error(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
+    }
+    return GYRE_OK;
+}
+
+void bench_data_free(bench_data *data) {
+    float *const all[] = {data->q, data->k, data->v, data->x, data->dout, data->dq, data->dk, data->dv};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        free(all[i]);
+}
+
+/* -- tables ------------------------------------------------------------------------------------------------------------ */
+static gyre_status make_table(bench_call *call, int which, int gradient, const int64_t shape[4]) {
+    gyre_cview *const tables[BENCH_TABLES] = {&call->tables.input,        &call->tables.query, &call->tables.key,
+                                              &call->tables.value,        &call->tables.bias,  &call->tables.content_bias,
+                                              &call->tables.position_bias};
+    gyre_view *const sums[BENCH_TABLES] = {
+        &call->gradients.input, &call->gradients.query,        &call->gradients.key,          &call->gradients.value,
+        &call->gradients.bias,  &call->gradients.content_bias, &call->gradients.position_bias};
+    const int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
+    /* Rates and thresholds in a bias table have to be above 0. */
+    const float least = which == GYRE_TABLE_BIAS ? 0.01f : -0.1f;
+    call->table[which] = numbers(count, 100 + (uint64_t)which, least, 0.1f);
+    if (!call->table[which]) return GYRE_ENOMEM;
+    *tables[which] = gyre_cdense(call->table[which], GYRE_F32, shape[0], shape[1], shape[2], shape[3]);
+    if (!gradient) return GYRE_OK;
+    call->dtable[which] = numbers(count, 0, 0, 0);
+    if (!call->dtable[which]) return GYRE_ENOMEM;
+    *sums[which] = gyre_dense(call->dtable[which], GYRE_F32, shape[0], shape[1], shape[2], shape[3]);
+    return GYRE_OK;
+}
+
+static gyre_status make_tables(bench_call *call, int gradient) {
+    int64_t shape[4];
+    for (int which = 0; which < BENCH_TABLES; which++) {
+        gyre_status status = gyre_encoding_table_shape(call->encoding, (gyre_table)which, shape);
+        if (!status && shape[0] > 0) status = make_table(call, which, gradient, shape);
+        if (status) return status;
+    }
+    if (gyre_encoding_row_source(call->encoding) == GYRE_ROWS_SHARED && call->tables.query.data && call->tables.key.data) {
+        call->tables.key = call->tables.query;
+        call->gradients.key = call->gradients.query;
+    }
+    return GYRE_OK;
+}
+
+/* -- the call ---------------------------------------------------------------------------------------------------------- */
+static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme, const bench_shape *shape,
+                                 gyre_error *err) {
+    gyre_error why = {0, ""};
+    gyre_config config = GYRE_CONFIG_INIT;
+    config.kind = scheme->kind;
+    config.head_dim = shape->head_dim;
+    config.heads = shape->heads;
+    config.trained_length = shape->tokens;
+    config.input.dim = shape->heads * shape->head_dim;
+    if (scheme->describe) scheme->describe(&config, shape->tokens);
+    gyre_status status = gyre_config_suggest(&config);
+    if (status) return cli_error(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
+    status = gyre_encoding_create(out, &config, NULL, &why);
+    return status ? cli_error(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
+}
+
+gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
+    gyre_encoding *encoding = NULL;
+    const gyre_status status = make_encoding(&encoding, scheme, shape, err);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
+static void describe_call(bench_call *call, int causal, const bench_data *data) {
+    const bench_shape *s = &data->shape;
+    gyre_attention_args *args = &call->args;
+    *args = (gyre_attention_args)GYRE_ATTENTION_INIT;
+    args->encoding = call->encoding;
+    args->tables = &call->tables;
+    args->q = gyre_cdense(data->q, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->k = gyre_cdense(data->k, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->v = gyre_cdense(data->v, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->causal = causal;
+    args->out = gyre_dense(call->out, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    if (call->encoding && (gyre_encoding_places(call->encoding) & GYRE_AT_INPUT))
+        call->x = gyre_dense(data->x, GYRE_F32, 1, s->tokens, 1, s->heads * s->head_dim);
+    call->gradient = s->gradient;
+    if (!s->gradient) return;
+    args->lse = gyre_dense(call->lse, GYRE_F32, 1, s->tokens, s->heads, 1);
+    call->dout = gyre_cdense(data->dout, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    float *const written[3] = {data->dq, data->dk, data->dv};
+    for (int i = 0; i < 3; i++)
+        call->dqkv[i] = gyre_dense(written[i], GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+}
+
+gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
+                              gyre_error *err) {
+    const bench_shape *s = &data->shape;
+    gyre_status status = GYRE_OK;
+    *out = (bench_call){.name = scheme ? scheme->name : "no positions"};
+    if (scheme) status = make_encoding(&out->encoding, scheme, s, err);
+    if (status) return status;
+    if (scheme) status = make_tables(out, s->gradient);
+    out->out = numbers(s->tokens * s->heads * s->head_dim, 0, 0, 0);
+    out->lse = numbers(s->tokens * s->heads, 0, 0, 0);
+    if (!out->out || !out->lse) status = GYRE_ENOMEM;
+    if (status) {
+        bench_call_free(out);
+        return cli_error(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
+    }
+    describe_call(out, causal, data);
+    return GYRE_OK;
+}
+
+void bench_call_free(bench_call *call) {
+    gyre_encoding_free(call->encoding);
+    for (int i = 0; i < BENCH_TABLES; i++) {
+        free(call->table[i]);
+        free(call->dtable[i]);
+    }
+    free(call->out);
+    free(call->lse);
+}
+
+bench_call bench_call_shortened(const bench_call *call, int64_t tokens) {
+    bench_call s = *call;
+    s.args.tables = &call->tables;
+    s.args.q.shape[1] = s.args.k.shape[1] = s.args.v.shape[1] = s.args.out.shape[1] = tokens;
+    s.args.lse.shape[1] = s.dout.shape[1] = s.x.shape[1] = tokens;
+    for (int i = 0; i < 3; i++)
+        s.dqkv[i].shape[1] = tokens;
+    return s;
+}
+
+size_t bench_call_scratch(const bench_call *call, const gyre_exec *exec) {
+    return gyre_attention_scratch(&call->args, call->gradient, exec);
+}
+
+static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
+    const gyre_positions from_zero = {.data = NULL};
+    const gyre_cview x = gyre_const(call->x);
+    if (!call->x.data) return GYRE_OK;
+    if (call->gradient) return gyre_add_gradient(call->encoding, &from_zero, &x, &call->gradients, exec);
+    return gyre_add(call->encoding, &call->tables, &from_zero, &x, &call->x, exec);
+}
+
+gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
+    const gyre_status status = run_input(call, exec);
+    if (status) return status;
+    if (!call->gradient) return gyre_attention(&call->args, scratch, bytes, exec);
+    return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec);
+}
+
+gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gyre_error *err) {
+    if (!call->gradient) return GYRE_OK;
+    const size_t bytes = gyre_attention_scratch(&call->args, 0, exec);
+    void *scratch = NULL;
+    gyre_status status = GYRE_EINVAL; /* no scratch: the arguments are wrong */
+    if (bytes && posix_memalign(&scratch, 64, bytes))
+        status = GYRE_ENOMEM;
+    else if (bytes)
+        status = gyre_attention(&call->args, scratch, bytes, exec);
+    free(scratch);
+    return status ? cli_error(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
+}

@@ -1,0 +1,227 @@
+/* bench_encodings.c: gyre bench encodings: what positions cost attention, in time and in memory.  Each scheme is timed in
+ * turn with attention without positions, round by round, so that a slow moment of the machine meets both. */
+#define _DEFAULT_SOURCE /* MAP_ANONYMOUS; NOLINT(bugprone-reserved-identifier): the system asks for it */
+#include "tools/bench/bench.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { FIRST_TOKENS = 64 };
+#define MEBIBYTE 1048576.0
+
+typedef struct bench_result {
+    double ms, base_ms, ratio, goal; /* goal 0: none */
+    int64_t scratch, peak;           /* bytes; peak -1: not known */
+} bench_result;
+
+/* -- memory ------------------------------------------------------------------------------------------------------------ */
+typedef struct memory_job {
+    const bench_call *call;
+    const cli_options *options;
+    gyre_pool *pool;
+    gyre_exec exec;
+    void *scratch;
+    size_t bytes;
+} memory_job;
+
+/* Pages that nobody touched: what malloc gives may have been in use before. */
+static void *untouched(size_t bytes) {
+    void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Threads and code are there before; the scratch has an address, but no page yet. */
+static int prepare_memory(void *arg) {
+    memory_job *job = arg;
+    if (cli_pool_open(job->options, &job->pool, &job->exec)) return 1;
+    const int64_t all = job->call->args.q.shape[1];
+    const bench_call little = bench_call_shortened(job->call, all < FIRST_TOKENS ? all : FIRST_TOKENS);
+    const size_t few = bench_call_scratch(&little, &job->exec);
+    void *scratch = untouched(few);
+    const int failed = !scratch || bench_call_run(&little, scratch, few, &job->exec) != GYRE_OK;
+    if (scratch) munmap(scratch, few);
+    job->bytes = bench_call_scratch(job->call, &job->exec);
+    job->scratch = untouched(job->bytes);
+    return failed || !job->scratch;
+}
+
+static int work_in_memory(void *arg) {
+    memory_job *job = arg;
+    return bench_call_run(job->call, job->scratch, job->bytes, &job->exec) != GYRE_OK;
+}
+
+/* -- time -------------------------------------------------------------------------------------------------------------- */
+typedef struct timed_call {
+    const bench_call *call;
+    void *scratch;
+    size_t bytes;
+} timed_call;
+
+static gyre_status time_once(const timed_call *t, const gyre_exec *exec, double *ms, gyre_error *err) {
+    const double begun = bench_seconds();
+    const gyre_status status = bench_call_run(t->call, t->scratch, t->bytes, exec);
+    *ms = 1e3 * (bench_seconds() - begun);
+    return status ? cli_error(err, status, "%s: %s (gyre bench)", t->call->name, gyre_status_text(status)) : GYRE_OK;
+}
+
+static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_exec *exec, gyre_error *err) {
+    *t = (timed_call){.call = call, .bytes = bench_call_scratch(call, exec)};
+    double ms;
+    if (t->bytes && posix_memalign(&t->scratch, 64, t->bytes)) {
+        t->scratch = NULL;
+        return cli_error(err, GYRE_ENOMEM, "%s: out of memory for the scratch (gyre bench)", call->name);
+    }
+    const gyre_status status = bench_call_forward(call, exec, err);
+    return status ? status : time_once(t, exec, &ms, err); /* the first call meets pages and caches that are cold */
+}
+
+/* calls: without positions, and with. */
+static gyre_status time_calls(const bench_call *const calls[2], int64_t rounds, const gyre_exec *exec, bench_result *result,
+                              gyre_error *err) {
+    double ms[2][BENCH_MOST_ROUNDS], ratio[BENCH_MOST_ROUNDS];
+    timed_call timed[2] = {{NULL, NULL, 0}, {NULL, NULL, 0}};
+    gyre_status status = timed_open(&timed[0], calls[0], exec, err);
+    if (!status) status = timed_open(&timed[1], calls[1], exec, err);
+    for (int64_t r = 0; r < rounds && !status; r++) {
+        status = time_once(&timed[0], exec, &ms[0][r], err);
+        if (!status) status = time_once(&timed[1], exec, &ms[1][r], err);
+        ratio[r] = status ? 0 : ms[1][r] / ms[0][r];
+    }
+    result->scratch = (int64_t)timed[1].bytes;
+    free(timed[0].scratch);
+    free(timed[1].scratch);
+    if (status) return status;
+    result->base_ms = bench_median(ms[0], rounds);
+    result->ms = bench_median(ms[1], rounds);
+    result->ratio = bench_median(ratio, rounds);
+    return GYRE_OK;
+}
+
+/* -- one scheme -------------------------------------------------------------------------------------------------------- */
+static gyre_status measure_calls(const bench_options *o, const bench_call *const calls[2], bench_result *result,
+                                 gyre_error *err) {
+    memory_job job = {.call = calls[1], .options = &o->common};
+    result->peak = bench_peak_growth(prepare_memory, work_in_memory, &job); /* before there are threads */
+    gyre_pool *pool = NULL;
+    gyre_status status = gyre_pool_create(&pool, o->common.threads, err);
+    if (status) return status;
+    const gyre_exec exec = gyre_pool_exec(pool);
+    status = time_calls(calls, o->rounds, &exec, result, err);
+    gyre_pool_free(pool);
+    return status;
+}
+
+static gyre_status measure_scheme(const bench_options *o, const bench_scheme *scheme, const bench_data *data,
+                                  bench_result *result, gyre_error *err) {
+    const bench_shape *s = &data->shape;
+    const int has_goal =
+        s->tokens == BENCH_GOAL_TOKENS && s->heads == BENCH_GOAL_HEADS && s->head_dim == BENCH_GOAL_CHANNELS && !s->gradient;
+    bench_call base, with;
+    gyre_status status = bench_call_create(&base, NULL, scheme->causal, data, err);
+    if (status) return status;
+    status = bench_call_create(&with, scheme, scheme->causal, data, err);
+    if (!status) {
+        status = measure_calls(o, (const bench_call *const[]){&base, &with}, result, err);
+        bench_call_free(&with);
+    }
+    bench_call_free(&base);
+    result->goal = has_goal ? scheme->goal : 0;
+    return status;
+}
+
+/* -- results ----------------------------------------------------------------------------------------------------------- */
+/* Four bytes for each pair of tokens in each head: what no scheme may need. */
+static double matrix_bytes(const bench_shape *s) {
+    return 4.0 * (double)s->heads * (double)s->tokens * (double)s->tokens;
+}
+
+static int print_json(const bench_options *o, const bench_scheme *scheme, const bench_shape *s, const bench_result *r) {
+    json_t *line = json_pack(
+        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:f, s:f, s:f, s:o, s:I, s:o, s:I}", "bench", "encodings", "scheme",
+        scheme->name, "tokens", (json_int_t)s->tokens, "heads", (json_int_t)s->heads, "head_dim", (json_int_t)s->head_dim,
+        "threads", (json_int_t)o->common.threads, "rounds", (json_int_t)o->rounds, "causal", scheme->causal, "gradient",
+        s->gradient, "ms", r->ms, "base_ms", r->base_ms, "ratio", r->ratio, "goal",
+        cli_json_number(r->goal > 0 ? r->goal : NAN), "scratch_bytes", (json_int_t)r->scratch, "peak_bytes",
+        r->peak < 0 ? json_null() : json_integer((json_int_t)r->peak), "matrix_bytes", (json_int_t)matrix_bytes(s));
+    return cli_json_line(line);
+}
+
+static void print_head(const bench_options *o, const bench_shape *s) {
+    printf("%s%lld tokens, %lld heads of %lld, %s, %d thread%s, medians of %lld rounds; a float for each pair: %.1f MiB\n",
+           s->tokens == o->encodings.tokens[0] ? "" : "\n", (long long)s->tokens, (long long)s->heads,
+           (long long)s->head_dim, s->gradient ? "gradient" : "forward", o->common.threads,
+           o->common.threads == 1 ? "" : "s", (long long)o->rounds, matrix_bytes(s) / MEBIBYTE);
+    printf("%-24s %-6s %10s %10s %7s %6s %12s %10s\n", "scheme", "mask", "ms", "none ms", "ratio", "goal", "scratch MiB",
+           "peak MiB");
+}
+
+static int print_row(const bench_scheme *scheme, const bench_result *r) {
+    char goal[16] = "-", peak[32] = "-";
+    if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f", r->goal);
+    if (r->peak >= 0) snprintf(peak, sizeof peak, "%.2f", (double)r->peak / MEBIBYTE);
+    printf("%-24s %-6s %10.2f %10.2f %7.2f %6s %12.2f %10s%s\n", scheme->name, scheme->causal ? "causal" : "none", r->ms,
+           r->base_ms, r->ratio, goal, (double)r->scratch / MEBIBYTE, peak,
+           r->goal > 0 && r->ratio > r->goal ? "  above the goal" : "");
+    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+}
+
+static int bench_tokens(const bench_options *o, const bench_scheme *schemes, int count, int64_t tokens) {
+    const bench_shape shape = {tokens, o->encodings.heads, o->encodings.head_dim, o->encodings.gradient};
+    gyre_error err = {0, ""};
+    bench_data data;
+    int failed = 0;
+    if (bench_data_create(&data, &shape, &err)) return cli_fail_error(&err);
+    for (int i = 0; i < count && !failed; i++) {
+        bench_result result = {0};
+        if (measure_scheme(o, &schemes[i], &data, &result, &err))
+            failed = cli_fail_error(&err);
+        else if (o->common.json)
+            failed = print_json(o, &schemes[i], &shape, &result);
+        else {
+            if (i == 0) print_head(o, &shape);
+            failed = print_row(&schemes[i], &result);
+        }
+    }
+    bench_data_free(&data);
+    return failed;
+}
+
+/* "0 threads" and the default mean as many as there are: the width of a pool tells. */
+static int count_threads(bench_options *o) {
+    gyre_pool *pool = NULL;
+    gyre_exec exec;
+    if (cli_pool_open(&o->common, &pool, &exec)) return CLI_FAILED;
+    o->common.threads = (int)(exec.width ? exec.width : 1);
+    gyre_pool_free(pool);
+    return 0;
+}
+
+/* Before the first row: a scheme that these sizes do not suit would end the table in its middle. */
+static int check_schemes(const bench_options *o, const bench_scheme *schemes, int count) {
+    gyre_error err = {0, ""};
+    for (int64_t t = 0; t < o->encodings.tokens_count; t++)
+        for (int i = 0; i < count; i++) {
+            const bench_shape shape = {o->encodings.tokens[t], o->encodings.heads, o->encodings.head_dim,
+                                       o->encodings.gradient};
+            if (bench_scheme_check(&schemes[i], &shape, &err)) return cli_fail_error(&err);
+        }
+    return 0;
+}
+
+int bench_encodings(const bench_options *options) {
+    static int64_t usual[] = {512, 2048, 8192};
+    bench_options o = *options;
+    bench_scheme schemes[BENCH_MOST_SCHEMES];
+    const int count = bench_choose_schemes(o.encodings.schemes, schemes);
+    if (!o.encodings.tokens_count) {
+        o.encodings.tokens = usual;
+        o.encodings.tokens_count = sizeof usual / sizeof *usual;
+    }
+    int failed = check_schemes(&o, schemes, count);
+    if (!failed) failed = count_threads(&o);
+    for (int64_t i = 0; i < o.encodings.tokens_count && !failed; i++)
+        failed = bench_tokens(&o, schemes, count, o.encodings.tokens[i]);
+    return failed;
+}

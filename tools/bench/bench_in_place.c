@@ -1,0 +1,160 @@
+/* bench_in_place.c: timing calls against a multiplication in place. */
+#include "tools/bench/bench_in_place.h"
+
+#include "tools/bench/bench_limit.h"
+#include <math.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum { PIECE = 1 << 16 /* elements */ };
+const gyre_dtype bench_types[BENCH_TYPES] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+const char *const bench_type_names[BENCH_TYPES] = {"f32", "f16", "bf16", "f64"};
+const int64_t bench_sizes[BENCH_SIZES] = {1, 16, 512, 4096};
+
+/* -- the limit --------------------------------------------------------------------------------------------------------- */
+typedef struct scaling {
+    void *x;
+    gyre_dtype dtype;
+    float by;
+    int64_t n; /* elements */
+} scaling;
+
+static void multiply_piece(void *arg, int64_t piece) {
+    const scaling *s = arg;
+    const int64_t first = piece * PIECE, left = s->n - first;
+    bench_multiply((char *)s->x + (size_t)first * gyre_dtype_size(s->dtype), s->dtype, left < PIECE ? left : PIECE, s->by);
+}
+
+/* By 1/2 and by 2 in turn: numbers stay what they are, and none grows too small for the processor's fast paths. */
+static void limit_once(scaling *s, const gyre_exec *exec) {
+    s->by = s->by == 2 ? 0.5f : 2;
+    if (exec->width > 1 && (size_t)s->n * gyre_dtype_size(s->dtype) >= (size_t)1 << 20)
+        exec->run(exec->ctx, multiply_piece, s, (s->n + PIECE - 1) / PIECE);
+    else
+        bench_multiply(s->x, s->dtype, s->n, s->by);
+}
+
+/* -- measuring --------------------------------------------------------------------------------------------------------- */
+/* Seconds of one call, over as many as take about a millisecond. */
+static double time_calls(const bench_in_place *r, int64_t times) {
+    const double begun = bench_seconds();
+    for (int64_t i = 0; i < times; i++)
+        if (r->call(r) != GYRE_OK) return NAN;
+    return (bench_seconds() - begun) / (double)times;
+}
+static double time_limit(scaling *limit, const gyre_exec *exec, int64_t times) {
+    const int64_t even = times / 2 * 2 + 2; /* what is halved is doubled again */
+    const double begun = bench_seconds();
+    for (int64_t i = 0; i < even; i++)
+        limit_once(limit, exec);
+    return (bench_seconds() - begun) / (double)even;
+}
+
+static void measure(const bench_in_place *r, scaling *limit, int64_t rounds, bench_in_place_result *out) {
+    enum { SERIES = 5 };
+    double s[SERIES][BENCH_MOST_ROUNDS];
+    scaling floats = {limit->x, GYRE_F32, 2, out->bytes / (int64_t)sizeof(float)};
+    (void)time_calls(r, 3);
+    const double once = time_calls(r, 3), enough = 2e-3;
+    const int64_t times = once < enough ? (int64_t)(enough / once) + 1 : 1;
+    (void)time_limit(limit, r->exec, times);
+    for (int64_t i = 0; i < rounds; i++) { /* each after a call that fetches its memory into the caches, if it fits */
+        (void)time_calls(r, 1);
+        s[0][i] = time_calls(r, times);
+        (void)time_limit(limit, r->exec, 1);
+        s[1][i] = time_limit(limit, r->exec, times);
+        s[2][i] = s[1][i] / s[0][i];
+        s[3][i] = time_limit(&floats, r->exec, times);
+        s[4][i] = s[3][i] / s[0][i];
+    }
+    out->ns = 1e9 * bench_median(s[0], rounds);
+    out->limit_ns = 1e9 * bench_median(s[1], rounds);
+    out->of_limit = bench_median(s[2], rounds);
+    out->bytes_ns = 1e9 * bench_median(s[3], rounds);
+    out->of_bytes = bench_median(s[4], rounds);
+}
+
+/* Huge pages for both, or for neither. */
+static void *take(size_t bytes) {
+    const size_t page = (size_t)2 << 20, whole = (bytes + page - 1) / page * page;
+    void *memory = aligned_alloc(page, whole);
+#ifdef MADV_HUGEPAGE
+    if (memory) (void)madvise(memory, whole, MADV_HUGEPAGE);
+#endif
+    return memory;
+}
+
+/* Numbers near 1 in any of the types, and as floats too. */
+static void fill(void *data, gyre_dtype dtype, int64_t n) {
+    const uint16_t half = dtype == GYRE_F16 ? 0x3c00 : 0x3f80;
+    for (int64_t i = 0; i < n; i++) {
+        const uint16_t bits = (uint16_t)(half + i % 64);
+        const double number = 1 + (double)(i % 64) / 64;
+        if (dtype == GYRE_F64)
+            ((double *)data)[i] = number;
+        else if (dtype == GYRE_F32)
+            ((float *)data)[i] = (float)number;
+        else
+            ((uint16_t *)data)[i] = bits;
+    }
+}
+
+gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in_place_result *out, gyre_error *err) {
+    const int64_t n = run->view.shape[0] * run->view.shape[1] * run->view.shape[2] * run->view.shape[3];
+    const gyre_dtype dtype = run->view.dtype;
+    out->bytes = n * (int64_t)gyre_dtype_size(dtype);
+    scaling limit = {take((size_t)out->bytes), dtype, 2, n};
+    run->view.data = take((size_t)out->bytes);
+    gyre_status status = GYRE_OK;
+    if (!limit.x || !run->view.data) status = cli_error(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
+    if (status == GYRE_OK) {
+        fill(run->view.data, dtype, n);
+        fill(limit.x, dtype, n);
+        measure(run, &limit, rounds, out);
+        if (isnan(out->ns)) status = cli_error(err, GYRE_EINVAL, "call: it failed (gyre bench)");
+    }
+    free(run->view.data);
+    free(limit.x);
+    return status;
+}
+
+/* -- results -------------------------------------------------------------------------------------------------------------
+ */
+void bench_in_place_head(const char *column) {
+    printf(
+        "limit: the same numbers multiplied by a constant in place, in their type; bytes: the same bytes multiplied as if "
+        "they were\nfloats.  GB/s read and written together\n\n%-5s %-20s %6s %7s %12s %9s %9s %9s %9s %9s\n",
+        "type", column, "tokens", "threads", "ns a call", "GB/s", "limit", "of limit", "bytes", "of bytes");
+}
+
+int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, const bench_in_place_result *r) {
+    const double moved = 2 * (double)r->bytes; /* read and written */
+    if (o->common.json)
+        return cli_json_line(json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench", row->bench,
+                                       "dtype", bench_type_names[row->type], row->column, row->what, "tokens",
+                                       (json_int_t)row->tokens, "threads", (json_int_t)row->threads, "ns", r->ns, "gbps",
+                                       moved / r->ns, "limit_gbps", moved / r->limit_ns, "of_limit", r->of_limit,
+                                       "bytes_gbps", moved / r->bytes_ns, "of_bytes", r->of_bytes));
+    printf("%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n", bench_type_names[row->type], row->what,
+           (long long)row->tokens, (long long)row->threads, r->ns, moved / r->ns, moved / r->limit_ns, r->of_limit,
+           moved / r->bytes_ns, r->of_bytes);
+    return fflush(stdout) ? cli_fail("standard output: writing failed (gyre bench)") : 0;
+}
+
+static int with_threads(const bench_options *o, int64_t threads,
+                        int (*run)(const bench_options *o, const gyre_exec *exec, int64_t threads)) {
+    cli_options common = o->common;
+    gyre_pool *pool = NULL;
+    gyre_exec exec;
+    common.threads = (int)threads;
+    int status = cli_pool_open(&common, &pool, &exec);
+    if (!status) status = run(o, &exec, threads);
+    gyre_pool_free(pool);
+    return status;
+}
+
+int bench_for_threads(const bench_options *o, int (*run)(const bench_options *o, const gyre_exec *exec, int64_t threads)) {
+    if (o->common.threads) return with_threads(o, o->common.threads, run);
+    const int status = with_threads(o, 1, run);
+    return status ? status : with_threads(o, 2, run);
+}

@@ -1,0 +1,333 @@
+/* bench_model.c: gyre bench model: a llama of a hundred million parameters read from its files: prefill against a product of
+ * matrices, decoding against reading as many bytes, evaluation against the forward pass alone. */
+#define _DEFAULT_SOURCE /* mkdtemp; NOLINT(bugprone-reserved-identifier): the system asks for it */
+#include "gyre/gyre_model.h"
+#include "tools/bench/bench_roofline.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WIDTH = 768, HEADS = 12, KEY_HEADS = 4, HEAD_DIM = 64, HIDDEN = 2048 };
+enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
+#define PREFILL_GOAL 0.70 /* of sgemm */
+#define DECODE_GOAL  0.70 /* of reading */
+#define EVAL_GOAL    0.85 /* forward pass in an evaluation */
+
+static const struct {
+    const char *name;
+    gyre_dtype dtype;
+} TYPES[] = {{"f32", GYRE_F32}, {"bf16", GYRE_BF16}};
+enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
+
+/* -- the models -------------------------------------------------------------------------------------------------------- */
+typedef struct model_files {
+    char folder[1024];
+    char of_type[TYPE_COUNT][1040];
+} model_files;
+
+static gyre_status make_folder(model_files *files, gyre_error *err) {
+    const char *base = getenv("TMPDIR");
+    const int length = snprintf(files->folder, sizeof files->folder, "%s/gyre_bench_XXXXXX", base && *base ? base : "/tmp");
+    if (length < 0 || (size_t)length >= sizeof files->folder || !mkdtemp(files->folder)) {
+        *files->folder = '\0';
+        return cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (gyre bench model)",
+                         base && *base ? base : "/tmp", strerror(errno));
+    }
+    for (int t = 0; t < TYPE_COUNT; t++)
+        snprintf(files->of_type[t], sizeof files->of_type[t], "%s/%s", files->folder, TYPES[t].name);
+    return GYRE_OK;
+}
+
+static void remove_folder(const model_files *files) {
+    static const char *const names[] = {"config.json", "model.safetensors"};
+    for (int t = 0; t < TYPE_COUNT && *files->folder; t++) {
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            char path[1088];
+            snprintf(path, sizeof path, "%s/%s", files->of_type[t], names[i]);
+            unlink(path);
+        }
+        rmdir(files->of_type[t]);
+    }
+    if (*files->folder) rmdir(files->folder);
+}
+
+static gyre_status write_models(const bench_options *o, const model_files *files, gyre_error *err) {
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model *model;
+    config.vocab = o->model.vocab;
+    config.layers = o->model.layers;
+    config.width = WIDTH;
+    config.heads = HEADS;
+    config.kv_heads = KEY_HEADS;
+    config.head_dim = HEAD_DIM;
+    config.hidden = HIDDEN;
+    config.position.kind = GYRE_ROPE;
+    config.position.rope.dim = HEAD_DIM;
+    gyre_status status = gyre_model_create(&model, &config, 1, err);
+    if (status) return status;
+    for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
+        status = gyre_model_save(model, files->of_type[t], TYPES[t].dtype, err);
+    gyre_model_free(model);
+    return status;
+}
+
+static void close_models(gyre_model *models[TYPE_COUNT]) {
+    for (int t = 0; t < TYPE_COUNT; t++)
+        gyre_model_free(models[t]);
+}
+
+/* The files lose their names as soon as they are mapped: whatever ends the program, nothing stays. */
+static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_COUNT], gyre_error *err) {
+    model_files files;
+    gyre_status status = make_folder(&files, err);
+    if (!status) status = write_models(o, &files, err);
+    for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
+        status = gyre_model_open(&models[t], files.of_type[t], err);
+    remove_folder(&files);
+    return status;
+}
+
+/* -- what is measured -------------------------------------------------------------------------------------------------- */
+typedef struct window {
+    gyre_context *reader;
+    gyre_status status; /* of the last time that it was read */
+} window;
+
+/* One model and one number of threads. */
+typedef struct subject {
+    const gyre_model *model;
+    gyre_context *prefill, *decode;
+    window *windows; /* [threads] */
+    float *logits;   /* [threads][WINDOW][vocab] */
+    int32_t *ids;    /* [threads * WINDOW + 1] */
+    int64_t threads, vocab;
+} subject;
+
+static gyre_status run_prefill(void *arg, const gyre_exec *exec) {
+    subject *s = arg;
+    (void)exec;
+    gyre_context_reset(s->prefill);
+    return gyre_context_read(s->prefill, s->ids, PREFILL, 1, s->logits, NULL);
+}
+
+static gyre_status run_decode(void *arg, const gyre_exec *exec) {
+    subject *s = arg;
+    (void)exec;
+    const gyre_status status = gyre_context_cut(s->decode, PROMPT);
+    return status ? status : gyre_context_read(s->decode, s->ids + PROMPT, 1, 1, s->logits, NULL);
+}
+
+static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
+    subject *s = arg;
+    const gyre_text text = {.ids = s->ids, .count = s->threads * WINDOW + 1};
+    gyre_eval_options options = GYRE_EVAL_INIT;
+    gyre_eval_result result;
+    options.context = WINDOW;
+    options.protocol = GYRE_TRUNCATE;
+    return gyre_evaluate(s->model, NULL, &text, &options, &result, exec, NULL);
+}
+
+static void read_window(void *arg, int64_t i) {
+    subject *s = arg;
+    window *w = &s->windows[i];
+    gyre_context_reset(w->reader);
+    w->status =
+        gyre_context_read(w->reader, s->ids + i * WINDOW, WINDOW, WINDOW, s->logits + (size_t)(i * WINDOW * s->vocab), NULL);
+}
+
+/* The windows of that evaluation, read and no more. */
+static gyre_status run_windows(void *arg, const gyre_exec *exec) {
+    subject *s = arg;
+    exec->run(exec->ctx, read_window, s, s->threads);
+    for (int64_t i = 0; i < s->threads; i++)
+        if (s->windows[i].status) return s->windows[i].status;
+    return GYRE_OK;
+}
+
+static gyre_status open_context(gyre_context **out, const gyre_model *model, int64_t tokens, const gyre_exec *exec,
+                                gyre_error *err) {
+    gyre_context_options options = GYRE_CONTEXT_INIT;
+    options.max_tokens = tokens;
+    options.exec = exec;
+    return gyre_context_open(out, model, &options, err);
+}
+
+static void subject_close(subject *s) {
+    gyre_context_free(s->prefill);
+    gyre_context_free(s->decode);
+    for (int64_t i = 0; s->windows && i < s->threads; i++)
+        gyre_context_free(s->windows[i].reader);
+    free(s->windows);
+    free(s->logits);
+    free(s->ids);
+}
+
+/* On failure nothing is held. */
+static gyre_status subject_open(subject *s, const gyre_model *model, const gyre_exec *exec, gyre_error *err) {
+    const int64_t threads = exec->width > 0 ? exec->width : 1, vocab = gyre_model_config_of(model)->vocab;
+    const int64_t tokens = threads * WINDOW + 1;
+    *s = (subject){.model = model, .threads = threads, .vocab = vocab};
+    s->windows = calloc((size_t)threads, sizeof *s->windows);
+    s->ids = malloc((size_t)tokens * sizeof *s->ids);
+    s->logits = bench_memory((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
+    gyre_status status = s->windows && s->ids && s->logits
+                             ? GYRE_OK
+                             : cli_error(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
+    for (int64_t i = 0; i < tokens && !status; i++)
+        s->ids[i] = (int32_t)(i * 7919 % vocab);
+    if (!status) status = open_context(&s->prefill, model, PREFILL, exec, err);
+    if (!status) status = open_context(&s->decode, model, PROMPT + 1, exec, err);
+    if (!status) status = gyre_context_read(s->decode, s->ids, PROMPT, 1, s->logits, err);
+    for (int64_t i = 0; i < threads && !status; i++)
+        status = open_context(&s->windows[i].reader, model, WINDOW, NULL, err);
+    if (status) subject_close(s);
+    return status;
+}
+
+/* -- measuring --------------------------------------------------------------------------------------------------------- */
+/* Multiplications and additions of a prefill: every matrix but the head for each token, the head for the last, and what
+ * attention sees. */
+static double prefill_flops(const gyre_model_config *c, int64_t tokens) {
+    const int64_t attention = (c->heads + c->kv_heads) * c->head_dim * 2;
+    const double layer = (double)c->width * (double)(attention + 3 * c->hidden);
+    const double pairs = (double)tokens * (double)(tokens + 1) / 2;
+    return 2 * ((double)c->layers * layer * (double)tokens + (double)c->width * (double)c->vocab) +
+           4 * pairs * (double)(c->heads * c->head_dim * c->layers);
+}
+
+enum { RUN_PREFILL, RUN_DECODE, RUN_EVALUATION, RUN_WINDOWS, RUN_SGEMM, RUN_READ, RUNS };
+
+typedef struct model_row {
+    const char *name, *type, *unit, *share; /* "prefill", "f32", "GFLOP/s", "of_sgemm" */
+    int64_t threads, rounds, tokens;        /* tokens: of a run */
+    double ns, rate, limit, of_limit, goal; /* of_limit: the median of the rounds'; goal: of it, at least; 0 = none */
+} model_row;
+
+static int print_row(const bench_options *o, const model_row *r) {
+    const double per_second = (double)r->tokens / r->ns * 1e9;
+    if (o->common.json)
+        return cli_json_line(json_pack(
+            "{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:f, s:s, s:f, s:o}", "bench", "model", "case", r->name,
+            "dtype", r->type, "threads", (json_int_t)r->threads, "rounds", (json_int_t)r->rounds, "tokens",
+            (json_int_t)r->tokens, "ns", r->ns, "tokens_per_s", per_second, "unit", r->unit, "rate", r->rate, "limit",
+            r->limit, "share", r->share, "value", r->of_limit, "goal", cli_json_number(r->goal > 0 ? r->goal : NAN)));
+    char goal[32] = "";
+    if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, r->of_limit < r->goal ? ", missed" : "");
+    printf("%-9s %-5s %7lld %10.2f %10.1f %9.1f %9.1f %-8s %-10s %5.2f  %s\n", r->name, r->type, (long long)r->threads,
+           1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->share, r->of_limit, goal);
+    return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+}
+
+/* A run held against its limit: the median of the rounds' ratio of their rates. */
+static int report(const bench_options *o, model_row row, const bench_series *run, const bench_series *limit) {
+    const int whole = o->model.layers == BENCH_MODEL_LAYERS && o->model.vocab == BENCH_MODEL_VOCAB;
+    row.ns = 1e9 * bench_series_seconds(run, row.rounds);
+    row.rate = 1e-9 * bench_series_rate(run, row.rounds);
+    row.limit = 1e-9 * bench_series_rate(limit, row.rounds);
+    row.of_limit = bench_series_ratio(limit, run, row.rounds) * run->amount / limit->amount;
+    if (!whole) row.goal = 0;
+    return print_row(o, &row);
+}
+
+static int report_all(const bench_options *o, const char *type, const bench_series s[RUNS], int64_t threads,
+                      int64_t rounds) {
+    const model_row prefill = {"prefill", type, "GFLOP/s", "of_sgemm", threads, rounds, PREFILL, .goal = PREFILL_GOAL};
+    const model_row decode = {"decode", type, "GB/s", "of_read", threads, rounds, 1, .goal = DECODE_GOAL};
+    const model_row eval = {"eval", type, "tokens/s", "of_forward", threads, rounds, threads * WINDOW, .goal = EVAL_GOAL};
+    int failed = report(o, prefill, &s[RUN_PREFILL], &s[RUN_SGEMM]);
+    if (!failed) failed = report(o, decode, &s[RUN_DECODE], &s[RUN_READ]);
+    return failed ? failed : report(o, eval, &s[RUN_EVALUATION], &s[RUN_WINDOWS]);
+}
+
+/* What all measurements of a number of threads share. */
+typedef struct model_limits {
+    const gyre_exec *exec;
+    bench_sgemm sgemm;
+    float *memory; /* as many bytes as the larger model's weights */
+} model_limits;
+
+static int measure(const bench_options *o, const gyre_model *model, const char *type, model_limits *limits) {
+    gyre_error err = {0, ""};
+    subject s;
+    static bench_series all[RUNS];
+    bench_series *in_turn[RUNS];
+    bench_reading reading = {limits->memory, gyre_model_source_of(model).weight_bytes};
+    const gyre_exec *exec = limits->exec;
+    int64_t rounds = o->rounds;
+    if (subject_open(&s, model, exec, &err)) return cli_fail_error(&err);
+    const double flops = prefill_flops(gyre_model_config_of(model), PREFILL), tokens = (double)(s.threads * WINDOW);
+    all[RUN_PREFILL] = (bench_series){.run = run_prefill, .arg = &s, .exec = exec, .amount = flops};
+    all[RUN_DECODE] = (bench_series){.run = run_decode, .arg = &s, .exec = exec, .amount = (double)reading.bytes};
+    all[RUN_EVALUATION] = (bench_series){.run = run_evaluation, .arg = &s, .exec = exec, .amount = 1e9 * tokens};
+    all[RUN_WINDOWS] = (bench_series){.run = run_windows, .arg = &s, .exec = exec, .amount = 1e9 * tokens};
+    all[RUN_SGEMM] = (bench_series){
+        .run = bench_multiply_matrices, .arg = &limits->sgemm, .exec = exec, .amount = bench_sgemm_flops(exec)};
+    all[RUN_READ] = (bench_series){.run = bench_read, .arg = &reading, .exec = exec, .amount = (double)reading.bytes};
+    for (int i = 0; i < RUNS; i++)
+        in_turn[i] = &all[i];
+    const gyre_status status = bench_in_turn(in_turn, RUNS, &rounds);
+    const int failed = status ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
+                              : report_all(o, type, all, s.threads, rounds);
+    subject_close(&s);
+    return failed;
+}
+
+static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COUNT], const gyre_exec *exec) {
+    gyre_error err = {0, ""};
+    model_limits limits = {.exec = exec};
+    int64_t bytes = 0;
+    for (int t = 0; t < TYPE_COUNT; t++) {
+        const int64_t weights = gyre_model_source_of(models[t]).weight_bytes;
+        bytes = weights > bytes ? weights : bytes;
+    }
+    if (bench_sgemm_create(&limits.sgemm, exec->width > 0 ? exec->width : 1, &err)) return cli_fail_error(&err);
+    limits.memory = bench_memory((size_t)bytes);
+    int failed = 0;
+    if (limits.memory)
+        memset(limits.memory, 0, (size_t)bytes);
+    else
+        failed = cli_fail("weights: out of memory (gyre bench model)");
+    for (int t = 0; t < TYPE_COUNT && !failed; t++)
+        failed = cli_interrupted() ? CLI_FAILED : measure(o, models[t], TYPES[t].name, &limits);
+    free(limits.memory);
+    bench_sgemm_free(&limits.sgemm);
+    return failed;
+}
+
+/* -- the benchmark ----------------------------------------------------------------------------------------------------- */
+static void print_head(const gyre_model *model) {
+    const gyre_model_config *c = gyre_model_config_of(model);
+    printf("A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
+           "%lld, tied.\n",
+           1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->width, (long long)c->heads,
+           (long long)c->kv_heads, (long long)c->head_dim, (long long)c->hidden, (long long)c->vocab);
+    printf(
+        "prefill: %d tokens, of sgemm of 2048 x 2048 x 128 by OpenBLAS; decode: one token after %d, of reading as many\n"
+        "bytes as the weights have; eval: windows of %d, of reading them and no more.  Ratios: medians of the rounds'.\n\n",
+        PREFILL, PROMPT, WINDOW);
+    printf("%-9s %-5s %7s %10s %10s %9s %9s %-8s %-10s %5s  %s\n", "case", "type", "threads", "ms", "tokens/s", "rate",
+           "limit", "in", "share", "", "goal");
+}
+
+int bench_model(const bench_options *o) {
+    const int threads[] = {o->common.threads ? o->common.threads : 1, 2}, widths = o->common.threads ? 1 : 2;
+    gyre_model *models[TYPE_COUNT] = {NULL};
+    gyre_error err = {0, ""};
+    cli_defer_signals();
+    int failed = open_models(o, models, &err) ? cli_fail_error(&err) : cli_interrupted() ? CLI_FAILED : 0;
+    if (!failed && !o->common.json) print_head(models[0]);
+    for (int w = 0; w < widths && !failed; w++) {
+        gyre_pool *pool;
+        if (gyre_pool_create(&pool, threads[w], &err)) {
+            failed = cli_fail_error(&err);
+            break;
+        }
+        const gyre_exec exec = gyre_pool_exec(pool);
+        failed = measure_all(o, models, &exec);
+        gyre_pool_free(pool);
+    }
+    close_models(models);
+    return failed;
+}

@@ -1,0 +1,47 @@
+/* bench_rotate.c: gyre bench rotate: turning queries in place, every type and layout of pairs. */
+#include "tools/bench/bench_in_place.h"
+
+enum { HEADS = 32, HEAD_DIM = 128, FIRST = 1000, LAYOUTS = 3 };
+static const gyre_layout layouts[LAYOUTS] = {GYRE_HALF, GYRE_INTERLEAVED, GYRE_INTERLEAVED_TO_HALF};
+static const char *const layout_names[LAYOUTS] = {"half", "interleaved", "interleaved-to-half"};
+
+static gyre_status turn(const bench_in_place *r) {
+    const gyre_positions positions = {NULL, GYRE_I64, FIRST, 0, 0, 0, 0}; /* at 0 there is nothing to turn */
+    const gyre_cview in = gyre_const(r->view);
+    return gyre_rotate(r->encoding, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &r->view, r->exec);
+}
+
+static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_layout layout) {
+    gyre_error err = {0, ""};
+    gyre_config config = GYRE_CONFIG_INIT;
+    bench_in_place_result result;
+    bench_in_place r = {
+        .view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, HEADS, HEAD_DIM), .exec = exec, .call = turn};
+    config.kind = GYRE_ROPE;
+    config.head_dim = HEAD_DIM;
+    config.rope.layout = layout;
+    config.rope.table_positions = FIRST + bench_sizes[BENCH_SIZES - 1];
+    gyre_status status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
+    if (status == GYRE_OK) status = bench_measure_in_place(&r, o->rounds, &result, &err);
+    gyre_encoding_free(r.encoding);
+    return status == GYRE_OK ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
+}
+
+static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
+    for (int type = 0; type < BENCH_TYPES; type++)
+        for (int layout = 0; layout < LAYOUTS; layout++)
+            for (int size = 0; size < BENCH_SIZES; size++) {
+                const bench_in_place_row row = {"rotate", "layout", layout_names[layout], type, bench_sizes[size], threads};
+                const int status = run_case(o, exec, &row, layouts[layout]);
+                if (status) return status;
+            }
+    return 0;
+}
+
+int bench_rotate(const bench_options *o) {
+    if (!o->common.json) {
+        printf("%d heads of %d channels, turned in place.  ", HEADS, HEAD_DIM);
+        bench_in_place_head("layout");
+    }
+    return bench_for_threads(o, run);
+}

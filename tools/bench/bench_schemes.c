@@ -1,0 +1,136 @@
+/* bench_schemes.c: the schemes that gyre bench compares, in the forms that papers and checkpoints use. */
+#include "tools/bench/bench.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void learned(gyre_config *config, int64_t tokens) {
+    config->input.positions = tokens;
+}
+/* As a model keeps it: the angles of the trained positions made once. */
+static void rope_table(gyre_config *config, int64_t tokens) {
+    config->rope.table_positions = tokens;
+}
+static void rope_interleaved(gyre_config *config, int64_t tokens) {
+    config->rope.table_positions = tokens;
+    config->rope.layout = GYRE_INTERLEAVED;
+}
+static void xpos(gyre_config *config, int64_t tokens) {
+    config->rope.table_positions = tokens;
+    config->rope.xpos_base = 512;
+    config->rope.xpos_center = tokens / 2;
+}
+static void t5(gyre_config *config, int64_t tokens) {
+    (void)tokens;
+    config->score.buckets = 32;
+    config->score.max_distance = 128;
+}
+static void t5_encoder(gyre_config *config, int64_t tokens) {
+    t5(config, tokens);
+    config->score.bidirectional = 1;
+}
+static void kerple_power(gyre_config *config, int64_t tokens) {
+    (void)tokens;
+    config->score.decay = GYRE_DECAY_POWER;
+}
+static void shaw(gyre_config *config, int64_t tokens) {
+    (void)tokens;
+    config->score.max_distance = 16;
+}
+static void nezha(gyre_config *config, int64_t tokens) {
+    (void)tokens;
+    config->score.max_distance = 64;
+}
+static void bert_key(gyre_config *config, int64_t tokens) {
+    config->score.max_distance = tokens;
+}
+static void bert_key_query(gyre_config *config, int64_t tokens) {
+    config->score.max_distance = tokens;
+    config->score.terms = GYRE_ON_QUERY | GYRE_ON_KEY;
+}
+static void deberta_v1(gyre_config *config, int64_t tokens) {
+    (void)tokens;
+    config->score.max_distance = 512;
+}
+static void deberta_v3(gyre_config *config, int64_t tokens) {
+    deberta_v1(config, tokens);
+    config->score.buckets = 256;
+}
+/* Not clamped, as in language modelling without clamp_len. */
+static void transformer_xl(gyre_config *config, int64_t tokens) {
+    config->score.max_distance = tokens;
+}
+
+/* Encoders see both sides, decoders what came before. */
+static const bench_scheme schemes[] = {{"nope", GYRE_NOPE, 1, 0, NULL},
+                                       {"learned", GYRE_LEARNED, 1, 0, learned},
+                                       {"sinusoidal", GYRE_SINUSOIDAL, 1, 0, NULL},
+                                       {"rope-no-table", GYRE_ROPE, 1, 1.1, NULL},
+                                       {"rope-table", GYRE_ROPE, 1, 1.1, rope_table},
+                                       {"rope-interleaved", GYRE_ROPE, 1, 1.1, rope_interleaved},
+                                       {"rope-xpos", GYRE_ROPE, 1, 0, xpos},
+                                       {"alibi-causal", GYRE_ALIBI, 1, 1.2, NULL},
+                                       {"alibi-bidirectional", GYRE_ALIBI, 0, 1.2, NULL},
+                                       {"t5-causal", GYRE_T5, 1, 1.2, t5},
+                                       {"t5-bidirectional", GYRE_T5, 0, 1.2, t5_encoder},
+                                       {"kerple-log", GYRE_KERPLE, 1, 1.2, NULL},
+                                       {"kerple-power", GYRE_KERPLE, 1, 1.2, kerple_power},
+                                       {"shaw-causal", GYRE_SHAW, 1, 1.8, shaw},
+                                       {"shaw-bidirectional", GYRE_SHAW, 0, 1.8, shaw},
+                                       {"nezha", GYRE_NEZHA, 0, 1.8, nezha},
+                                       {"bert-relative-key", GYRE_BERT, 0, 2.3, bert_key},
+                                       {"bert-relative-key-query", GYRE_BERT, 0, 3.4, bert_key_query},
+                                       {"deberta-v1", GYRE_DEBERTA, 0, 1.8, deberta_v1},
+                                       {"deberta-v3", GYRE_DEBERTA, 0, 1.8, deberta_v3},
+                                       {"transformer-xl", GYRE_TRANSFORMER_XL, 1, 2.5, transformer_xl}};
+enum { SCHEMES = sizeof schemes / sizeof *schemes };
+
+/* The forms above of each kind there is, and a kind that has none there as gyre_config_suggest makes it. */
+static int list_all(bench_scheme out[BENCH_MOST_SCHEMES]) {
+    int count = 0;
+    for (int kind = 0; gyre_kind_name((gyre_kind)kind); kind++) {
+        const int before = count;
+        for (int i = 0; i < SCHEMES && count < BENCH_MOST_SCHEMES; i++)
+            if (schemes[i].kind == (gyre_kind)kind) out[count++] = schemes[i];
+        if (count == before && count < BENCH_MOST_SCHEMES)
+            out[count++] = (bench_scheme){gyre_kind_name((gyre_kind)kind), (gyre_kind)kind, 1, 0, NULL};
+    }
+    return count;
+}
+
+/* Kinds are understood too, so a slip in one of those is found as well. */
+static _Noreturn void unknown(const char *word, const bench_scheme *all, int count) {
+    const char *names[2 * BENCH_MOST_SCHEMES];
+    char known[1024] = "";
+    for (int i = 0, used = 0; i < count; i++) {
+        names[2 * i] = all[i].name;
+        names[2 * i + 1] = gyre_kind_name(all[i].kind);
+        if (used < (int)sizeof known)
+            used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
+    }
+    const char *nearest = cli_nearest(word, names, 2 * count);
+    if (nearest) cli_usage("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
+    cli_usage("--schemes: \"%s\" is none of %s", word, known);
+}
+
+int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MOST_SCHEMES]) {
+    bench_scheme all[BENCH_MOST_SCHEMES];
+    int wanted[BENCH_MOST_SCHEMES] = {0}, chosen = 0;
+    const int count = list_all(all);
+    for (const char *from = list ? list : "all";; from += strcspn(from, ",") + 1) {
+        char word[64];
+        const size_t length = strcspn(from, ",");
+        int found = 0;
+        snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), from);
+        for (int i = 0; i < count; i++) {
+            const int named =
+                strcmp(word, "all") == 0 || strcmp(word, all[i].name) == 0 || strcmp(word, gyre_kind_name(all[i].kind)) == 0;
+            found |= named;
+            wanted[i] |= named;
+        }
+        if (!found) unknown(word, all, count);
+        if (!from[length]) break;
+    }
+    for (int i = 0; i < count; i++)
+        if (wanted[i]) out[chosen++] = all[i];
+    return chosen;
+}

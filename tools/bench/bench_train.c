@@ -1,0 +1,122 @@
+/* bench_train.c: gyre bench train: the trainer's speed as a share of what the machine gives in the same run. */
+#include "gyre/gyre_train.h"
+#include "tools/bench/bench.h"
+#include <cblas.h>
+#include <stdlib.h>
+
+enum { SGEMM = 1024, STEPS = 4 };
+
+/* One product for each thread at once, as the trainer runs them: what the machine gives, not what one core does. */
+typedef struct sgemm_job {
+    float *memory; /* [threads][3][SGEMM][SGEMM] */
+} sgemm_job;
+
+static void multiply(void *arg, int64_t index) {
+    const sgemm_job *job = arg;
+    const size_t size = (size_t)SGEMM * SGEMM;
+    float *a = job->memory + (size_t)index * 3 * size, *b = a + size, *c = b + size;
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SGEMM, SGEMM, SGEMM, 1, a, SGEMM, b, SGEMM, 0, c, SGEMM);
+}
+
+static double sgemm_rate(const sgemm_job *job, const gyre_exec *exec) {
+    const int64_t threads = exec->width ? exec->width : 1;
+    const double begun = bench_seconds();
+    exec->run(exec->ctx, multiply, (void *)job, threads);
+    return 2.0 * SGEMM * SGEMM * SGEMM * (double)threads / (bench_seconds() - begun);
+}
+
+/* Rounds of both in turn, so that a slow moment of the machine meets both. */
+static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[2],
+                           gyre_error *err) {
+    const size_t floats = (size_t)(exec->width ? exec->width : 1) * 3 * SGEMM * SGEMM;
+    double tokens[BENCH_MOST_ROUNDS], sgemm[BENCH_MOST_ROUNDS], loss;
+    sgemm_job job = {malloc(floats * sizeof(float))};
+    if (!job.memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
+    for (size_t i = 0; i < floats; i++)
+        job.memory[i] = (float)(i % 17) * 0.1f;
+    gyre_status status = gyre_trainer_step(t, &loss, err);
+    (void)sgemm_rate(&job, exec);
+    for (int64_t r = 0; r < o->rounds && !status; r++) {
+        sgemm[r] = sgemm_rate(&job, exec);
+        const double begun = bench_seconds();
+        for (int i = 0; i < STEPS && !status; i++)
+            status = gyre_trainer_step(t, &loss, err);
+        tokens[r] = (double)(STEPS * o->train.batch * o->train.context) / (bench_seconds() - begun);
+    }
+    free(job.memory);
+    if (status) return status;
+    rates[0] = bench_median(tokens, o->rounds);
+    rates[1] = bench_median(sgemm, o->rounds);
+    return GYRE_OK;
+}
+
+static int print_train(const bench_options *o, const gyre_exec *exec, int64_t weights, double flops, const double rates[2]) {
+    const double trained = rates[0] * flops * 1e-9, limit = rates[1] * 1e-9;
+    if (o->common.json)
+        return cli_json_write(stdout,
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "train",
+                                        "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
+                                        (json_int_t)o->train.batch, "threads", (json_int_t)exec->width, "parameters",
+                                        (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
+                                        trained, "sgemm_gflops", limit, "of_sgemm", trained / limit));
+    printf("train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
+           o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
+           (long long)exec->width, (long long)o->rounds);
+    printf("  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
+           flops * 1e-6, trained);
+    printf("  sgemm %d x %d x %d, one for each thread at once: %.1f GFLOP/s\n", SGEMM, SGEMM, SGEMM, limit);
+    printf("  ratio %.2f\n", trained / limit);
+    return 0;
+}
+
+/* Random bytes do: speed does not depend on what is learnt. */
+static gyre_text noise(int32_t *ids, int64_t count) {
+    uint64_t x = 1;
+    for (int64_t i = 0; i < count; i++) {
+        x = x * 6364136223846793005u + 1442695040888963407u;
+        ids[i] = (int32_t)(32 + (x >> 33) % 95);
+    }
+    return (gyre_text){.ids = ids, .count = count, .hash = 0, .files = 1};
+}
+
+static int train(const bench_options *o, const gyre_exec *exec) {
+    gyre_train_options run = GYRE_TRAIN_INIT;
+    run.context = o->train.context;
+    run.batch = o->train.batch;
+    run.steps = o->rounds * STEPS + 1;
+    const method_betas betas = {32, 1};
+    gyre_config *position = &run.model.position;
+    position->head_dim = run.model.head_dim;
+    position->heads = run.model.heads;
+    position->input.dim = run.model.width;
+    if (variant_config(&o->train.encoding, o->train.context, o->train.context, &betas, position))
+        return cli_fail("--encoding: %s cannot be set up for %lld tokens (gyre bench)", o->train.encoding.name,
+                        (long long)o->train.context);
+    const int64_t count = 64 * (o->train.context + 1);
+    int32_t *ids = malloc((size_t)count * sizeof *ids);
+    if (!ids) return cli_fail("text: out of memory (gyre bench)");
+    const gyre_text text = noise(ids, count);
+    gyre_error err = {0};
+    gyre_trainer *t = NULL;
+    double rates[2] = {0};
+    int64_t weights = 0;
+    double flops = 0;
+    gyre_status status = gyre_trainer_create(&t, &run, NULL, &text, exec, &err);
+    if (!status) {
+        weights = gyre_model_parameters(gyre_trainer_model(t));
+        flops = gyre_train_flops(gyre_model_config_of(gyre_trainer_model(t)), o->train.context);
+        status = measure(o, t, exec, rates, &err);
+    }
+    gyre_trainer_free(t);
+    free(ids);
+    return status ? cli_fail_error(&err) : print_train(o, exec, weights, flops, rates);
+}
+
+int bench_train(const bench_options *options) {
+    gyre_pool *pool = NULL;
+    gyre_exec exec;
+    if (cli_pool_open(&options->common, &pool, &exec)) return CLI_FAILED;
+    const int status = train(options, &exec);
+    gyre_pool_free(pool);
+    return status;
+}

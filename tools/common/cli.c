@@ -1,0 +1,640 @@
+/* cli.c: the frame of every subcommand. */
+/* For realpath. */
+#define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): its name is given
+#include "tools/common/cli.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* -- state of the process: one command runs in it -------------------------------------------------------------------- */
+static const char *command_name = "gyre";
+/* Read by the signal handler, so kept apart from the structs that own them. */
+static char pending_file[PATH_MAX], pending_copy[PATH_MAX + 48];
+static volatile sig_atomic_t file_pending, copy_pending, bar_drawn, deferred, interrupted;
+
+static const char ERASE[] = "\r\033[K";
+
+/* -- errors ---------------------------------------------------------------------------------------------------------- */
+/* One line whatever a file name holds; bytes of UTF-8 pass. */
+static void print_line(const char *format, va_list arguments, const char *end) {
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    if (bar_drawn) fputs(ERASE, stderr);
+    bar_drawn = 0;
+    fprintf(stderr, "gyre: %s%s\n", text, end);
+}
+
+int cli_fail(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_line(format, arguments, "");
+    va_end(arguments);
+    return CLI_FAILED;
+}
+
+gyre_status(cli_error)(gyre_error *err, gyre_status status, const char *format, ...) {
+    if (!err) return status;
+    va_list arguments;
+    err->offset = 0;
+    va_start(arguments, format);
+    vsnprintf(err->text, sizeof err->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+int cli_fail_error(const gyre_error *err) {
+    const size_t length = strlen(err->text);
+    if (length && err->text[length - 1] == ')') return cli_fail("%s", err->text);
+    return cli_fail("%s (%s)", err->text, command_name); /* it did not say where */
+}
+
+void cli_warn(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    print_line(format, arguments, "");
+    va_end(arguments);
+}
+
+void cli_usage(const char *format, ...) {
+    char where[64];
+    snprintf(where, sizeof where, " (try %s --help)", command_name);
+    va_list arguments;
+    va_start(arguments, format);
+    print_line(format, arguments, where);
+    va_end(arguments);
+    exit(CLI_USAGE);
+}
+
+/* -- spelling -------------------------------------------------------------------------------------------------------- */
+enum { LONGEST_NAME = 32 };
+
+/* Insertions, deletions and changes of one letter that make b of a. */
+static int spelling_distance(const char *a, const char *b) {
+    int row[LONGEST_NAME + 1];
+    const int n = (int)strlen(b);
+    for (int j = 0; j <= n; j++)
+        row[j] = j;
+    for (int i = 1; *a; a++, i++) {
+        int corner = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            const int change = corner + (*a != b[j - 1]);
+            const int shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            corner = row[j];
+            row[j] = change < shift ? change : shift;
+        }
+    }
+    return row[n];
+}
+
+const char *cli_nearest(const char *text, const char *const *names, int count) {
+    const char *best = NULL;
+    int least = 3; /* more than two slips are another word */
+    if (strlen(text) > LONGEST_NAME) return NULL;
+    for (int i = 0; i < count; i++) {
+        if (strlen(names[i]) > LONGEST_NAME) continue;
+        const int distance = spelling_distance(text, names[i]);
+        if (distance < least && distance < (int)strlen(names[i])) {
+            least = distance;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+/* -- values of options ----------------------------------------------------------------------------------------------- */
+/* out = 1 and *end where digits were read; signs and spaces, which strtoll takes, are not numbers here. */
+static int read_integer(const char *text, int64_t *value, const char **end) {
+    if (*text < '0' || *text > '9') return 0;
+    char *stop;
+    errno = 0;
+    const long long number = strtoll(text, &stop, 10);
+    if (errno) return 0;
+    const int thousands = *stop == 'k' || *stop == 'K', millions = *stop == 'm' || *stop == 'M';
+    const int64_t unit = millions ? 1 << 20 : thousands ? 1 << 10 : 1;
+    if (number > INT64_MAX / unit) return 0;
+    *value = number * unit;
+    *end = stop + (thousands || millions);
+    return 1;
+}
+
+static void check_range(const char *option, int64_t value, int64_t least, int64_t most) {
+    if (value < least) cli_usage("%s: %lld is below %lld", option, (long long)value, (long long)least);
+    if (value > most) cli_usage("%s: %lld is above %lld", option, (long long)value, (long long)most);
+}
+
+int64_t cli_integer(const char *option, const char *text, int64_t least, int64_t most) {
+    int64_t value;
+    const char *end;
+    if (!read_integer(text, &value, &end) || *end)
+        cli_usage("%s: \"%s\" is not a whole number such as 4096, 4k or 1M", option, text);
+    check_range(option, value, least, most);
+    return value;
+}
+
+int64_t cli_integers(const char *option, const char *text, int64_t least, int64_t most, int64_t **out) {
+    int64_t *values = malloc((strlen(text) / 2 + 1) * sizeof *values), count = 0;
+    if (!values) cli_usage("%s: out of memory for the list", option);
+    for (const char *end;; text = end + 1) {
+        if (!read_integer(text, &values[count], &end) || (*end && *end != ','))
+            cli_usage("%s: \"%s\" does not begin with a whole number such as 4096, 4k or 1M", option, text);
+        check_range(option, values[count++], least, most);
+        if (!*end) break;
+    }
+    free(*out); /* an option given twice: the last counts */
+    *out = values;
+    return count;
+}
+
+double cli_number(const char *option, const char *text, double least, double most) {
+    char *end = NULL;
+    const double value = (*text >= '0' && *text <= '9') || *text == '.' ? strtod(text, &end) : NAN;
+    if (!end || *end || !isfinite(value)) cli_usage("%s: \"%s\" is not a number", option, text);
+    if (value < least) cli_usage("%s: %g is below %g", option, value, least);
+    if (value > most) cli_usage("%s: %g is above %g", option, value, most);
+    return value;
+}
+
+int cli_choice(const char *option, const char *text, const char *const *names, int count) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(text, names[i]) == 0) return i;
+    char known[256] = "";
+    for (int i = 0, used = 0; i < count && used < (int)sizeof known; i++)
+        used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", names[i]);
+    cli_usage("%s: \"%s\" is none of %s", option, text, known);
+}
+
+gyre_dtype cli_dtype(const char *option, const char *text) {
+    static const char *const names[] = {"f32", "f16", "bf16"};
+    static const gyre_dtype dtypes[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    return dtypes[cli_choice(option, text, names, 3)];
+}
+
+/* -- options --------------------------------------------------------------------------------------------------------- */
+enum { THREADS_MOST = 1024, KEY_THREADS = 0x100, KEY_JSON };
+
+/* The last groups: below a command's own. */
+static const struct {
+    unsigned flag;
+    struct argp_option option;
+} common_options[] = {
+    {CLI_THREADS,
+     {"threads", KEY_THREADS, "N", 0, "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2}},
+    {CLI_JSON, {"json", KEY_JSON, NULL, 0, "Print JSON for machines", -2}},
+    {CLI_OUTPUT, {"output", 'o', "FILE", 0, "Write the result to FILE, whole or not at all (default: standard output)", -2}},
+    {0, {"help", 'h', NULL, 0, "Print this help", -1}}};
+enum { COMMON_OPTIONS = sizeof common_options / sizeof *common_options };
+
+/* What the parsers of one command share. */
+typedef struct parse {
+    const struct argp *command, *common;
+    cli_options *options;
+} parse;
+
+/* Drops argp's remark that -o takes what --output takes. */
+static char *filter_help(int key, const char *text, void *input) {
+    (void)input;
+    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+static error_t parse_common(int key, char *text, struct argp_state *state) {
+    parse *p = state->input;
+    switch (key) {
+    case KEY_THREADS:
+        p->options->threads = (int)cli_integer("--threads", text, 0, THREADS_MOST);
+        return 0;
+    case KEY_JSON:
+        p->options->json = 1;
+        return 0;
+    case 'o':
+        if (!*text) cli_usage("--output: the name of the file is empty");
+        p->options->output = text;
+        return 0;
+    case 'h':
+        state->flags &= ~(unsigned)ARGP_NO_ERRS; /* which silences help too */
+        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+        /* A text longer than the buffer may have failed before this. */
+        exit(fflush(stdout) || ferror(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+enum { OPTIONS_MOST = 64 };
+
+/* out = how many options the command has in all. */
+static int list_options(const parse *p, const struct argp_option *out[OPTIONS_MOST]) {
+    const struct argp_option *const tables[] = {p->command->options, p->common->options};
+    int count = 0;
+    for (int i = 0; i < 2; i++)
+        for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < OPTIONS_MOST; o++)
+            if (o->name) out[count++] = o; /* else a heading */
+    return count;
+}
+
+/* getopt prints its own kind of message or, kept silent, says no more than that something was wrong with `text`. */
+static _Noreturn void explain(const parse *p, const char *text) {
+    if (strncmp(text, "--", 2) != 0) cli_usage("%s: no such option, or its value is missing", text);
+    const struct argp_option *options[OPTIONS_MOST], *found = NULL;
+    const char *names[OPTIONS_MOST];
+    char name[LONGEST_NAME + 2];
+    const size_t length = strcspn(text + 2, "="), kept = length < sizeof name ? length : sizeof name - 1;
+    memcpy(name, text + 2, kept);
+    name[kept] = 0;
+    const int all = list_options(p, options);
+    for (int i = 0; i < all; i++) {
+        names[i] = options[i]->name;
+        if (strncmp(names[i], name, kept) != 0) continue;
+        const int exact = strlen(names[i]) == kept;
+        if (found && !exact) cli_usage("--%s: begins both --%s and --%s", name, found->name, names[i]);
+        found = options[i];
+        if (exact) break;
+    }
+    if (found && found->arg) cli_usage("--%s: its value %s is missing", found->name, found->arg);
+    if (found) cli_usage("--%s: takes no value", found->name);
+    const char *nearest = cli_nearest(name, names, all);
+    if (nearest) cli_usage("--%s: no such option; did you mean --%s?", name, nearest);
+    cli_usage("--%s: no such option", name);
+}
+
+static error_t parse_whole(int key, char *text __attribute__((unused)), struct argp_state *state) {
+    parse *p = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = p->options;
+        state->child_inputs[1] = p;
+        return 0;
+    case ARGP_KEY_ERROR:
+        explain(p, state->argv[state->next > 1 ? state->next - 1 : 1]);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static void threads_from_environment(cli_options *options) {
+    const char *text = getenv("GYRE_THREADS");
+    if (options->threads >= 0) return;
+    options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, THREADS_MOST) : 0;
+}
+
+void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options) {
+    struct argp_option table[COMMON_OPTIONS + 1] = {{0}};
+    for (int i = 0, n = 0; i < COMMON_OPTIONS; i++)
+        if (!common_options[i].flag || (common_options[i].flag & takes)) table[n++] = common_options[i].option;
+    const struct argp common = {.options = table, .parser = parse_common};
+    const struct argp command = {.options = argp->options, .parser = argp->parser};
+    const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+    const struct argp whole = {.parser = parse_whole,
+                               .help_filter = filter_help,
+                               .args_doc = argp->args_doc,
+                               .doc = argp->doc,
+                               .children = children};
+    parse p = {&command, &common, options};
+    command_name = argv[0];
+    options->threads = -1;
+    int next = argc;
+    const error_t failed = argp_parse(&whole, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
+    if (failed) cli_usage("options: %s", strerror(failed));
+    if (next < argc) cli_usage("%s: one argument too many", argv[next]);
+    threads_from_environment(options);
+}
+
+int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec) {
+    gyre_error err = {0, ""};
+    if (gyre_pool_create(pool, options->threads, &err)) return cli_fail_error(&err);
+    *exec = gyre_pool_exec(*pool);
+    return 0;
+}
+
+/* -- Ctrl-C ---------------------------------------------------------------------------------------------------------- */
+static void on_signal(int number) {
+    if (deferred && !interrupted) {
+        interrupted = 1;
+        return;
+    }
+    if (file_pending) (void)unlink(pending_file);
+    if (copy_pending) (void)unlink(pending_copy);
+    if (bar_drawn && write(STDERR_FILENO, ERASE, sizeof ERASE - 1) < 0) {
+        /* the terminal is gone: nothing to tidy */
+    }
+    /* Ending by the signal itself tells a calling script that it was one; it arrives when this handler returns. */
+    struct sigaction fatal = {.sa_handler = SIG_DFL};
+    (void)sigaction(number, &fatal, NULL);
+    (void)raise(number);
+}
+
+void cli_catch_signals(void) {
+    const int numbers[] = {SIGINT, SIGTERM};
+    for (int i = 0; i < 2; i++) {
+        struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+        (void)sigemptyset(&action.sa_mask);
+        (void)sigaddset(&action.sa_mask, SIGINT);
+        (void)sigaddset(&action.sa_mask, SIGTERM);
+        /* Ignored by whoever started us (a shell's background job): stays ignored. */
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) (void)sigaction(numbers[i], &action, NULL);
+    }
+    /* A file past the limit (ulimit -f) is then an error of write, told and tidied up after like any other. */
+    (void)signal(SIGXFSZ, SIG_IGN);
+}
+
+void cli_pending_copy(const char *target) {
+    copy_pending = 0;
+    if (!target) return;
+    char *real = realpath(target, NULL); /* a link's file is the one that is replaced */
+    snprintf(pending_copy, sizeof pending_copy, "%.4095s.%ld-0.tmp", real ? real : target, (long)getpid());
+    free(real);
+    copy_pending = access(pending_copy, F_OK) != 0;
+}
+
+void cli_defer_signals(void) {
+    deferred = 1;
+}
+
+int cli_interrupted(void) {
+    return interrupted;
+}
+
+/* -- runs ------------------------------------------------------------------------------------------------------------ */
+static size_t put(char *out, size_t size, size_t used, char c) {
+    if (used + 1 < size) out[used++] = c;
+    out[used] = 0;
+    return used;
+}
+
+void cli_command(int argc, char **argv, char *out, size_t size) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        /* argv[0] is "gyre NAME": two words already. */
+        const int quote = i > 0 && (!*word || word[strspn(word, plain)]);
+        if (i) used = put(out, size, used, ' ');
+        if (quote) used = put(out, size, used, '\'');
+        for (; *word; word++)
+            if (*word == '\'')
+                for (const char *c = "'\\''"; *c; c++)
+                    used = put(out, size, used, *c);
+            else
+                used = put(out, size, used, *word);
+        if (quote) used = put(out, size, used, '\'');
+    }
+}
+
+gyre_status cli_lock_take(cli_lock *lock, const char *path, gyre_error *err) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    lock->file = -1;
+    if (length + 6 > sizeof lock->path) return cli_error(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
+    snprintf(lock->path, sizeof lock->path, "%.*s.lock", (int)length, path);
+    lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock->file < 0) return cli_error(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
+    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    if (fcntl(lock->file, F_SETLK, &all) == 0) return GYRE_OK;
+    close(lock->file);
+    lock->file = -1;
+    return cli_error(err, GYRE_EIO, "folder: another run is writing it (%s)", path);
+}
+
+/* The name goes before the lock: who opens it after that makes a new file. */
+void cli_unlock(cli_lock *lock) {
+    if (lock->file < 0) return;
+    unlink(lock->path);
+    close(lock->file);
+    lock->file = -1;
+}
+
+/* -- progress -------------------------------------------------------------------------------------------------------- */
+static double seconds_between(const struct timespec *from, const struct timespec *to) {
+    return (double)(to->tv_sec - from->tv_sec) + 1e-9 * (double)(to->tv_nsec - from->tv_nsec);
+}
+
+void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all) {
+    *progress = (cli_progress){.unit = unit, .all = all, .shows = isatty(STDERR_FILENO)};
+    (void)pthread_mutex_init(&progress->lock, NULL);
+    snprintf(progress->label, sizeof progress->label, "%s", label);
+    (void)clock_gettime(CLOCK_MONOTONIC, &progress->begun);
+    progress->drawn = progress->begun;
+}
+
+void cli_progress_label(cli_progress *progress, const char *format, ...) {
+    va_list arguments;
+    (void)pthread_mutex_lock(&progress->lock);
+    va_start(arguments, format);
+    vsnprintf(progress->label, sizeof progress->label, format, arguments);
+    va_end(arguments);
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
+static void time_text(double seconds, char out[24]) {
+    const long s = seconds < 1e7 ? (long)(seconds + 0.5) : 10000000;
+    if (s >= 3600)
+        snprintf(out, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, 24, "%ld:%02ld", s / 60, s % 60);
+}
+
+/* The first second is quiet: most commands are done by then. */
+static void draw(cli_progress *progress) {
+    enum { CELLS = 24 };
+    struct timespec now;
+    if (!progress->shows || progress->all <= 0 || clock_gettime(CLOCK_MONOTONIC, &now)) return;
+    const double elapsed = seconds_between(&progress->begun, &now);
+    if (elapsed < 1 || seconds_between(&progress->drawn, &now) < 0.1) return;
+    progress->drawn = now;
+    double share = (double)progress->done / (double)progress->all;
+    if (share > 1) share = 1;
+    char bar[CELLS + 1], rate[16], left[24] = "?";
+    for (int i = 0; i < CELLS; i++)
+        bar[i] = i < (int)(share * CELLS) ? '#' : '.';
+    bar[CELLS] = 0;
+    if (share > 0) time_text(elapsed * (1 - share) / share, left);
+    fprintf(stderr, "%s%s [%s] %3d%%  %s %s/s  %s left", ERASE, progress->label, bar, (int)(100 * share),
+            cli_amount((double)progress->done / elapsed, rate), progress->unit, left);
+    (void)fflush(stderr);
+    bar_drawn = 1;
+}
+
+void cli_progress_step(void *progress, int64_t step, int64_t all) {
+    cli_progress *p = progress;
+    (void)all;
+    (void)pthread_mutex_lock(&p->lock);
+    p->done += step;
+    draw(p);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+void cli_progress_reach(cli_progress *progress, int64_t done) {
+    (void)pthread_mutex_lock(&progress->lock);
+    progress->done = done;
+    draw(progress);
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
+void cli_progress_end(cli_progress *progress) {
+    if (bar_drawn) fputs(ERASE, stderr);
+    bar_drawn = 0;
+    (void)pthread_mutex_destroy(&progress->lock);
+}
+
+const char *cli_amount(double value, char out[16]) {
+    static const char *const units[] = {"", "k", "M", "G", "T"};
+    int unit = 0;
+    for (; value >= 999.5 && unit < 4; unit++)
+        value /= 1000;
+    snprintf(out, 16, unit && value < 99.95 ? "%.1f%s" : "%.0f%s", value, units[unit]);
+    return out;
+}
+
+/* -- results --------------------------------------------------------------------------------------------------------- */
+/* The name is noted before there is a file: a signal at any moment finds it, on any thread.  A name that is taken, by whom
+ * ever, is given up before the next one is tried. */
+static int make_temporary(cli_output *output, size_t bytes) {
+    enum { ATTEMPTS = 100 };
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    unsigned draw = (unsigned)getpid() * 2654435761u ^ (unsigned)now.tv_nsec;
+    for (int i = 0; i < ATTEMPTS; i++, draw = draw * 1664525u + 1013904223u) {
+        snprintf(output->temporary, bytes, "%s.%06x", output->path, draw >> 8);
+        if (access(output->temporary, F_OK) == 0) continue;
+        snprintf(pending_file, sizeof pending_file, "%s", output->temporary);
+        file_pending = 1;
+        const int file = open(output->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (file < 0) file_pending = 0;
+        if (file >= 0 || errno != EEXIST) return file;
+    }
+    return -1;
+}
+
+static int open_temporary(cli_output *output) {
+    const size_t bytes = strlen(output->path) + sizeof ".XXXXXX";
+    output->temporary = malloc(bytes);
+    if (!output->temporary || bytes > sizeof pending_file) return errno = ENAMETOOLONG, CLI_FAILED;
+    const int file = make_temporary(output, bytes);
+    if (file < 0) return CLI_FAILED;
+    output->file = fdopen(file, "w");
+    return output->file ? 0 : CLI_FAILED;
+}
+
+static void release_output(cli_output *output) {
+    file_pending = 0;
+    free(output->path);
+    free(output->temporary);
+    *output = (cli_output){0};
+}
+
+static int same_file(const struct stat *a, const char *path) {
+    struct stat b;
+    return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
+}
+
+/* out = 1 for what a model's folder is read for. */
+static int is_model_name(const char *name) {
+    static const char *const ends[] = {"config.json", ".safetensors", ".index.json", "tokenizer.json"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t length = strlen(name), end = strlen(ends[i]);
+        if (length >= end && strcmp(name + length - end, ends[i]) == 0) return 1;
+    }
+    return 0;
+}
+
+void cli_check_target(const char *option, const char *target, const char *model) {
+    struct stat is;
+    char path[PATH_MAX];
+    if (!target || !model || stat(target, &is) || !S_ISREG(is.st_mode)) return;
+    int own = same_file(&is, model);
+    DIR *folder = opendir(model);
+    for (struct dirent *entry; !own && folder && (entry = readdir(folder));)
+        own = is_model_name(entry->d_name) &&
+              snprintf(path, sizeof path, "%s/%s", model, entry->d_name) < (int)sizeof path && same_file(&is, path);
+    if (folder) closedir(folder);
+    if (own) cli_usage("%s: %s is the model's own file", option, target);
+}
+
+void cli_check_output(const char *output, const char *model) {
+    cli_check_target("--output", output, model);
+}
+
+int cli_output_open(cli_output *output, const char *path) {
+    *output = (cli_output){.file = stdout};
+    if (!path) return 0;
+    struct stat known;
+    const int exists = stat(path, &known) == 0;
+    /* Through a link: the rename is to put the new file where the link points, not in the place of the link. */
+    output->path = exists ? realpath(path, NULL) : strdup(path);
+    output->file = NULL;
+    if (!output->path || (exists && S_ISDIR(known.st_mode))) {
+        if (output->path) errno = EISDIR;
+    } else if (exists && !S_ISREG(known.st_mode)) {
+        output->file = fopen(output->path, "w");
+    } else {
+        (void)open_temporary(output);
+    }
+    if (output->file) return 0;
+    const int reason = errno;
+    if (file_pending) (void)unlink(pending_file);
+    release_output(output);
+    return cli_fail("%s: %s (--output)", path, strerror(reason));
+}
+
+/* out = 0 if all that was written is where it belongs. */
+static int finish_file(const cli_output *output) {
+    int bad = fflush(output->file) || ferror(output->file);
+    if (!output->path) return bad;
+    if (output->temporary) bad = bad || fsync(fileno(output->file));
+    bad = fclose(output->file) || bad;
+    return bad || (output->temporary && rename(output->temporary, output->path));
+}
+
+int cli_output_close(cli_output *output, int status) {
+    if (status) { /* reported before */
+        if (output->path) (void)fclose(output->file);
+    } else {
+        errno = 0;
+        if (finish_file(output))
+            status = cli_fail("%s: %s (writing the result)", output->path ? output->path : "standard output",
+                              strerror(errno ? errno : EIO));
+    }
+    if (status && output->temporary) (void)unlink(output->temporary);
+    release_output(output);
+    return status;
+}
+
+int cli_styled(FILE *file) {
+    const char *no_color = getenv("NO_COLOR");
+    return isatty(fileno(file)) && !(no_color && *no_color);
+}
+
+int cli_json_write(FILE *file, json_t *root) {
+    int bad = 1;
+    if (root) bad = json_dumpf(root, file, JSON_INDENT(2)) || fputc('\n', file) == EOF;
+    if (!root) return cli_fail("JSON: out of memory (result)");
+    json_decref(root);
+    return bad ? cli_fail("JSON: %s (writing the result)", strerror(errno)) : 0;
+}
+
+int cli_json_line(json_t *root) {
+    if (!root) return cli_fail("JSON: out of memory (result)");
+    const int bad = json_dumpf(root, stdout, JSON_COMPACT) || putchar('\n') == EOF || fflush(stdout);
+    json_decref(root);
+    return bad ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
+}
+
+json_t *cli_json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *cli_json_hash(uint64_t hash) {
+    return json_sprintf("fnv1a64:%016llx", (unsigned long long)hash);
+}

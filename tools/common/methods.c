@@ -1,0 +1,224 @@
+/* methods.c: from `ntk:4` to an encoding. */
+#include "tools/common/methods.h"
+#include "gyre/gyre_model.h"
+#include "tools/common/cli.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEAST_WINDOW = 2 };
+
+static const struct {
+    const char *name;
+    gyre_scaling scaling;
+    gyre_far far;
+    int own;
+} known[] = {{"none", GYRE_UNSCALED, GYRE_FAR_AS_NEAR, 1},
+             {"linear", GYRE_LINEAR, GYRE_FAR_AS_NEAR, 0},
+             {"ntk", GYRE_NTK, GYRE_FAR_AS_NEAR, 0},
+             {"ntk-mixed", GYRE_NTK_MIXED, GYRE_FAR_AS_NEAR, 0},
+             {"dynamic", GYRE_DYNAMIC_NTK, GYRE_FAR_AS_NEAR, 0},
+             {"by-parts", GYRE_BY_PARTS, GYRE_FAR_AS_NEAR, 0},
+             {"by-parts-paper", GYRE_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0},
+             {"yarn", GYRE_YARN, GYRE_FAR_AS_NEAR, 0},
+             {"dynamic-yarn", GYRE_DYNAMIC_YARN, GYRE_FAR_AS_NEAR, 0},
+             {"rerope", GYRE_UNSCALED, GYRE_FAR_CLAMPED, 0},
+             {"leaky", GYRE_UNSCALED, GYRE_FAR_LEAKY, 0},
+             {"self-extend", GYRE_UNSCALED, GYRE_FAR_GROUPED, 0}};
+
+/* Digits first, but for a minus: strtod also takes "inf", "nan" and spaces. */
+static gyre_status parse_factor(const char *text, const method *m, double *out, gyre_error *err) {
+    const char *what = m->far == GYRE_FAR_CLAMPED ? "window" : m->far == GYRE_FAR_GROUPED ? "group" : "factor";
+    const char *digits = text + (*text == '-');
+    char *end = NULL;
+    const double factor = (*digits >= '0' && *digits <= '9') || *digits == '.' ? strtod(text, &end) : NAN;
+    if (!*text) return cli_error(err, GYRE_EINVAL, "method %s: no %s follows its colon", m->name, what);
+    if (!end || *end || strpbrk(text, "xX"))
+        return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
+    if (!isfinite(factor)) return cli_error(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
+    if (factor < 1) return cli_error(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
+    if (m->far == GYRE_FAR_LEAKY && factor > 0x1p32)
+        return cli_error(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
+    if ((m->far == GYRE_FAR_CLAMPED || m->far == GYRE_FAR_GROUPED) && (factor != floor(factor) || factor > INT32_MAX))
+        return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
+    *out = factor;
+    return GYRE_OK;
+}
+
+static gyre_status parse_modifier(const char *text, size_t length, method *m, gyre_error *err) {
+    int *flag = NULL;
+    if (length == strlen("resonance") && strncmp(text, "resonance", length) == 0) flag = &m->resonance;
+    if (length == strlen("logn") && strncmp(text, "logn", length) == 0) flag = &m->logn;
+    if (!flag)
+        return cli_error(err, GYRE_EINVAL, "method %s: \"+%.*s\" is none of " METHOD_MODIFIERS, m->label, (int)length, text);
+    if (*flag) return cli_error(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
+    *flag = 1;
+    return GYRE_OK;
+}
+
+/* A number may have an exponent, 1e+1: its + begins no modifier. */
+static size_t base_length(const char *text) {
+    size_t n = strcspn(text, "+");
+    while (text[n] && n && (text[n - 1] == 'e' || text[n - 1] == 'E') && text[n + 1] >= '0' && text[n + 1] <= '9')
+        n += 1 + strcspn(text + n + 1, "+");
+    return n;
+}
+
+static gyre_status parse(const char *text, size_t length, method *out, gyre_error *err) {
+    method m = {0};
+    char base[METHOD_LABEL];
+    if (length >= sizeof m.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    memcpy(m.label, text, length);
+    const size_t end = base_length(m.label);
+    snprintf(base, sizeof base, "%.*s", (int)end, m.label);
+    const size_t name = strcspn(base, ":");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i].name) == name && strncmp(known[i].name, base, name) == 0) {
+            m.name = known[i].name;
+            m.scaling = known[i].scaling;
+            m.far = known[i].far;
+            m.own = known[i].own;
+        }
+    if (!m.name) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
+    if (base[name]) {
+        if (m.own || m.scaling == GYRE_DYNAMIC_YARN)
+            return cli_error(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
+        const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
+        if (status) return status;
+    }
+    for (const char *c = m.label + end; *c;) {
+        const size_t n = strcspn(c + 1, "+");
+        const gyre_status status = parse_modifier(c + 1, n, &m, err);
+        if (status) return status;
+        c += 1 + n;
+    }
+    *out = m;
+    return GYRE_OK;
+}
+
+gyre_status method_parse(const char *text, method *out, gyre_error *err) {
+    return parse(text, strlen(text), out, err);
+}
+
+gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_error *err) {
+    int64_t n = 1;
+    for (const char *c = list; *c; c++)
+        n += *c == ',';
+    method *methods = calloc((size_t)n, sizeof *methods);
+    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        const size_t length = strcspn(list, ",");
+        const gyre_status status = parse(list, length, &methods[i], err);
+        if (status) {
+            free(methods);
+            return status;
+        }
+        list += length + 1;
+    }
+    *out = methods;
+    *count = n;
+    return GYRE_OK;
+}
+
+int method_is_none(const method *m) {
+    return m->own && !m->resonance && !m->logn;
+}
+
+int method_follows_length(const method *m, const gyre_config *base) {
+    const gyre_scaling scaling = m->own ? base->rope.scaling : m->scaling;
+    return base->kind == GYRE_ROPE &&
+           (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_DYNAMIC_YARN || scaling == GYRE_LONGROPE);
+}
+
+static int64_t window_of(int64_t trained) {
+    return trained / 2;
+}
+
+/* What brings the largest distance of the context back to the largest trained one. */
+static double fitting_leak(int64_t trained, int64_t context) {
+    const int64_t window = window_of(trained);
+    return (double)(context - 1 - window) / (double)(trained - 1 - window);
+}
+
+/* The least group that does. */
+static double fitting_group(int64_t trained, int64_t context) {
+    const int64_t window = window_of(trained);
+    int64_t group = 1;
+    while ((context - 1) / group + window - window / group > trained - 1)
+        group++;
+    return (double)group;
+}
+
+double method_factor(const method *m, int64_t trained, int64_t context) {
+    if (m->own || m->far == GYRE_FAR_CLAMPED) return 1;
+    if (m->factor != 0) return m->factor;
+    if (m->scaling == GYRE_DYNAMIC_NTK || context <= trained) return 1;
+    if (m->far == GYRE_FAR_AS_NEAR) return (double)context / (double)trained;
+    return m->far == GYRE_FAR_LEAKY ? fitting_leak(trained, context) : fitting_group(trained, context);
+}
+
+/* What a former scaling left behind is cleared: it was derived for another formula. */
+static void rescale(const method *m, int64_t trained, int64_t context, const method_betas *betas, gyre_config *config) {
+    struct gyre_rope_config *rope = &config->rope;
+    const double factor = method_factor(m, trained, context);
+    config->trained_length = trained;
+    rope->scaling = m->scaling;
+    rope->factor = m->far == GYRE_FAR_AS_NEAR ? factor : 0;
+    rope->beta_fast = betas ? betas->fast : 0;
+    rope->beta_slow = betas ? betas->slow : 0;
+    rope->attention_factor = rope->mscale = rope->mscale_all_dim = 0;
+    rope->low_freq = rope->high_freq = rope->proportion = rope->mixed_exponent = 0;
+    rope->fractional_bounds = 0;
+    rope->short_factor = rope->long_factor = NULL;
+    rope->far = GYRE_FAR_AS_NEAR;
+    rope->window = 0;
+    rope->far_factor = 0;
+    /* Within the trained length nothing is far: the model is as it was, and as fast. */
+    if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
+    rope->far = m->far;
+    rope->window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : window_of(trained);
+    rope->far_factor = m->far == GYRE_FAR_CLAMPED ? 0 : factor;
+}
+
+static gyre_status check(const method *m, const gyre_config *base, int64_t trained, int64_t context, gyre_error *err) {
+    const int turns = base->kind == GYRE_ROPE;
+    if (context < 1)
+        return cli_error(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
+    if ((!m->own || m->resonance) && !turns)
+        return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
+                         gyre_kind_name(base->kind));
+    if ((!m->own || m->logn) && trained < (m->logn ? 2 : 1))
+        return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
+                         gyre_kind_name(base->kind));
+    if (m->far != GYRE_FAR_AS_NEAR && window_of(trained) < LEAST_WINDOW)
+        return cli_error(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
+                         (long long)trained);
+    return GYRE_OK;
+}
+
+gyre_status method_config(const method *m, const gyre_config *base, int64_t trained, int64_t context,
+                          const method_betas *betas, gyre_config *out, gyre_error *err) {
+    gyre_config config = *base;
+    const gyre_status status = check(m, base, trained, context, err);
+    if (status) return status;
+    if (base->kind == GYRE_ROPE) config.rope.length = context;
+    if (!m->own) rescale(m, trained, context, betas, &config);
+    if (m->resonance) config.rope.resonance = 1;
+    if (m->logn) {
+        config.query.temperature = GYRE_TEMPERATURE_LOG;
+        config.query.length = trained;
+        config.query.slope = 0;
+    }
+    *out = config;
+    return GYRE_OK;
+}
+
+gyre_status method_encoding(const method *m, const gyre_config *base, int64_t trained, int64_t context,
+                            const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+    gyre_config config;
+    const gyre_status status = method_config(m, base, trained, context, betas, &config, err);
+    if (status) return status;
+    if (config.kind == GYRE_ROPE) config.rope.table_positions = context;
+    return gyre_encoding_create(out, &config, NULL, err);
+}

@@ -1,0 +1,36 @@
+/* report_target.c: whether a report can be drawn and written. */
+#include "tools/common/report_target.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int in_path(const char *program) {
+    const char *path = getenv("PATH");
+    char file[4096];
+    while (path && *path) {
+        const size_t length = strcspn(path, ":");
+        snprintf(file, sizeof file, "%.*s/%s", (int)length, path, program);
+        if (length && access(file, X_OK) == 0) return 1;
+        path += length + (path[length] == ':');
+    }
+    return 0;
+}
+
+gyre_status file_target_check(const char *what, const char *path, gyre_error *err) {
+    char folder[4096];
+    struct stat is;
+    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return cli_error(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
+    const char *slash = strrchr(path, '/');
+    const int length = slash ? (int)(slash - path) : 1;
+    if (length >= (int)sizeof folder) return cli_error(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
+    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, slash ? path : ".");
+    if (access(folder, W_OK) != 0) return cli_error(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
+    return GYRE_OK;
+}
+
+gyre_status report_target_check(const char *path, gyre_error *err) {
+    if (!in_path("gnuplot")) return cli_error(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", path);
+    return file_target_check("report", path, err);
+}

@@ -1,0 +1,153 @@
+/* run_card.c: what a run was of, on one line, as JSON and as facts of a page. */
+#include "tools/common/run_card.h"
+#include "tools/explain/explain_text.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { HASH = 32 };
+
+static void hash_text(uint64_t hash, char out[HASH]) {
+    snprintf(out, HASH, "fnv1a64:%016" PRIx64, hash);
+}
+
+/* A text read as bytes is told by the hash of its bytes: that of any file. */
+static gyre_status hash_file(const char *path, char out[HASH], gyre_error *err) {
+    gyre_text bytes = {0};
+    const gyre_status status = gyre_text_open(&bytes, &path, 1, GYRE_SPLIT_ALL, 0, err);
+    if (!status) hash_text(bytes.hash, out);
+    gyre_text_free(&bytes);
+    return status;
+}
+
+/* A folder's positions are in a file of their own, which the hash of the weights does not cover. */
+static gyre_status hash_config(run_card *card, gyre_error *err) {
+    char path[4096];
+    const char *folder = card->input->options->path;
+    const int n = snprintf(path, sizeof path, "%s/config.json", folder);
+    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
+    return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
+}
+
+int run_card_words(int argc, char **argv, char **out) {
+    int count = 0;
+    for (int i = 0; i < argc; i++) {
+        const size_t length = strlen(argv[i]);
+        const int resumes = length > strlen("--re") && strncmp(argv[i], "--resume", length) == 0;
+        if (!resumes) out[count++] = argv[i];
+    }
+    return count;
+}
+
+gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
+                          gyre_error *err) {
+    uint64_t hash;
+    *out = (run_card){.input = input, .methods = methods};
+    cli_command(argc, argv, out->command, sizeof out->command);
+    gyre_status status = gyre_model_hash(input->model, &hash, err);
+    if (status) return status;
+    hash_text(hash, out->model_hash);
+    return hash_config(out, err);
+}
+
+/* -- one line -------------------------------------------------------------------------------------------------------- */
+typedef struct line {
+    char *out;
+    size_t size, used;
+} line;
+
+static void add(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(line *l, const char *format, ...) {
+    va_list arguments;
+    if (l->used + 1 >= l->size) return;
+    va_start(arguments, format);
+    const int n = vsnprintf(l->out + l->used, l->size - l->used, format, arguments);
+    va_end(arguments);
+    if (n > 0) l->used += (size_t)n < l->size - l->used ? (size_t)n : l->size - l->used - 1;
+}
+
+const char *run_card_profile(const run_card *card) {
+    return gyre_profile_name(gyre_model_source_of(card->input->model).profile);
+}
+
+static void add_model(line *l, const run_card *card) {
+    const gyre_model_source source = gyre_model_source_of(card->input->model);
+    add(l, "%s %s (%s, %s, %s)", card->input->options->path, card->model_hash, source.family, source.format, source.stored);
+}
+
+static void add_texts(line *l, const model_input *input) {
+    for (int64_t i = 0; i < input->texts_count; i++) {
+        const gyre_text *text = &input->texts[i];
+        char hash[HASH];
+        hash_text(text->hash, hash);
+        add(l, "%s%s %s (%lld tokens", i ? ", " : "", input->options->texts[i], hash, (long long)text->count);
+        add(l, text->bytes ? ", %lld bytes)" : ")", (long long)text->bytes);
+    }
+}
+
+void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
+    line l = {out, RUN_CARD_LINE, 0};
+    add(&l, "card: model ");
+    add_model(&l, card);
+    if (card->methods) add(&l, "; methods %s", card->methods);
+    add(&l, "; read as %s", run_card_profile(card));
+    if (card->input->texts_count) add(&l, "; text ");
+    add_texts(&l, card->input);
+    add(&l, "; gyre %s; %s", gyre_version(), card->command);
+}
+
+/* -- JSON ------------------------------------------------------------------------------------------------------------ */
+static json_t *text_or_null(const char *text) {
+    return explain_json_text(*text ? text : NULL);
+}
+
+static json_t *model_json(const run_card *card) {
+    const model_input *in = card->input;
+    const gyre_model_source source = gyre_model_source_of(in->model);
+    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path", explain_json_text(in->options->path), "hash",
+                     text_or_null(card->model_hash), "config_hash", text_or_null(card->config_hash), "family", source.family,
+                     "format", source.format, "stored", source.stored, "parameters",
+                     (json_int_t)gyre_model_parameters(in->model), "bytes", (json_int_t)source.bytes);
+}
+
+static json_t *texts_json(const model_input *in) {
+    json_t *texts = json_array();
+    for (int64_t i = 0; texts && i < in->texts_count; i++)
+        (void)json_array_append_new(
+            texts, json_pack("{s:o, s:o, s:I, s:o}", "path", explain_json_text(in->options->texts[i]), "hash",
+                             cli_json_hash(in->texts[i].hash), "tokens", (json_int_t)in->texts[i].count, "bytes",
+                             explain_json_known(in->texts[i].bytes)));
+    return texts;
+}
+
+json_t *run_card_json(const run_card *card) {
+    return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
+                     "methods", explain_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(),
+                     "command", explain_json_text(card->command));
+}
+
+/* -- a page ---------------------------------------------------------------------------------------------------------- */
+/* out = where a value begins that was just written; the next one follows it. */
+static const char *close_value(line *l, size_t begun) {
+    if (l->used + 1 < l->size) l->used++; /* over the NUL */
+    return l->out + begun;
+}
+
+int64_t run_card_facts(const run_card *card, gyre_fact facts[RUN_CARD_FACTS], char room[RUN_CARD_LINE]) {
+    line l = {room, RUN_CARD_LINE - 1, 0};
+    int64_t count = 0;
+    room[RUN_CARD_LINE - 1] = 0;
+    add_model(&l, card);
+    facts[count++] = (gyre_fact){"model", close_value(&l, 0)};
+    facts[count++] = (gyre_fact){"read as", run_card_profile(card)};
+    if (card->methods) facts[count++] = (gyre_fact){"methods", card->methods};
+    if (card->input->texts_count) {
+        const size_t begun = l.used;
+        add_texts(&l, card->input);
+        facts[count++] = (gyre_fact){"text", close_value(&l, begun)};
+    }
+    facts[count++] = (gyre_fact){"gyre", gyre_version()};
+    facts[count++] = (gyre_fact){"command", card->command};
+    return count;
+}

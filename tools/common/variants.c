@@ -1,0 +1,125 @@
+#include "tools/common/variants.h"
+#include "tools/common/cli.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Trained under it, not stretched afterwards. */
+typedef struct shape {
+    double factor;
+    method_betas betas;
+} shape;
+
+static void kerple_power(gyre_config *c, const shape *s) {
+    (void)s;
+    c->score.decay = GYRE_DECAY_POWER;
+}
+static void bert_both(gyre_config *c, const shape *s) {
+    (void)s;
+    c->score.terms = GYRE_ON_QUERY | GYRE_ON_KEY;
+}
+static void xpos(gyre_config *c, const shape *s) {
+    (void)s;
+    c->rope.xpos_base = 512;
+}
+static void resonance(gyre_config *c, const shape *s) {
+    (void)s;
+    c->rope.resonance = 1;
+}
+static void yarn(gyre_config *c, const shape *s) {
+    c->rope.scaling = GYRE_YARN;
+    c->rope.factor = s->factor;
+    c->rope.beta_fast = s->betas.fast;
+    c->rope.beta_slow = s->betas.slow;
+}
+static void yarn_resonance(gyre_config *c, const shape *s) {
+    yarn(c, s);
+    resonance(c, s);
+}
+
+static const struct {
+    variant v;
+    void (*change)(gyre_config *config, const shape *s);
+} changed[] = {{{"kerple-power", GYRE_KERPLE}, kerple_power},
+               {{"bert-key-query", GYRE_BERT}, bert_both},
+               {{"xpos", GYRE_ROPE}, xpos},
+               {{"rope+resonance", GYRE_ROPE}, resonance},
+               {{"rope+yarn", GYRE_ROPE}, yarn},
+               {{"rope+yarn+resonance", GYRE_ROPE}, yarn_resonance}};
+enum { CHANGED = sizeof changed / sizeof *changed };
+
+static int kinds_count(void) {
+    int n = 0;
+    while (n + CHANGED < VARIANTS_MOST && gyre_kind_name((gyre_kind)n))
+        n++;
+    return n;
+}
+
+int variants_count(void) {
+    return kinds_count() + CHANGED;
+}
+
+variant variant_at(int index) {
+    const int kinds = kinds_count();
+    return index < kinds ? (variant){gyre_kind_name((gyre_kind)index), (gyre_kind)index} : changed[index - kinds].v;
+}
+
+void variants_list(char out[VARIANT_LIST]) {
+    size_t used = 0;
+    out[0] = 0;
+    for (int i = 0; i < variants_count() && used < VARIANT_LIST; i++)
+        used += (size_t)snprintf(out + used, VARIANT_LIST - used, "%s%s", i ? ", " : "", variant_at(i).name);
+}
+
+gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err) {
+    for (int i = 0; i < variants_count(); i++) {
+        const variant v = variant_at(i);
+        if (strlen(v.name) != length || strncmp(v.name, name, length) != 0) continue;
+        *out = v;
+        return GYRE_OK;
+    }
+    char known[VARIANT_LIST];
+    variants_list(known);
+    return cli_error(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
+}
+
+static gyre_status parse_names(const char *list, variant found[VARIANTS_MOST], int *count, gyre_error *err) {
+    for (const char *c = list; c;) {
+        const size_t length = strcspn(c, ",");
+        variant v;
+        const gyre_status status = variant_find(c, length, &v, err);
+        if (status) return status;
+        for (int i = 0; i < *count; i++)
+            if (strcmp(found[i].name, v.name) == 0) return cli_error(err, GYRE_EINVAL, "%s: stands twice", v.name);
+        found[(*count)++] = v;
+        c = c[length] ? c + length + 1 : NULL;
+    }
+    return GYRE_OK;
+}
+
+gyre_status variants_parse(const char *list, variant out[VARIANTS_MOST], int *count, gyre_error *err) {
+    variant found[VARIANTS_MOST];
+    int n = 0;
+    if (strcmp(list, "all") == 0) {
+        for (; n < variants_count(); n++)
+            found[n] = variant_at(n);
+    } else {
+        const gyre_status status = parse_names(list, found, &n, err);
+        if (status) return status;
+    }
+    memcpy(out, found, (size_t)n * sizeof *out);
+    *count = n;
+    return GYRE_OK;
+}
+
+gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
+                           gyre_config *config) {
+    const shape s = {(double)longest / (double)trained, *betas};
+    config->kind = v->kind;
+    config->trained_length = trained;
+    if (v->kind == GYRE_LEARNED && !config->input.positions) config->input.positions = trained;
+    for (int i = 0; i < CHANGED; i++)
+        if (strcmp(changed[i].v.name, v->name) == 0) changed[i].change(config, &s);
+    const int scaled = config->kind == GYRE_ROPE && config->rope.scaling != GYRE_UNSCALED;
+    if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 is no scaling */
+    return gyre_config_suggest(config);
+}

@@ -1,0 +1,148 @@
+/* cmd_diff.c: gyre diff: where two readings part: of one model by two programs, or of two models. */
+#include "tools/diff/diff_compare.h"
+#include <string.h>
+#include <sys/stat.h>
+
+enum { KEY_AS = CLI_FIRST_KEY, KEY_WITH, KEY_LENGTH, KEY_LAYER_TYPE };
+enum { DIFFERENT = 3 };
+
+static const struct argp_option OPTIONS[] = {
+    {"as", KEY_AS, "PROFILE", 0,
+     "read A as hf-5, hf-4.56, hf-4.51, hf-4.43, vllm, llama.cpp or reference does (default: hf-5 for a config.json, "
+     "llama.cpp "
+     "for a GGUF)",
+     0},
+    {"with", KEY_WITH, "PROFILE", 0, "the same for B; needed where no B is named", 0},
+    {"length", KEY_LENGTH, "N", 0, "the context length in use (default: what the model was trained for)", 0},
+    {"layer-type", KEY_LAYER_TYPE, "NAME", 0, "only these layers: full_attention, vision; a wrong name lists them", 0},
+    {0}};
+
+typedef struct diff_options {
+    cli_options common; /* first */
+    const char *path[2], *layer_type;
+    gyre_profile profile[2];
+    int64_t length;
+} diff_options;
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    diff_options *o = state->input;
+    switch (key) {
+    case KEY_AS:
+        o->profile[0] = explain_profile("--as", arg);
+        return 0;
+    case KEY_WITH:
+        o->profile[1] = explain_profile("--with", arg);
+        return 0;
+    case KEY_LENGTH:
+        o->length = cli_integer("--length", arg, 1, EXPLAIN_MOST_LENGTH);
+        return 0;
+    case KEY_LAYER_TYPE:
+        o->layer_type = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (o->path[1]) cli_usage("%s: two models at most", arg);
+        o->path[o->path[0] ? 1 : 0] = arg;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char DOC[] =
+    "Say where two readings of positions part: what is read differently and why, by how much frequencies and scores differ, "
+    "and "
+    "from which position on rotations are more than 0.01 rad apart."
+    "\vA and B are each a config.json, a folder with one, or a GGUF file; without B, A is compared with itself as another "
+    "program reads it.  The exit status is 0 where both come to the same, 3 where they do not.\n\n"
+    "Examples:\n"
+    "  gyre diff config.json --with vllm\n"
+    "  gyre diff config.json --as hf-4.51 --with hf-5 --length 128k\n"
+    "  gyre diff config.json model.gguf\n";
+
+/* -- the two sides --------------------------------------------------------------------------------------------------------
+ */
+static void open_side(diff_side *side, int64_t length) {
+    side->status = gyre_reading_open(&side->reading, side->path, side->profile, length, &side->err);
+    if (side->status) side->reading = NULL;
+}
+
+/* Who read, or refused to.  The usual profile goes by the format, which the other side may know. */
+static const char *reader_of(const diff_side side[2], int s) {
+    if (side[s].reading) return gyre_profile_name(side[s].reading->profile);
+    if (side[s].profile != GYRE_AS_USUAL) return gyre_profile_name(side[s].profile);
+    const gyre_reading *other = side[!s].reading;
+    const int is_gguf = other && strcmp(side[0].path, side[1].path) == 0 && strcmp(other->format, "GGUF") == 0;
+    return gyre_profile_name(is_gguf ? GYRE_AS_LLAMA_CPP : GYRE_AS_HF_5);
+}
+
+/* What tells the sides apart in few words: who reads, else which comes first. */
+static void label_sides(diff_side side[2]) {
+    const char *const names[] = {reader_of(side, 0), reader_of(side, 1)};
+    const int by_reader = strcmp(names[0], names[1]) != 0;
+    for (int s = 0; s < 2; s++)
+        snprintf(side[s].label, sizeof side[s].label, "%s", by_reader ? names[s] : s ? "B" : "A");
+}
+
+/* A refusal is a result where the other program reads the very same file; what nobody can read is a failure. */
+static int is_refusal(const diff_side side[2], int s) {
+    if (side[s].status == GYRE_OK || side[!s].status != GYRE_OK) return 0;
+    return side[s].status == GYRE_EUNSUPPORTED ||
+           (side[s].status == GYRE_EFORMAT && strcmp(side[0].path, side[1].path) == 0);
+}
+
+/* A pipe is empty when it is read again. */
+static int is_read_twice(const diff_options *o) {
+    struct stat info;
+    const char *b = o->path[1] ? o->path[1] : o->path[0];
+    return strcmp(o->path[0], b) == 0 && stat(b, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+/* out = 0 where there is something to compare; else reported. */
+static int open_sides(const diff_options *o, diff_side side[2]) {
+    if (is_read_twice(o)) return cli_fail("A: no regular file, and it is read twice; save it first (%s)", o->path[0]);
+    for (int s = 0; s < 2; s++) {
+        side[s].path = o->path[s] ? o->path[s] : o->path[0];
+        side[s].profile = o->profile[s];
+        open_side(&side[s], o->length);
+    }
+    label_sides(side);
+    for (int s = 0; s < 2; s++)
+        if (side[s].status && !is_refusal(side, s)) return cli_fail_error(&side[s].err);
+    return 0;
+}
+
+/* -- the command ----------------------------------------------------------------------------------------------------------
+ */
+static int write_result(const diff_options *o, diff_result *result) {
+    gyre_error err = {0, ""};
+    cli_output output;
+    if (diff_compare(result, o->layer_type, &err)) return cli_fail_error(&err);
+    for (int s = 0; s < 2; s++)
+        cli_check_output(o->common.output, result->side[s].reading ? result->side[s].reading->path : NULL);
+    int status = cli_output_open(&output, o->common.output);
+    if (status) return status;
+    if (o->common.json) {
+        status = diff_write_json(result, output.file);
+    } else {
+        const explain_page page = explain_page_on(output.file);
+        diff_view(&page, result);
+    }
+    return cli_output_close(&output, status);
+}
+
+int cmd_diff(int argc, char **argv) {
+    static const struct argp ARGP = {OPTIONS, parse, "A [B]", DOC, NULL, NULL, NULL};
+    diff_options o = {.profile = {GYRE_AS_USUAL, GYRE_AS_USUAL}};
+    diff_result result = {.count = 0};
+    cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    if (!o.path[0]) cli_usage("A: missing");
+    if (!o.path[1] && o.profile[1] == GYRE_AS_USUAL) cli_usage("B: missing, and --with too");
+    int status = open_sides(&o, result.side);
+    if (!status) {
+        explain_check_layer_type(o.layer_type, result.side[0].reading, result.side[1].reading);
+        status = write_result(&o, &result);
+    }
+    if (!status && !result.same) status = DIFFERENT;
+    diff_result_free(&result);
+    return status;
+}

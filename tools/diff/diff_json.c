@@ -1,0 +1,132 @@
+/* diff_json.c: a comparison for machines. */
+#include "tools/diff/diff_compare.h"
+#include <math.h>
+
+static int set(json_t *object, const char *key, json_t *value) {
+    return json_object_set_new(object, key, value) != 0;
+}
+
+/* What a list's makers hand out on the way: NULL once anything failed. */
+static json_t *append(json_t *list, json_t *value) {
+    if (list && json_array_append_new(list, value) == 0) return list;
+    if (!list) json_decref(value);
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *checked(json_t *object, int bad) {
+    if (!bad) return object;
+    json_decref(object);
+    return NULL;
+}
+
+static json_t *side_json(const diff_side *side) {
+    json_t *object = json_object();
+    const gyre_reading *reading = side->reading;
+    const gyre_profile profile = reading ? reading->profile : side->profile;
+    const char *name = gyre_profile_name(profile);
+    int bad = set(object, "path", explain_json_text(reading ? reading->path : side->path));
+    bad |= set(object, "format", reading ? json_string(reading->format) : json_null());
+    bad |= set(object, "model_type", reading ? explain_json_text(reading->model_type) : json_null());
+    bad |= set(object, "profile", name ? json_string(name) : json_null());
+    bad |= set(object, "label", explain_json_text(side->label));
+    bad |= set(object, "refused", reading ? json_null() : explain_json_text(side->err.text));
+    bad |= set(object, "warnings", reading ? explain_warnings_json(reading) : json_array());
+    return checked(object, bad);
+}
+
+static json_t *fields_json(const diff_layers *d) {
+    diff_field fields[DIFF_MOST_FIELDS];
+    const int count = diff_fields_of(d->a.group, d->b.group, fields, DIFF_MOST_FIELDS);
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        const gyre_reading_field *a = fields[i].a, *b = fields[i].b;
+        json_t *object = json_object();
+        int bad = set(object, "name", explain_json_text(a ? a->name : b->name));
+        bad |= set(object, "a", a ? explain_field_json(a, 0) : json_null());
+        bad |= set(object, "b", b ? explain_field_json(b, 0) : json_null());
+        list = append(list, checked(object, bad));
+    }
+    return list;
+}
+
+static json_t *settings_json(const diff_layers *d) {
+    json_t *list = json_array();
+    for (int i = 0; i < d->settings_count; i++) {
+        const diff_setting *s = &d->settings[i];
+        json_t *object = json_object();
+        const int bad = set(object, "name", json_string(s->name)) | set(object, "a", json_string(s->a)) |
+                        set(object, "b", json_string(s->b));
+        list = append(list, checked(object, bad));
+    }
+    return list;
+}
+
+static json_t *two_texts(const char *a, const char *b) {
+    json_t *object = json_object();
+    return checked(object, set(object, "a", explain_json_text(a)) | set(object, "b", explain_json_text(b)));
+}
+
+static json_t *wavelength_json(const explain_figures *f, int64_t pair) {
+    return pair >= 0 && pair < f->pairs ? cli_json_number(explain_wavelength(f->inv_freq[pair])) : json_null();
+}
+
+static json_t *pair_json(int64_t pair) {
+    return pair < 0 ? json_null() : json_integer(pair);
+}
+
+static json_t *layout_json(const diff_layers *d) {
+    return d->rotates
+               ? two_texts(explain_layout_name(d->a.config->rope.layout), explain_layout_name(d->b.config->rope.layout))
+               : json_null();
+}
+
+static json_t *layers_json(const diff_layers *d) {
+    json_t *object = json_object();
+    int bad = set(object, "name", two_texts(d->a.group->name, d->b.group->name));
+    bad |= set(object, "encoding", two_texts(d->a.label, d->b.label));
+    bad |= set(object, "same", json_boolean(d->same));
+    bad |= set(object, "max_relative_difference", d->rotates ? cli_json_number(d->relative) : json_null());
+    bad |= set(object, "pair", pair_json(d->pair));
+    bad |= set(object, "wavelength_a", wavelength_json(&d->a, d->pair));
+    bad |= set(object, "wavelength_b", wavelength_json(&d->b, d->pair));
+    bad |= set(object, "max_difference", d->rotates ? cli_json_number(d->gap) : json_null());
+    bad |= set(object, "max_difference_pair", pair_json(d->gap_pair));
+    bad |= set(object, "first_position", pair_json(d->first_position));
+    bad |= set(object, "length", explain_json_known(d->length));
+    bad |= set(object, "angle_at_length", d->rotates ? cli_json_number(d->apart) : json_null());
+    bad |= set(object, "layout", layout_json(d));
+    bad |= set(object, "reordered", json_boolean(d->reordered));
+    bad |= set(object, "attention_factor_ratio", cli_json_number(d->factor_ratio));
+    bad |= set(object, "softmax_multiplier_ratio", cli_json_number(d->softmax_ratio));
+    bad |= set(object, "scale_ratio", cli_json_number(d->scale_ratio));
+    bad |= set(object, "score_ratio", cli_json_number(d->score_ratio));
+    bad |= set(object, "settings", settings_json(d));
+    bad |= set(object, "fields", fields_json(d));
+    return checked(object, bad);
+}
+
+static json_t *alone_json(const diff_result *r) {
+    json_t *list = json_array();
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < r->alone_count[s]; i++) {
+            json_t *object = json_object();
+            const int bad = set(object, "name", explain_json_text(r->alone[s][i]->name)) |
+                            set(object, "side", json_string(s ? "b" : "a"));
+            list = append(list, checked(object, bad));
+        }
+    return list;
+}
+
+int diff_write_json(const diff_result *r, FILE *file) {
+    json_t *root = json_object(), *groups = json_array();
+    for (int i = 0; i < r->count; i++)
+        groups = append(groups, layers_json(&r->layers[i]));
+    int bad = set(root, "a", side_json(&r->side[0]));
+    bad |= set(root, "b", side_json(&r->side[1]));
+    bad |= set(root, "same", json_boolean(r->same));
+    bad |= set(root, "verdict", explain_json_text(r->verdict));
+    bad |= set(root, "groups", groups);
+    bad |= set(root, "alone", alone_json(r));
+    return cli_json_write(file, checked(root, bad));
+}

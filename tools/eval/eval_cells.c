@@ -1,0 +1,251 @@
+/* eval_cells.c: what gyre eval measures, cell by cell. */
+#include "tools/eval/eval.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+eval_cell *eval_cell_at(const evaluation *e, int64_t set, int64_t row, int64_t column) {
+    return &e->cells[(set * e->rows_count + row) * e->options.contexts_count + column];
+}
+
+const char *eval_set_name(const evaluation *e, int64_t set) {
+    return set < e->input.texts_count ? e->options.model.texts[set] : "all texts together";
+}
+
+int eval_tells_policies(const evaluation *e) {
+    int tells = e->options.policies_count > 0;
+    for (int64_t i = 0; i < e->rows_count; i++)
+        tells |= e->rows[i].follows && e->rows[i].policy != GYRE_LENGTH_DECLARED;
+    return tells;
+}
+
+double eval_bits_per_byte(const eval_cell *c) {
+    return c->bytes > 0 ? c->figures.nats * (double)c->figures.scored / log(2) / c->bytes : NAN;
+}
+
+int eval_knows_bytes(const evaluation *e) {
+    int knows = 1;
+    for (int64_t i = 0; i < e->input.texts_count; i++)
+        knows &= e->input.texts[i].bytes > 0;
+    return knows;
+}
+
+/* -- what there is to measure ------------------------------------------------------------------------------------------ */
+gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
+    gyre_eval_options out = GYRE_EVAL_INIT;
+    out.context = context;
+    out.stride = e->options.stride;
+    out.windows = e->options.windows;
+    out.protocol = e->options.protocol;
+    out.cache = e->options.cache;
+    return out;
+}
+
+static int64_t stride_at(const evaluation *e, int64_t context) {
+    const eval_options *o = &e->options;
+    return o->protocol == GYRE_TRUNCATE ? context : o->stride ? o->stride : context / 2;
+}
+
+/* As much of a text as the first windows take, where they are asked for: all of those that are left are read. */
+static gyre_text part_of_text(const evaluation *e, int64_t text, int64_t context) {
+    gyre_text part = e->input.texts[text];
+    const int64_t windows = e->options.windows, stride = stride_at(e, context);
+    if (e->options.first && windows <= (part.count - context - 1) / stride)
+        part.count = (windows - 1) * stride + context + 1;
+    return part;
+}
+
+static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t context) {
+    gyre_passkey_options out = GYRE_PASSKEY_INIT;
+    out.context = context;
+    out.trials = e->options.passkey;
+    return out;
+}
+
+/* Tokens that one method reads of a text at a context; for the bar alone. */
+static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context) {
+    int64_t windows = (e->input.texts[text].count - 1 - context) / stride_at(e, context) + 1;
+    if (e->options.windows && e->options.windows < windows) windows = e->options.windows;
+    const int64_t keys = passkey_options_at(e, context).keys;
+    return (windows + (e->options.passkey + keys - 1) / keys) * context;
+}
+
+/* A row for each method, or for each policy where it matters. */
+static void make_rows(evaluation *e) {
+    const eval_options *o = &e->options;
+    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(e->input.model));
+    for (int64_t m = 0; m < o->methods_count; m++) {
+        const int follows = method_follows_length(&o->methods[m], base);
+        const int64_t several = follows ? o->policies_count : 0;
+        for (int64_t p = 0; p < several || p == 0; p++)
+            e->rows[e->rows_count++] =
+                (eval_row){&o->methods[m], several ? o->policies[p] : base->rope.length_policy, follows};
+    }
+}
+
+int eval_cells_make(evaluation *e) {
+    const eval_options *o = &e->options;
+    e->sets = e->input.texts_count + (e->input.texts_count > 1);
+    e->rows = calloc((size_t)(o->methods_count * EVAL_POLICIES), sizeof *e->rows);
+    if (!e->rows) return cli_fail("results: out of memory (eval)");
+    make_rows(e);
+    const size_t cells = (size_t)(e->sets * e->rows_count * o->contexts_count);
+    e->cells = calloc(cells, sizeof *e->cells);
+    e->by_position = calloc(cells * (size_t)o->buckets + 1, sizeof *e->by_position);
+    if (!e->cells || !e->by_position) return cli_fail("results: out of memory (eval)");
+    for (size_t i = 0; i < cells; i++)
+        e->cells[i].by_position = e->by_position + i * (size_t)o->buckets;
+    return 0;
+}
+
+void eval_cells_free(evaluation *e) {
+    free(e->rows);
+    free(e->cells);
+    free(e->by_position);
+}
+
+/* -- one cell -------------------------------------------------------------------------------------------------------- */
+/* What the encoding is, whether or not it reaches the context. */
+static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval_cell *c) {
+    const struct gyre_rope_config *rope = &gyre_encoding_config(encoding)->rope;
+    const gyre_status status = gyre_encoding_parts(encoding, context, &c->parts);
+    c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone acts on queries and turns nothing */
+    if (!c->rotates) return GYRE_OK;
+    c->factor = rope->factor;
+    c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->window;
+    c->far_factor = rope->far == GYRE_FAR_LEAKY || rope->far == GYRE_FAR_GROUPED ? rope->far_factor : 0;
+    return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
+}
+
+/* There the lengths in use depend on the first prediction that is asked for; the figure is to be the same with the loss by
+ * position, which asks for every one, and without. */
+static int follows_prefix(const gyre_encoding *encoding) {
+    const gyre_config *config = gyre_encoding_config(encoding);
+    return config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX;
+}
+
+static gyre_status figures(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,
+                           gyre_error *err) {
+    const gyre_text part = part_of_text(e, text, context);
+    gyre_eval_options eval = eval_options_at(e, context);
+    eval.progress = cli_progress_step;
+    eval.progress_ctx = &e->progress;
+    eval.buckets = e->options.buckets;
+    eval.by_position = eval.buckets ? c->by_position : NULL;
+    gyre_status status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
+    if (!status && eval.buckets && follows_prefix(encoding)) {
+        eval.by_position = NULL;
+        status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
+    }
+    if (status || !e->options.passkey) return status;
+    gyre_passkey_options passkey = passkey_options_at(e, context);
+    passkey.progress = cli_progress_step;
+    passkey.progress_ctx = &e->progress;
+    return gyre_passkey(e->input.model, encoding, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
+}
+
+static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t row, int64_t column,
+                                 gyre_error *err) {
+    eval_cell *c = eval_cell_at(e, text, row, column);
+    const int64_t context = e->options.contexts[column];
+    gyre_status status = describe(encoding, context, c);
+    if (status) return cli_error(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
+    if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
+    status = figures(e, encoding, text, context, c, err);
+    if (status == GYRE_ERANGE) { /* a table that ends is an answer, not a failure */
+        c->out_of_range = 1;
+        c->note = *err;
+        status = GYRE_OK;
+    }
+    e->planned += planned_tokens(e, text, context);
+    cli_progress_reach(&e->progress, e->planned);
+    return status ? status : eval_journal_add(e, text, row, column, err);
+}
+
+static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
+    gyre_encoding *encoding = NULL;
+    const eval_row *r = &e->rows[row];
+    gyre_status status = model_input_encoding(&e->input, r->method, (int)r->policy, e->options.contexts[column],
+                                              &e->options.betas, &encoding, err);
+    if (!status) status = measure_under(e, encoding, text, row, column, err);
+    gyre_encoding_free(encoding);
+    if (status == GYRE_ERANGE) {
+        eval_cell *c = eval_cell_at(e, text, row, column);
+        c->out_of_range = 1;
+        c->note = *err;
+        return GYRE_OK;
+    }
+    return status;
+}
+
+/* -- all of them ------------------------------------------------------------------------------------------------------- */
+/* Every scored prediction counts alike; nothing is read for it. */
+static void put_together(const evaluation *e, int64_t row, int64_t column) {
+    eval_cell *all = eval_cell_at(e, e->sets - 1, row, column);
+    double *by_position = all->by_position, nats = 0;
+    *all = *eval_cell_at(e, 0, row, column);
+    all->by_position = by_position;
+    all->figures = (gyre_eval_result){0};
+    all->passkey = (gyre_passkey_result){0};
+    all->bytes = 0;
+    for (int64_t t = 0; t < e->input.texts_count; t++) {
+        const eval_cell *c = eval_cell_at(e, t, row, column);
+        if (c->out_of_range && !all->out_of_range) all->note = c->note;
+        all->out_of_range |= c->out_of_range;
+        nats += c->figures.nats * (double)c->figures.scored;
+        all->figures.windows += c->figures.windows;
+        all->figures.scored += c->figures.scored;
+        all->bytes += c->bytes;
+        all->passkey.trials += c->passkey.trials;
+        all->passkey.right += c->passkey.right;
+        all->passkey.windows += c->passkey.windows;
+        for (int64_t b = 0; b < e->options.buckets; b++)
+            by_position[b] += c->by_position[b] * (double)c->figures.windows;
+    }
+    if (all->out_of_range) return;
+    all->figures.nats = nats / (double)all->figures.scored;
+    if (!eval_knows_bytes(e)) all->bytes = 0;
+    for (int64_t b = 0; b < e->options.buckets; b++)
+        by_position[b] /= (double)all->figures.windows;
+}
+
+static gyre_status measure_cell(evaluation *e, int64_t set, int64_t row, int64_t column, gyre_error *err) {
+    if (set == e->input.texts_count) {
+        put_together(e, row, column);
+        return GYRE_OK;
+    }
+    eval_cell *c = eval_cell_at(e, set, row, column);
+    const long long context = (long long)e->options.contexts[column];
+    if (e->input.texts_count > 1)
+        cli_progress_label(&e->progress, "text %lld, %s at %lld", (long long)set + 1, e->rows[row].method->label, context);
+    else
+        cli_progress_label(&e->progress, "%s at %lld", e->rows[row].method->label, context);
+    const gyre_status status = measure(e, set, row, column, err);
+    c->bytes = model_input_bytes_per_token(&e->input, set) * (double)c->figures.scored;
+    return status;
+}
+
+/* Of what is not in the journal: the time left is that of the work left. */
+static int64_t tokens_left(evaluation *e) {
+    int64_t all = 0;
+    for (int64_t t = 0; t < e->input.texts_count; t++)
+        for (int64_t r = 0; r < e->rows_count; r++)
+            for (int64_t l = 0; l < e->options.contexts_count; l++)
+                if (!eval_journal_find(e, t, r, l, NULL)) all += planned_tokens(e, t, e->options.contexts[l]);
+    return all;
+}
+
+int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column)) {
+    const int64_t columns = e->options.contexts_count, cells = e->sets * e->rows_count * columns;
+    gyre_error err = {0, ""};
+    gyre_status status = GYRE_OK;
+    int stopped = 0;
+    cli_progress_begin(&e->progress, "eval", "tokens", tokens_left(e));
+    for (int64_t i = 0; i < cells && !status && !stopped; i++) {
+        const int64_t set = i / columns / e->rows_count, row = i / columns % e->rows_count, column = i % columns;
+        status = measure_cell(e, set, row, column, &err);
+        if (!status && measured) stopped = measured(e, set, row, column);
+    }
+    cli_progress_end(&e->progress);
+    return status ? cli_fail_error(&err) : stopped;
+}

@@ -1,0 +1,193 @@
+/* eval_table.c: what gyre eval measured, as tables, and what is printed of them. */
+#include "tools/eval/eval.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The columns of the table come in groups: a figure at every context, then the pairs. */
+enum { PERPLEXITY, BITS, PASSKEY, FIGURES, PAIRS = 3 };
+
+typedef struct layout {
+    int64_t policies, contexts, figures, pairs; /* figures: groups of them; policies, pairs: columns of them */
+} layout;
+
+static layout layout_of(const evaluation *e) {
+    return (layout){.policies = eval_tells_policies(e),
+                    .contexts = e->options.contexts_count,
+                    .figures = e->options.passkey ? FIGURES : PASSKEY,
+                    .pairs = e->cells[0].rotates ? PAIRS : 0};
+}
+
+static gyre_status allocate(eval_table *t, int64_t columns, int64_t rows, int64_t heads, gyre_error *err) {
+    *t = (eval_table){.table = GYRE_REPORT_TABLE_INIT};
+    t->columns = calloc((size_t)columns, sizeof *t->columns);
+    t->cells = calloc((size_t)(columns * rows), sizeof *t->cells);
+    t->heads = calloc((size_t)heads, sizeof *t->heads);
+    t->table.columns = t->columns;
+    t->table.columns_count = columns;
+    t->table.cells = t->cells;
+    t->table.rows = rows;
+    if (t->columns && t->cells && t->heads) return GYRE_OK;
+    eval_table_free(t);
+    return cli_error(err, GYRE_ENOMEM, "table: out of memory (eval)");
+}
+
+void eval_table_free(eval_table *t) {
+    free(t->columns);
+    free(t->cells);
+    free(t->heads);
+    *t = (eval_table){.table = GYRE_REPORT_TABLE_INIT};
+}
+
+/* -- every figure ------------------------------------------------------------------------------------------------------ */
+static void lay_out_columns(const evaluation *e, const layout *l, eval_table *t) {
+    static const char *const pair_heads[PAIRS] = {"kept", "blended", "divided"};
+    const char *const groups[FIGURES] = {"perplexity", eval_knows_bytes(e) ? "bits per byte" : "bits per token",
+                                         "passkeys found"};
+    gyre_column *column = t->columns;
+    *column++ = (gyre_column){.head = "method"};
+    if (l->policies) *column++ = (gyre_column){.head = "length", .align = GYRE_ALIGN_LEFT};
+    for (int64_t f = 0; f < l->figures; f++)
+        for (int64_t i = 0; i < l->contexts; i++) {
+            snprintf(t->heads[i], sizeof t->heads[i], "%lld", (long long)e->options.contexts[i]);
+            *column++ = (gyre_column){.head = t->heads[i],
+                                      .group = groups[f],
+                                      .unit = f == PASSKEY ? "%" : NULL,
+                                      .decimals = f == PASSKEY ? 0 : 3,
+                                      .best = f == PASSKEY ? GYRE_BEST_HIGHEST : GYRE_BEST_LOWEST};
+        }
+    snprintf(t->group, sizeof t->group, "pairs at %lld", (long long)e->options.contexts[l->contexts - 1]);
+    for (int64_t i = 0; l->pairs && i < PAIRS; i++)
+        *column++ = (gyre_column){.head = pair_heads[i], .group = t->group};
+}
+
+static gyre_cell figure_cell(const evaluation *e, const eval_cell *c, int64_t figure) {
+    if (c->out_of_range) return gyre_cell_missing();
+    switch (figure) {
+    case PERPLEXITY:
+        return gyre_cell_number(exp(c->figures.nats));
+    case BITS:
+        return gyre_cell_number(eval_knows_bytes(e) ? eval_bits_per_byte(c) : c->figures.nats / log(2));
+    default:
+        return gyre_cell_number(100 * (double)c->passkey.right / (double)c->passkey.trials);
+    }
+}
+
+static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t row, gyre_cell *out) {
+    const eval_row *r = &e->rows[row];
+    *out++ = gyre_cell_text(r->method->label);
+    if (l->policies) *out++ = gyre_cell_text(r->follows ? eval_policy_names[r->policy] : "any");
+    for (int64_t f = 0; f < l->figures; f++)
+        for (int64_t i = 0; i < l->contexts; i++)
+            *out++ = figure_cell(e, eval_cell_at(e, set, row, i), f);
+    const gyre_parts parts = eval_cell_at(e, set, row, l->contexts - 1)->parts;
+    const int64_t pairs[PAIRS] = {parts.kept, parts.blended, parts.divided};
+    for (int64_t i = 0; l->pairs && i < PAIRS; i++)
+        *out++ = gyre_cell_number((double)pairs[i]);
+}
+
+gyre_status eval_table_figures(const evaluation *e, eval_table *out, gyre_error *err) {
+    const layout l = layout_of(e);
+    const int64_t columns = 1 + l.policies + l.figures * l.contexts + l.pairs, headings = e->sets > 1;
+    const gyre_status status = allocate(out, columns, e->sets * (e->rows_count + headings), l.contexts, err);
+    if (status) return status;
+    lay_out_columns(e, &l, out);
+    gyre_cell *cells = out->cells;
+    for (int64_t s = 0; s < e->sets; s++) {
+        if (headings) {
+            *cells = gyre_cell_heading(eval_set_name(e, s));
+            cells += columns;
+        }
+        for (int64_t r = 0; r < e->rows_count; r++, cells += columns)
+            fill_row(e, &l, s, r, cells);
+    }
+    for (int64_t i = 0; i < e->sets * e->rows_count * l.contexts; i++)
+        if (e->cells[i].out_of_range) out->table.note = "-: the encoding ends before that context does";
+    return GYRE_OK;
+}
+
+/* -- loss by position -------------------------------------------------------------------------------------------------- */
+gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t column, eval_table *out, gyre_error *err) {
+    const int64_t buckets = e->options.buckets, context = e->options.contexts[column], columns = 1 + e->rows_count;
+    const gyre_status status = allocate(out, columns, buckets, buckets + e->rows_count, err);
+    if (status) return status;
+    out->columns[0] = (gyre_column){.head = "positions"};
+    for (int64_t r = 0; r < e->rows_count; r++) {
+        char *head = out->heads[buckets + r];
+        const eval_row *row = &e->rows[r];
+        snprintf(head, sizeof out->heads[0], eval_tells_policies(e) && row->follows ? "%.14s %.8s" : "%.22s",
+                 row->method->label, eval_policy_names[row->policy]);
+        out->columns[1 + r] = (gyre_column){.head = head, .decimals = 3};
+    }
+    for (int64_t b = 0; b < buckets; b++) {
+        gyre_cell *cells = &out->cells[b * columns];
+        /* Position i is of share i * buckets / context. */
+        snprintf(out->heads[b], sizeof out->heads[b], "%lld-%lld", (long long)((b * context + buckets - 1) / buckets),
+                 (long long)(((b + 1) * context + buckets - 1) / buckets - 1));
+        cells[0] = gyre_cell_text(out->heads[b]);
+        for (int64_t r = 0; r < e->rows_count; r++) {
+            const eval_cell *c = eval_cell_at(e, set, r, column);
+            cells[1 + r] = c->out_of_range ? gyre_cell_missing() : gyre_cell_number(c->by_position[b]);
+        }
+    }
+    snprintf(out->caption, sizeof out->caption, "loss by position at %lld, nats per token%s%.180s", (long long)context,
+             e->sets > 1 ? ": " : "", e->sets > 1 ? eval_set_name(e, set) : "");
+    out->table.caption = out->caption;
+    return GYRE_OK;
+}
+
+/* -- what is printed --------------------------------------------------------------------------------------------------- */
+static void print_texts(const evaluation *e, FILE *file) {
+    for (int64_t i = 0; i < e->input.texts_count; i++) {
+        const gyre_text *text = &e->input.texts[i];
+        const gyre_tokenizer *tokenizer = e->input.tokenizer;
+        const int bytes = tokenizer && gyre_tokenizer_info_of(tokenizer).kind == GYRE_TOKENIZER_BYTES;
+        fprintf(file, "text      ");
+        if (e->input.texts_count > 1) fprintf(file, "%s: ", e->options.model.texts[i]);
+        fprintf(file, "%lld %s", (long long)text->count, bytes ? "bytes" : "tokens");
+        if (text->bytes && !bytes) fprintf(file, " of %lld bytes", (long long)text->bytes);
+        fprintf(file, " in %lld file%s, fnv1a64:%016" PRIx64 "\n", (long long)text->files, text->files == 1 ? "" : "s",
+                text->hash);
+    }
+}
+
+static void print_header(const evaluation *e, FILE *file) {
+    const eval_options *o = &e->options;
+    const gyre_config *position = &gyre_model_config_of(e->input.model)->position;
+    char weights[16], trained[64] = "trained length unknown", stride[32] = "L/2", windows[48] = "all windows";
+    if (position->trained_length)
+        snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
+    if (o->protocol == GYRE_TRUNCATE) snprintf(stride, sizeof stride, "L");
+    if (o->stride) snprintf(stride, sizeof stride, "%lld", (long long)o->stride);
+    if (o->windows)
+        snprintf(windows, sizeof windows, o->first ? "the first %lld windows" : "at most %lld windows",
+                 (long long)o->windows);
+    fprintf(file, "model     %s: %s, %s weights, %s\n", o->model.path, gyre_kind_name(position->kind),
+            cli_amount((double)gyre_model_parameters(e->input.model), weights), trained);
+    print_texts(e, file);
+    fprintf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
+            stride, windows, eval_scored_text(o));
+}
+
+static gyre_status print_one(eval_table *t, gyre_status status, FILE *file, gyre_error *err) {
+    if (!status) status = gyre_report_table_print(&t->table, file, cli_styled(file), err);
+    eval_table_free(t);
+    return status;
+}
+
+int eval_print_tables(const evaluation *e, FILE *file) {
+    eval_table t;
+    gyre_error err = {0, ""};
+    char card[RUN_CARD_LINE];
+    print_header(e, file);
+    gyre_status status = print_one(&t, eval_table_figures(e, &t, &err), file, &err);
+    /* Of several texts all together alone: JSON and the page have each. */
+    for (int64_t l = 0; e->options.buckets && l < e->options.contexts_count && !status; l++) {
+        fputc('\n', file);
+        status = print_one(&t, eval_table_positions(e, e->sets - 1, l, &t, &err), file, &err);
+    }
+    run_card_text(&e->card, card);
+    if (!status) fprintf(file, "\n%s\n", card);
+    return status ? cli_fail_error(&err) : 0;
+}

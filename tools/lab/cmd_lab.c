@@ -1,0 +1,294 @@
+/* cmd_lab.c: gyre lab: train short, test long. */
+#include "tools/common/headers.h"
+#include "tools/common/report_target.h"
+#include "tools/lab/lab.h"
+#include "tools/lab/lab_task.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_REPORT };
+enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
+
+typedef struct lab_options {
+    lab lab;    /* begins with the common options */
+    int preset; /* 1 + a lab_preset; 0: not given */
+    double mix;
+    int64_t seeds; /* 0: the preset's */
+    const char *encodings;
+} lab_options;
+
+static const struct argp_option OPTIONS[] = {
+    {"text", KEY_TEXT, "PATH", 0,
+     "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
+    {"task", KEY_TASK, "posgen|copy", 0,
+     "in place of a text, sequences that ask only for tokens that are determined: posgen, sums modulo 17 of tokens near and "
+     "far, no position harder than another; copy, a span seen some tokens before, a little harder from further away for a "
+     "model that goes by content, as more of its 32 symbols match by chance",
+     1},
+    {"encodings", KEY_ENCODINGS, "LIST", 0,
+     "with --text or --task: which to train, by name, or all; a name that is none lists them (default: nope, learned, "
+     "sinusoidal, rope, alibi; with --task also rope+resonance)",
+     1},
+    {"preset", KEY_PRESET, "quick|full|smoke", 0,
+     "with --text or --task: quick ends within ten minutes on two cores for the default encodings and one seed; full trains "
+     "three seeds as long as it needs; smoke "
+     "shows in seconds that all works (default: quick)",
+     1},
+    {"seeds", KEY_SEEDS, "N", 0, "with --text or --task: models of each encoding, 1 to 5 (default: 1; full: 3)", 1},
+    {"work", KEY_WORK, "DIR", 0,
+     "with --text or --task: where models and results are kept; a stopped run goes on from there (default: "
+     "gyre-lab-PRESET, gyre-lab-TASK-PRESET)",
+     1},
+    {"mix", KEY_MIX, "SHARE", 0, "with --text: share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 1},
+    {"report", KEY_REPORT, "FILE", 0, "the HTML report (default: report.html)", 1},
+    {0}};
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    static const char *const PRESETS[] = {"quick", "full", "smoke"};
+    static const char *const LAB_TASKS[] = {"posgen", "copy"};
+    lab_options *o = state->input;
+    lab *l = &o->lab;
+    switch (key) {
+    case KEY_TEXT:
+        if (l->text_count == LAB_TEXTS) cli_usage("--text: more than %d given; put the files into a folder", LAB_TEXTS);
+        l->texts[l->text_count++] = arg;
+        return 0;
+    case KEY_TASK:
+        l->task = LAB_TASKS[cli_choice("--task", arg, LAB_TASKS, 2)];
+        return 0;
+    case KEY_ENCODINGS:
+        o->encodings = arg;
+        return 0;
+    case KEY_SEEDS:
+        o->seeds = cli_integer("--seeds", arg, 1, LAB_SEEDS);
+        return 0;
+    case KEY_PRESET:
+        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 3);
+        return 0;
+    case KEY_WORK:
+        l->work = arg;
+        return 0;
+    case KEY_MIX:
+        o->mix = cli_number("--mix", arg, 0, 1);
+        return 0;
+    case KEY_REPORT:
+        l->report = arg;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_usage("%s: gyre lab takes no such argument", arg);
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const char DOC[] = "Train short, test long: every position encoding at the same short length, then the RoPE model "
+                          "under every way to extend its "
+                          "context."
+                          "\vPrints two tables (perplexity, and passkey accuracy: the share of keys hidden in the text that "
+                          "the model finds again) and "
+                          "writes a report with figures.  Without --text, models that come with gyre are measured on the "
+                          "system's own headers, those "
+                          "files of them that training left out.\n\n"
+                          "Example:\n  gyre lab\n  gyre lab --text book.txt --preset quick --report book.html\n  gyre lab "
+                          "--text book.txt --encodings all\n  gyre lab --task posgen\n  gyre lab --task copy --encodings "
+                          "rope,alibi,t5 --seeds 3\n";
+
+/* -- the text -------------------------------------------------------------------------------------------------------- */
+static gyre_status open_texts(lab *l, gyre_error *err) {
+    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    if (!l->text_count) {
+        const gyre_status status = headers_open(&l->all, GYRE_SPLIT_HELD_OUT, longest + 1, err);
+        l->held = l->all;
+        return status;
+    }
+    const gyre_status status =
+        gyre_text_open(&l->all, l->texts, l->text_count, GYRE_SPLIT_ALL, HELD_SHARE * (longest + 1), err);
+    if (status) return status;
+    l->train = l->held = l->all;
+    l->held.count = l->all.count / HELD_SHARE;
+    l->train.count -= l->held.count;
+    l->held.ids += l->train.count;
+    return GYRE_OK;
+}
+
+/* -- the work -------------------------------------------------------------------------------------------------------- */
+/* Tokens that a row reads if nothing of it is known yet: the size of the progress bar. */
+static int64_t row_tokens(const lab_plan *p) {
+    int64_t sum = 0;
+    for (int c = 0; c < LAB_CONTEXTS; c++)
+        sum += (lab_plan_windows(p, c, 0, NULL) + (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS) * p->contexts[c];
+    return sum;
+}
+
+static int64_t run_tokens(const gyre_train_options *o) {
+    return o->steps * o->batch * o->context;
+}
+
+static int64_t all_tokens(const lab *l) {
+    const lab_plan *p = &l->plan;
+    const int64_t tuned = p->rope >= 0 ? LAB_TUNED : 0, methods = p->rope >= 0 ? 2 * LAB_METHODS : 0;
+    const int64_t trained = l->work ? p->encodings_count * run_tokens(&p->run) + tuned * run_tokens(&p->tune) : 0;
+    return p->seeds * (trained + (p->encodings_count + methods) * row_tokens(p));
+}
+
+static gyre_status measure_row(lab *l, const lab_subject *subject, const char *name, lab_row *row, gyre_error *err) {
+    const int64_t before = l->progress.done;
+    snprintf(row->name, sizeof row->name, "%s", name);
+    const gyre_status status = lab_measure(l, subject, row, err);
+    cli_progress_reach(&l->progress, before + row_tokens(&l->plan));
+    return status;
+}
+
+/* *rope = the model that the second part goes on with. */
+static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, char rope_name[METHOD_LABEL + 16],
+                                     gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < l->plan.encodings_count && !status; i++) {
+        const lab_wanted wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
+        gyre_model *model = NULL;
+        char name[METHOD_LABEL + 16];
+        status = lab_model(l, &wanted, &model, name, err);
+        if (status) break;
+        const lab_subject subject = {model, name, &gyre_model_config_of(model)->position, &l->plan.methods[0], seed};
+        status = measure_row(l, &subject, l->plan.encodings[i].name, &l->encodings[i], err);
+        if (i == l->plan.rope && !status) {
+            *rope = model;
+            snprintf(rope_name, METHOD_LABEL + 16, "%s", name);
+        } else
+            gyre_model_free(model);
+    }
+    return status;
+}
+
+static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base, const char *base_name, gyre_error *err) {
+    const gyre_config *position = &gyre_model_config_of(base)->position;
+    gyre_status status = GYRE_OK;
+    for (int m = 0; m < LAB_METHODS && !status; m++) {
+        const lab_subject subject = {base, base_name, position, &l->plan.methods[m], seed};
+        status = measure_row(l, &subject, l->plan.methods[m].label, &l->methods[m], err);
+    }
+    for (int t = 0; t < LAB_TUNED && !status; t++) {
+        const lab_wanted wanted = {.seed = seed, .tuned = t, .base = base};
+        gyre_model *model = NULL;
+        char name[METHOD_LABEL + 16];
+        status = lab_model(l, &wanted, &model, name, err);
+        for (int m = 0; m < LAB_METHODS && !status; m++) {
+            if (l->plan.tuned_of[m] != t) continue;
+            const lab_subject subject = {model, name, position, &l->plan.methods[m], seed};
+            status = measure_row(l, &subject, l->plan.methods[m].label, &l->tuned[m], err);
+        }
+        gyre_model_free(model);
+    }
+    return status;
+}
+
+/* The methods at the longest context: what they do to each pair, and what the pictures draw. */
+static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_error *err) {
+    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    for (int m = 0; m < LAB_METHODS; m++) {
+        gyre_status status =
+            method_encoding(&l->plan.methods[m], position, l->plan.trained, longest, &l->plan.betas, &l->maps[m], err);
+        if (!status) status = gyre_encoding_parts(l->maps[m], longest, &l->methods[m].parts);
+        if (status) return status;
+        l->methods[m].rotates = l->tuned[m].rotates = 1;
+        l->tuned[m].parts = l->methods[m].parts;
+    }
+    return GYRE_OK;
+}
+
+static gyre_status work(lab *l, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
+        gyre_model *rope = NULL;
+        char name[METHOD_LABEL + 16];
+        status = measure_encodings(l, seed, &rope, name, err);
+        if (!status && rope) status = measure_methods(l, seed, rope, name, err);
+        if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
+        gyre_model_free(rope);
+    }
+    return status;
+}
+
+static int run(lab *l) {
+    gyre_error err = {0};
+    struct timespec begun, ended;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    gyre_status status = report_target_check(l->report, &err);
+    if (!status) status = open_texts(l, &err);
+    if (!status && l->work) status = lab_work_open(l, &err);
+    if (!status) status = lab_memo_open(l, &err);
+    if (!status) {
+        cli_progress_begin(&l->progress, "gyre lab", "tokens", all_tokens(l));
+        status = work(l, &err);
+        cli_progress_end(&l->progress);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    l->seconds = (double)(ended.tv_sec - begun.tv_sec) + 1e-9 * (double)(ended.tv_nsec - begun.tv_nsec);
+    int exit_status = 0;
+    if (!status) {
+        exit_status = l->common.json ? lab_print_json(l, stdout) : lab_print(l, stdout);
+        status = lab_write_report(l, &err);
+        if (!status && !exit_status && !l->common.json) printf("report: %s\n", l->report);
+    }
+    for (int m = 0; m < LAB_METHODS; m++)
+        gyre_encoding_free(l->maps[m]);
+    lab_memo_free(l->memo);
+    gyre_text_free(&l->all);
+    return status ? cli_fail_error(&err) : exit_status;
+}
+
+/* -- what was asked for ---------------------------------------------------------------------------------------------- */
+static void settle_encodings(lab_options *o) {
+    variant encodings[VARIANTS_MOST];
+    int count = 0;
+    gyre_error err = {0};
+    lab *l = &o->lab;
+    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage("--encodings: %s", err.text);
+    for (int i = 0; i < count && !l->text_count && !l->task; i++)
+        if (!lab_is_bundled(&encodings[i]))
+            cli_usage("--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
+                      encodings[i].name);
+    lab_plan_encodings(&l->plan, encodings, count);
+}
+
+static void settle(lab_options *o, char *work, size_t size) {
+    lab *l = &o->lab;
+    const int trains = l->text_count || l->task;
+    if (l->text_count && l->task) cli_usage("--task: contradicts --text");
+    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds))
+        cli_usage("--preset, --work, --mix, --seeds: nothing is trained without --text or --task");
+    if (l->task && o->mix >= 0) cli_usage("--mix: a task has no text to mix with");
+    const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
+    if (!l->report) l->report = "report.html";
+    if (l->task)
+        lab_task_plan(&l->plan, l->task, preset);
+    else
+        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
+    if (o->seeds) l->plan.seeds = o->seeds;
+    if (o->encodings) settle_encodings(o);
+    snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
+    if (trains && !l->work) l->work = work;
+}
+
+int cmd_lab(int argc, char **argv) {
+    static const struct argp ARGP = {OPTIONS, parse, "", DOC, NULL, NULL, NULL};
+    lab_options *o = calloc(1, sizeof *o);
+    if (!o) return cli_fail("lab: out of memory (gyre lab)");
+    lab *l = &o->lab;
+    char work[64];
+    o->mix = -1;
+    cli_command(argc, argv, l->command, sizeof l->command);
+    l->lock.file = -1;
+    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
+    settle(o, work, sizeof work);
+    gyre_pool *pool = NULL;
+    int status = cli_pool_open(&l->common, &pool, &l->exec);
+    if (!status) {
+        cli_defer_signals();
+        status = l->task ? lab_task_run(l) : run(l);
+        cli_unlock(&l->lock);
+        gyre_pool_free(pool);
+    }
+    free(o);
+    return status;
+}

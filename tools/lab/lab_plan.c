@@ -1,0 +1,119 @@
+#include "tools/lab/lab.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Static at each ratio, per length, and transformers' dynamic.  Where methods agree at the longest context (a static one at
+ * the largest ratio, the same per length, and dynamic with ntk) they share fine-tuned weights. */
+static const struct {
+    const char *text, *tuned;
+} METHODS[LAB_METHODS] = {{"none", "none"},
+                          {"linear:16", "linear:16"},
+                          {"linear", "linear:16"},
+                          {"ntk:2", "ntk:2"},
+                          {"ntk:4", "ntk:4"},
+                          {"ntk:8", "ntk:8"},
+                          {"ntk:16", "ntk:16"},
+                          {"ntk", "ntk:16"},
+                          {"dynamic", "ntk:16"},
+                          {"by-parts:16", "by-parts:16"},
+                          {"by-parts", "by-parts:16"},
+                          {"yarn:16", "yarn:16"},
+                          {"yarn", "yarn:16"}};
+
+enum { FULL_SEEDS = 3 };
+static const gyre_kind BUNDLED_KINDS[] = {GYRE_NOPE, GYRE_LEARNED, GYRE_SINUSOIDAL, GYRE_ROPE, GYRE_ALIBI};
+enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
+
+static void list_methods(lab_plan *p) {
+    int tuned = 0;
+    for (int i = 0; i < LAB_METHODS; i++) {
+        if (method_parse(METHODS[i].text, &p->methods[i], NULL)) abort(); /* the table above is wrong */
+        if (strcmp(METHODS[i].text, METHODS[i].tuned) == 0) p->tuned[tuned++] = p->methods[i];
+    }
+    for (int i = 0; i < LAB_METHODS; i++)
+        for (int t = 0; t < LAB_TUNED; t++)
+            if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
+}
+
+/* quick ends within ten minutes on two cores; full takes what the shapes need; smoke shows in seconds that all parts work,
+ * and nothing else. */
+static void size_runs(lab_plan *p, lab_preset preset) {
+    gyre_train_options *r = &p->run;
+    *r = (gyre_train_options)GYRE_TRAIN_INIT; /* what the bundled models were trained with */
+    p->regions = LAB_REGIONS;
+    p->trials = 100;
+    p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
+    if (preset == LAB_QUICK || preset == LAB_SMOKE) {
+        r->model.width = 64;
+        r->model.layers = 4;
+        r->model.hidden = 176;
+        r->model.head_dim = 16;
+        r->batch = 16;
+        r->steps = 2000;
+        r->context = 128;
+    }
+    if (preset == LAB_SMOKE) {
+        r->model.layers = 1;
+        r->steps = 40;
+        r->warmup = 4;
+        r->context = 32;
+        p->regions = 2;
+        p->trials = 8;
+    }
+    p->trained = r->context;
+}
+
+/* Five percent of the steps, each of two sequences so that two cores help. */
+static void size_tuning(lab_plan *p) {
+    p->tune = p->run;
+    p->tune.context = p->contexts[LAB_CONTEXTS - 1];
+    p->tune.batch = 2;
+    p->tune.steps = p->run.steps / 20;
+    p->tune.warmup = p->tune.steps / 10;
+    p->tune.learning_rate = p->run.learning_rate / 4;
+}
+
+void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
+    static const char *const NAMES[] = {"quick", "full", "smoke", "bundled"};
+    memset(plan, 0, sizeof *plan);
+    plan->preset = NAMES[preset];
+    size_runs(plan, preset);
+    plan->run.mix = mix;
+    for (int i = 0; i < LAB_CONTEXTS; i++)
+        plan->contexts[i] = plan->trained << i;
+    plan->longest = plan->contexts[LAB_CONTEXTS - 1];
+    size_tuning(plan);
+    plan->betas = (method_betas){(double)plan->trained / 16, 1};
+    list_methods(plan);
+    variant bundled[BUNDLED];
+    for (int i = 0; i < BUNDLED; i++)
+        bundled[i] = variant_at(BUNDLED_KINDS[i]);
+    lab_plan_encodings(plan, bundled, BUNDLED);
+}
+
+void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
+    plan->encodings_count = count;
+    plan->rope = -1;
+    for (int i = 0; i < count; i++) {
+        plan->encodings[i] = encodings[i];
+        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_ROPE)) == 0) plan->rope = i;
+    }
+}
+
+int lab_is_bundled(const variant *encoding) {
+    for (int i = 0; i < BUNDLED; i++)
+        if (strcmp(encoding->name, gyre_kind_name(BUNDLED_KINDS[i])) == 0) return 1;
+    return 0;
+}
+
+/* A region is the last half of a window of the longest context.  A shorter context covers the same bytes with more windows,
+ * the last half of each scored, so that a row of the table differs by context alone. */
+int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts) {
+    const int64_t longest = plan->contexts[LAB_CONTEXTS - 1], context = plan->contexts[c], in_region = longest / context;
+    for (int64_t r = 0; starts && r < plan->regions; r++) {
+        const int64_t from = r * (tokens - 1 - longest) / (plan->regions > 1 ? plan->regions - 1 : 1);
+        for (int64_t w = 0; w < in_region; w++)
+            *starts++ = from + (longest - context) / 2 + w * (context / 2);
+    }
+    return plan->regions * in_region;
+}

@@ -1,0 +1,189 @@
+/* lab_runs.c: the models of the lab: opened where they are, trained (on from a checkpoint) where they are not yet. */
+#include "tools/lab/lab.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef PATH_MAX
+#define PATH_MAX 4096
+#endif
+enum { SAVE_EVERY = 100 };
+
+/* -- the work folder --------------------------------------------------------------------------------------------------- */
+static json_t *plan_json(const lab *l) {
+    const gyre_train_options *r = &l->plan.run;
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016" PRIx64, l->all.hash);
+    json_t *plan = json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "gyre", gyre_version(),
+                             "preset", l->plan.preset, "text", hash, "bytes", (json_int_t)l->all.count, "mix", r->mix,
+                             "learning_rate", r->learning_rate, "context", (json_int_t)r->context, "batch",
+                             (json_int_t)r->batch, "steps", (json_int_t)r->steps, "width", (json_int_t)r->model.width,
+                             "layers", (json_int_t)r->model.layers, "tuning_steps", (json_int_t)l->plan.tune.steps);
+    if (plan && l->task) json_object_set_new(plan, "task", json_string(l->task));
+    return plan;
+}
+
+/* For the reader: a model depends on its own encoding alone, so a folder may be gone on with under other ones. */
+static json_t *with_encodings(json_t *plan, const lab *l) {
+    json_t *list = plan ? json_array() : NULL;
+    for (int i = 0; list && i < l->plan.encodings_count; i++)
+        json_array_append_new(list, json_string(l->plan.encodings[i].name));
+    if (list) json_object_set_new(plan, "encodings", list);
+    return plan;
+}
+
+/* Under another name, synced, renamed: a full disk or a kill leaves no half of it. */
+static gyre_status write_plan(const json_t *plan, const char *path, gyre_error *err) {
+    char temporary[PATH_MAX + 8];
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    FILE *file = fopen(temporary, "w");
+    int bad = !file;
+    if (file) {
+        bad = json_dumpf(plan, file, JSON_INDENT(2)) != 0 || fflush(file) != 0 || fsync(fileno(file)) != 0;
+        bad |= fclose(file) != 0;
+        bad = bad || rename(temporary, path) != 0;
+    }
+    if (!bad) return GYRE_OK;
+    const int why = errno;
+    unlink(temporary);
+    return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(why), path);
+}
+
+static gyre_status check_plan(const lab *l, const char *path, gyre_error *err) {
+    json_error_t why;
+    json_t *ours = with_encodings(plan_json(l), l), *found = NULL, *same = NULL;
+    const int exists = access(path, F_OK) == 0;
+    gyre_status status = GYRE_OK;
+    if (exists && !(found = json_load_file(path, 0, &why)))
+        status = cli_error(err, GYRE_EFORMAT, "work folder: its plan is no JSON: %s (%s)", why.text, path);
+    else if (!ours || (found && !(same = with_encodings(json_deep_copy(found), l))))
+        status = cli_error(err, GYRE_ENOMEM, "plan: out of memory (%s)", path);
+    else if (same && !json_equal(same, ours))
+        status = cli_error(err, GYRE_EINVAL,
+                           "work folder: holds runs of another text, preset, mix%s or gyre; name another with --work (%s)",
+                           l->task ? ", task" : "", path);
+    else if (!found || !json_equal(found, ours))
+        status = write_plan(ours, path, err);
+    json_decref(same);
+    json_decref(found);
+    json_decref(ours);
+    return status;
+}
+
+gyre_status lab_work_open(lab *l, gyre_error *err) {
+    char path[PATH_MAX];
+    if (strlen(l->work) > PATH_MAX - 128) return cli_error(err, GYRE_EINVAL, "work folder: too long a name (%s)", l->work);
+    if (mkdir(l->work, 0777) != 0 && errno != EEXIST)
+        return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
+    snprintf(path, sizeof path, "%s/lab.json", l->work);
+    const gyre_status status = cli_lock_take(&l->lock, l->work, err);
+    return status ? status : check_plan(l, path, err);
+}
+
+/* -- training ---------------------------------------------------------------------------------------------------------- */
+static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const char *name, gyre_error *err) {
+    const gyre_train_options *o = gyre_trainer_options(t);
+    gyre_status status = gyre_trainer_describe(t, l->command, err);
+    while (!status && gyre_trainer_steps(t) < o->steps) {
+        double loss = 0;
+        status = gyre_trainer_step(t, &loss, err);
+        const int64_t step = gyre_trainer_steps(t);
+        cli_progress_label(&l->progress, "%s: step %lld of %lld, loss %.3f", name, (long long)step, (long long)o->steps,
+                           loss);
+        cli_progress_step(&l->progress, o->batch * o->context, 0);
+        if (status || step == o->steps) break;
+        if (step % SAVE_EVERY == 0 || cli_interrupted()) status = gyre_trainer_save(t, path, err);
+        if (!status && cli_interrupted())
+            status = cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
+    }
+    return status ? status : gyre_trainer_export(t, path, GYRE_F32, err);
+}
+
+gyre_status lab_position(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err) {
+    gyre_config *position = &model->position;
+    position->head_dim = model->head_dim;
+    position->heads = model->heads;
+    position->input.dim = model->width;
+    const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
+    return status ? cli_error(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
+}
+
+/* What a model is trained with; *made (freed by the caller, later) owns what o->model.position points to. */
+static gyre_status options_of(const lab *l, const lab_wanted *w, gyre_train_options *o, gyre_encoding **made,
+                              gyre_error *err) {
+    *o = w->encoding ? l->plan.run : l->plan.tune;
+    o->seed = (uint64_t)w->seed + 1;
+    if (w->encoding) return lab_position(l, w->encoding, &o->model, err);
+    const gyre_model_config *base = gyre_model_config_of(w->base);
+    const gyre_status status =
+        method_encoding(&l->plan.tuned[w->tuned], &base->position, l->plan.trained, o->context, &l->plan.betas, made, err);
+    if (status) return status;
+    o->model = *base;
+    o->model.position = *gyre_encoding_config(*made);
+    return GYRE_OK;
+}
+
+/* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
+static void name_model(const lab *l, const lab_wanted *w, char name[METHOD_LABEL + 16]) {
+    char label[METHOD_LABEL];
+    snprintf(label, sizeof label, "%s", w->encoding ? w->encoding->name : l->plan.tuned[w->tuned].label);
+    for (char *c = label; *c; c++)
+        if (*c == ':' || *c == '+') *c = '-';
+    snprintf(name, METHOD_LABEL + 16, "%s%s", w->encoding ? "" : "rope-tuned-", label);
+    const size_t used = strlen(name);
+    if (l->work) snprintf(name + used, METHOD_LABEL + 16 - used, "-s%lld", (long long)w->seed + 1);
+}
+
+static int is_finished(const char *path) {
+    char file[PATH_MAX + 32];
+    snprintf(file, sizeof file, "%s/model.safetensors", path);
+    if (access(file, F_OK) != 0) return 0;
+    snprintf(file, sizeof file, "%s/optimizer.safetensors", path);
+    return access(file, F_OK) != 0;
+}
+
+/* Where bundled models are: beside the sources of this build, or where they were installed. */
+static const char *bundled_folder(void) {
+    return access(GYRE_MODELS_SOURCE "/rope/config.json", R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
+}
+
+gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
+                        gyre_error *err) {
+    char path[PATH_MAX], moments[PATH_MAX + 32];
+    const gyre_text *text = o->task == GYRE_TASK_TEXT ? &l->train : NULL;
+    const int64_t per_step = o->batch * o->context;
+    const int n = snprintf(path, sizeof path, "%s/%s", l->work, name);
+    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
+    if (is_finished(path)) {
+        cli_progress_step(&l->progress, o->steps * per_step, 0);
+        return gyre_model_open_to_train(out, path, err);
+    }
+    gyre_trainer *t = NULL;
+    snprintf(moments, sizeof moments, "%s/optimizer.safetensors", path);
+    gyre_status status = access(moments, F_OK) == 0 ? gyre_trainer_open(&t, path, text, &l->exec, err)
+                                                    : gyre_trainer_create(&t, o, start, text, &l->exec, err);
+    if (!status) cli_progress_step(&l->progress, gyre_trainer_steps(t) * per_step, 0);
+    if (!status) status = train_on(l, t, path, name, err);
+    gyre_trainer_free(t);
+    return status ? status : gyre_model_open_to_train(out, path, err);
+}
+
+gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err) {
+    name_model(l, wanted, name);
+    if (l->work) {
+        gyre_train_options o;
+        gyre_encoding *made = NULL;
+        gyre_status status = options_of(l, wanted, &o, &made, err);
+        if (!status) status = lab_trained(l, name, &o, wanted->base, out, err);
+        gyre_encoding_free(made);
+        return status;
+    }
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof path, "%s/%s", bundled_folder(), name);
+    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%s)", name);
+    return gyre_model_open_to_train(out, path, err);
+}

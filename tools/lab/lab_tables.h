@@ -1,0 +1,25 @@
+/* lab_tables.h: the lab's results as tables. */
+#ifndef GYRE_TOOLS_LAB_TABLES_H
+#define GYRE_TOOLS_LAB_TABLES_H
+#include "report/report.h"
+#include "tools/lab/lab.h"
+
+enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = VARIANTS_MOST + 2 * LAB_METHODS + 3 };
+
+/* A table and the memory it points to: not to be copied. */
+typedef struct lab_table {
+    gyre_report_table table;
+    int has_parts;
+    gyre_column columns[LAB_COLUMNS];
+    char groups[LAB_CONTEXTS][32];
+    gyre_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
+    char texts[LAB_TABLE_ROWS][2 * LAB_CONTEXTS][24]; /* of the spread */
+} lab_table;
+
+/* out = what was measured on, as a noun. */
+void lab_describe_text(const lab *l, char *out, size_t size);
+void lab_table_encodings(const lab *l, lab_table *t);
+void lab_table_methods(const lab *l, lab_table *t);
+void lab_table_spread(const lab *l, lab_table *t);
+
+#endif

@@ -1,0 +1,187 @@
+/* passkey_cells.c: the cells of gyre passkey, filled from the journal or by asking the model. */
+#include "tools/passkey/passkey.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- memory and what has to be right before the work ---------------------------------------------------------------------
+ */
+static int default_lengths(passkey *p) {
+    enum { RATIOS = 3 };
+    passkey_options *o = &p->options;
+    const int64_t trained = gyre_encoding_config(gyre_model_encoding(p->input.model))->trained_length;
+    if (o->lengths) return 0;
+    if (trained < 2)
+        return cli_fail("%s: does not say its trained length; name the lengths with --lengths (lengths)", o->model.path);
+    o->lengths = calloc(RATIOS, sizeof *o->lengths);
+    if (!o->lengths) return cli_fail("lengths: out of memory (options)");
+    for (; o->lengths_count < RATIOS; o->lengths_count++)
+        o->lengths[o->lengths_count] = trained << o->lengths_count;
+    return 0;
+}
+
+static int make_makers(passkey *p) {
+    const passkey_options *o = &p->options;
+    gyre_error err = {0, ""};
+    p->makers = calloc((size_t)o->lengths_count, sizeof *p->makers);
+    if (!p->makers) return cli_fail("lengths: out of memory (passkey)");
+    for (int64_t l = 0; l < o->lengths_count; l++)
+        if (passkey_maker_begin(&p->makers[l], p->input.tokenizer, &o->words, o->lengths[l], o->answer_tokens, &err))
+            return cli_fail_error(&err);
+    return 0;
+}
+
+static void link_cells(passkey *p) {
+    const passkey_options *o = &p->options;
+    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(p->input.model));
+    for (int64_t m = 0; m < o->methods_count; m++) {
+        passkey_row *row = &p->rows[m];
+        row->method = &o->methods[m];
+        row->policy = o->policy < 0 ? base->rope.length_policy : (gyre_length_policy)o->policy;
+        row->follows = method_follows_length(row->method, base);
+        row->columns = p->columns + m * o->lengths_count;
+    }
+    for (int64_t c = 0; c < o->methods_count * o->lengths_count; c++) {
+        p->columns[c].cells = p->cells + c * o->depths_count;
+        for (int64_t d = 0; d < o->depths_count; d++)
+            p->columns[c].cells[d] = (passkey_cell){o->depths[d], 0, p->trials + (c * o->depths_count + d) * o->trials};
+    }
+}
+
+int passkey_cells_make(passkey *p) {
+    const passkey_options *o = &p->options;
+    int status = default_lengths(p);
+    if (!status) status = make_makers(p);
+    if (status) return status;
+    const size_t columns = (size_t)(o->methods_count * o->lengths_count), cells = columns * (size_t)o->depths_count;
+    p->rows = calloc((size_t)o->methods_count, sizeof *p->rows);
+    p->columns = calloc(columns, sizeof *p->columns);
+    p->cells = calloc(cells, sizeof *p->cells);
+    p->trials = calloc(cells * (size_t)o->trials, sizeof *p->trials);
+    if (!p->rows || !p->columns || !p->cells || !p->trials) return cli_fail("results: out of memory (passkey)");
+    link_cells(p);
+    return 0;
+}
+
+void passkey_cells_free(passkey *p) {
+    free(p->makers);
+    free(p->rows);
+    free(p->columns);
+    free(p->cells);
+    free(p->trials);
+}
+
+/* -- measuring -----------------------------------------------------------------------------------------------------------
+ */
+typedef struct reporting {
+    passkey *p;
+    const passkey_row *row;
+    int64_t length;
+} reporting;
+
+static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre_error *err) {
+    if (!r->p->options.lines) return GYRE_OK;
+    return passkey_print_cell_line(r->p, r->row, r->length, cell)
+               ? cli_error(err, GYRE_EIO, "standard output: cannot be written (passkey)")
+               : GYRE_OK;
+}
+
+static gyre_status report_cell(void *ctx, const passkey_cell *cell, gyre_error *err) {
+    const reporting *r = ctx;
+    const gyre_status status = passkey_journal_add(r->p, r->row, r->length, cell, err);
+    return status ? status : print_line(r, cell, err);
+}
+
+static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
+    const passkey_options *o = &p->options;
+    passkey_column *column = &row->columns[length];
+    gyre_encoding *encoding = NULL;
+    reporting r = {p, row, length};
+    gyre_status status =
+        model_input_encoding(&p->input, row->method, (int)row->policy, o->lengths[length], &o->betas, &encoding, err);
+    passkey_job job = {.model = p->input.model,
+                       .encoding = encoding,
+                       .maker = &p->makers[length],
+                       .cache = o->cache,
+                       .whole = row->follows && row->policy == GYRE_LENGTH_PREFIX,
+                       .contains = o->contains,
+                       .seed = o->seed,
+                       .trials = o->trials,
+                       .cells = column->cells,
+                       .cells_count = o->depths_count,
+                       .report = report_cell,
+                       .progress = cli_progress_step,
+                       .ctx = &r,
+                       .progress_ctx = &p->progress};
+    if (!status) status = passkey_run(&job, &p->exec, err);
+    gyre_encoding_free(encoding);
+    if (status != GYRE_ERANGE) return status;
+    column->out_of_range = 1; /* a table that ends is an answer, not a failure */
+    column->note = *err;
+    return GYRE_OK;
+}
+
+/* What the journal knows comes first, so that all of the work left is shared out. */
+static gyre_status fill(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
+    const passkey_options *o = &p->options;
+    passkey_cell *cells = row->columns[length].cells;
+    const reporting r = {p, row, length};
+    int64_t left = 0;
+    for (int64_t d = 0; d < o->depths_count; d++) {
+        cells[d].done = passkey_journal_find(p, row, length, &cells[d]);
+        left += !cells[d].done;
+        const gyre_status status = cells[d].done ? print_line(&r, &cells[d], err) : GYRE_OK;
+        if (status) return status;
+    }
+    return left ? measure(p, row, length, err) : GYRE_OK;
+}
+
+int passkey_cells_measure(passkey *p) {
+    const passkey_options *o = &p->options;
+    gyre_error err = {0, ""};
+    gyre_status status = GYRE_OK;
+    int64_t all = 0, done = 0;
+    for (int64_t l = 0; l < o->lengths_count; l++)
+        all += o->methods_count * o->depths_count * o->trials * o->lengths[l];
+    cli_progress_begin(&p->progress, "passkey", "tokens", all);
+    for (int64_t m = 0; m < o->methods_count && !status; m++)
+        for (int64_t l = 0; l < o->lengths_count && !status; l++) {
+            cli_progress_label(&p->progress, "%s at %lld", o->methods[m].label, (long long)o->lengths[l]);
+            status = fill(p, &p->rows[m], l, &err);
+            done += o->depths_count * o->trials * o->lengths[l];
+            cli_progress_reach(&p->progress, done);
+        }
+    cli_progress_end(&p->progress);
+    return status ? cli_fail_error(&err) : 0;
+}
+
+/* -- figures -------------------------------------------------------------------------------------------------------------
+ */
+double passkey_share(const passkey *p, const passkey_cell *cell) {
+    int64_t right = 0;
+    if (!cell->done) return NAN;
+    for (int64_t t = 0; t < p->options.trials; t++)
+        right += cell->trials[t].right;
+    return (double)right / (double)p->options.trials;
+}
+
+double passkey_column_share(const passkey *p, const passkey_column *column) {
+    double sum = 0;
+    for (int64_t d = 0; d < p->options.depths_count; d++)
+        sum += passkey_share(p, &column->cells[d]);
+    return sum / (double)p->options.depths_count;
+}
+
+void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *least, int64_t *most) {
+    const passkey_options *o = &p->options;
+    *least = *most = 0;
+    for (int64_t m = 0; m < o->methods_count; m++)
+        for (int64_t d = 0; d < o->depths_count; d++) {
+            const passkey_cell *cell = &p->rows[m].columns[length].cells[d];
+            for (int64_t t = 0; cell->done && t < o->trials; t++) {
+                const int64_t tokens = cell->trials[t].tokens;
+                if (!*least || tokens < *least) *least = tokens;
+                if (tokens > *most) *most = tokens;
+            }
+        }
+}

@@ -1,0 +1,231 @@
+/* passkey_prompt.c: see passkey_prompt.h. */
+#include "tools/passkey/passkey_prompt.h"
+#include "tools/common/cli.h"
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char task[] = "There is an important info hidden inside a lot of irrelevant text. Find it and memorize them. "
+                           "I will quiz you about the important information there.";
+static const char *const filler[] = {"The grass is green.", "The sky is blue.", "The sun is yellow.", "Here we go.",
+                                     "There and back again."};
+enum { SENTENCES = sizeof filler / sizeof *filler, KEY_ROOM = 16 };
+static const char mark[] = "{key}";
+
+/* -- text ------------------------------------------------------------------------------------------------------------ */
+/* Where out is NULL, bytes are counted alone. */
+typedef struct writer {
+    char *out;
+    size_t used;
+} writer;
+
+static void put(writer *w, const char *text, size_t bytes) {
+    if (w->out) memcpy(w->out + w->used, text, bytes);
+    w->used += bytes;
+}
+
+static void put_with_key(writer *w, const char *text, const char *key) {
+    for (const char *found; (found = strstr(text, mark)); text = found + sizeof mark - 1) {
+        put(w, text, (size_t)(found - text));
+        put(w, key, strlen(key));
+    }
+    put(w, text, strlen(text));
+}
+
+static void put_filler(writer *w, int64_t sentences) {
+    for (int64_t i = 0; i < sentences; i++) {
+        if (i) put(w, " ", 1);
+        put(w, filler[i % SENTENCES], strlen(filler[i % SENTENCES]));
+    }
+    put(w, "\n", 1);
+}
+
+static void put_prompt(writer *w, const passkey_words *words, int64_t sentences, int64_t before, const char *key) {
+    put(w, task, sizeof task - 1);
+    put(w, "\n", 1);
+    put_filler(w, before);
+    put_with_key(w, words->needle, key);
+    put(w, "\n", 1);
+    put_filler(w, sentences - before);
+    put_with_key(w, words->question, key);
+    put(w, "", 1);
+}
+
+char *passkey_prompt_text(const passkey_words *words, int64_t sentences, int64_t before, int key) {
+    char digits[KEY_ROOM];
+    writer w = {NULL, 0};
+    snprintf(digits, sizeof digits, "%d", key);
+    put_prompt(&w, words, sentences, before, digits);
+    w = (writer){malloc(w.used), 0};
+    if (w.out) put_prompt(&w, words, sentences, before, digits);
+    return w.out;
+}
+
+static char *answer_text(const passkey_words *words, int key) {
+    char digits[KEY_ROOM];
+    writer w = {NULL, 0};
+    snprintf(digits, sizeof digits, "%d", key);
+    put_with_key(&w, words->answer, digits);
+    w = (writer){malloc(w.used + 1), 0};
+    if (!w.out) return NULL;
+    put_with_key(&w, words->answer, digits);
+    w.out[w.used] = 0;
+    return w.out;
+}
+
+/* -- as many sentences as fit ------------------------------------------------------------------------------------------ */
+static int64_t place(int64_t sentences, double depth) {
+    const int64_t before = (int64_t)(depth * (double)sentences + 0.5);
+    return before < sentences ? before : sentences;
+}
+
+/* *ids, *count = the tokens of the prompt with so many sentences. */
+static gyre_status tokens_of(const passkey_maker *m, double depth, int key, int64_t sentences, int32_t **ids, int64_t *count,
+                             gyre_error *err) {
+    char *text = passkey_prompt_text(&m->words, sentences, place(sentences, depth), key);
+    if (!text) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
+    const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, ids, count, err);
+    free(text);
+    return status;
+}
+
+/* A search for the most sentences that fit. */
+typedef struct fitting {
+    const passkey_maker *maker;
+    double depth;
+    int key;
+    int64_t room;      /* for the prompt's tokens */
+    int64_t sentences; /* the most known to fit; -1 = none yet */
+    int32_t *ids;      /* of it */
+    int64_t count;
+    int64_t bare; /* tokens with no filler, where that was tried */
+} fitting;
+
+static gyre_status try(fitting *f, int64_t sentences, int *fits, gyre_error *err) {
+    int32_t *ids = NULL;
+    int64_t count = 0;
+    *fits = 0;
+    if (sentences > f->maker->length) return GYRE_OK; /* a sentence is a token at least */
+    const gyre_status status = tokens_of(f->maker, f->depth, f->key, sentences, &ids, &count, err);
+    if (status) return status;
+    if (sentences == 0) f->bare = count;
+    *fits = count <= f->room;
+    if (*fits) {
+        free(f->ids);
+        f->ids = ids;
+        f->count = count;
+        f->sentences = sentences;
+    } else {
+        free(ids);
+    }
+    return GYRE_OK;
+}
+
+/* From the guess in growing steps to one side, then between what fits and what does not. */
+static gyre_status fit(fitting *f, gyre_error *err) {
+    int64_t low = -1, high = -1; /* known to fit; known not to */
+    for (int64_t step = 1, at = f->maker->guess; low < 0 || high < 0; step *= 2) {
+        int fits;
+        const gyre_status status = try(f, at, &fits, err);
+        if (status) return status;
+        if (fits)
+            low = at;
+        else
+            high = at;
+        if (high == 0) return GYRE_OK; /* nothing fits: f->sentences says so */
+        at = low < 0 ? high - step : low + step;
+        if (at < 0) at = 0;
+    }
+    while (high - low > 1) {
+        int fits;
+        const int64_t middle = low + (high - low) / 2;
+        const gyre_status status = try(f, middle, &fits, err);
+        if (status) return status;
+        if (fits)
+            low = middle;
+        else
+            high = middle;
+    }
+    return GYRE_OK;
+}
+
+gyre_status passkey_prompt_make(passkey_prompt *out, const passkey_maker *maker, double depth, int key, gyre_error *err) {
+    char *answer = answer_text(&maker->words, key);
+    if (!answer) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
+    const int64_t steps = maker->steps ? maker->steps : (int64_t)strlen(answer) + 1;
+    /* The last token of an answer is never read. */
+    fitting f = {.maker = maker, .depth = depth, .key = key, .room = maker->length - (steps - 1), .sentences = -1};
+    gyre_status status = fit(&f, err);
+    if (!status && f.sentences < 0)
+        status = cli_error(err, GYRE_EINVAL,
+                           "length %lld: too short; the prompt takes %lld tokens without filler, and its answer %lld "
+                           "(passkey)",
+                           (long long)maker->length, (long long)f.bare, (long long)(steps - 1));
+    if (status) {
+        free(answer);
+        free(f.ids);
+        return status;
+    }
+    *out = (passkey_prompt){answer, f.ids, f.count, steps, f.sentences, place(f.sentences, depth)};
+    return GYRE_OK;
+}
+
+void passkey_prompt_free(passkey_prompt *prompt) {
+    free(prompt->answer);
+    free(prompt->ids);
+    *prompt = (passkey_prompt){0};
+}
+
+static uint64_t hash_tokens(const int32_t *ids, int64_t count) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int64_t i = 0; i < count; i++)
+        for (unsigned shift = 0; shift < 32; shift += 8)
+            hash = (hash ^ ((uint32_t)ids[i] >> shift & 0xff)) * 0x100000001b3u;
+    return hash;
+}
+
+/* Filler comes round every few sentences: what some rounds of it take, all take. */
+gyre_status passkey_maker_begin(passkey_maker *maker, const gyre_tokenizer *tokenizer, const passkey_words *words,
+                                int64_t length, int64_t steps, gyre_error *err) {
+    enum { KEY = 55555, MEASURED = 10 * SENTENCES };
+    passkey_maker m = {tokenizer, *words, length, steps, 0, 0};
+    int64_t counts[2] = {0, 0};
+    for (int i = 0; i < 2; i++) {
+        int32_t *ids = NULL;
+        const gyre_status status = tokens_of(&m, 0.5, KEY, i * MEASURED, &ids, &counts[i], err);
+        free(ids);
+        if (status) return status;
+    }
+    const double each = (double)(counts[1] - counts[0]) / MEASURED, room = (double)(length - counts[0]);
+    m.guess = each > 0 && room > 0 ? (int64_t)(room / each) : 0;
+    passkey_prompt prompt = {0};
+    const gyre_status status = passkey_prompt_make(&prompt, &m, 0.5, KEY, err);
+    if (status) return status;
+    m.guess = prompt.sentences;
+    m.hash = hash_tokens(prompt.ids, prompt.count);
+    passkey_prompt_free(&prompt);
+    *maker = m;
+    return GYRE_OK;
+}
+
+/* -- keys ------------------------------------------------------------------------------------------------------------- */
+/* splitmix64's last steps: neighbouring numbers give unlike ones. */
+static uint64_t mix(uint64_t z) {
+    z += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int passkey_key(uint64_t seed, int64_t length, double depth, int64_t trial) {
+    const uint64_t place = (uint64_t)(depth * 1e6 + 0.5);
+    return 10000 + (int)(mix(mix(mix(mix(seed) + (uint64_t)length) + place) + (uint64_t)trial) % 90000);
+}
+
+int passkey_is_exact(const char *answer, const char *text) {
+    const size_t length = strlen(answer);
+    while (isspace((unsigned char)*text))
+        text++;
+    if (strncmp(text, answer, length) != 0) return 0;
+    return !(length && isdigit((unsigned char)answer[length - 1]) && isdigit((unsigned char)text[length]));
+}

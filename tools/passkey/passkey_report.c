@@ -1,0 +1,168 @@
+/* passkey_report.c: where keys are found: heat maps of length and depth, and a page around them. */
+#include "tools/passkey/passkey.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* out = 1 where the values step evenly. */
+static int is_even(const double *x, int64_t count) {
+    const double step = (x[count - 1] - x[0]) / (double)(count - 1);
+    for (int64_t i = 1; i < count; i++)
+        if (fabs(x[i] - x[i - 1] - step) > 1e-6 * fabs(step)) return 0;
+    return 1;
+}
+
+/* Cells of a map are all as wide: the axis is that on which the values step evenly, or else counts them. */
+static gyre_axis even_axis(const double *x, int64_t count, const char *label, const char *log_label, const char *counted) {
+    double logs[2] = {log2(x[0]), log2(x[count - 1])};
+    int doubles = x[0] > 0;
+    for (int64_t i = 1; i < count && doubles; i++)
+        doubles = fabs(log2(x[i] / x[i - 1]) - (logs[1] - logs[0]) / (double)(count - 1)) < 1e-6;
+    if (is_even(x, count)) return (gyre_axis){label, GYRE_SCALE_LINEAR, x[0], x[count - 1]};
+    if (doubles) return (gyre_axis){log_label, GYRE_SCALE_LINEAR, logs[0], logs[1]};
+    return (gyre_axis){counted, GYRE_SCALE_LINEAR, 1, (double)count};
+}
+
+/* Panels and what they borrow. */
+typedef struct picture {
+    gyre_panels panels;
+    gyre_map *maps;
+    double *z, *axis;
+} picture;
+
+static void free_picture(picture *f) {
+    free(f->maps);
+    free(f->z);
+    free(f->axis);
+}
+
+static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
+    const passkey_options *o = &p->options;
+    const int64_t cells = o->lengths_count * o->depths_count;
+    *f = (picture){.panels = GYRE_PANELS_INIT};
+    f->maps = calloc((size_t)o->methods_count, sizeof *f->maps);
+    f->z = calloc((size_t)(o->methods_count * cells), sizeof *f->z);
+    f->axis = calloc((size_t)(o->lengths_count + o->depths_count), sizeof *f->axis);
+    if (!f->maps || !f->z || !f->axis) return cli_error(err, GYRE_ENOMEM, "figure: out of memory (passkey)");
+    for (int64_t m = 0; m < o->methods_count; m++) {
+        double *z = f->z + m * cells;
+        for (int64_t d = 0; d < o->depths_count; d++)
+            for (int64_t l = 0; l < o->lengths_count; l++)
+                z[d * o->lengths_count + l] = 100 * passkey_share(p, &p->rows[m].columns[l].cells[d]);
+        f->maps[m] = (gyre_map){p->rows[m].method->label, o->lengths_count, o->depths_count, z};
+    }
+    double *lengths = f->axis, *depths = f->axis + o->lengths_count;
+    for (int64_t l = 0; l < o->lengths_count; l++)
+        lengths[l] = (double)o->lengths[l];
+    for (int64_t d = 0; d < o->depths_count; d++)
+        depths[d] = 100 * o->depths[d];
+    f->panels.title = "Keys found, by length and depth";
+    f->panels.x = even_axis(lengths, o->lengths_count, "length (tokens)", "length (log2 of tokens)", "length (in order)");
+    f->panels.y = is_even(depths, o->depths_count)
+                      ? (gyre_axis){"depth (%)", GYRE_SCALE_LINEAR, depths[0], depths[o->depths_count - 1]}
+                      : (gyre_axis){"depth (in order)", GYRE_SCALE_LINEAR, 1, (double)o->depths_count};
+    f->panels.z = (gyre_axis){"right (%)", GYRE_SCALE_LINEAR, 0, 100};
+    f->panels.palette = GYRE_PALETTE_SEQUENTIAL;
+    f->panels.maps = f->maps;
+    f->panels.maps_count = o->methods_count;
+    return GYRE_OK;
+}
+
+/* A map needs two cells each way, and one that was measured. */
+static int has_picture(const passkey *p) {
+    const passkey_options *o = &p->options;
+    int known = 0;
+    for (int64_t m = 0; m < o->methods_count; m++)
+        for (int64_t l = 0; l < o->lengths_count; l++)
+            known |= !p->rows[m].columns[l].out_of_range;
+    return known && o->lengths_count > 1 && o->depths_count > 1;
+}
+
+gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
+    picture f;
+    char *svg = NULL;
+    if (!has_picture(p)) return cli_error(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.figure);
+    gyre_status status = make_picture(p, &f, err);
+    if (!status) status = gyre_panels_svg(&f.panels, &svg, err);
+    if (!status) {
+        cli_output output;
+        int failed = cli_output_open(&output, p->options.figure);
+        if (!failed) {
+            fputs(svg, output.file);
+            failed = cli_output_close(&output, 0);
+        }
+        if (failed) status = cli_error(err, GYRE_EIO, "figure: cannot be written (%s)", p->options.figure);
+    }
+    gyre_report_free(svg);
+    free_picture(&f);
+    return status;
+}
+
+/* -- the page --------------------------------------------------------------------------------------------------------- */
+static void introduction(const passkey *p, gyre_page *page) {
+    const passkey_options *o = &p->options;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "A key is hidden in filler, at a depth that is the share of the filler before it, and asked for at the end "
+             "(Mohtashami and Jaggi 2023). %lld trials of each length and depth; every method is asked for the same keys. A "
+             "trial is right when the likeliest next tokens %s the answer.",
+             (long long)o->trials, o->contains ? "contain" : "are");
+    (void)gyre_page_paragraph(page, text); /* the page keeps the first error */
+    snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->words.needle, o->words.question);
+    (void)gyre_page_paragraph(page, text);
+}
+
+static void lengths_note(const passkey *p, gyre_page *page) {
+    const passkey_options *o = &p->options;
+    char text[2048] = "Filler is whole sentences. Tokens of the prompts:";
+    for (int64_t l = 0; l < o->lengths_count; l++) {
+        const size_t used = strlen(text);
+        int64_t least, most;
+        passkey_prompt_tokens(p, l, &least, &most);
+        snprintf(text + used, sizeof text - used, "%s %lld to %lld at %lld", l ? "," : "", (long long)least, (long long)most,
+                 (long long)o->lengths[l]);
+    }
+    (void)gyre_page_paragraph(page, text);
+}
+
+static gyre_status tables(const passkey *p, gyre_page *page, gyre_error *err) {
+    passkey_table methods = {.columns = NULL}, depths = {.columns = NULL};
+    picture f = {.maps = NULL};
+    gyre_status status = passkey_table_methods(p, &methods, err);
+    if (!status) status = passkey_table_depths(p, &depths, err);
+    if (!status && has_picture(p)) status = make_picture(p, &f, err);
+    if (!status) {
+        (void)gyre_page_section(page, "By method and length");
+        (void)gyre_page_table(page, &methods.table);
+        lengths_note(p, page);
+        (void)gyre_page_section(page, "By depth");
+        if (f.maps)
+            (void)gyre_page_panels(page, &f.panels,
+                                   "At the top the key stands just before the question. Grey was not measured.");
+        (void)gyre_page_table(page, &depths.table);
+    }
+    passkey_table_free(&methods);
+    passkey_table_free(&depths);
+    free_picture(&f);
+    return status;
+}
+
+gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
+    gyre_page *page = NULL;
+    gyre_fact facts[RUN_CARD_FACTS + 1];
+    char room[RUN_CARD_LINE], date[32] = "";
+    const time_t now = time(NULL);
+    struct tm utc;
+    gyre_status status = gyre_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
+    if (status) return status;
+    introduction(p, page);
+    status = tables(p, page, err);
+    if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
+    int64_t count = run_card_facts(&p->card, facts, room);
+    facts[count++] = (gyre_fact){"date", date};
+    (void)gyre_page_footer(page, facts, count);
+    if (!status) status = gyre_page_write(page, p->options.report, err);
+    gyre_page_free(page);
+    return status;
+}

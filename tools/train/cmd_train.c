@@ -1,0 +1,354 @@
+/* cmd_train.c: gyre train: a small decoder with any encoding, resumable after a kill. */
+#include "gyre/gyre_train.h"
+#include "tools/common/cli.h"
+#include "tools/common/headers.h"
+#include "tools/common/methods.h"
+#include "tools/common/variants.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXTS = 64 };
+enum {
+    KEY_TEXT = CLI_FIRST_KEY,
+    KEY_HEADERS,
+    KEY_SPLIT,
+    KEY_ENCODING,
+    KEY_CONTEXT,
+    KEY_TOKENS,
+    KEY_BATCH,
+    KEY_WIDTH,
+    KEY_LAYERS,
+    KEY_HEADS,
+    KEY_HIDDEN,
+    KEY_RATE,
+    KEY_WARMUP,
+    KEY_MIX,
+    KEY_SEED,
+    KEY_DTYPE,
+    KEY_SAVE,
+    KEY_RESUME,
+    KEY_REPLACE,
+    KEY_FROM,
+    KEY_METHOD,
+    KEY_BETA_FAST,
+    KEY_BETA_SLOW
+};
+
+typedef struct train_options {
+    cli_options common; /* its -o is the folder */
+    const char *texts[TEXTS];
+    int64_t text_count;
+    int headers, resume, replace;
+    int shaped,
+        sized; /* an option was given that a resumed run takes from its checkpoint, that --from takes from its model */
+    gyre_split split;
+    int64_t tokens, save_every;
+    gyre_dtype dtype;
+    gyre_train_options run;
+    variant encoding;
+    const char *from; /* a model to go on from, under a method */
+    method method;
+    method_betas betas;
+    char command[2048];
+} train_options;
+
+static const struct argp_option OPTIONS[] = {
+    {NULL, 0, NULL, 0, "The text:", 1},
+    {"text", KEY_TEXT, "PATH", 0, "a file, or a folder with all files under it; may be repeated", 1},
+    {"headers", KEY_HEADERS, NULL, 0, "the C library's and the kernel's headers under /usr/include", 1},
+    {"split", KEY_SPLIT, "all|train", 0, "train: leave out the files that evaluation holds out (default: all)", 1},
+    {NULL, 0, NULL, 0, "The model:", 2},
+    {"encoding", KEY_ENCODING, "NAME", 0, "rope, alibi, t5, ...: a name that is none lists them (default: rope)", 2},
+    {"width", KEY_WIDTH, "N", 0, "channels (default: 128)", 2},
+    {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
+    {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
+    {"hidden", KEY_HIDDEN, "N", 0, "channels inside the feed-forward (default: 2.75 x width)", 2},
+    {NULL, 0, NULL, 0, "Fine-tuning:", 3},
+    {"from", KEY_FROM, "MODEL", 0, "begin with this model's weights and sizes", 3},
+    {"method", KEY_METHOD, "NAME[:FACTOR]", 0,
+     "and this context extension, at --context (default: none); known: " METHOD_NAMES "; any of " METHOD_MODIFIERS
+     " may follow a name, as in yarn:4+resonance",
+     3},
+    {"beta-fast", KEY_BETA_FAST, "TURNS", 0, "of by-parts and yarn (default: 32)", 3},
+    {"beta-slow", KEY_BETA_SLOW, "TURNS", 0, "of by-parts and yarn (default: 1)", 3},
+    {NULL, 0, NULL, 0, "The run:", 4},
+    {"context", KEY_CONTEXT, "N", 0, "tokens (bytes) of a training sequence (default: 256)", 4},
+    {"tokens", KEY_TOKENS, "N", 0, "tokens to train on in all, rounded up to whole steps (default: 10000000)", 4},
+    {"batch", KEY_BATCH, "N", 0, "sequences of a step (default: 8)", 4},
+    {"learning-rate", KEY_RATE, "X", 0, "at its peak (default: 0.004)", 4},
+    {"warmup", KEY_WARMUP, "N", 0, "steps (default: 100)", 4},
+    {"mix", KEY_MIX, "SHARE", 0, "share of sequences with passkeys or copies (default: 0.8; 0: plain text)", 4},
+    {"seed", KEY_SEED, "N", 0, "of the weights and of the sequences drawn (default: 1)", 4},
+    {NULL, 0, NULL, 0, "The result:", 5},
+    {"output", 'o', "DIR", 0, "the folder to write", 5},
+    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "of the finished weights (default: f32)", 5},
+    {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 5},
+    {"resume", KEY_RESUME, NULL, 0, "go on from the checkpoint in DIR, as if never stopped", 5},
+    {"replace", KEY_REPLACE, NULL, 0, "begin anew though DIR holds a model", 5},
+    {0}};
+
+static const char *const SPLITS[] = {"all", "train"};
+
+static error_t model_option(int key, char *arg, train_options *o) {
+    gyre_model_config *m = &o->run.model;
+    switch (key) {
+    case KEY_ENCODING: {
+        gyre_error err = {0};
+        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage("--encoding: %s", err.text);
+        break;
+    }
+    case KEY_WIDTH:
+        m->width = cli_integer("--width", arg, 8, 1 << 14);
+        break;
+    case KEY_LAYERS:
+        m->layers = cli_integer("--layers", arg, 1, 1 << 10);
+        break;
+    case KEY_HEADS:
+        m->heads = m->kv_heads = cli_integer("--heads", arg, 1, 1 << 10);
+        break;
+    case KEY_HIDDEN:
+        m->hidden = cli_integer("--hidden", arg, 1, 1 << 16);
+        break;
+    case KEY_CONTEXT:
+        o->run.context = cli_integer("--context", arg, 16, 1 << 20);
+        break;
+    case KEY_TOKENS:
+        o->tokens = cli_integer("--tokens", arg, 1, (int64_t)1 << 40);
+        break;
+    case KEY_BATCH:
+        o->run.batch = cli_integer("--batch", arg, 1, 1 << 16);
+        break;
+    case KEY_RATE:
+        o->run.learning_rate = cli_number("--learning-rate", arg, 1e-8, 0.5);
+        break;
+    case KEY_WARMUP:
+        o->run.warmup = cli_integer("--warmup", arg, 0, 1 << 30);
+        break;
+    case KEY_MIX:
+        o->run.mix = cli_number("--mix", arg, 0, 1);
+        break;
+    case KEY_METHOD: {
+        gyre_error err = {0};
+        if (method_parse(arg, &o->method, &err)) cli_usage("--method: %s", err.text);
+        break;
+    }
+    case KEY_FROM:
+        o->from = arg;
+        break;
+    case KEY_BETA_FAST:
+        o->betas.fast = cli_number("--beta-fast", arg, 1e-6, 1e9);
+        break;
+    case KEY_BETA_SLOW:
+        o->betas.slow = cli_number("--beta-slow", arg, 1e-6, 1e9);
+        break;
+    case KEY_SEED:
+        o->run.seed = (uint64_t)cli_integer("--seed", arg, 0, INT64_MAX);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    o->shaped = 1;
+    o->sized |= key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS || key == KEY_HIDDEN;
+    return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state) {
+    train_options *o = state->input;
+    switch (key) {
+    case KEY_TEXT:
+        if (o->text_count == TEXTS) cli_usage("--text: more than %d given; put the files into a folder", TEXTS);
+        o->texts[o->text_count++] = arg;
+        return 0;
+    case 'o':
+        o->common.output = arg;
+        return 0;
+    case KEY_HEADERS:
+        o->headers = 1;
+        return 0;
+    case KEY_SPLIT:
+        o->split = (gyre_split)cli_choice("--split", arg, SPLITS, 2);
+        return 0;
+    case KEY_DTYPE:
+        o->dtype = cli_dtype("--dtype", arg);
+        return 0;
+    case KEY_SAVE:
+        o->save_every = cli_integer("--save-every", arg, 1, INT64_MAX);
+        return 0;
+    case KEY_RESUME:
+        o->resume = 1;
+        return 0;
+    case KEY_REPLACE:
+        o->replace = 1;
+        return 0;
+    case ARGP_KEY_ARG:
+        cli_usage("%s: gyre train takes no such argument", arg);
+    default:
+        return model_option(key, arg, o);
+    }
+}
+
+static const char DOC[] = "Train a small byte-level decoder on a text, with one position encoding."
+                          "\vThe folder DIR is written in the shape of a Hugging Face checkpoint, with the optimiser's "
+                          "state beside the model until the "
+                          "run is done.  After a kill, --resume goes on from the last checkpoint, and the result is the "
+                          "same to the last bit, for any "
+                          "number of threads.\n\n"
+                          "Example:\n  gyre train --text book.txt --encoding rope --context 256 -o runs/rope\n  gyre eval "
+                          "runs/rope --text book.txt "
+                          "--contexts 256,512,1k --methods none,ntk,yarn\n";
+
+static void settle(train_options *o) {
+    gyre_train_options *r = &o->run;
+    if (!o->common.output) cli_usage("-o: the folder to write is missing");
+    if (!o->text_count && !o->headers) cli_usage("--text: a text to train on is missing (or --headers)");
+    if (o->text_count && o->headers) cli_usage("--headers: contradicts --text");
+    if (o->from && o->sized) cli_usage("--from: the encoding and the sizes are that model's");
+    if (o->resume && o->shaped)
+        cli_usage("--resume: model and run come from the checkpoint; give only the text, -o and threads");
+    if (o->resume && o->replace) cli_usage("--replace: contradicts --resume");
+    if (!o->from && (!method_is_none(&o->method) || o->betas.fast > 0 || o->betas.slow > 0))
+        cli_usage("--method: extends a model that is there; name it with --from");
+    if (r->model.width % r->model.heads)
+        cli_usage("--heads: %lld do not divide the width %lld", (long long)r->model.heads, (long long)r->model.width);
+    r->model.head_dim = r->model.width / r->model.heads;
+    if (!r->model.hidden) r->model.hidden = r->model.width * 11 / 4;
+    gyre_config *position = &r->model.position;
+    position->head_dim = r->model.head_dim;
+    position->heads = r->model.heads;
+    position->input.dim = r->model.width;
+    if (variant_config(&o->encoding, r->context, r->context, &o->betas, position))
+        cli_usage("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
+                  o->encoding.name);
+    const int64_t per_step = r->batch * r->context;
+    r->steps = (o->tokens + per_step - 1) / per_step;
+}
+
+static gyre_status open_text(const train_options *o, gyre_text *text, gyre_error *err) {
+    if (o->headers) return headers_open(text, o->split, o->run.context + 1, err);
+    return gyre_text_open(text, o->texts, o->text_count, o->split, o->run.context + 1, err);
+}
+
+/* The sizes are the model's, its rotation is the method's at the context trained on. */
+static gyre_status begin_from(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
+                              gyre_error *err) {
+    gyre_model *base = NULL;
+    gyre_encoding *encoding = NULL;
+    gyre_train_options r = o->run;
+    gyre_status status = gyre_model_open_to_train(&base, o->from, err);
+    if (status) return status;
+    r.model = *gyre_model_config_of(base);
+    status = method_encoding(&o->method, &r.model.position, r.model.position.trained_length, r.context, &o->betas, &encoding,
+                             err);
+    if (!status) {
+        r.model.position = *gyre_encoding_config(encoding);
+        /* Unscaled, it is trained at this length from here on. */
+        if (r.model.position.kind != GYRE_ROPE ||
+            (r.model.position.rope.scaling == GYRE_UNSCALED && r.model.position.rope.far == GYRE_FAR_AS_NEAR))
+            r.model.position.trained_length = r.context;
+        status = gyre_trainer_create(out, &r, base, text, exec, err);
+    }
+    gyre_encoding_free(encoding);
+    gyre_model_free(base);
+    return status;
+}
+
+static gyre_status begin(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
+                         gyre_error *err) {
+    if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
+    if (access(o->common.output, F_OK) == 0 && !o->replace)
+        return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
+                         o->common.output);
+    return o->from ? begin_from(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
+}
+
+/* The first checkpoint comes before the first step: a folder that cannot be written is found at once. */
+static gyre_status begin_saving(const train_options *o, gyre_trainer *t, gyre_error *err) {
+    gyre_status status = gyre_trainer_describe(t, o->command, err);
+    cli_defer_signals(); /* from here on a run that stops leaves something to go on from */
+    if (!status && !o->resume) status = gyre_trainer_save(t, o->common.output, err);
+    return status;
+}
+
+/* *recent = mean loss of the last steps.  Ends early, with a checkpoint, on Ctrl-C. */
+static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, gyre_error *err) {
+    const gyre_train_options *r = gyre_trainer_options(t);
+    cli_progress progress;
+    gyre_status status = begin_saving(o, t, err);
+    int64_t saved = gyre_trainer_steps(t);
+    cli_progress_begin(&progress, "training", "tokens", (r->steps - saved) * r->batch * r->context);
+    for (int64_t step = saved; !status && step < r->steps && !cli_interrupted();) {
+        double loss = 0;
+        status = gyre_trainer_step(t, &loss, err);
+        if (status) break;
+        step = gyre_trainer_steps(t);
+        *recent = *recent == 0 ? loss : 0.98 * *recent + 0.02 * loss;
+        cli_progress_label(&progress, "step %lld of %lld, loss %.3f", (long long)step, (long long)r->steps, *recent);
+        cli_progress_step(&progress, r->batch * r->context, 0);
+        if (step == r->steps || step % o->save_every) continue;
+        status = gyre_trainer_save(t, o->common.output, err);
+        saved = step;
+    }
+    if (!status && gyre_trainer_steps(t) < r->steps && gyre_trainer_steps(t) > saved)
+        status = gyre_trainer_save(t, o->common.output, err);
+    cli_progress_end(&progress);
+    return status;
+}
+
+static int report(const train_options *o, const gyre_trainer *t, double loss) {
+    const gyre_train_options *r = gyre_trainer_options(t);
+    const gyre_model_config *m = gyre_model_config_of(gyre_trainer_model(t));
+    const long long tokens = (long long)(gyre_trainer_steps(t) * r->batch * r->context);
+    if (o->common.json)
+        return cli_json_write(stdout, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "model", o->common.output, "encoding",
+                                                gyre_kind_name(m->position.kind), "parameters",
+                                                (json_int_t)gyre_model_parameters(gyre_trainer_model(t)), "steps",
+                                                (json_int_t)gyre_trainer_steps(t), "of", (json_int_t)r->steps, "tokens",
+                                                (json_int_t)tokens, "loss", cli_json_number(loss)));
+    printf("%s: %s, %lld weights, step %lld of %lld, %lld tokens, loss %.4f nats per token\n", o->common.output,
+           gyre_kind_name(m->position.kind), (long long)gyre_model_parameters(gyre_trainer_model(t)),
+           (long long)gyre_trainer_steps(t), (long long)r->steps, tokens, loss);
+    return 0;
+}
+
+static int finish(const train_options *o, const gyre_trainer *t, double loss, gyre_error *err) {
+    if (gyre_trainer_steps(t) < gyre_trainer_options(t)->steps)
+        return cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
+                        o->common.output);
+    return gyre_trainer_export(t, o->common.output, o->dtype, err) ? cli_fail_error(err) : report(o, t, loss);
+}
+
+static int train(const train_options *o, const gyre_exec *exec) {
+    gyre_error err = {0};
+    gyre_text text = {0};
+    gyre_trainer *t = NULL;
+    cli_lock lock = {.file = -1};
+    double loss = 0;
+    gyre_status status = open_text(o, &text, &err);
+    if (!status) status = cli_lock_take(&lock, o->common.output, &err);
+    if (!status) status = begin(o, &text, exec, &t, &err);
+    if (!status) status = run(o, t, &loss, &err);
+    const int exit_status = status ? cli_fail_error(&err) : finish(o, t, loss, &err);
+    cli_unlock(&lock);
+    gyre_trainer_free(t);
+    gyre_text_free(&text);
+    return exit_status;
+}
+
+int cmd_train(int argc, char **argv) {
+    static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
+    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_F32, .run = GYRE_TRAIN_INIT};
+    o.encoding = (variant){gyre_kind_name(GYRE_ROPE), GYRE_ROPE};
+    o.run.model.hidden = 0;
+    if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
+    cli_command(argc, argv, o.command, sizeof o.command);
+    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
+    settle(&o);
+    gyre_pool *pool = NULL;
+    gyre_exec exec;
+    if (cli_pool_open(&o.common, &pool, &exec)) return CLI_FAILED;
+    const int status = train(&o, &exec);
+    gyre_pool_free(pool);
+    return status;
+}
