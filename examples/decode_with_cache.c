@@ -18,10 +18,10 @@ static void fill(float *x, int n, int by) {
 /* Queries first .. first + n - 1. */
 static gyre_attention_args queries(int first, int n, float (*to)[HEADS][DIM]) {
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_const(gyre_dense(q[first], GYRE_F32, 1, n, HEADS, DIM));
+    args.q = gyre_const(gyre_dense(q[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM));
     args.q_pos.base = first;
     args.causal = 1;
-    args.out = gyre_dense(to[first], GYRE_F32, 1, n, HEADS, DIM);
+    args.out = gyre_dense(to[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM);
     return args;
 }
 
@@ -29,8 +29,8 @@ static gyre_attention_args queries(int first, int n, float (*to)[HEADS][DIM]) {
 static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratch, size_t bytes) {
     const int64_t sequence = 0;
     const gyre_positions at = {.base = first};
-    const gyre_cview key = gyre_const(gyre_dense(k[first], GYRE_F32, 1, n, KEY_HEADS, DIM));
-    const gyre_cview value = gyre_const(gyre_dense(v[first], GYRE_F32, 1, n, KEY_HEADS, DIM));
+    const gyre_cview key = gyre_const(gyre_dense(k[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
+    const gyre_cview value = gyre_const(gyre_dense(v[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
     const gyre_attention_args args = queries(first, n, out);
     gyre_status status = gyre_cache_append(cache, sequence, &key, &value, &at, NULL);
     if (!status) status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL);
@@ -41,8 +41,8 @@ static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratc
 static gyre_status read_whole(const gyre_encoding *rope) {
     gyre_attention_args args = queries(0, TOKENS, whole);
     args.encoding = rope;
-    args.k = gyre_const(gyre_dense(k, GYRE_F32, 1, TOKENS, KEY_HEADS, DIM));
-    args.v = gyre_const(gyre_dense(v, GYRE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.k = gyre_const(gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     const gyre_status status = scratch ? gyre_attention(&args, scratch, bytes, NULL) : GYRE_ENOMEM;
@@ -68,11 +68,11 @@ int main(void) {
     gyre_encoding *rope = NULL;
     gyre_cache *cache = NULL;
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
     gyre_cache_config keep = GYRE_CACHE_INIT; /* a model has one for each layer */
-    keep.keys = GYRE_KEYS_ROTATED;
-    keep.key_dtype = keep.value_dtype = GYRE_F16;
+    keep.keys = GYRE_CACHE_KEYS_ROTATED;
+    keep.key_dtype = keep.value_dtype = GYRE_DTYPE_F16;
     keep.heads = KEY_HEADS;
     keep.head_dim = DIM;
     keep.max_tokens = TOKENS;

@@ -21,7 +21,7 @@ static void require(int truth, const char *what) {
     abort();
 }
 
-/* -- files ------------------------------------------------------------------------------------------------------------- */
+/* -- files -- */
 
 static void sign(uint8_t *bytes, size_t count) {
     uint32_t sum = 0xffffffffu;
@@ -58,8 +58,7 @@ static void write_file(const uint8_t *bytes, size_t size) {
     fclose(file);
 }
 
-/* -- memory: no more than a file of so many bytes may need ---------------------------------------------------------------
- */
+/* -- memory: no more than a file of so many bytes may need -- */
 
 static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
@@ -71,12 +70,12 @@ static void purse_free(void *ctx, void *memory) {
     free(memory);
 }
 
-/* -- use --------------------------------------------------------------------------------------------------------------- */
+/* -- use -- */
 
 static gyre_encoding *encoding_of(int which, double base) {
     gyre_config config = GYRE_CONFIG_INIT;
     gyre_encoding *encoding = NULL;
-    config.kind = which == 3 ? GYRE_ALIBI : GYRE_ROPE;
+    config.kind = which == 3 ? GYRE_KIND_ALIBI : GYRE_KIND_ROPE;
     config.heads = 2;
     config.head_dim = DIM;
     config.rope.dim = which == 3 ? 0 : DIM;
@@ -88,13 +87,13 @@ static gyre_encoding *encoding_of(int which, double base) {
 }
 
 static void attend(const gyre_cache *cache, int64_t sequence) {
-    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    const gyre_cache_config *c = gyre_cache_get_config(cache);
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     for (int64_t queries = 1; queries <= QUERIES; queries += QUERIES - 1) {
         float *q = calloc((size_t)(queries * c->heads * c->head_dim), sizeof *q),
               *out = calloc((size_t)(queries * c->heads * c->value_dim), sizeof *out);
-        args.q = gyre_cdense(q, GYRE_F32, 1, queries, c->heads, c->head_dim);
-        args.out = gyre_dense(out, GYRE_F32, 1, queries, c->heads, c->value_dim);
+        args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, c->heads, c->head_dim);
+        args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, queries, c->heads, c->value_dim);
         args.causal = 1;
         const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
         void *scratch = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
@@ -110,11 +109,11 @@ static void attend(const gyre_cache *cache, int64_t sequence) {
 
 /* Appends as many zeros as tokens. */
 static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
-    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    const gyre_cache_config *c = gyre_cache_get_config(cache);
     float *k = calloc((size_t)(tokens * c->heads * c->head_dim), sizeof *k),
           *v = calloc((size_t)(tokens * c->heads * c->value_dim), sizeof *v);
-    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, tokens, c->heads, c->head_dim),
-                     values = gyre_cdense(v, GYRE_F32, 1, tokens, c->heads, c->value_dim);
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, tokens, c->heads, c->head_dim),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, tokens, c->heads, c->value_dim);
     const gyre_positions at = {.base = 7};
     const int64_t before = gyre_cache_tokens(cache, sequence);
     if (k && v) {
@@ -127,7 +126,7 @@ static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
 }
 
 static void save_and_load(const gyre_cache *cache) {
-    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    const gyre_cache_config *c = gyre_cache_get_config(cache);
     gyre_cache *again = NULL;
     gyre_error err = {0, ""};
     require(gyre_cache_save(cache, file_path(), &err) == GYRE_OK, err.text);
@@ -138,7 +137,7 @@ static void save_and_load(const gyre_cache *cache) {
 }
 
 static void use(gyre_cache *cache, const gyre_encoding *other) {
-    const gyre_cache_config *c = gyre_cache_config_of(cache);
+    const gyre_cache_config *c = gyre_cache_get_config(cache);
     const int64_t last = c->sequences - 1, delta[GYRE_MAX_AXES] = {3, -5};
     if (c->max_tokens > MOST_TOKENS || c->heads > 8 || c->sequences > 64) return;
     attend(cache, 0);
@@ -146,19 +145,19 @@ static void use(gyre_cache *cache, const gyre_encoding *other) {
     append(cache, 0, 3);
     require(gyre_cache_fork(cache, 0, last) != GYRE_EINVAL, "a fork");
     if (gyre_cache_tokens(cache, 0) > 2) {
-        require(gyre_cache_drop(cache, 0, 1, 1) != GYRE_EINVAL, "a drop");
+        require(gyre_cache_remove(cache, 0, 1, 1) != GYRE_EINVAL, "a drop");
         require(gyre_cache_shift(cache, 0, 1, 1, delta) != GYRE_EINVAL, "a shift");
     }
     append(cache, 0, 17);
     require(gyre_cache_slide(cache, last, 1, 4, NULL) != GYRE_EINVAL, "a slide");
     append(cache, last, 5);
-    if (other) (void)!gyre_cache_replan(cache, other, 0, NULL);
+    if (other) (void)!gyre_cache_set_encoding(cache, other, 0, NULL);
     for (int64_t i = 0; i < c->sequences; i++)
         attend(cache, i);
     save_and_load(cache);
     for (int64_t i = 0; i < c->sequences; i++)
-        require(gyre_cache_drop(cache, i, 0, gyre_cache_tokens(cache, i)) == GYRE_OK, "everything is dropped");
-    const gyre_cache_usage usage = gyre_cache_usage_of(cache);
+        require(gyre_cache_remove(cache, i, 0, gyre_cache_tokens(cache, i)) == GYRE_OK, "everything is dropped");
+    const gyre_cache_usage usage = gyre_cache_get_usage(cache);
     require(usage.tokens == 0 && usage.shared_tokens == 0 && usage.free_pages == usage.pages, "an empty cache is empty");
 }
 

@@ -22,21 +22,21 @@ static void read_text(const char *text) {
 }
 
 static void use_rotation(const gyre_encoding *encoding, int64_t length) {
-    const int64_t pairs = gyre_encoding_config(encoding)->rope.dim / 2;
+    const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     double *inv_freq = malloc((size_t)pairs * sizeof *inv_freq), factor;
-    gyre_parts parts;
+    gyre_scaling_parts parts;
     if (!inv_freq) return;
     require(gyre_encoding_frequencies(encoding, length, inv_freq, &factor) == GYRE_OK, "frequencies of an encoding");
     for (int64_t i = 0; i < pairs; i++)
         require(inv_freq[i] == inv_freq[i], "a frequency is a number");
     require(factor == factor, "an attention factor is a number");
-    require(gyre_encoding_parts(encoding, length, &parts) == GYRE_OK, "parts of a rotation");
+    require(gyre_encoding_scaling_parts(encoding, length, &parts) == GYRE_OK, "parts of a rotation");
     require(parts.kept + parts.blended + parts.divided == pairs, "every pair is kept, blended or divided");
     free(inv_freq);
 }
 
 static void use_slopes(const gyre_encoding *encoding) {
-    double *slopes = malloc((size_t)gyre_encoding_config(encoding)->heads * sizeof *slopes);
+    double *slopes = malloc((size_t)gyre_encoding_get_config(encoding)->heads * sizeof *slopes);
     if (!slopes) return;
     require(gyre_encoding_slopes(encoding, slopes) == GYRE_OK, "slopes of ALiBi");
     free(slopes);
@@ -47,11 +47,11 @@ static void use_group(const gyre_layer_reading *group, int64_t length) {
     gyre_error err = {0, ""};
     const gyre_status status = gyre_encoding_create(&encoding, &group->config, NULL, &err);
     require(status == GYRE_OK || status == GYRE_ENOMEM, "every group that is handed out has an encoding");
-    if (status == GYRE_OK && group->config.kind == GYRE_ROPE) {
+    if (status == GYRE_OK && group->config.kind == GYRE_KIND_ROPE) {
         use_rotation(encoding, 0);
         use_rotation(encoding, length);
     }
-    if (status == GYRE_OK && group->config.kind == GYRE_ALIBI) use_slopes(encoding);
+    if (status == GYRE_OK && group->config.kind == GYRE_KIND_ALIBI) use_slopes(encoding);
     gyre_encoding_free(encoding);
     read_text(group->name);
     for (int64_t i = 0; i < group->layers_count; i++)
@@ -79,7 +79,7 @@ void fuzz_reading(const uint8_t *data, size_t size, const char *name) {
         return;
     }
     require(reading->groups_count >= 1, "a reading has a group");
-    require(reading->profile != GYRE_AS_USUAL, "a reading says whose it is");
+    require(reading->profile != GYRE_PROFILE_DEFAULT, "a reading says whose it is");
     for (int64_t i = 0; i < reading->groups_count; i++)
         use_group(&reading->groups[i], length);
     for (int64_t i = 0; i < reading->warnings_count; i++) {

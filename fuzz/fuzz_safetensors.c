@@ -23,7 +23,7 @@ static uint8_t *sized(const char *header, size_t length, const uint8_t *rest, si
     return out;
 }
 
-/* -- a folder ---------------------------------------------------------------------------------------------------------- */
+/* -- a folder -- */
 static const struct {
     const char *name, *header;
     size_t bytes;

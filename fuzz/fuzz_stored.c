@@ -2,7 +2,7 @@
 #define _GNU_SOURCE /* memfd_create */
 #include "fuzz_stored.h"
 
-#include "files/stored.h"
+#include "files/tensor_store.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,15 +29,16 @@ const char *fuzz_file(const uint8_t *bytes, size_t size) {
     return path;
 }
 
-static void use_tensor(const gyre_store *store, const gyre_stored *t) {
-    const gyre_kernels *kernels = gyre_kernels_pick();
-    gyre_stored found;
+static void use_tensor(const gyre_tensor_store *store, const gyre_file_tensor *t) {
+    const gyre_kernels *kernels = gyre_kernels_select();
+    gyre_file_tensor found;
     gyre_error err = {0, ""};
     int64_t count = 1;
-    fuzz_require(gyre_store_find(store, t->name, &found) == 1, "a tensor is found by its name");
+    fuzz_require(gyre_tensor_store_find(store, t->name, &found) == 1, "a tensor is found by its name");
     fuzz_require(strcmp(found.name, t->name) == 0 && found.offset == t->offset, "and is itself");
-    fuzz_require(t->offset <= (uint64_t)gyre_store_bytes(store) && strlen(t->file) + strlen(t->stored_as) > 0, "its words");
-    const gyre_status checked = gyre_stored_check(kernels, t, &err);
+    fuzz_require(t->offset <= (uint64_t)gyre_tensor_store_bytes(store) && strlen(t->file) + strlen(t->file_dtype) > 0,
+                 "its words");
+    const gyre_status checked = gyre_stored_check_finite(kernels, t, &err);
     fuzz_require((checked == GYRE_OK) == (err.text[0] == '\0'), "a failure has a text");
     fuzz_require((t->type == GYRE_STORED_OTHER) == (checked == GYRE_EUNSUPPORTED), "a type is read or unsupported");
     if (t->type == GYRE_STORED_OTHER) return;
@@ -52,24 +53,25 @@ static void use_tensor(const gyre_store *store, const gyre_stored *t) {
     fuzz_require(gyre_stored_read(kernels, t, out, &err) == checked, "what passes the check can be read");
     for (int64_t i = 0; i < t->count && checked == GYRE_OK; i++)
         fuzz_require(isfinite(out[i]), "what is read is finite");
-    gyre_stored_widen(kernels, t->type, t->data, out, t->count); /* whatever its numbers are */
+    gyre_stored_dequantize(kernels, t->type, t->data, out, t->count); /* whatever its numbers are */
     free(out);
-    gyre_stored_forget(t);
+    gyre_stored_release_pages(t);
 }
 
 void fuzz_store(const char *path) {
-    gyre_store *store = NULL;
+    gyre_tensor_store *store = NULL;
     gyre_error err = {0, ""};
     uint64_t hash = 0;
-    const gyre_status status = gyre_store_open(&store, path, &err);
+    const gyre_status status = gyre_tensor_store_open(&store, path, &err);
     fuzz_require((status == GYRE_OK) == (store != NULL), "a failure leaves no store");
     fuzz_require(status == GYRE_OK || err.text[0] != '\0', "a failure has a text");
     if (!store) return;
-    for (int64_t i = 0; i < gyre_store_count(store); i++) {
-        const gyre_stored t = gyre_store_at(store, i);
-        fuzz_require(i == 0 || strcmp(gyre_store_at(store, i - 1).name, t.name) < 0, "tensors are in order, none twice");
+    for (int64_t i = 0; i < gyre_tensor_store_count(store); i++) {
+        const gyre_file_tensor t = gyre_tensor_store_at(store, i);
+        fuzz_require(i == 0 || strcmp(gyre_tensor_store_at(store, i - 1).name, t.name) < 0,
+                     "tensors are in order, none twice");
         use_tensor(store, &t);
     }
-    fuzz_require(gyre_store_hash(store, &hash, &err) == GYRE_OK, "a store has a hash");
-    gyre_store_free(store);
+    fuzz_require(gyre_tensor_store_hash(store, &hash, &err) == GYRE_OK, "a store has a hash");
+    gyre_tensor_store_free(store);
 }

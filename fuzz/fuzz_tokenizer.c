@@ -42,8 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gyre_tokenizer *t = NULL;
     gyre_error err = {0};
     const gyre_status status = size > 4 && memcmp(data, "GGUF", 4) == 0
-                                   ? gyre_tokenizer_of_gguf(&t, data, size, "model.gguf", &err)
-                                   : gyre_tokenizer_of_json(&t, (const char *)data, size, "tokenizer.json", NULL, &err);
+                                   ? gyre_tokenizer_from_gguf(&t, data, size, "model.gguf", &err)
+                                   : gyre_tokenizer_from_json(&t, (const char *)data, size, "tokenizer.json", NULL, &err);
     if (status != GYRE_OK) {
         if (t || !err.text[0]) abort();
         return 0;

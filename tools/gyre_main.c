@@ -33,9 +33,9 @@ static _Noreturn void unknown(const char *name) {
     const char *names[SUBCOMMANDS];
     for (int i = 0; i < SUBCOMMANDS; i++)
         names[i] = subcommands[i].name;
-    const char *nearest = cli_nearest(name, names, SUBCOMMANDS);
-    if (nearest) cli_usage("%s: no such subcommand; did you mean %s?", name, nearest);
-    cli_usage("%s: no such subcommand", name);
+    const char *nearest = cli_closest_name(name, names, SUBCOMMANDS);
+    if (nearest) cli_usage_error("%s: no such subcommand; did you mean %s?", name, nearest);
+    cli_usage_error("%s: no such subcommand", name);
 }
 
 /* out = the exit status. */
@@ -65,14 +65,14 @@ static int help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    cli_catch_signals();
+    cli_install_signal_handlers();
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help();
     if (strcmp(argv[1], "--version") == 0) {
         printf("gyre %s\n", gyre_version());
         return fflush(stdout) ? cli_fail("standard output: %s (version)", strerror(errno)) : 0;
     }
     if (strcmp(argv[1], "help") == 0) return help(argc - 1, argv + 1);
-    if (argv[1][0] == '-') cli_usage("%s: no such option", argv[1]);
+    if (argv[1][0] == '-') cli_usage_error("%s: no such option", argv[1]);
     const subcommand *command = find(argv[1]);
     if (!command) unknown(argv[1]);
     return run(command, argc - 1, argv + 1);

@@ -3,9 +3,9 @@
  * Attention does not see order.  A position encoding puts it back at one of four places, and one immutable object,
  * gyre_encoding, says what a scheme does at each of them:
  *
- *     input          x_m += p_m                       gyre_add
+ *     input          x_m += p_m                       gyre_add_input
  *     query and key  q_m -> E(m) q_m, k_n -> E(n) k_n  gyre_rotate
- *     score          s_mn += b(h, m, n)               gyre_bias_add
+ *     score          s_mn += b(h, m, n)               gyre_add_bias
  *                    s_mn += q_m . A[r] + k_n . B[r]  gyre_attention
  *     value          o_m += sum_n a_mn V[r]           gyre_attention
  *     all of them    in one pass, never n x n         gyre_attention
@@ -40,7 +40,7 @@
 extern "C" {
 #endif
 
-/* -- status ------------------------------------------------------------------------------------------------------ */
+/* -- status -- */
 typedef enum gyre_status {
     GYRE_OK = 0,
     GYRE_EINVAL = -1,       /* an argument is outside its documented range */
@@ -64,15 +64,15 @@ GYRE_API const char *gyre_status_text(gyre_status status);
 /* out = "MAJOR.MINOR.PATCH" of the library that is linked, static. */
 GYRE_API const char *gyre_version(void);
 
-/* -- memory the caller owns, described --------------------------------------------------------------------------- */
+/* -- memory the caller owns, described -- */
 typedef enum gyre_dtype {
-    GYRE_F32,
-    GYRE_F16,
-    GYRE_BF16,
-    GYRE_F64,
-    GYRE_I32,
-    GYRE_I64,
-    GYRE_Q8 /* whole numbers -127 .. 127 times a float that each row of a head has of its own: in a gyre_cache alone */
+    GYRE_DTYPE_F32,
+    GYRE_DTYPE_F16,
+    GYRE_DTYPE_BF16,
+    GYRE_DTYPE_F64,
+    GYRE_DTYPE_I32,
+    GYRE_DTYPE_I64,
+    GYRE_DTYPE_Q8 /* whole numbers -127 .. 127 times a float that each row of a head has of its own: in a gyre_cache alone */
 } gyre_dtype;
 
 /* out = bytes of one element; 0 for a value that is no dtype. */
@@ -104,13 +104,13 @@ GYRE_API gyre_cview gyre_const(gyre_view view);
 typedef struct gyre_positions {
     const void *data;
     gyre_dtype dtype;
-    int64_t base, length, stride_batch, stride_token, stride_axis;
+    int64_t base, context_length, stride_batch, stride_token, stride_axis;
 } gyre_positions;
 /* out[b * tokens + t] = the position of token t of row b by mask (nonzero = a token, 0 = padding; dense [batch][tokens]):
  * how many tokens stand before it, and -1 for padding, which a learned table with an offset keeps a row for: what RoBERTa
  * (offset padding_idx + 1), OPT and M2M100 do.  Aliasing: none.  EINVAL for missing memory or extents below 0. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_positions_of_mask(const unsigned char *mask, int64_t batch, int64_t tokens,
-                                                            int64_t *out);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_positions_from_mask(const unsigned char *mask, int64_t batch, int64_t tokens,
+                                                              int64_t *out);
 
 /* alloc: `bytes` aligned to `align` (a power of two), or NULL.  free: takes what alloc gave, or NULL. */
 typedef struct gyre_alloc {
@@ -124,7 +124,7 @@ typedef struct gyre_alloc {
 typedef struct gyre_exec {
     void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
     void *ctx;
-    int64_t width;
+    int64_t concurrency;
 } gyre_exec;
 
 /* A ready-made gyre_exec over `threads` threads that sleep between calls (0 = one per processor; at most 1024). EUNSUPPORTED
@@ -134,53 +134,55 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threa
 GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */
 GYRE_API gyre_exec gyre_pool_exec(gyre_pool *pool);
 
-/* -- an encoding, completely described --------------------------------------------------------------------------- */
+/* -- an encoding, completely described -- */
 typedef enum gyre_kind {
-    GYRE_NOPE,           /* no positions */
-    GYRE_LEARNED,        /* at the input: a trained table (Gehring 2017, GPT-2) */
-    GYRE_SINUSOIDAL,     /* at the input: Vaswani 2017, arXiv 1706.03762 */
-    GYRE_ROPE,           /* on query and key: Su 2021, arXiv 2104.09864 */
-    GYRE_ALIBI,          /* a number on each score: Press 2021, arXiv 2108.12409 */
-    GYRE_T5,             /* a trained number for each bucket of distances: Raffel 2019, arXiv 1910.10683 */
-    GYRE_KERPLE,         /* a trained decay of the score with distance: Chi 2022, arXiv 2205.09921 */
-    GYRE_SHAW,           /* trained vectors for clipped distances, on keys and values: Shaw 2018, arXiv 1803.02155 */
-    GYRE_NEZHA,          /* the same with a fixed sinusoid: Wei 2019, arXiv 1909.00204 */
-    GYRE_BERT,           /* trained vectors for every distance: transformers' relative_key and relative_key_query */
-    GYRE_DEBERTA,        /* content to position and back, a table per head: He 2020, arXiv 2006.03654; v3: 2111.09543 */
-    GYRE_TRANSFORMER_XL, /* (q + u) . k + (q + v) . r: Dai 2019, arXiv 1901.02860; the caller projects r, a table per head */
-    GYRE_FIRE,           /* a small network of the distance over the position: Li 2023, arXiv 2310.04418 */
-    GYRE_SANDWICH        /* the product of two sinusoids, a decay nobody trains: Chi 2022, arXiv 2212.10356 */
+    GYRE_KIND_NOPE,           /* no positions */
+    GYRE_KIND_LEARNED,        /* at the input: a trained table (Gehring 2017, GPT-2) */
+    GYRE_KIND_SINUSOIDAL,     /* at the input: Vaswani 2017, arXiv 1706.03762 */
+    GYRE_KIND_ROPE,           /* on query and key: Su 2021, arXiv 2104.09864 */
+    GYRE_KIND_ALIBI,          /* a number on each score: Press 2021, arXiv 2108.12409 */
+    GYRE_KIND_T5,             /* a trained number for each bucket of distances: Raffel 2019, arXiv 1910.10683 */
+    GYRE_KIND_KERPLE,         /* a trained decay of the score with distance: Chi 2022, arXiv 2205.09921 */
+    GYRE_KIND_SHAW,           /* trained vectors for clipped distances, on keys and values: Shaw 2018, arXiv 1803.02155 */
+    GYRE_KIND_NEZHA,          /* the same with a fixed sinusoid: Wei 2019, arXiv 1909.00204 */
+    GYRE_KIND_BERT,           /* trained vectors for every distance: transformers' relative_key and relative_key_query */
+    GYRE_KIND_DEBERTA,        /* content to position and back, a table per head: He 2020, arXiv 2006.03654; v3: 2111.09543 */
+    GYRE_KIND_TRANSFORMER_XL, /* (q + u) . k + (q + v) . r: Dai 2019, arXiv 1901.02860; the caller projects r, a table per
+                                 head */
+    GYRE_KIND_FIRE,           /* a small network of the distance over the position: Li 2023, arXiv 2310.04418 */
+    GYRE_KIND_SANDWICH        /* the product of two sinusoids, a decay nobody trains: Chi 2022, arXiv 2212.10356 */
 } gyre_kind;
 enum { GYRE_MAX_AXES = 4 };
 enum { GYRE_NO_TABLE = -1 }; /* of rope.table_positions: angles are computed in every call */
-enum { GYRE_AT_INPUT = 1, GYRE_AT_QUERY_KEY = 2, GYRE_AT_SCORE = 4, GYRE_AT_VALUE = 8 };
+enum { GYRE_PLACE_INPUT = 1, GYRE_PLACE_QUERY_KEY = 2, GYRE_PLACE_SCORE = 4, GYRE_PLACE_VALUE = 8 };
 
 /* theta_i = base^(-2 i / dim), s = factor, L = trained_length, n = the length in use, wavelength = 2 pi / theta. */
 typedef enum gyre_scaling {
-    GYRE_UNSCALED,       /* theta_i */
-    GYRE_LINEAR,         /* theta_i / s: position interpolation, arXiv 2306.15595 */
-    GYRE_NTK,            /* base * s^(dim / (dim - 2)): the fixed NTK-aware base (bloc97, 2023) */
-    GYRE_DYNAMIC_NTK,    /* base * (s max(n, L) / L - (s - 1))^(dim / (dim - 2)): transformers' "dynamic" */
-    GYRE_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between; ramp in pair index, clamped as in
-                          * YaRN's released code, which divides fast pairs too where even the slowest makes more than
-                          * beta_fast turns: base 2, dim 64, L 2048 divides all */
-    GYRE_BY_PARTS_PAPER, /* the same with the ramp in turns made over L, as YaRN's text (arXiv 2309.00071, eq. 17-20) */
-    GYRE_YARN,           /* GYRE_BY_PARTS and an attention factor of 0.1 ln s + 1 */
-    GYRE_LLAMA3,         /* keep below wavelength L / high_freq, divide above L / low_freq, blend between (Llama 3.1) */
-    GYRE_LONGROPE,       /* theta_i / short_factor_i while n <= L, / long_factor_i past it: arXiv 2402.13753 */
-    GYRE_PROPORTIONAL,   /* the first `proportion` of the pairs turn (divided by s), the rest stand still (Gemma 4) */
-    GYRE_NTK_MIXED,      /* theta_i / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent (Su, kexue.fm 9706) */
-    GYRE_DYNAMIC_YARN    /* GYRE_YARN with s = max(n, L) / L in place of the factor (jquesnelle/yarn, 2023) */
+    GYRE_SCALING_NONE,           /* theta_i */
+    GYRE_SCALING_LINEAR,         /* theta_i / s: position interpolation, arXiv 2306.15595 */
+    GYRE_SCALING_NTK,            /* base * s^(dim / (dim - 2)): the fixed NTK-aware base (bloc97, 2023) */
+    GYRE_SCALING_DYNAMIC_NTK,    /* base * (s max(n, L) / L - (s - 1))^(dim / (dim - 2)): transformers' "dynamic" */
+    GYRE_SCALING_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between; ramp in pair index, clamped as in
+                                  * YaRN's released code, which divides fast pairs too where even the slowest makes more than
+                                  * beta_fast turns: base 2, dim 64, L 2048 divides all */
+    GYRE_SCALING_BY_PARTS_PAPER, /* the same with the ramp in turns made over L, as YaRN's text (arXiv 2309.00071, eq.
+                                  * 17-20) */
+    GYRE_SCALING_YARN,           /* GYRE_SCALING_BY_PARTS and an attention factor of 0.1 ln s + 1 */
+    GYRE_SCALING_LLAMA3,   /* keep below wavelength L / high_freq, divide above L / low_freq, blend between (Llama 3.1) */
+    GYRE_SCALING_LONGROPE, /* theta_i / short_factor_i while n <= L, / long_factor_i past it: arXiv 2402.13753 */
+    GYRE_SCALING_PROPORTIONAL, /* the first `proportion` of the pairs turn (divided by s), the rest stand still (Gemma 4) */
+    GYRE_SCALING_NTK_MIXED,    /* theta_i / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent (Su, kexue.fm 9706) */
+    GYRE_SCALING_DYNAMIC_YARN  /* GYRE_SCALING_YARN with s = max(n, L) / L in place of the factor (jquesnelle/yarn, 2023) */
 } gyre_scaling;
 
 /* Pairs (i, i + dim/2), or (2i, 2i + 1), or read at (2i, 2i + 1) and written to (i, i + dim/2), as DeepSeek-V3 does. */
-typedef enum gyre_layout { GYRE_HALF, GYRE_INTERLEAVED, GYRE_INTERLEAVED_TO_HALF } gyre_layout;
+typedef enum gyre_layout { GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF } gyre_layout;
 /* How the pairs of a rotation with several axes are dealt out; section[a] = pairs of axis a, dim / 2 in all. */
 typedef enum gyre_axes {
     GYRE_AXES_CHUNKED,     /* the first section[0] pairs to axis 0, the next to axis 1, ...: Qwen2-VL's M-RoPE */
     GYRE_AXES_INTERLEAVED, /* pair i < 3 section[i % 3] to axis i % 3, the rest to axis 0: Qwen3-VL's; three axes */
     GYRE_AXES_AXIAL        /* as chunked, and each axis counts its own frequencies, base^(-i / section): 2-D images;
-                            * GYRE_UNSCALED and GYRE_LINEAR alone */
+                            * GYRE_SCALING_NONE and GYRE_SCALING_LINEAR alone */
 } gyre_axes;
 /* What a pair of query and key turns by at distance `window` and more (causal attention only; nearer, as trained). */
 typedef enum gyre_far {
@@ -197,46 +199,47 @@ typedef enum gyre_temperature {
     GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / length)) */
 } gyre_temperature;
 /* What the length in use is in attention, where frequencies depend on it (dynamic NTK, dynamic YaRN, LongRoPE) and a call
- * names none (positions.length 0).  Each sequence of a batch has its own. */
+ * names none (positions.context_length 0).  Each sequence of a batch has its own. */
 typedef enum gyre_length_policy {
-    GYRE_LENGTH_DECLARED, /* the encoding's own, one for the whole run: keys may be kept rotated */
-    GYRE_LENGTH_CAUSAL,   /* of a query at m, for itself and for every key that it sees: m + 1, up to a multiple of
-                           * rope.length_block.  No token meets a frequency of its future, so decoding token by token equals
-                           * reading the whole prefix, through all layers.  Keys are kept raw and turned when read */
-    GYRE_LENGTH_PREFIX    /* of all queries of a call: the highest position of theirs, + 1, as transformers has it.  Decoding
-                           * equals one attention over the whole prefix given the same inputs, but deeper layers remember
-                           * shorter lengths.  Keys are kept raw */
+    GYRE_LENGTH_POLICY_DECLARED, /* the encoding's own, one for the whole run: keys may be kept rotated */
+    GYRE_LENGTH_POLICY_CAUSAL,   /* of a query at m, for itself and for every key that it sees: m + 1, up to a multiple of
+                                  * rope.length_block.  No token meets a frequency of its future, so decoding token by token
+                                  * equals   reading the whole prefix, through all layers.  Keys are kept raw and turned when
+                                  * read */
+    GYRE_LENGTH_POLICY_PREFIX    /* of all queries of a call: the highest position of theirs, + 1, as transformers has it.
+                                  * Decoding    equals one attention over the whole prefix given the same inputs, but deeper
+                                  * layers    remember    shorter lengths.  Keys are kept raw */
 } gyre_length_policy;
 /* How position x frequency and its cos and sin are computed. */
 typedef enum gyre_angle_path {
-    GYRE_ANGLES_EXACT, /* as the errors stated below have it: right at any position */
-    GYRE_ANGLES_TORCH  /* frequencies, their product with the position, cos and sin in float, operation by operation as
-                        * transformers has PyTorch do it on a CPU with FMA, to the last bit: what models were trained with.
-                        * Off by position x 2^-25 and more.  Needs a build with SLEEF */
+    GYRE_ANGLE_PATH_EXACT, /* as the errors stated below have it: right at any position */
+    GYRE_ANGLE_PATH_TORCH  /* frequencies, their product with the position, cos and sin in float, operation by operation as
+                            * transformers has PyTorch do it on a CPU with FMA, to the last bit: what models were trained
+                            * with.  Off by position x 2^-25 and more.  Needs a build with SLEEF */
 } gyre_angle_path;
 typedef enum gyre_sinusoid {
-    GYRE_SIN_INTERLEAVED,   /* sin, cos, sin, cos; exponent 2i / dim */
-    GYRE_SIN_CONCATENATED,  /* all sines, then all cosines; exponent 2i / dim */
-    GYRE_SIN_TENSOR2TENSOR, /* concatenated with exponent i / (dim/2 - 1); an odd last channel is 0 */
-    GYRE_COS_CONCATENATED,  /* all cosines, then all sines; exponent 2i / dim */
-    GYRE_COS_TENSOR2TENSOR  /* all cosines, then all sines; exponent i / (dim/2 - 1): MusicGen */
+    GYRE_SINUSOID_INTERLEAVED, /* sin, cos, sin, cos; exponent 2i / dim */
+    GYRE_SINUSOID_SIN_COS,     /* all sines, then all cosines; exponent 2i / dim */
+    GYRE_SINUSOID_SIN_COS_T2T, /* concatenated with exponent i / (dim/2 - 1); an odd last channel is 0 */
+    GYRE_SINUSOID_COS_SIN,     /* all cosines, then all sines; exponent 2i / dim */
+    GYRE_SINUSOID_COS_SIN_T2T  /* all cosines, then all sines; exponent i / (dim/2 - 1): MusicGen */
 } gyre_sinusoid;
 
 typedef enum gyre_decay { GYRE_DECAY_LOG, GYRE_DECAY_POWER } gyre_decay; /* -r1 ln(1 + r2 d) or -r1 d^r2, d = |m - n| */
 /* Which sides have a table: q . A[r] (Shaw's keys, DeBERTa's content to position), k . B[r] (BERT's relative_key_query,
  * DeBERTa's position to content), sum a V[r] (Shaw's values). */
-enum { GYRE_ON_QUERY = 1, GYRE_ON_KEY = 2, GYRE_ON_VALUE = 4 };
+enum { GYRE_TERM_QUERY = 1, GYRE_TERM_KEY = 2, GYRE_TERM_VALUE = 4 };
 
 /* Every zero means the field's own default, so GYRE_CONFIG_INIT plus the fields that matter is a whole config. */
 typedef struct gyre_config {
     size_t size; /* set by GYRE_CONFIG_INIT; any other is EINVAL: a program built with another version's header */
     gyre_kind kind;
-    int64_t head_dim;       /* channels of a head; needed by GYRE_ROPE and by schemes with vectors */
+    int64_t head_dim;       /* channels of a head; needed by GYRE_KIND_ROPE and by schemes with vectors */
     int64_t heads;          /* query heads; needed where each has its own slope, number or table */
     int64_t trained_length; /* tokens; needed by the scalings that speak of L */
     struct gyre_input_config {
-        int64_t dim;          /* channels added to (the model's width); needed by GYRE_LEARNED and GYRE_SINUSOIDAL */
-        int64_t positions;    /* rows of the learned table: positions -offset .. positions - offset - 1 */
+        int64_t dim;       /* channels added to (the model's width); needed by GYRE_KIND_LEARNED and GYRE_KIND_SINUSOIDAL */
+        int64_t positions; /* rows of the learned table: positions -offset .. positions - offset - 1 */
         gyre_sinusoid layout; /* of the sinusoid */
         double base;          /* of the sinusoid; 0 = 10000 */
         int64_t offset;       /* position m has row m + offset, or the sinusoid of m + offset.  The rows before it are
@@ -244,19 +247,19 @@ typedef struct gyre_config {
         int zero_padding;     /* sinusoid: 1 = position -1, which is padding, has zeros: M2M100 */
         double scale;         /* multiplies what is added; 0 = 1 */
         int trained_scale;    /* sinusoid: 1 = and so does the one number of the input table, trained: Li 2018, 1809.08895 */
-        int64_t length;       /* learned: the table, trained for positions 0 .. n - 1 (n = positions - offset), serves 0 ..
-                               * length - 1, more than n or fewer; 0 = n, with hierarchy n^2 (at most 2^31 - 1) */
+        int64_t resized_length; /* learned: the table, trained for positions 0 .. n - 1 (n = positions - offset), serves 0 ..
+                                 * length - 1, more than n or fewer; 0 = n, with hierarchy n^2 (at most 2^31 - 1) */
         double hierarchy; /* learned, length up to n^2: alpha in (0, 1), position i n + j has p_j + alpha / (1 - alpha) (p_i
                            * - p_0) (Su, kexue.fm 7947: 0.4); 0 = the n rows are stretched over the length linearly, the
                            * first and last staying at the ends.  Rows before the offset stay as they are */
     } input;
     struct gyre_rope_config {
-        int64_t dim;   /* rotated channels (even); 0 = head_dim - first; the rest pass through */
-        int64_t first; /* the channel where they begin */
+        int64_t dim;           /* rotated channels (even); 0 = head_dim - first; the rest pass through */
+        int64_t first_channel; /* the channel where they begin */
         gyre_layout layout;
         int clockwise; /* 1 = pairs turn by minus the angle (nanochat) */
         gyre_scaling scaling;
-        int64_t length;                /* context length in use where a call names none; 0 = trained_length */
+        int64_t context_length;        /* context length in use where a call names none; 0 = trained_length */
         int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once they are needed, in memory
                                         * taken at creation: dim floats a position, and with malloc, whose pages cost nothing
                                         * until then, dim doubles for rows of F64; 0 = up to the lengths above (32768 where
@@ -279,18 +282,18 @@ typedef struct gyre_config {
         int64_t xpos_center; /* where those are 1, within 2^31 of 0; scores do not depend on it */
         int64_t axes;        /* 0 = 1, at most GYRE_MAX_AXES */
         gyre_axes axes_layout;
-        int64_t section[4]; /* pairs of each axis, dim / 2 in all; needed where there are several */
+        int64_t axis_pairs[4]; /* pairs of each axis, dim / 2 in all; needed where there are several */
         gyre_far far;
-        int64_t window;    /* far: distances below it are as trained; needed */
-        double far_factor; /* leaky: 2^-10 .. 2^32; grouped: a whole number, 1 .. 2^32; needed by both */
+        int64_t far_window; /* far: distances below it are as trained; needed */
+        double far_factor;  /* leaky: 2^-10 .. 2^32; grouped: a whole number, 1 .. 2^32; needed by both */
         gyre_angle_path angles;
         gyre_length_policy length_policy;
         int64_t length_block; /* causal: 0 = 64 */
     } rope;
     struct gyre_query_config {
         gyre_temperature temperature;
-        int64_t length; /* 0 = trained_length */
-        double slope;   /* 0 = 0.1 */
+        int64_t reference_length; /* 0 = trained_length */
+        double slope;             /* 0 = 0.1 */
     } query;
     struct gyre_score_config {
         const double *slopes;       /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
@@ -306,17 +309,17 @@ typedef struct gyre_config {
         int bidirectional;    /* T5: 1 = half the buckets for keys after the query; Transformer-XL: 1 = rows for those too */
         int64_t width; /* FIRE: hidden units of each head's network, at most 256, 0 = 32; Sandwich: channels of its sinusoid,
                         * even, at most 65536, 0 = 128 */
-        unsigned terms;   /* GYRE_ON_*; 0 = BERT: query; the others: all that the scheme knows */
+        unsigned terms;   /* GYRE_TERM_*; 0 = BERT: query; the others: all that the scheme knows */
         gyre_decay decay; /* KERPLE */
     } score;
 } gyre_config;
 /* clang-format off */
 #define GYRE_CONFIG_INIT                                                                       \
-    { sizeof(gyre_config), GYRE_NOPE, 0, 0, 0,                                                 \
-      {0, 0, GYRE_SIN_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
-      {0, 0, GYRE_HALF, 0, GYRE_UNSCALED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
+    { sizeof(gyre_config), GYRE_KIND_NOPE, 0, 0, 0,                                                 \
+      {0, 0, GYRE_SINUSOID_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
+      {0, 0, GYRE_LAYOUT_HALF, 0, GYRE_SCALING_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
        NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0,           \
-       GYRE_ANGLES_EXACT, GYRE_LENGTH_DECLARED, 0},                                            \
+       GYRE_ANGLE_PATH_EXACT, GYRE_LENGTH_POLICY_DECLARED, 0},                                            \
       {GYRE_TEMPERATURE_NONE, 0, 0},                                                           \
       {NULL, NULL, 0, 0, 0, 0, 0, 0, 0, GYRE_DECAY_LOG} }
 /* clang-format on */
@@ -331,15 +334,16 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 typedef struct gyre_encoding gyre_encoding;
 
 /* *out = the encoding that config describes, or a status and err (may be NULL) naming the field and its value.
- * Copies everything it needs.  Errors: EINVAL, ENOMEM, EUNSUPPORTED (GYRE_ANGLES_TORCH without SLEEF, or of a scaling that
- * transformers has not). */
+ * Copies everything it needs.  Errors: EINVAL, ENOMEM, EUNSUPPORTED (GYRE_ANGLE_PATH_TORCH without SLEEF, or of a scaling
+ * that transformers has not). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
 /* out = the config it was made from, defaults filled in; valid as long as the encoding.  A derived attention_factor stays 0,
- * so that a changed copy derives its own: gyre_encoding_frequencies tells the number.  So does an input.length of 0. */
-GYRE_API const gyre_config *gyre_encoding_config(const gyre_encoding *encoding);
-/* out = the set of GYRE_AT_* where it acts. */
+ * so that a changed copy derives its own: gyre_encoding_frequencies tells the number.  So does an input.resized_length of
+ * 0. */
+GYRE_API const gyre_config *gyre_encoding_get_config(const gyre_encoding *encoding);
+/* out = the set of GYRE_PLACE_* where it acts. */
 GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
 /* inv_freq[i] = radians per position of pair i, i < rope.dim / 2; *attention_factor = what multiplies cos and sin.
  * At context `length` (0 = the encoding's own).  Either pointer may be NULL.  Errors: EINVAL for a length < 0,
@@ -347,14 +351,15 @@ GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t length,
                                                                double *inv_freq, double *attention_factor);
 /* How a scaling treats the pairs of a rotation: kept as trained, divided by the factor (or stopped), blended. */
-typedef struct gyre_parts {
+typedef struct gyre_scaling_parts {
     int64_t kept, blended, divided;
-} gyre_parts;
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_parts(const gyre_encoding *encoding, int64_t length, gyre_parts *out);
+} gyre_scaling_parts;
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_scaling_parts(const gyre_encoding *encoding, int64_t length,
+                                                                 gyre_scaling_parts *out);
 /* slopes[h] = ALiBi's slope of head h, h < heads.  EUNSUPPORTED for other kinds. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes);
 
-/* -- trainable tables: the caller's memory --------------------------------------------------------------------------- */
+/* -- trainable tables: the caller's memory -- */
 typedef enum gyre_table {
     GYRE_TABLE_INPUT, /* [1, 1, positions, dim]: added at the input; of input.trained_scale [1, 1, 1, 1]: the number */
     GYRE_TABLE_QUERY, /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r] */
@@ -387,46 +392,48 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 /* For who trains the tables: what the papers make the rows of the vector tables (query, key and value) of. */
 typedef enum gyre_row_source {
-    GYRE_ROWS_FREE,      /* each table is trained as it is: Shaw */
-    GYRE_ROWS_SHARED,    /* so is the one table that query and key share: BERT */
-    GYRE_ROWS_PROJECTED, /* row r of head h = W_h P[r], a W for each table; P is trained, all layers share it: DeBERTa */
-    GYRE_ROWS_SINUSOID   /* the same, P[r] fixed: sines, then cosines, of the distance m - n: Transformer-XL */
+    GYRE_ROW_SOURCE_FREE,      /* each table is trained as it is: Shaw */
+    GYRE_ROW_SOURCE_SHARED,    /* so is the one table that query and key share: BERT */
+    GYRE_ROW_SOURCE_PROJECTED, /* row r of head h = W_h P[r], a W for each table; P is trained, all layers share it:
+                                * DeBERTa */
+    GYRE_ROW_SOURCE_SINUSOID   /* the same, P[r] fixed: sines, then cosines, of the distance m - n: Transformer-XL */
 } gyre_row_source;
-/* out = that of the scheme; GYRE_ROWS_FREE where it has no such tables, or encoding is NULL. */
+/* out = that of the scheme; GYRE_ROW_SOURCE_FREE where it has no such tables, or encoding is NULL. */
 GYRE_API gyre_row_source gyre_encoding_row_source(const gyre_encoding *encoding);
 /* One number of a table: training begins at a draw from normal(start, deviation) and stays within least .. most. */
 typedef struct gyre_table_entry {
-    double start, deviation, least, most;
+    double initial_mean, initial_deviation, minimum, maximum;
 } gyre_table_entry;
 /* *out = entry [0, head, row, channel] of a table.  EINVAL where there is none. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_entry(const gyre_encoding *encoding, gyre_table which, int64_t head,
                                                                int64_t row, int64_t channel, gyre_table_entry *out);
 
-/* -- the places, one by one ------------------------------------------------------------------------------------------ */
+/* -- the places, one by one -- */
 /* out[b, t, 0, :] = in[b, t, 0, :] + p(position of t).  Views [batch, token, 1, dim] of F32, F16, BF16 or F64, both the same
  * type; computed in double and rounded once.  But what F32, F16 and BF16 get from a row of a float table as it is, or from a
  * sinusoid of up to 8192 channels, is a float, and added in float.  in == out allowed, other overlap not.  tables may be
  * NULL where the scheme trains none at the input.  Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (an
  * argument, memory or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_add(const gyre_encoding *encoding, const gyre_tables *tables,
-                                              const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
-                                              const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables,
+                                                    const gyre_positions *positions, const gyre_cview *in,
+                                                    const gyre_view *out, const gyre_exec *exec);
 /* gradients.input += the gradient of a loss to the input table, given dout: each row that p(position of t) is made of gets
  * its share of dout[b, t, 0, :], in token order; the number of a trained scale gets dout . (what it multiplies), summed in
  * fixed blocks of tokens.  The gradient to `in` is dout itself.  Where the scheme has no input table there is nothing to do:
- * gradients are not looked at.  Errors as gyre_add. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
-                                                       const gyre_cview *dout, const gyre_table_gradients *gradients,
-                                                       const gyre_exec *exec);
+ * gradients are not looked at.  Errors as gyre_add_input. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
+                                                             const gyre_cview *dout, const gyre_table_gradients *gradients,
+                                                             const gyre_exec *exec);
 
-typedef enum gyre_direction { GYRE_FORWARD, GYRE_INVERSE, GYRE_ADJOINT } gyre_direction;
-typedef enum gyre_role { GYRE_QUERY, GYRE_KEY } gyre_role;
+typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GYRE_DIRECTION_ADJOINT } gyre_direction;
+typedef enum gyre_role { GYRE_ROLE_QUERY, GYRE_ROLE_KEY } gyre_role;
 /* out[b, t, h, :] = E(position of t) in[b, t, h, :]: pair i turns by position x inv_freq[i], counter-clockwise unless
  * rope.clockwise, and is multiplied by the attention factor and, under xPos, by its magnitude, of which keys get the
  * inverse.  The temperature multiplies queries, all channels, where the scheme rotates nothing too.  INVERSE undoes it all.
  * ADJOINT is the transpose, hence the gradient: not the inverse where E scales (YaRN, LongRoPE, xPos, a temperature).  With
- * GYRE_INTERLEAVED_TO_HALF, INVERSE and ADJOINT read halves and write interleaved pairs.  Pairs at any distance turn as near
- * ones: rope.far acts in attention.  Views [batch, token, head, head_dim] of F32, F16, BF16 or F64, both the same type.  in
+ * GYRE_LAYOUT_INTERLEAVED_TO_HALF, INVERSE and ADJOINT read halves and write interleaved pairs.  Pairs at any distance turn
+ * as near ones: rope.far acts in attention.  Views [batch, token, head, head_dim] of F32, F16, BF16 or F64, both the same
+ * type.  in
  * == out with equal strides allowed, other overlap not.  Angles are computed in double, good to 1e-10 rad at position 2^31
  * where long double has 64 bits (x86) and 3e-7 where it is double; cos and sin, with all that multiplies them, are rounded
  * once; f16 and bf16 are computed in f32 and rounded once.  Channels that do not turn are copied bit for bit, or multiplied
@@ -442,8 +449,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
  * [batch, token, 1, rope.dim / 2], both of F32 or both of F64, at the context length in use.  Consecutive positions into F32
  * whose last stride is 1 are the fast way, where the encoding has one axis and a table of any size.  No overlap.  Errors:
  * EUNSUPPORTED (nothing rotates), EINVAL, ESHAPE, EDTYPE, ERANGE. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_angle_rows(const gyre_encoding *encoding, const gyre_positions *positions,
-                                                     const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions,
+                                                  const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec);
 
 /* out = in with the rows of a projection to queries or keys reordered: a model whose rotation pairs channels as `from` (HALF
  * or INTERLEAVED) gives the same scores under `to`.  Views [1, heads, head_dim, inputs] (a bias has inputs 1; for keys of
@@ -457,17 +464,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *enco
  * -slope_h |q - k|.  scores: [batch, query, heads, key] of F32, F16, BF16 or F64, computed in double, rounded once.  The
  * gradient to scores is the identity.  tables may be NULL where the scheme trains none.  Errors: EUNSUPPORTED, EINVAL,
  * ESHAPE, EDTYPE, ERANGE. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables,
                                                    const gyre_positions *queries, const gyre_positions *keys,
                                                    const gyre_view *scores, const gyre_exec *exec);
 /* gradients.bias += that of a loss to the bias table, given dscores, shaped and typed as scores above; row by row in order
- * of batch and query.  Nothing to do, and OK, where the scheme trains no bias table.  Errors as gyre_bias_add. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables,
-                                                        const gyre_positions *queries, const gyre_positions *keys,
-                                                        const gyre_cview *dscores, const gyre_table_gradients *gradients,
-                                                        const gyre_exec *exec);
+ * of batch and query.  Nothing to do, and OK, where the scheme trains no bias table.  Errors as gyre_add_bias. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables,
+                                                            const gyre_positions *queries, const gyre_positions *keys,
+                                                            const gyre_cview *dscores, const gyre_table_gradients *gradients,
+                                                            const gyre_exec *exec);
 
-/* -- attention: all four places in one pass, never n x n -------------------------------------------------------------- */
+/* -- attention: all four places in one pass, never n x n -- */
 /* args.causal: query t of n sees keys 0 .. t + keys - n, whatever their positions; the window counts so too.  For positions
  * that do not rise with the order of tokens: the patches of an image have one time and several rows and columns. */
 enum { GYRE_CAUSAL_BY_ORDER = 2 };
@@ -477,16 +484,16 @@ typedef struct gyre_attention_args {
     const gyre_tables *tables;     /* NULL = none */
     gyre_cview q, k, v;            /* [batch, query | key, head, channel] of F32, F16 or BF16, each its own; query heads a
                                     * multiple of key heads */
-    gyre_positions q_pos, k_pos;   /* k_pos.length is ignored: one length for a call, q_pos.length; 0 = by the encoding's
-                                    * length_policy */
-    double scale;                  /* of q.k, q.A and k.B, finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
-                                    * 1 / sqrt(head_dim (1 + terms)) */
-    double softcap;                /* c > 0: a score s, its biases in it, becomes c tanh(s / c) before mask and softmax
-                                    * (Gemma 2); 0 = off */
-    int causal;                    /* 1: a query sees keys whose position is not above its own; GYRE_CAUSAL_BY_ORDER */
-    int64_t window;                /* a query at m sees keys with |m - n| < window; 0 = unlimited */
-    int64_t sinks;                 /* and, whatever the window, keys at positions below this one: StreamingLLM, 2309.17453;
-                                    * with GYRE_CAUSAL_BY_ORDER the first so many keys that are there (from k_first on) */
+    gyre_positions q_pos, k_pos; /* k_pos.context_length is ignored: one length for a call, q_pos.context_length; 0 = by the
+                                  * encoding's length_policy */
+    double scale;                /* of q.k, q.A and k.B, finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
+                                  * 1 / sqrt(head_dim (1 + terms)) */
+    double softcap;              /* c > 0: a score s, its biases in it, becomes c tanh(s / c) before mask and softmax
+                                  * (Gemma 2); 0 = off */
+    int causal;                  /* 1: a query sees keys whose position is not above its own; GYRE_CAUSAL_BY_ORDER */
+    int64_t window;              /* a query at m sees keys with |m - n| < window; 0 = unlimited */
+    int64_t sinks;               /* and, whatever the window, keys at positions below this one: StreamingLLM, 2309.17453;
+                                  * with GYRE_CAUSAL_BY_ORDER the first so many keys that are there (from k_first on) */
     /* Sequences of a packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and
      * keys likewise.  [sequences + 1] each, from 0 up to all tokens, never falling; NULL = the rows of the batch.  Where
      * positions have no data, those of each sequence start at base anew. */
@@ -515,10 +522,10 @@ typedef struct gyre_attention_args {
 /* clang-format off */
 #define GYRE_ATTENTION_INIT                                                                    \
     { sizeof(gyre_attention_args), NULL, NULL,                                                 \
-      {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}},      \
-      {NULL, GYRE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0,         \
-      NULL, NULL, 0, NULL, NULL, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, 0, 0, \
-      {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, {NULL, GYRE_F32, {0}, {0}}, 0 }
+      {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}},      \
+      {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0,         \
+      NULL, NULL, 0, NULL, NULL, {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, 0, 0, \
+      {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, 0 }
 /* clang-format on */
 
 /* out = bytes of scratch the call below needs under exec; grows with n (head_dim), the tables and exec->width, never with n
@@ -536,8 +543,8 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
  * bytes.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
  * With E: the temperature of the query's position multiplies q in both products with it, not u, v and k . B; of ReRoPE and
- * its kin E(m)q . E(n)k stands for the far turn where m - n is rope.window or more.  Transformer-XL adds scale (u . k + v .
- * A[r]). Errors: EINVAL, ESHAPE, EDTYPE, ERANGE (positions; with xPos also tokens of one tile, 128 keys or 64 queries in
+ * its kin E(m)q . E(n)k stands for the far turn where m - n is rope.far_window or more.  Transformer-XL adds scale (u . k +
+ * v . A[r]). Errors: EINVAL, ESHAPE, EDTYPE, ERANGE (positions; with xPos also tokens of one tile, 128 keys or 64 queries in
  * their order, so far apart that 2^-100 is left of a pair: 28 000 positions at xpos_base 512), EUNSUPPORTED (xPos and far
  * turns without causal 1), ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
@@ -548,37 +555,38 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *a
  * (dout, out and lse too) nor each other.  Weights are recomputed tile by tile.  gradients: those of the tables inside
  * attention, and of sink_logits, are added to, item by item in one order; NULL where none is wanted; query and key may be
  * one memory, strided alike; no other overlap.  args.weights is not looked at.  Errors as gyre_attention; EINVAL without
- * lse; EDTYPE where dk or dv is not F32 and queries of a sequence differ in their length in use (GYRE_LENGTH_CAUSAL). */
+ * lse; EDTYPE where dk or dv is not F32 and queries of a sequence differ in their length in use
+ * (GYRE_LENGTH_POLICY_CAUSAL). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
                                                              void *scratch, size_t bytes, const gyre_exec *exec);
 
-/* -- keys and values of tokens read before ------------------------------------------------------------------------------ */
+/* -- keys and values of tokens read before -- */
 /* A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.  A sequence is
  * a list of stretches of pages; sequences that share a prefix share its pages until one of them writes there.  A token keeps
  * the position it was appended at; what moves is a number on its stretch, so a shift of any kind touches no key, and a
  * thousand lose no more than one does.  No two calls may change a cache at once; reading (gyre_cache_attention, _tokens,
  * _positions, _usage, _save) may happen on several threads. */
 typedef struct gyre_cache gyre_cache;
-typedef enum gyre_keys {
-    GYRE_KEYS_RAW,    /* turned each time they are read */
-    GYRE_KEYS_ROTATED /* turned once, before they are rounded to the cache's type */
-} gyre_keys;
+typedef enum gyre_cache_keys {
+    GYRE_CACHE_KEYS_RAW,    /* turned each time they are read */
+    GYRE_CACHE_KEYS_ROTATED /* turned once, before they are rounded to the cache's type */
+} gyre_cache_keys;
 typedef struct gyre_cache_config {
-    size_t size;                       /* set by GYRE_CACHE_INIT; any other is EINVAL */
-    const gyre_encoding *encoding;     /* the caller's, must outlive the cache; NULL = positions are applied before */
-    gyre_keys keys;                    /* ROTATED asks for GYRE_LENGTH_DECLARED, no xPos and no far turns (EUNSUPPORTED) */
+    size_t size;                   /* set by GYRE_CACHE_INIT; any other is EINVAL */
+    const gyre_encoding *encoding; /* the caller's, must outlive the cache; NULL = positions are applied before */
+    gyre_cache_keys keys; /* ROTATED asks for GYRE_LENGTH_POLICY_DECLARED, no xPos and no far turns (EUNSUPPORTED) */
     gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
     int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 where a type is Q8 */
     int64_t value_dim;                 /* at most 1024; 0 = head_dim */
     int64_t sequences;                 /* 0 .. sequences - 1; 0 = 1 */
     int64_t max_tokens;                /* of all sequences together, shared ones counted once */
     int64_t page_tokens;               /* 0 = one page for each sequence, max_tokens / sequences each: contiguous */
-    int64_t length;                    /* ROTATED: the length in use; 0 = the encoding's own.  RAW: attention does not use
+    int64_t context_length;            /* ROTATED: the length in use; 0 = the encoding's own.  RAW: attention does not use
                                         * it, each call says its own; files tell encodings apart by it */
 } gyre_cache_config;
 #define GYRE_CACHE_INIT                                                                                                     \
-    { sizeof(gyre_cache_config), NULL, GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 0, 0, 0, 0, 0, 0, 0 }
+    { sizeof(gyre_cache_config), NULL, GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 0, 0, 0, 0, 0, 0, 0 }
 
 /* *out = an empty cache, or a status and err (may be NULL) naming the field and its value.  All memory is taken here: pages,
  * and one more than max_tokens asks for, so that a page may be written anew (with malloc, untouched pages cost nothing; on
@@ -587,8 +595,8 @@ typedef struct gyre_cache_config {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
                                                        const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_cache_free(gyre_cache *cache); /* NULL is fine */
-/* out = the config it was made from, defaults filled in, encoding and length as gyre_cache_replan left them. */
-GYRE_API const gyre_cache_config *gyre_cache_config_of(const gyre_cache *cache);
+/* out = the config it was made from, defaults filled in, encoding and length as gyre_cache_set_encoding left them. */
+GYRE_API const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache);
 /* out = tokens of a sequence; -1 where there is no such sequence. */
 GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);
 /* out[i] = position (of axis `axis`) of token first + i now, i < count.  EINVAL outside the sequence. */
@@ -597,16 +605,16 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cach
 /* Appends tokens: k [1, tokens, heads, head_dim] and v [1, tokens, heads, value_dim] raw, F32, F16 or BF16 of any strides,
  * and their positions, where they stand now.  Behind tokens that were shifted, a key is turned for its position less that
  * shift, which is then added as it is for them: the same but for rounding, and the sequence does not fall into more
- * stretches.  positions.length: with ROTATED 0, or one of the same frequencies as config.length (EINVAL); with RAW not used.
- * All or nothing.  Errors: EINVAL (also numbers that Q8 cannot keep: NaN, infinity, beyond a quarter of the largest float),
- * ESHAPE, EDTYPE, ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
+ * stretches.  positions.context_length: with ROTATED 0, or one of the same frequencies as config.context_length (EINVAL);
+ * with RAW not used. All or nothing.  Errors: EINVAL (also numbers that Q8 cannot keep: NaN, infinity, beyond a quarter of
+ * the largest float), ESHAPE, EDTYPE, ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k,
                                                        const gyre_cview *v, const gyre_positions *positions,
                                                        const gyre_exec *exec);
 /* Tokens first .. first + count - 1 are no more; those after them come next to those before, at the positions they have.
  * Errors: EINVAL; ENOMEM where stretches run out (drop single tokens from a page of many and append, and each hole makes
  * one). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_drop(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count);
 /* Positions of tokens first .. first + count - 1 grow by delta[axis].  A pure rotation: factors are not applied again.
  * Errors: EINVAL; ERANGE where one would be past 2^31 or where the encoding ends; ENOMEM where stretches run out. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
@@ -626,15 +634,15 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t
  * and the old one must still be there.  Errors: EINVAL (another layout), ESHAPE (other channels), EUNSUPPORTED (another
  * number of axes; an encoding that ROTATED keys cannot be kept by), ERANGE (a token stands where the new one has no
  * position). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_replan(gyre_cache *cache, const gyre_encoding *encoding, int64_t length,
-                                                       const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding,
+                                                             int64_t length, const gyre_exec *exec);
 typedef struct gyre_cache_usage {
     size_t bytes; /* taken at creation */
     size_t used;  /* of those, of pages that hold tokens */
     int64_t pages, free_pages;
     int64_t tokens, shared_tokens; /* of all sequences; of those, tokens that another sequence has too, each once */
 } gyre_cache_usage;
-GYRE_API gyre_cache_usage gyre_cache_usage_of(const gyre_cache *cache);
+GYRE_API gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache);
 /* Writes all sequences to a file, with a checksum, under a temporary name that becomes `path` when all is on disk.  The mode
  * of a file that is replaced stays; where `path` is a link, the link is what is replaced.  Errors: EINVAL, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err);

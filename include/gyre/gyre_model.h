@@ -13,10 +13,10 @@
 extern "C" {
 #endif
 
-/* -- the model ------------------------------------------------------------------------------------------------------- */
+/* -- the model -- */
 typedef struct gyre_model_config {
     size_t size; /* set by GYRE_MODEL_CONFIG_INIT */
-    int64_t vocab, width, layers, heads, kv_heads, head_dim, hidden;
+    int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
     double norm_epsilon;
     gyre_config position; /* its head_dim, heads and input.dim are filled in from the fields above */
 } gyre_model_config;
@@ -52,7 +52,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const cha
 /* The same, its positions as a program or version reads them.  length: the context length in use, as for gyre_reading_open;
  * 0 = none is said, as by gyre_model_open.  Dynamic NTK and LongRoPE then turn as within the trained length, however much is
  * read (vLLM and llama.cpp choose LongRoPE's list as for the longest context of the model): to read more, open for that
- * length, or give contexts an encoding whose rope.length it is. */
+ * length, or give contexts an encoding whose rope.context_length it is. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
                                                         int64_t length, gyre_error *err);
 /* *out = a model like those of gyre_model_create from a folder, its weights as floats in memory so that it can be trained: a
@@ -64,16 +64,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, co
                                                      gyre_error *err);
 GYRE_API void gyre_model_free(gyre_model *model); /* NULL is fine */
 /* out = its config, complete; valid as long as the model. */
-GYRE_API const gyre_model_config *gyre_model_config_of(const gyre_model *model);
+GYRE_API const gyre_model_config *gyre_model_get_config(const gyre_model *model);
 /* out = the encoding it was made with, or that of its layers that see all keys, if any; valid as long as the model. */
-GYRE_API const gyre_encoding *gyre_model_encoding(const gyre_model *model);
+GYRE_API const gyre_encoding *gyre_model_get_encoding(const gyre_model *model);
 /* out = number of weights. */
 GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
-/* *out = the config of gyre_model_encoding as the same profile reads the model's files at another length in use (as for
+/* *out = the config of gyre_model_get_encoding as the same profile reads the model's files at another length in use (as for
  * gyre_model_open_as; only the config, or a GGUF's metadata, is read again).  Its arrays live as long as *reading, which the
  * caller frees; NULL for a model made here, whose positions are read from no file.  Errors: those of gyre_reading_open. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre_config *out,
-                                                            gyre_reading **reading, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t length,
+                                                                    gyre_config *out, gyre_reading **reading,
+                                                                    gyre_error *err);
 /* Where a model came from, for what is written about a run. */
 typedef struct gyre_model_source {
     const char *path, *family, *format; /* "llama"; "safetensors", "GGUF", "memory"; path NULL = made here */
@@ -82,11 +83,11 @@ typedef struct gyre_model_source {
     const char *stored;                 /* the type most weights of its layers are in: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
 /* out = it; valid as long as the model. */
-GYRE_API gyre_model_source gyre_model_source_of(const gyre_model *model);
+GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
 /* *out = FNV-1a, 64 bits, of its weight files in order of their names; reads them whole.  0 for a model made here.  EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err);
 
-/* -- reading a sequence ------------------------------------------------------------------------------------------------- */
+/* -- reading a sequence -- */
 /* One sequence being read: the keys and values of every layer, raw (turned when read), and scratch. */
 typedef struct gyre_context gyre_context;
 
@@ -94,11 +95,11 @@ typedef struct gyre_context_options {
     size_t size;                   /* set by GYRE_CONTEXT_INIT */
     const gyre_encoding *encoding; /* as below */
     int64_t max_tokens;
-    gyre_dtype cache;      /* F32, F16, BF16 or Q8: what keys and values are kept as */
-    const gyre_exec *exec; /* every read is split over it, the bits the same; borrowed; NULL = this thread */
+    gyre_dtype cache_dtype; /* F32, F16, BF16 or Q8: what keys and values are kept as */
+    const gyre_exec *exec;  /* every read is split over it, the bits the same; borrowed; NULL = this thread */
 } gyre_context_options;
 #define GYRE_CONTEXT_INIT                                                                                                   \
-    { sizeof(gyre_context_options), NULL, 0, GYRE_F32, NULL }
+    { sizeof(gyre_context_options), NULL, 0, GYRE_DTYPE_F32, NULL }
 /* gyre_context_create with all there is to choose. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_open(gyre_context **out, const gyre_model *model,
                                                        const gyre_context_options *options, gyre_error *err);
@@ -106,14 +107,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_open(gyre_context **out, const
  * written to. */
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 /* Forgets all but the first `tokens` (EINVAL: more than were read, or a window is set). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_cut(gyre_context *context, int64_t tokens);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_truncate(gyre_context *context, int64_t tokens);
 
 /* *out = an empty sequence of at most max_tokens tokens.  encoding: another than the model's own (a context extension), or
  * NULL; borrowed, as the model is, whose weights must not change while the context lives.  Every table that it has must be
  * one that the model has, of the same shape; of a projected sinusoid the number of rows may be another.  Where layers differ
- * in their positions it takes the place of gyre_model_encoding's, which is that of layers that see all keys, and of every
- * other group that turns just so: Gemma 3's local layers keep their own.
- * Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (a type that no cache has), ENOMEM. */
+ * in their positions it takes the place of gyre_model_get_encoding's, which is that of layers that see all keys, and of
+ * every other group that turns just so: Gemma 3's local layers keep their own. Errors: EINVAL, ESHAPE (an encoding of other
+ * heads), EDTYPE (a type that no cache has), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
@@ -123,12 +124,12 @@ GYRE_API void gyre_context_reset(gyre_context *context);
 GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w following token n - rows + i of these, i < rows <= n: only the
  * last `rows` are computed.  Token by token equals all at once up to rounding, but under
- * GYRE_LENGTH_PREFIX, where the length in use is that up to the last token of a read, for all of the read: there one
+ * GYRE_LENGTH_POLICY_PREFIX, where the length in use is that up to the last token of a read, for all of the read: there one
  * attention does so, given the same inputs, and layers after the first remember shorter lengths.  After an error the
  * sequence is as it was. Errors: EINVAL (a token outside the vocabulary, no room left), ERANGE (the encoding ends before
  * that position). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_read(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows,
-                                                       float *logits, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
+                                                          int64_t rows, float *logits, gyre_error *err);
 
 /* Lets a context that has read nothing yet (EINVAL) read without end: StreamingLLM (Xiao 2023, arXiv 2309.17453).  Once
  * `window` tokens are held, of each further one only the first `sinks` and the last window - sinks, itself among them, are
@@ -138,7 +139,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_read(gyre_context *context, co
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
                                                          gyre_error *err);
 
-/* -- tokenizers --------------------------------------------------------------------------------------------------------- */
+/* -- tokenizers -- */
 /* Text to ids and back.  Never changes; share it between threads freely. */
 typedef struct gyre_tokenizer gyre_tokenizer;
 typedef enum gyre_tokenizer_kind {
@@ -163,9 +164,9 @@ enum {
  * tokenizer.json, or inside a GGUF (gpt2 and llama kinds).  EFORMAT names file, field and offset.  Errors: EIO, EFORMAT,
  * EUNSUPPORTED (a kind or step that is not known: said which), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_error *err);
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_bytes(gyre_tokenizer **out, gyre_error *err); /* ids are bytes */
-GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer);                                     /* NULL is fine */
-GYRE_API gyre_tokenizer_info gyre_tokenizer_info_of(const gyre_tokenizer *tokenizer);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err); /* ids are bytes */
+GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer);                                            /* NULL is fine */
+GYRE_API gyre_tokenizer_info gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer);
 /* *ids = the tokens of text[0 .. bytes - 1], any bytes at all, which the caller frees; *count of them.  Back through
  * gyre_detokenize, with the same flags, they are the same bytes, but for white space that a special token takes in and,
  * where special tokens are shown, the begin token.  flags: of GYRE_TOKENIZE_*.  Errors: EINVAL (a byte that no token stands
@@ -179,7 +180,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenize(const gyre_tokenizer *tokeniz
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count,
                                                      unsigned flags, char **text, size_t *bytes, gyre_error *err);
 
-/* -- what comes next ---------------------------------------------------------------------------------------------------- */
+/* -- what comes next -- */
 typedef struct gyre_sampling {
     size_t size;        /* set by GYRE_SAMPLING_INIT */
     double temperature; /* 0 = the likeliest token */
@@ -192,8 +193,7 @@ typedef struct gyre_sampling {
  * The same logits and state give the same token everywhere.  -1 where a logit is NaN or none is finite. */
 GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
 
-/* -- texts
- * ------------------------------------------------------------------------------------------------------------------- */
+/* -- texts -- */
 /* Token ids in memory. */
 typedef struct gyre_text {
     int32_t *ids;
@@ -204,13 +204,13 @@ typedef struct gyre_text {
 } gyre_text;
 
 /* Which files to take, by the FNV-1a hash of their content: those with hash % 10 == 0 are held out. */
-typedef enum gyre_split { GYRE_SPLIT_ALL, GYRE_SPLIT_TRAIN, GYRE_SPLIT_HELD_OUT } gyre_split;
+typedef enum gyre_text_split { GYRE_TEXT_SPLIT_ALL, GYRE_TEXT_SPLIT_TRAIN, GYRE_TEXT_SPLIT_HELD_OUT } gyre_text_split;
 
 /* out = the bytes of `paths` in order; a folder stands for all regular files under it, sorted by path (symbolic links and
  * special files are passed over).  Needs at least `least` bytes in all.  Errors: EIO (missing, unreadable), EINVAL (empty,
  * too short), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count,
-                                                    gyre_split split, int64_t least, gyre_error *err);
+                                                    gyre_text_split split, int64_t least, gyre_error *err);
 /* out = the same files through a tokenizer, each file on its own, with the token that begins a text before the first of them
  * where the model has one.  Needs at least `least` tokens.  Errors: those, and of gyre_tokenize. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer,
@@ -221,38 +221,39 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const ch
                                                         gyre_error *err);
 GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */
 
-/* -- figures
- * ----------------------------------------------------------------------------------------------------------------- */
-typedef enum gyre_protocol {
-    GYRE_SLIDING, /* windows of `context` tokens starting every `stride`; the last `stride` predictions of each are scored */
-    GYRE_TRUNCATE, /* windows side by side, every prediction scored, mean over windows of the window's mean (YaRN's tables)
-                    */
-    GYRE_LAST      /* windows starting every `stride`; only the last 200 predictions (or half, if fewer) are scored */
-} gyre_protocol;
+/* -- figures -- */
+typedef enum gyre_eval_protocol {
+    GYRE_EVAL_PROTOCOL_SLIDING, /* windows of `context` tokens starting every `stride`; the last `stride` predictions of each
+                                   are scored */
+    GYRE_EVAL_PROTOCOL_TRUNCATE, /* windows side by side, every prediction scored, mean over windows of the window's mean
+                                  * (YaRN's tables) */
+    GYRE_EVAL_PROTOCOL_LAST      /* windows starting every `stride`; only the last 200 predictions (or half, if fewer) are
+                             * scored */
+} gyre_eval_protocol;
 typedef struct gyre_eval_options {
     size_t size; /* set by GYRE_EVAL_INIT */
     int64_t context, stride /* 0 = context / 2 */, windows /* at most, spread evenly; 0 = all */;
-    gyre_protocol protocol;
-    const int64_t *starts; /* [windows] where each window begins, instead of every stride; or NULL */
-    double *by_position;   /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
-    int64_t buckets;       /* equal shares of the context */
-    double *by_window;     /* [windows read] mean nats per scored prediction of each; or NULL */
-    gyre_dtype cache;      /* F32, F16, BF16 or Q8: what keys and values are kept as */
+    gyre_eval_protocol protocol;
+    const int64_t *starts;  /* [windows] where each window begins, instead of every stride; or NULL */
+    double *by_position;    /* [buckets] mean nats per token by position in the window, every prediction; or NULL */
+    int64_t buckets;        /* equal shares of the context */
+    double *by_window;      /* [windows read] mean nats per scored prediction of each; or NULL */
+    gyre_dtype cache_dtype; /* F32, F16, BF16 or Q8: what keys and values are kept as */
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
 #define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_SLIDING, NULL, NULL, 0, NULL, GYRE_F32, NULL, NULL }
+    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_EVAL_PROTOCOL_SLIDING, NULL, NULL, 0, NULL, GYRE_DTYPE_F32, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
 } gyre_eval_result;
 
 /* out = how well the model predicts ids[0 .. count - 1] under `encoding` (NULL = its own).  Windows are read in parallel, by
- * gyre_context_read of 512 tokens at a time; under GYRE_LENGTH_PREFIX, where each read has its own length in use, as an
- * engine that generates: those before the first prediction asked for at once, then 64 at a time (passkeys likewise).  The
- * result does not depend on how many at once.  Errors: EINVAL (a text shorter than context + 1), those of
- * gyre_context_read. */
+ * gyre_context_forward of 512 tokens at a time; under GYRE_LENGTH_POLICY_PREFIX, where each read has its own length in use,
+ * as an engine that generates: those before the first prediction asked for at once, then 64 at a time (passkeys likewise).
+ * The result does not depend on how many at once.  Errors: EINVAL (a text shorter than context + 1), those of
+ * gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
                                                    const gyre_text *text, const gyre_eval_options *options,
                                                    gyre_eval_result *out, const gyre_exec *exec, gyre_error *err);
@@ -286,9 +287,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const
 GYRE_API void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
                                   unsigned char *asked);
 
-/* -- between formats -----------------------------------------------------------------------------------------------------
- */
-typedef enum gyre_model_format { GYRE_FORMAT_SAFETENSORS, GYRE_FORMAT_GGUF } gyre_model_format;
+/* -- between formats -- */
+typedef enum gyre_model_format { GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_MODEL_FORMAT_GGUF } gyre_model_format;
 typedef struct gyre_convert_options {
     size_t size; /* set by GYRE_CONVERT_INIT */
     gyre_model_format format;
@@ -303,7 +303,10 @@ typedef struct gyre_convert_options {
     void *progress_ctx;     /* of both */
 } gyre_convert_options;
 #define GYRE_CONVERT_INIT                                                                                                   \
-    { sizeof(gyre_convert_options), GYRE_FORMAT_SAFETENSORS, 0, GYRE_F32, 0, GYRE_HALF, 0, GYRE_HALF, NULL, NULL, NULL }
+    {                                                                                                                       \
+        sizeof(gyre_convert_options), GYRE_MODEL_FORMAT_SAFETENSORS, 0, GYRE_DTYPE_F32, 0, GYRE_LAYOUT_HALF, 0,             \
+            GYRE_LAYOUT_HALF, NULL, NULL, NULL                                                                              \
+    }
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF file, config and tokenizer with it, under a temporary name until it is whole.  Rows of query and key
  * are permuted, head by head, where the layout of pairs changes.  Errors: those of gyre_model_open; EUNSUPPORTED (what the

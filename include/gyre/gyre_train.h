@@ -23,19 +23,19 @@ typedef enum gyre_task {
 } gyre_task;
 
 typedef struct gyre_train_options {
-    size_t size;             /* set by GYRE_TRAIN_INIT */
-    gyre_model_config model; /* its position.trained_length is left to the caller */
-    int64_t context;         /* tokens of a training sequence */
-    int64_t batch;           /* sequences of a step */
-    int64_t steps;           /* of the whole run, warm-up included */
-    int64_t warmup;          /* steps of linear warm-up */
-    double learning_rate;    /* at its peak */
-    double final_share;      /* of the peak, at the end of the cosine */
-    double weight_decay;     /* of matrices and vectors; not of norms, biases (u and v too) and numbers that multiply */
-    double clip;             /* of the gradient's norm; 0 = none */
-    double mix;              /* share of sequences that hold passkeys or copies, half of it each; the rest is plain text */
-    uint64_t seed;           /* of the weights and of the sequences drawn */
-    gyre_task task;          /* other than TEXT: text may be NULL, mix is not looked at, vocab must be the task's at least */
+    size_t size;               /* set by GYRE_TRAIN_INIT */
+    gyre_model_config model;   /* its position.trained_length is left to the caller */
+    int64_t context;           /* tokens of a training sequence */
+    int64_t batch;             /* sequences of a step */
+    int64_t steps;             /* of the whole run, warm-up included */
+    int64_t warmup;            /* steps of linear warm-up */
+    double learning_rate;      /* at its peak */
+    double final_fraction;     /* of the peak, at the end of the cosine */
+    double weight_decay;       /* of matrices and vectors; not of norms, biases (u and v too) and numbers that multiply */
+    double clip;               /* of the gradient's norm; 0 = none */
+    double retrieval_fraction; /* share of sequences that hold passkeys or copies, half of it each; the rest is plain text */
+    uint64_t seed;             /* of the weights and of the sequences drawn */
+    gyre_task task; /* other than TEXT: text may be NULL, mix is not looked at, vocab must be the task's at least */
 } gyre_train_options;
 /* clang-format off */
 #define GYRE_TRAIN_INIT \
@@ -46,8 +46,8 @@ typedef struct gyre_trainer gyre_trainer;
 
 /* *out = a run at step 0.  start: a model whose weights it begins from (its tensors must be those of options->model, the
  * encoding may differ otherwise), or NULL for random ones.  text is borrowed; exec sizes the memory (NULL = one thread).
- * Errors: EINVAL (an option out of range; a text shorter than context + 1), ENOMEM, ERANGE (context past a learned table).
- */
+ * Errors: EINVAL (an option out of range; a text shorter than context + 1), ENOMEM, ERANGE (context past a learned
+ * table). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options,
                                                          const gyre_model *start, const gyre_text *text,
                                                          const gyre_exec *exec, gyre_error *err);
@@ -59,8 +59,8 @@ GYRE_API void gyre_trainer_free(gyre_trainer *trainer); /* NULL is fine */
 /* One step; *loss = weighted nats per token of its sequences before the update.  EINVAL when the run is complete; EFORMAT
  * when the loss is not finite: the weights are then as before the step. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, double *loss, gyre_error *err);
-/* Writes model (F32), optimiser state and options into `folder`, in one step: a kill leaves the old or the new checkpoint.
- */
+/* Writes model (F32), optimiser state and options into `folder`, in one step: a kill leaves the old or the new
+ * checkpoint. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_save(const gyre_trainer *trainer, const char *folder, gyre_error *err);
 /* Writes the model alone, weights as F32, F16 or BF16, with a training.json that says how it was made.  Not resumable. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *trainer, const char *folder, gyre_dtype dtype,
@@ -70,8 +70,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_export(const gyre_trainer *tra
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gyre_error *err);
 /* out = steps done; the options of the run; the model being trained (valid as long as the trainer). */
 GYRE_API int64_t gyre_trainer_steps(const gyre_trainer *trainer);
-GYRE_API const gyre_train_options *gyre_trainer_options(const gyre_trainer *trainer);
-GYRE_API const gyre_model *gyre_trainer_model(const gyre_trainer *trainer);
+GYRE_API const gyre_train_options *gyre_trainer_get_options(const gyre_trainer *trainer);
+GYRE_API const gyre_model *gyre_trainer_get_model(const gyre_trainer *trainer);
 
 /* out = floating-point operations of one trained token by the usual count: 6 per weight (position tables aside: no token is
  * multiplied by all of them), 12 x layers x heads x head_dim x context for attention (as if nothing were masked). */
@@ -83,9 +83,9 @@ GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
                                   int64_t length, int32_t *out, float *weights);
 
-/* -- tasks -------------------------------------------------------------------------------------------------------------- */
+/* -- tasks -- */
 /* A copy is asked for in the last tokens of a sequence, this many of them: its distance is the length less these. */
-enum { GYRE_COPY_SPAN = 8 };
+enum { GYRE_TASK_COPY_SPAN = 8 };
 
 /* out = symbols of a task, its start symbol among them; 0 for TEXT or a value that is no task. */
 GYRE_API int64_t gyre_task_vocab(gyre_task task);
@@ -98,7 +98,7 @@ GYRE_API void gyre_task_sequence(gyre_task task, int64_t length, int64_t distanc
 typedef struct gyre_task_options {
     size_t size; /* set by GYRE_TASK_INIT */
     gyre_task task;
-    int64_t length;    /* tokens read of each sequence; COPY: its distance is length - GYRE_COPY_SPAN */
+    int64_t length;    /* tokens read of each sequence; COPY: its distance is length - GYRE_TASK_COPY_SPAN */
     int64_t sequences; /* drawn */
     uint64_t seed;
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
@@ -109,7 +109,7 @@ typedef struct gyre_task_options {
 
 /* right[i] = how many determined tokens with i symbols between them and the start were the model's likeliest, given all the
  * right ones before; asked[i] = of how many; i < length.  encoding: NULL = the model's own.  Errors: EINVAL (no task, a
- * model with a smaller vocabulary, a length below 16 or above 2^24, no sequences), ENOMEM, those of gyre_context_read. */
+ * model with a smaller vocabulary, a length below 16 or above 2^24, no sequences), ENOMEM, those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding,
                                                        const gyre_task_options *options, int64_t *right, int64_t *asked,
                                                        const gyre_exec *exec, gyre_error *err);

@@ -1,16 +1,16 @@
 /* backward.c: gyre_attention_gradient: what it asks of the caller, and who does which item. */
 #include "attention/backward.h"
+#include "attention/attention_rotation.h"
 #include "attention/tables.h"
-#include "attention/turns.h"
 #include "core/view.h"
 #include <string.h>
 
 static void run_items(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
-    gyre_key_side keys;
+    gyre_key_buffers keys;
     gyre_gradient_job work;
-    gyre_key_side_place(call->plan, gyre_side_memory(call, job), &keys);
-    gyre_gradient_job_place(call->plan, gyre_job_memory(call, job), &work);
+    gyre_key_buffers_layout(call->plan, gyre_key_buffers_memory(call, job), &keys);
+    gyre_gradient_job_layout(call->plan, gyre_job_memory(call, job), &work);
     for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;)
         gyre_gradient_of_item(call, item, &keys, &work);
 }
@@ -18,15 +18,15 @@ static void run_items(void *arg, int64_t job) {
 /* One item a job, so that the parts of the tables' gradients lie side by side and can be added in the order of items. */
 static void run_wave(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
-    gyre_key_side keys;
+    gyre_key_buffers keys;
     gyre_gradient_job work;
     if (call->wave + job >= call->tasks) return;
-    gyre_key_side_place(call->plan, gyre_side_memory(call, job), &keys);
-    gyre_gradient_job_place(call->plan, gyre_job_memory(call, job), &work);
+    gyre_key_buffers_layout(call->plan, gyre_key_buffers_memory(call, job), &keys);
+    gyre_gradient_job_layout(call->plan, gyre_job_memory(call, job), &work);
     gyre_gradient_of_item(call, call->wave + job, &keys, &work);
 }
 
-/* -- a pass ------------------------------------------------------------------------------------------------------------ */
+/* -- a pass -- */
 
 /* Tokens token .. token + shape[1] - 1 of batch rows from `batch` on. */
 static void narrow(gyre_view *view, int64_t batch, int64_t token, const int64_t shape[4]) {
@@ -41,26 +41,26 @@ typedef struct views {
     gyre_view dqkv[3];
 } views;
 
-static views views_of(const gyre_attention_args *args, const gyre_pass *pass, const gyre_cview *dout,
+static views views_of(const gyre_attention_args *args, const gyre_segment *segment, const gyre_cview *dout,
                       const gyre_view dqkv[3]) {
     views out = {*dout, {dqkv[0], dqkv[1], dqkv[2]}};
-    const int64_t batch = args->q_starts ? 0 : pass->sequence;
-    const int64_t query = (args->q_starts ? args->q_starts[pass->sequence] : 0) + pass->query_first;
-    const int64_t key = pass->packed_key + pass->key_first;
+    const int64_t batch = args->q_starts ? 0 : segment->sequence;
+    const int64_t query = (args->q_starts ? args->q_starts[segment->sequence] : 0) + segment->query_first;
+    const int64_t key = segment->packed_key_first + segment->key_first;
     if (dout->data) out.dout.data = gyre_cview_at(dout, batch, query, 0, 0);
-    out.dout.shape[0] = pass->args.q.shape[0];
-    out.dout.shape[1] = pass->args.q.shape[1];
-    narrow(&out.dqkv[0], batch, query, pass->args.q.shape);
-    narrow(&out.dqkv[1], batch, key, pass->args.k.shape);
-    narrow(&out.dqkv[2], batch, key, pass->args.k.shape);
+    out.dout.shape[0] = segment->args.q.shape[0];
+    out.dout.shape[1] = segment->args.q.shape[1];
+    narrow(&out.dqkv[0], batch, query, segment->args.q.shape);
+    narrow(&out.dqkv[1], batch, key, segment->args.k.shape);
+    narrow(&out.dqkv[2], batch, key, segment->args.k.shape);
     return out;
 }
 
-static void run_pass(gyre_attention_call *call, const gyre_exec *exec) {
+static void run_segment(gyre_attention_call *call, const gyre_exec *exec) {
     const gyre_attention_plan *plan = call->plan;
     atomic_init(&call->next, 0);
     call->tasks = plan->items;
-    if (!plan->relative || !call->gradients) {
+    if (!plan->uses_tables || !call->gradients) {
         gyre_parallel(exec, run_items, call, plan->jobs);
     } else {
         for (call->wave = 0; call->wave < call->tasks; call->wave += plan->jobs) {
@@ -71,7 +71,7 @@ static void run_pass(gyre_attention_call *call, const gyre_exec *exec) {
     gyre_sink_gradient(call, exec);
 }
 
-/* -- a call ------------------------------------------------------------------------------------------------------------ */
+/* -- a call -- */
 
 static int is_one_of(gyre_dtype dtype, const gyre_dtype *all, int count) {
     for (int i = 0; i < count; i++)
@@ -80,13 +80,13 @@ static int is_one_of(gyre_dtype dtype, const gyre_dtype *all, int count) {
 }
 
 static gyre_status check_views(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3]) {
-    const gyre_dtype inputs[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    const gyre_dtype inputs[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     const gyre_cview *like[3] = {&args->q, &args->k, &args->v};
     if (!is_one_of(dout->dtype, inputs, 3)) return GYRE_EDTYPE;
     if (!gyre_same_shape(dout->shape, args->out.shape)) return GYRE_ESHAPE;
     gyre_status status = gyre_cview_check(dout);
     for (int i = 0; i < 3 && !status; i++) {
-        const gyre_dtype outputs[] = {GYRE_F32, like[i]->dtype};
+        const gyre_dtype outputs[] = {GYRE_DTYPE_F32, like[i]->dtype};
         if (!is_one_of(dqkv[i].dtype, outputs, 2)) return GYRE_EDTYPE;
         if (!gyre_same_shape(dqkv[i].shape, like[i]->shape)) return GYRE_ESHAPE;
         status = gyre_output_check(&dqkv[i]);
@@ -95,14 +95,14 @@ static gyre_status check_views(const gyre_attention_args *args, const gyre_cview
 }
 
 /* What the memory of the call must be, and all that a pass asks for. */
-static gyre_status check_pass(const gyre_attention_plan *plan, const gyre_view dqkv[3],
-                              const gyre_table_gradients *gradients, const void *scratch, size_t bytes) {
+static gyre_status check_segment(const gyre_attention_plan *plan, const gyre_view dqkv[3],
+                                 const gyre_table_gradients *gradients, const void *scratch, size_t bytes) {
     gyre_status status = gyre_attention_plan_check(plan, scratch, bytes);
     if (!status) status = gyre_tables_gradient_check(plan, gradients);
     if (!status) status = gyre_sink_gradient_check(plan, gradients);
-    if (status || !plan->pass->again) return status;
+    if (status || !plan->segment->accumulate_dkv) return status;
     /* what is added to must not be rounded each time */
-    return dqkv[1].dtype == GYRE_F32 && dqkv[2].dtype == GYRE_F32 ? GYRE_OK : GYRE_EDTYPE;
+    return dqkv[1].dtype == GYRE_DTYPE_F32 && dqkv[2].dtype == GYRE_DTYPE_F32 ? GYRE_OK : GYRE_EDTYPE;
 }
 
 /* Keys that are not there get none. */
@@ -125,14 +125,14 @@ static gyre_status check_call(const gyre_attention_args *args, const gyre_cview 
                               const gyre_table_gradients *gradients, const void *scratch, size_t bytes,
                               const gyre_exec *exec) {
     gyre_attention_plan plan;
-    gyre_passes passes;
-    gyre_pass pass;
+    gyre_segments segments;
+    gyre_segment segment;
     gyre_status status = check_views(args, dout, dqkv);
-    if (!status && !is_empty(args)) status = gyre_passes_positions_check(args);
-    gyre_passes_begin(&passes, args, NULL);
-    while (!status && !is_empty(args) && gyre_passes_next(&passes, &pass)) {
-        status = gyre_attention_plan_make(&plan, &pass, 1, exec);
-        if (!status) status = check_pass(&plan, dqkv, gradients, scratch, bytes);
+    if (!status && !is_empty(args)) status = gyre_segments_positions_check(args);
+    gyre_segments_begin(&segments, args, NULL);
+    while (!status && !is_empty(args) && gyre_segments_next(&segments, &segment)) {
+        status = gyre_attention_plan_make(&plan, &segment, 1, exec);
+        if (!status) status = check_segment(&plan, dqkv, gradients, scratch, bytes);
     }
     return status;
 }
@@ -141,8 +141,8 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
                                     const gyre_table_gradients *gradients, void *scratch, size_t bytes,
                                     const gyre_exec *exec) {
     gyre_attention_plan plan;
-    gyre_passes passes;
-    gyre_pass pass;
+    gyre_segments segments;
+    gyre_segment segment;
     gyre_status status = gyre_attention_args_check(args, NULL);
     if (status) return status;
     if (!dout || !dqkv) return GYRE_EINVAL;
@@ -152,16 +152,16 @@ gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_
     if (status || is_empty(&asked)) return status;
     for (int i = 1; i < 3 && (asked.k_first || asked.k_end); i++)
         clear(&dqkv[i]);
-    gyre_passes_begin(&passes, &asked, NULL);
-    while (gyre_passes_next(&passes, &pass)) {
-        const views part = views_of(&asked, &pass, dout, dqkv);
-        status = gyre_attention_plan_make(&plan, &pass, 1, exec);
+    gyre_segments_begin(&segments, &asked, NULL);
+    while (gyre_segments_next(&segments, &segment)) {
+        const views part = views_of(&asked, &segment, dout, dqkv);
+        status = gyre_attention_plan_make(&plan, &segment, 1, exec);
         if (status) return status;
-        gyre_turns_place(&plan, scratch);
-        gyre_turns_prepare(&plan, exec);
+        gyre_attention_rotation_layout(&plan, scratch);
+        gyre_attention_rotation_prepare(&plan, exec);
         gyre_attention_call call = {
             .plan = &plan, .scratch = scratch, .dout = &part.dout, .dqkv = part.dqkv, .gradients = gradients};
-        run_pass(&call, exec);
+        run_segment(&call, exec);
     }
     return GYRE_OK;
 }

@@ -2,7 +2,7 @@
  * exp(sink - lse) in a row and no value, so a loss changes with it by -exp(sink - lse) dout . out, summed over the rows of
  * its head. */
 #include "attention/backward.h"
-#include "attention/sight.h"
+#include "attention/visibility.h"
 #include "core/convert.h"
 #include "core/view.h"
 #include <math.h>
@@ -11,7 +11,7 @@ gyre_status gyre_sink_gradient_check(const gyre_attention_plan *plan, const gyre
     const int64_t shape[4] = {1, 1, plan->query_heads, 1};
     if (!gradients || !gradients->sink_logits.data || !plan->args->sink_logits.data) return GYRE_OK;
     const gyre_view *view = &gradients->sink_logits;
-    if (view->dtype != GYRE_F32 && view->dtype != GYRE_F64) return GYRE_EDTYPE;
+    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64) return GYRE_EDTYPE;
     return gyre_same_shape(view->shape, shape) ? gyre_output_check(view) : GYRE_ESHAPE;
 }
 

@@ -4,136 +4,139 @@
  * once for all of them.  Keys that are turned already are never touched: where they have moved since, the queries turn the
  * other way, <E(m) q, R(s) k> = <R(-s) E(m) q, k>. */
 #include "attention/decode.h"
-#include "attention/turns.h"
+#include "attention/attention_rotation.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>
 
-/* PASSING_ROWS: rows that go through memory on their way, at a time: so few that they stay in the nearest cache.
+/* STAGING_ROWS: rows that go through memory on their way, at a time: so few that they stay in the nearest cache.
  * PIECE: keys of one head that are read before those of the next, where heads lie beside each other, as a model's
  * projections leave them.  A row here and a row there is what memory serves worst: so a piece of all heads, which lies
  * together, is asked for in order, while the one before is read from the cache, head by head. */
-enum { PASSING_ROWS = 32, PIECE = 16, LINE = 64 };
+enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64 };
 
 /* A part under work. */
-typedef struct decoder {
+typedef struct decode_state {
     const gyre_attention_plan *plan;
-    const gyre_key_side *keys;
+    const gyre_key_buffers *keys;
     const gyre_partial *to;
-    int64_t batch, head, rows;    /* head: of the keys; rows: head by head, their queries in order */
-    gyre_query_side *sides;       /* [heads of the item] */
-    float *q_rows;                /* [rows][head_pad], turned and scaled */
-    float *back_rows;             /* the same turned back by `shift`, where `shifted` */
-    float *scores;                /* [rows][KEY_TILE], then the weights */
-    float *passing;               /* [PASSING_ROWS][the larger pad] */
-    int64_t shift[GYRE_MAX_AXES]; /* only what the encoding turns by */
-    int shifted;
-    int meets; /* 1: some query sees some key of the tile under work */
-    gyre_meeting meeting;
-} decoder;
+    int64_t batch, head, rows;         /* head: of the keys; rows: head by head, their queries in order */
+    gyre_query_buffers *query_buffers; /* [heads of the item] */
+    float *q_rows;                     /* [rows][head_pad], turned and scaled */
+    float *shifted_q_rows;             /* the same turned back by `shift`, where `shifted` */
+    float *scores;                     /* [rows][KEY_TILE], then the weights */
+    float *staging;                    /* [STAGING_ROWS][the larger pad] */
+    int64_t shift[GYRE_MAX_AXES];      /* only what the encoding turns by */
+    int has_shift;
+    int visible_to_any; /* 1: some query sees some key of the tile under work */
+    gyre_tile_pair tile_pair;
+} decode_state;
 
-/* -- what is served -------------------------------------------------------------------------------------------------- */
+/* -- what is served -- */
 
-static int knows(const gyre_attention_plan *plan) {
+static int scheme_supported(const gyre_attention_plan *plan) {
     const struct gyre_table_plan *table = &plan->table;
     const int vectors = table->query || table->key || table->value || table->content || table->position;
-    return !plan->gradient && !plan->turn.fades && !plan->turn.far && !vectors && plan->args->dropout == 0;
+    return !plan->gradient && !plan->rotation.xpos && !plan->rotation.far && !vectors && plan->args->dropout == 0;
 }
 
-int gyre_decode_serves(const gyre_attention_plan *plan) {
-    return plan->queries <= FEW_QUERIES && knows(plan);
+int gyre_decode_supported(const gyre_attention_plan *plan) {
+    return plan->queries <= MAX_DECODE_QUERIES && scheme_supported(plan);
 }
 
 /* A multiple of ALIGNMENT: heads that are read together lie so far apart. */
-static size_t place(const gyre_attention_plan *plan, char *memory, decoder *d) {
-    const int64_t rows = plan->few_rows, pad = plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad;
+static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decode_state *d) {
+    const int64_t rows = plan->partial_rows, pad = plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad;
     gyre_arena a = {memory, 0};
-    d->sides = gyre_arena_take(&a, plan->group, sizeof *d->sides);
-    d->q_rows = gyre_arena_take(&a, rows * plan->head_pad, sizeof(float));
-    d->back_rows = gyre_arena_take(&a, rows * plan->head_pad, sizeof(float));
-    d->scores = gyre_arena_take(&a, rows * KEY_TILE, sizeof(float));
-    d->passing = gyre_arena_take(&a, PASSING_ROWS * pad, sizeof(float));
+    d->query_buffers = gyre_arena_alloc(&a, plan->group, sizeof *d->query_buffers);
+    d->q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
+    d->shifted_q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
+    d->scores = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
+    d->staging = gyre_arena_alloc(&a, STAGING_ROWS * pad, sizeof(float));
     return (a.used + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* Of a call, whatever a pass of it has. */
-static int64_t most_beside(const gyre_attention_plan *plan) {
-    const int64_t beside = plan->source->beside < plan->key_heads ? plan->source->beside : plan->key_heads;
-    return !knows(plan) || plan->group > 1 || beside < 1 ? 1 : beside < MOST_BESIDE ? beside : MOST_BESIDE;
+static int64_t max_heads_together(const gyre_attention_plan *plan) {
+    const int64_t heads_together =
+        plan->source->heads_together < plan->key_heads ? plan->source->heads_together : plan->key_heads;
+    return !scheme_supported(plan) || plan->group > 1 || heads_together < 1 ? 1
+           : heads_together < MAX_HEADS_TOGETHER                            ? heads_together
+                                                                            : MAX_HEADS_TOGETHER;
 }
 
 /* Several queries to a key are work enough to hide where it lies: there a few keys at a time cost more than they spare. */
-int64_t gyre_decode_beside(const gyre_attention_plan *plan) {
-    return plan->queries == 1 ? most_beside(plan) : 1;
+int64_t gyre_decode_heads_together(const gyre_attention_plan *plan) {
+    return plan->queries == 1 ? max_heads_together(plan) : 1;
 }
 
-/* By what a call has, not by what a pass of it has: the largest pass may be too many queries, and a shorter one be served.
- */
+/* By what a call has, not by what a pass of it has: the largest pass may be too many queries, and a shorter one be
+ * served. */
 size_t gyre_decode_bytes(const gyre_attention_plan *plan) {
-    decoder d;
-    return knows(plan) ? (size_t)most_beside(plan) * place(plan, NULL, &d) : 0;
+    decode_state d;
+    return scheme_supported(plan) ? (size_t)max_heads_together(plan) * layout_decode(plan, NULL, &d) : 0;
 }
 
-/* -- scores ---------------------------------------------------------------------------------------------------------- */
+/* -- scores -- */
 
 /* The queries as the keys of a run expect them. */
-static const float *queries_for(decoder *d, const gyre_key_run *run) {
+static const float *queries_for(decode_state *d, const gyre_key_run *run) {
     const gyre_attention_plan *plan = d->plan;
     int64_t any = 0;
     for (int a = 0; run->shift && a < GYRE_MAX_AXES; a++)
         any |= run->shift[a];
-    if (any == 0 || plan->turn.pairs == 0) return d->q_rows;
-    if (d->shifted && memcmp(d->shift, run->shift, sizeof d->shift) == 0) return d->back_rows;
-    const gyre_shifted rows = {d->rows, plan->head_pad, d->back_rows};
-    memcpy(d->back_rows, d->q_rows, (size_t)(d->rows * plan->head_pad) * sizeof *d->q_rows);
-    gyre_turn_shift(plan->encoding, plan->args->q_pos.length, run->shift, -1, &rows);
+    if (any == 0 || plan->rotation.pairs == 0) return d->q_rows;
+    if (d->has_shift && memcmp(d->shift, run->shift, sizeof d->shift) == 0) return d->shifted_q_rows;
+    const gyre_strided_rows rows = {d->rows, plan->head_pad, d->shifted_q_rows};
+    memcpy(d->shifted_q_rows, d->q_rows, (size_t)(d->rows * plan->head_pad) * sizeof *d->q_rows);
+    gyre_rotate_rows_by_shift(plan->encoding, plan->args->q_pos.context_length, run->shift, -1, &rows);
     memcpy(d->shift, run->shift, sizeof d->shift);
-    d->shifted = 1;
-    return d->back_rows;
+    d->has_shift = 1;
+    return d->shifted_q_rows;
 }
 
 static void score_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_key_scores *job) {
-    if (dtype == GYRE_F16)
+    if (dtype == GYRE_DTYPE_F16)
         kernels->score_rows_f16(job);
-    else if (dtype == GYRE_BF16)
+    else if (dtype == GYRE_DTYPE_BF16)
         kernels->score_rows_bf16(job);
-    else if (dtype == GYRE_Q8)
+    else if (dtype == GYRE_DTYPE_Q8)
         kernels->score_rows_q8(job);
     else
         kernels->score_rows_f32(job);
 }
 
 /* Asks for a row that is read later, and need not be there.  A kernel that reads many rows does so by itself. */
-static void fetch_row(uintptr_t row, int64_t bytes) {
+static void prefetch_row(uintptr_t row, int64_t bytes) {
     for (int64_t b = 0; b < bytes; b += LINE)
         /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
         __builtin_prefetch((const char *)(row + (uintptr_t)b), 0, 2);
 }
 
 /* Keys first .. first + n - 1 of a run, floats and turned; at: the same counted in the pass. */
-static void pass_keys(const decoder *d, const gyre_key_run *run, int64_t first, int64_t n, int64_t at) {
+static void stage_keys(const decode_state *d, const gyre_key_run *run, int64_t first, int64_t n, int64_t at) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->k_dtype;
-    const int64_t size = (int64_t)gyre_dtype_size(dtype), step = run->k_row * size;
-    const gyre_rows rows = {d->batch, d->head, at, n};
-    const gyre_turned how = {.role = GYRE_KEY};
+    const int64_t size = (int64_t)gyre_dtype_size(dtype), step = run->k_row_stride * size;
+    const gyre_row_range rows = {d->batch, d->head, at, n};
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
     for (int64_t j = 0; j < n; j++) {
         const char *from = (const char *)run->k + (first + j) * step;
-        fetch_row((uintptr_t)from + (uintptr_t)(PASSING_ROWS * step), plan->head_dim * run->k_step * size);
-        gyre_row_read(plan->kernels, from, dtype, run->k_step, plan->head_dim, d->passing + j * plan->head_pad);
+        prefetch_row((uintptr_t)from + (uintptr_t)(STAGING_ROWS * step), plan->head_dim * run->k_step * size);
+        gyre_row_read(plan->kernels, from, dtype, run->k_step, plan->head_dim, d->staging + j * plan->head_pad);
     }
-    if (!plan->source->turned) gyre_turns_apply(plan, &rows, &how, d->passing);
+    if (!plan->source->rotated) gyre_attention_rotate(plan, &rows, &how, d->staging);
 }
 
 /* Keys that must be turned first, or whose channels lie apart; first: of the run, in the pass. */
-static void score_passing(const decoder *d, const gyre_key_run *run, int64_t first, const gyre_key_scores *all) {
-    for (int64_t done = 0; done < run->count; done += PASSING_ROWS) {
-        const int64_t left = run->count - done, n = left < PASSING_ROWS ? left : PASSING_ROWS;
+static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t first, const gyre_key_scores *all) {
+    for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
+        const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
         gyre_key_scores job = *all;
-        pass_keys(d, run, done, n, first + done);
+        stage_keys(d, run, done, n, first + done);
         job.keys = n;
-        job.k = d->passing;
-        job.k_row = d->plan->head_pad;
+        job.k = d->staging;
+        job.k_row_stride = d->plan->head_pad;
         job.k_scale = all->k_scale ? all->k_scale + done : NULL;
         job.scores = all->scores + done;
         d->plan->kernels->score_rows_f32(&job);
@@ -141,11 +144,11 @@ static void score_passing(const decoder *d, const gyre_key_run *run, int64_t fir
 }
 
 /* scores = queries . keys from .. of the tile's, `piece` of them, run by run. */
-static void score_piece(decoder *d, int64_t from, int64_t piece) {
+static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     const gyre_attention_plan *plan = d->plan;
-    const int turns = plan->turn.pairs > 0 && !plan->source->turned;
-    const int64_t first = d->meeting.tile * KEY_TILE + d->meeting.first;
-    const int64_t end = d->meeting.count < from + piece ? d->meeting.count : from + piece;
+    const int rotates = plan->rotation.pairs > 0 && !plan->source->rotated;
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
+    const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(plan->source, d->batch, d->head, first + done, end - done, &run);
@@ -153,64 +156,66 @@ static void score_piece(decoder *d, int64_t from, int64_t piece) {
                                      .keys = run.count,
                                      .channels = plan->head_dim,
                                      .q = queries_for(d, &run),
-                                     .q_row = plan->head_pad,
+                                     .q_row_stride = plan->head_pad,
                                      .k = run.k,
-                                     .k_row = run.k_row,
+                                     .k_row_stride = run.k_row_stride,
                                      .k_scale = run.k_scale,
                                      .scores = d->scores + done,
-                                     .score_row = KEY_TILE,
-                                     .fetched = piece < KEY_TILE};
-        if (turns || run.k_step != 1)
-            score_passing(d, &run, first + done, &job);
+                                     .score_row_stride = KEY_TILE,
+                                     .prefetched = piece < KEY_TILE};
+        if (rotates || run.k_step != 1)
+            score_staged(d, &run, first + done, &job);
         else
             score_rows(plan->kernels, plan->source->k_dtype, &job);
     }
 }
 
 /* scores += the numbers of a head, relative to the rows' biases. */
-static void add_numbers(const gyre_attention_plan *plan, gyre_query_side *q, const int64_t *positions, int64_t count) {
+static void add_score_biases(const gyre_attention_plan *plan, gyre_query_buffers *q, const int64_t *positions,
+                             int64_t count) {
     const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
-    double number[KEY_TILE];
-    if (scheme && scheme->score_tile) {
-        const gyre_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores};
-        scheme->score_tile(plan->encoding, plan->args->tables, q->head, &tile);
+    double score_bias[KEY_TILE];
+    if (scheme && scheme->bias_tile) {
+        const gyre_bias_tile tile = {q->positions, positions, q->nearest, q->count, count, KEY_TILE, q->scores};
+        scheme->bias_tile(plan->encoding, plan->args->tables, q->head, &tile);
     }
-    for (int64_t i = 0; scheme && plan->table.numbers && i < q->count; i++) {
-        const gyre_score_row row = {q->head, q->positions[i], positions, count};
-        scheme->score_row(plan->encoding, plan->args->tables, &row, number);
+    for (int64_t i = 0; scheme && plan->table.has_score_bias && i < q->count; i++) {
+        const gyre_bias_row row = {q->head, q->positions[i], positions, count};
+        scheme->bias_row(plan->encoding, plan->args->tables, &row, score_bias);
         for (int64_t j = 0; j < count; j++)
-            q->scores[i * KEY_TILE + j] += (float)(number[j] - q->bias[i]);
+            q->scores[i * KEY_TILE + j] += (float)(score_bias[j] - q->bias[i]);
     }
 }
 
-/* -- weights and values ---------------------------------------------------------------------------------------------- */
+/* -- weights and values -- */
 
-static void weigh_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_value_sums *job) {
-    if (dtype == GYRE_F16)
-        kernels->weigh_rows_f16(job);
-    else if (dtype == GYRE_BF16)
-        kernels->weigh_rows_bf16(job);
-    else if (dtype == GYRE_Q8)
-        kernels->weigh_rows_q8(job);
+static void weighted_sum_rows(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_weighted_values *job) {
+    if (dtype == GYRE_DTYPE_F16)
+        kernels->weighted_sum_f16(job);
+    else if (dtype == GYRE_DTYPE_BF16)
+        kernels->weighted_sum_bf16(job);
+    else if (dtype == GYRE_DTYPE_Q8)
+        kernels->weighted_sum_q8(job);
     else
-        kernels->weigh_rows_f32(job);
+        kernels->weighted_sum_f32(job);
 }
 
 /* Values whose channels lie apart. */
-static void weigh_passing(const decoder *d, const gyre_key_run *run, const gyre_value_sums *all) {
+static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, const gyre_weighted_values *all) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->v_dtype;
-    for (int64_t done = 0; done < run->count; done += PASSING_ROWS) {
-        const int64_t left = run->count - done, n = left < PASSING_ROWS ? left : PASSING_ROWS;
+    for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
+        const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
         for (int64_t j = 0; j < n; j++)
-            gyre_row_read(plan->kernels, (const char *)run->v + (done + j) * run->v_row * (int64_t)gyre_dtype_size(dtype),
-                          dtype, run->v_step, plan->value_dim, d->passing + j * plan->value_pad);
-        gyre_value_sums job = *all;
+            gyre_row_read(plan->kernels,
+                          (const char *)run->v + (done + j) * run->v_row_stride * (int64_t)gyre_dtype_size(dtype), dtype,
+                          run->v_step, plan->value_dim, d->staging + j * plan->value_pad);
+        gyre_weighted_values job = *all;
         job.keys = n;
-        job.v = d->passing;
-        job.v_row = plan->value_pad;
+        job.v = d->staging;
+        job.v_row_stride = plan->value_pad;
         job.weights = all->weights + done;
-        plan->kernels->weigh_rows_f32(&job);
+        plan->kernels->weighted_sum_f32(&job);
     }
 }
 
@@ -220,84 +225,84 @@ static void scale_weights(float *restrict weights, const float *restrict scale, 
 }
 
 /* out += weights . values of a run, whose first key is the tile's `done`. */
-static void weigh_run(const decoder *d, const gyre_key_run *run, int64_t done, int fetched) {
+static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int64_t done, int prefetched) {
     const gyre_attention_plan *plan = d->plan;
     for (int64_t r = 0; run->v_scale && r < d->rows; r++)
         scale_weights(d->scores + r * KEY_TILE + done, run->v_scale, run->count);
-    const gyre_value_sums job = {.rows = d->rows,
-                                 .keys = run->count,
-                                 .channels = plan->value_dim,
-                                 .weights = d->scores + done,
-                                 .weight_row = KEY_TILE,
-                                 .v = run->v,
-                                 .v_row = run->v_row,
-                                 .out = d->to->out,
-                                 .out_row = plan->value_pad,
-                                 .fetched = fetched};
+    const gyre_weighted_values job = {.rows = d->rows,
+                                      .keys = run->count,
+                                      .channels = plan->value_dim,
+                                      .weights = d->scores + done,
+                                      .weight_row_stride = KEY_TILE,
+                                      .v = run->v,
+                                      .v_row_stride = run->v_row_stride,
+                                      .out = d->to->out,
+                                      .out_row_stride = plan->value_pad,
+                                      .prefetched = prefetched};
     if (run->v_step == 1)
-        weigh_rows(plan->kernels, plan->source->v_dtype, &job);
+        weighted_sum_rows(plan->kernels, plan->source->v_dtype, &job);
     else
-        weigh_passing(d, run, &job);
+        weighted_sum_staged(d, run, &job);
 }
 
-/* -- a part ---------------------------------------------------------------------------------------------------------- */
+/* -- a part -- */
 
-static void begin(decoder *d) {
+static void begin_split(decode_state *d) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_partial *to = d->to;
     for (int64_t g = 0; g < plan->group; g++) {
-        const gyre_rows rows = {d->batch, d->head * plan->group + g, 0, plan->queries};
-        gyre_query_side *q = &d->sides[g];
+        const gyre_row_range rows = {d->batch, d->head * plan->group + g, 0, plan->queries};
+        gyre_query_buffers *q = &d->query_buffers[g];
         memset(q, 0, sizeof *q);
         q->q_rows[0] = q->table_rows = d->q_rows + g * plan->queries * plan->head_pad;
         q->scores = d->scores + g * plan->queries * KEY_TILE;
-        gyre_query_side_fill(plan, d->keys, &rows, q);
+        gyre_query_buffers_fill(plan, d->keys, &rows, q);
         memcpy(to->bias + g * plan->queries, q->bias, (size_t)plan->queries * sizeof *q->bias);
     }
     memset(to->out, 0, (size_t)(d->rows * plan->value_pad) * sizeof *to->out);
     for (int64_t r = 0; r < d->rows; r++)
-        to->top[r] = -INFINITY, to->sum[r] = 0;
+        to->row_max[r] = -INFINITY, to->row_sum[r] = 0;
 }
 
 /* 1 and the part of a tile that some head sees: the same for all that see any of it. */
-static int meets(const decoder *d, int64_t tile, gyre_meeting *meeting) {
+static int visible_to_any(const decode_state *d, int64_t tile, gyre_tile_pair *tile_pair) {
     for (int64_t g = 0; g < d->plan->group; g++)
-        if (gyre_tiles_meet(d->plan, d->keys, &d->sides[g], tile, meeting)) return 1;
+        if (gyre_tile_pair_visible(d->plan, d->keys, &d->query_buffers[g], tile, tile_pair)) return 1;
     return 0;
 }
 
-static void find_weights(decoder *d) {
-    const gyre_meeting *meeting = &d->meeting;
-    const int64_t first = meeting->tile * KEY_TILE + meeting->first;
+static void softmax_tile(decode_state *d) {
+    const gyre_tile_pair *tile_pair = &d->tile_pair;
+    const int64_t first = tile_pair->tile * KEY_TILE + tile_pair->first;
     for (int64_t g = 0; g < d->plan->group; g++) {
-        add_numbers(d->plan, &d->sides[g], d->keys->positions + first, meeting->count);
-        gyre_tiles_hide(d->plan, d->keys, &d->sides[g], meeting);
+        add_score_biases(d->plan, &d->query_buffers[g], d->keys->positions + first, tile_pair->count);
+        gyre_tile_pair_mask(d->plan, d->keys, &d->query_buffers[g], tile_pair);
     }
-    const gyre_softmax rows = {d->rows, meeting->columns, d->scores, d->to->top, d->to->sum, d->to->out};
-    gyre_softmax_meet(d->plan, &rows);
+    const gyre_online_softmax rows = {d->rows, tile_pair->columns, d->scores, d->to->row_max, d->to->row_sum, d->to->out};
+    gyre_online_softmax_update(d->plan, &rows);
 }
 
 /* out += weights . values from .. of the tile's, `piece` of them, run by run. */
-static void weigh_piece(decoder *d, int64_t from, int64_t piece) {
-    const int64_t first = d->meeting.tile * KEY_TILE + d->meeting.first;
-    const int64_t end = d->meeting.count < from + piece ? d->meeting.count : from + piece;
+static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
+    const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first;
+    const int64_t end = d->tile_pair.count < from + piece ? d->tile_pair.count : from + piece;
     gyre_key_run run;
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
-        weigh_run(d, &run, done, piece < KEY_TILE);
+        weighted_sum_run(d, &run, done, piece < KEY_TILE);
     }
 }
 
 /* Asks memory for the next piece of what heads that lie beside each other read, in the order in which it lies: share h of
  * `heads`.  values: 1, of the values. */
-static void fetch_share(const decoder *d, int values, int64_t first, int64_t h, int64_t heads) {
+static void prefetch_fraction(const decode_state *d, int values, int64_t first, int64_t h, int64_t heads) {
     const gyre_attention_plan *plan = d->plan;
     if (first >= plan->keys) return;
     gyre_key_run run;
     gyre_key_run_at(plan->source, d->batch, d->head, first, PIECE, &run);
     const int64_t size = (int64_t)gyre_dtype_size(values ? plan->source->v_dtype : plan->source->k_dtype);
     const int64_t bytes = heads * size * (values ? plan->value_dim : plan->head_dim), lines = (bytes + LINE - 1) / LINE;
-    const int64_t step = size * (values ? run.v_row : run.k_row);
+    const int64_t step = size * (values ? run.v_row_stride : run.k_row_stride);
     const int64_t begin = lines * run.count * h / heads, end = lines * run.count * (h + 1) / heads;
     const char *row = (const char *)(values ? run.v : run.k) + begin / lines * step;
     for (int64_t i = begin, line = begin % lines; i < end; i++) {
@@ -308,54 +313,54 @@ static void fetch_share(const decoder *d, int values, int64_t first, int64_t h, 
 
 /* Pieces of a tile: the keys' of all heads in turn, or the values'; for each head the share of the piece to come is asked
  * for: after the keys come the values, after those the keys of the next tile. */
-static void read_tile(decoder *d, int64_t heads, int64_t tile, int values) {
+static void read_tile(decode_state *d, int64_t heads, int64_t tile, int values) {
     const int64_t piece = heads > 1 ? PIECE : KEY_TILE;
     for (int64_t from = 0; from < KEY_TILE; from += piece)
         for (int64_t h = 0; h < heads; h++) {
             const int last = from + piece == KEY_TILE;
             const int64_t next = tile * KEY_TILE + (last ? (values ? KEY_TILE : 0) : from + piece);
-            if (heads > 1) fetch_share(d, values != last, next, h, heads);
-            if (!d[h].meets || from >= d[h].meeting.count) continue;
+            if (heads > 1) prefetch_fraction(d, values != last, next, h, heads);
+            if (!d[h].visible_to_any || from >= d[h].tile_pair.count) continue;
             if (values)
-                weigh_piece(&d[h], from, piece);
+                weighted_sum_piece(&d[h], from, piece);
             else
                 score_piece(&d[h], from, piece);
         }
 }
 
-static void meet_tile(decoder *d, int64_t heads, int64_t tile) {
+static void attend_tile(decode_state *d, int64_t heads, int64_t tile) {
     for (int64_t h = 0; h < heads; h++)
-        d[h].meets = meets(&d[h], tile, &d[h].meeting);
+        d[h].visible_to_any = visible_to_any(&d[h], tile, &d[h].tile_pair);
     read_tile(d, heads, tile, 0);
     for (int64_t h = 0; h < heads; h++)
-        if (d[h].meets) find_weights(&d[h]);
+        if (d[h].visible_to_any) softmax_tile(&d[h]);
     read_tile(d, heads, tile, 1);
 }
 
-static int all_finite(const decoder *d) {
+static int all_finite(const decode_state *d) {
     int finite;
     d->plan->kernels->finite_row_f32(d->to->out, d->rows * d->plan->value_pad, &finite);
     for (int64_t r = 0; r < d->rows; r++)
-        finite &= isfinite(d->to->sum[r]) != 0;
+        finite &= isfinite(d->to->row_sum[r]) != 0;
     return finite;
 }
 
-void gyre_decode_part(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_decode_task *task, char *memory,
-                      const gyre_partial *out, int *strange) {
-    decoder d[MOST_BESIDE];
+void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_decode_task *task,
+                       char *memory, const gyre_partial *out, int *nonfinite) {
+    decode_state d[MAX_HEADS_TOGETHER];
     for (int64_t h = 0; h < task->items; h++) {
         const int64_t item = task->item + h;
-        d[h] = (decoder){.plan = plan,
-                         .keys = keys,
-                         .to = &out[h],
-                         .batch = item / plan->key_heads,
-                         .head = item % plan->key_heads,
-                         .rows = plan->group * plan->queries};
-        memory += place(plan, memory, &d[h]);
-        begin(&d[h]);
+        d[h] = (decode_state){.plan = plan,
+                              .keys = keys,
+                              .to = &out[h],
+                              .batch = item / plan->key_heads,
+                              .head = item % plan->key_heads,
+                              .rows = plan->group * plan->queries};
+        memory += layout_decode(plan, memory, &d[h]);
+        begin_split(&d[h]);
     }
     for (int64_t t = task->first / KEY_TILE; t * KEY_TILE < task->first + task->count; t++)
-        meet_tile(d, task->items, t);
+        attend_tile(d, task->items, t);
     for (int64_t h = 0; h < task->items; h++)
-        strange[h] = !all_finite(&d[h]);
+        nonfinite[h] = !all_finite(&d[h]);
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 typedef struct gyre_dropout {
-    double chance; /* in [0, 1) */
+    double rate; /* in [0, 1) */
     uint64_t seed;
     const gyre_kernels *kernels; /* any tier makes the same choice */
 } gyre_dropout;

@@ -4,15 +4,15 @@
  * A row keeps its largest score so far, the sum of exp(score - largest) and the weighted sum of values; when a tile brings a
  * larger score, the two sums shrink by exp(old - new).  A job holds many tiles of queries and one tile of keys, which is
  * laid out once and meets all of them, so memory does not grow with the number of keys. */
+#include "attention/attention_rotation.h"
+#include "attention/attention_run.h"
+#include "attention/attention_weights.h"
 #include "attention/decode.h"
 #include "attention/dropout.h"
 #include "attention/option_args.h"
-#include "attention/run.h"
-#include "attention/sight.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
-#include "attention/turns.h"
-#include "attention/weights.h"
+#include "attention/visibility.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>
@@ -20,325 +20,325 @@
 /* What a job works with. */
 typedef struct worker {
     const gyre_attention_plan *plan;
-    gyre_key_side keys;
-    gyre_query_side *sides; /* [slots] */
-    gyre_table_side tables;
+    gyre_key_buffers keys;
+    gyre_query_buffers *query_buffers; /* [slots] */
+    gyre_table_buffers tables;
     char *decode;
 } worker;
 
 /* A task: some query tiles of some heads of an item, and the key tiles they meet. */
-typedef struct share {
+typedef struct tile_task {
     int64_t item, head, heads, tile, tiles; /* head: of the query heads; tile: of queries */
     int64_t first, end;                     /* key tiles */
-} share;
+} tile_task;
 
 size_t gyre_forward_job_bytes(const gyre_attention_plan *plan) {
     gyre_arena a = {NULL, 0};
-    gyre_key_side keys = {0};
-    gyre_query_side side = {0};
-    gyre_key_tile_place(plan, &a, &keys);
-    gyre_query_work_place(plan, &a, &side, NULL);
-    gyre_arena_take(&a, plan->slots, sizeof(gyre_query_side));
-    for (int64_t i = 0; i < plan->slots; i++)
-        gyre_query_rows_place(plan, &a, &side);
+    gyre_key_buffers keys = {0};
+    gyre_query_buffers buffers = {0};
+    gyre_key_tile_layout(plan, &a, &keys);
+    gyre_query_scratch_layout(plan, &a, &buffers, NULL);
+    gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(gyre_query_buffers));
+    for (int64_t i = 0; i < plan->job_query_tiles; i++)
+        gyre_query_rows_layout(plan, &a, &buffers);
     return a.used + (gyre_decode_bytes(plan) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void place_worker(const gyre_attention_call *call, int64_t job, worker *w) {
+static void init_worker(const gyre_attention_call *call, int64_t job, worker *w) {
     const gyre_attention_plan *plan = call->plan;
     gyre_arena a = {gyre_job_memory(call, job), 0};
-    gyre_query_side side = {0};
+    gyre_query_buffers buffers = {0};
     *w = (worker){.plan = plan};
-    gyre_key_tile_place(plan, &a, &w->keys);
-    gyre_query_work_place(plan, &a, &side, &w->tables);
-    w->sides = gyre_arena_take(&a, plan->slots, sizeof(gyre_query_side));
-    for (int64_t i = 0; i < plan->slots; i++) {
-        gyre_query_rows_place(plan, &a, &side);
-        w->sides[i] = side;
+    gyre_key_tile_layout(plan, &a, &w->keys);
+    gyre_query_scratch_layout(plan, &a, &buffers, &w->tables);
+    w->query_buffers = gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(gyre_query_buffers));
+    for (int64_t i = 0; i < plan->job_query_tiles; i++) {
+        gyre_query_rows_layout(plan, &a, &buffers);
+        w->query_buffers[i] = buffers;
     }
     w->decode = a.memory + a.used;
 }
 
 /* Where the keys of a batch row are, as every job sees it. */
-static void know_keys(const gyre_attention_call *call, int64_t batch, gyre_key_side *keys) {
+static void find_key_info(const gyre_attention_call *call, int64_t batch, gyre_key_buffers *keys) {
     const gyre_attention_plan *plan = call->plan;
-    gyre_arena a = {call->scratch + plan->turn_bytes, 0};
-    for (int64_t b = 0; b <= (plan->infos > 1 ? batch : 0); b++)
-        gyre_key_info_place(plan, &a, keys);
+    gyre_arena a = {call->scratch + plan->angle_bytes, 0};
+    for (int64_t b = 0; b <= (plan->key_info_sets > 1 ? batch : 0); b++)
+        gyre_key_info_layout(plan, &a, keys);
 }
 
-/* -- a tile of queries and a tile of keys ------------------------------------------------------------------------------ */
+/* -- a tile of queries and a tile of keys -- */
 
 /* Sums of weights are of all of them; only then some are dropped. */
-static void drop_weights(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_meeting *meeting) {
-    const gyre_pass *pass = plan->pass;
+static void drop_weights(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
+    const gyre_segment *segment = plan->segment;
     const gyre_dropout dropout = {plan->args->dropout, plan->args->seed, plan->kernels};
-    const gyre_dropout_block block = {.sequence = pass->sequence + q->batch,
+    const gyre_dropout_block block = {.sequence = segment->sequence + q->batch,
                                       .head = q->head,
-                                      .query = pass->query_first + q->first,
+                                      .query = segment->query_first + q->first,
                                       .rows = q->count,
-                                      .key = pass->key_first + meeting->tile * KEY_TILE + meeting->first,
-                                      .count = meeting->count};
-    if (dropout.chance > 0) gyre_dropout_apply(&dropout, &block, q->scores, KEY_TILE);
+                                      .key = segment->key_first + tile_pair->tile * KEY_TILE + tile_pair->first,
+                                      .count = tile_pair->count};
+    if (dropout.rate > 0) gyre_dropout_apply(&dropout, &block, q->scores, KEY_TILE);
 }
 
-static void add_values(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
-                       const gyre_meeting *meeting) {
+static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                       const gyre_tile_pair *tile_pair) {
     const gyre_matmul product = {.m = q->count,
                                  .n = plan->value_pad,
-                                 .k = meeting->count,
+                                 .k = tile_pair->count,
                                  .a = q->scores,
-                                 .a_row = KEY_TILE,
-                                 .a_col = 1,
-                                 .b = keys->v_rows + (meeting->held * KEY_TILE + meeting->first) * plan->value_pad,
-                                 .b_row = plan->value_pad,
+                                 .a_row_stride = KEY_TILE,
+                                 .a_col_stride = 1,
+                                 .b =
+                                     keys->v_rows + (tile_pair->buffer_tile * KEY_TILE + tile_pair->first) * plan->value_pad,
+                                 .b_row_stride = plan->value_pad,
                                  .c = q->out_rows,
-                                 .c_row = plan->value_pad,
+                                 .c_row_stride = plan->value_pad,
                                  .accumulate = 1};
-    gyre_tiles_weigh(plan, &product, keys->v_finite);
+    gyre_weighted_sum(plan, &product, keys->v_finite);
 }
 
-static void meet(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
-                 const gyre_meeting *meeting) {
-    gyre_tiles_score(plan, keys, q, meeting);
-    const gyre_softmax rows = {q->count, meeting->columns, q->scores, q->top, q->sum, q->out_rows};
-    gyre_softmax_meet(plan, &rows);
-    drop_weights(plan, q, meeting);
-    add_values(plan, keys, q, meeting);
-    if (plan->table.value) gyre_tables_add_values(plan, q, meeting);
+static void attend_tile_pair(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                             const gyre_tile_pair *tile_pair) {
+    gyre_tile_pair_score(plan, keys, q, tile_pair);
+    const gyre_online_softmax rows = {q->count, tile_pair->columns, q->scores, q->row_max, q->row_sum, q->out_rows};
+    gyre_online_softmax_update(plan, &rows);
+    drop_weights(plan, q, tile_pair);
+    add_values(plan, keys, q, tile_pair);
+    if (plan->table.value) gyre_tables_add_values(plan, q, tile_pair);
 }
 
-static void find_top(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
-                     const gyre_meeting *meeting) {
-    gyre_tiles_score(plan, keys, q, meeting);
+static void find_row_max(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                         const gyre_tile_pair *tile_pair) {
+    gyre_tile_pair_score(plan, keys, q, tile_pair);
     for (int64_t i = 0; i < q->count; i++) {
-        float top;
-        plan->kernels->max_row_f32(q->scores + i * KEY_TILE, meeting->columns, &top);
-        if (top > q->top[i]) q->top[i] = top;
+        float row_max;
+        plan->kernels->max_row_f32(q->scores + i * KEY_TILE, tile_pair->columns, &row_max);
+        if (row_max > q->row_max[i]) q->row_max[i] = row_max;
     }
 }
 
-/* -- a task ------------------------------------------------------------------------------------------------------------ */
+/* -- a task -- */
 
-static void begin_rows(const gyre_attention_plan *plan, gyre_query_side *q) {
+static void begin_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
     for (int64_t r = 0; r < q->count; r++)
-        q->top[r] = -INFINITY, q->sum[r] = 0;
+        q->row_max[r] = -INFINITY, q->row_sum[r] = 0;
 }
 
-static void read_queries(worker *w, const share *s) {
+static void read_queries(worker *w, const tile_task *s) {
     const gyre_attention_plan *plan = w->plan;
     for (int64_t i = 0; i < s->heads * s->tiles; i++) {
-        gyre_query_side *q = &w->sides[i];
+        gyre_query_buffers *q = &w->query_buffers[i];
         const int64_t first = (s->tile + i % s->tiles) * plan->tile_rows, left = plan->queries - first;
-        const gyre_rows rows = {s->item / plan->key_heads, s->head + i / s->tiles, first,
-                                left < plan->tile_rows ? left : plan->tile_rows};
-        gyre_query_side_fill(plan, &w->keys, &rows, q);
+        const gyre_row_range rows = {s->item / plan->key_heads, s->head + i / s->tiles, first,
+                                     left < plan->tile_rows ? left : plan->tile_rows};
+        gyre_query_buffers_fill(plan, &w->keys, &rows, q);
         begin_rows(plan, q);
     }
 }
 
-typedef void work(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
-                  const gyre_meeting *meeting);
+typedef void tile_pair_fn(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                          const gyre_tile_pair *tile_pair);
 
 /* Tiles of queries: those that have met no value that is infinite or NaN, and the first such makes them strange; those that
  * are; or all. */
-typedef enum which_sides { USUAL, STRANGE, ALL } which_sides;
+typedef enum tile_filter { FINITE_TILES, NONFINITE_TILES, ALL_TILES } tile_filter;
 
 /* The share's tiles of queries meet its tiles of keys.  out = 1 where some are strange. */
-static int meet_all(worker *w, const share *s, work *what, which_sides which) {
+static int for_each_tile_pair(worker *w, const tile_task *s, tile_pair_fn *what, tile_filter which) {
     const gyre_attention_plan *plan = w->plan;
-    int strange = 0;
+    int nonfinite = 0;
     for (int64_t t = s->first; t < s->end; t++) {
-        gyre_meeting meeting;
+        gyre_tile_pair tile_pair;
         int filled = 0;
-        w->keys.first_held = t;
+        w->keys.first_buffer_tile = t;
         for (int64_t i = 0; i < s->heads * s->tiles; i++) {
-            gyre_query_side *q = &w->sides[i];
-            strange |= q->strange;
-            if (which != ALL && q->strange != (which == STRANGE)) continue;
-            if (!gyre_tiles_meet(plan, &w->keys, q, t, &meeting)) continue;
-            if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->sides[0].key_rows);
+            gyre_query_buffers *q = &w->query_buffers[i];
+            nonfinite |= q->nonfinite;
+            if (which != ALL_TILES && q->nonfinite != (which == NONFINITE_TILES)) continue;
+            if (!gyre_tile_pair_visible(plan, &w->keys, q, t, &tile_pair)) continue;
+            if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->query_buffers[0].key_rows);
             filled = 1;
-            q->strange |= which == USUAL && !w->keys.v_finite;
-            strange |= q->strange;
-            if (which != USUAL || !q->strange) what(plan, &w->keys, q, &meeting);
+            q->nonfinite |= which == FINITE_TILES && !w->keys.v_finite;
+            nonfinite |= q->nonfinite;
+            if (which != FINITE_TILES || !q->nonfinite) what(plan, &w->keys, q, &tile_pair);
         }
     }
-    return strange;
+    return nonfinite;
 }
 
 /* An infinite or NaN value must not meet a weight that is 0 in the end: with the largest score known, none shrinks.  That
  * is rounded otherwise, so each tile of queries goes by what it meets itself, not by what others of the share do, which
  * the number of threads decides.  out = 1 where some met one. */
-static int attend(worker *w, const share *s) {
+static int attend(worker *w, const tile_task *s) {
     const gyre_attention_plan *plan = w->plan;
     const int64_t count = s->heads * s->tiles;
     read_queries(w, s);
     for (int64_t i = 0; i < count; i++)
-        w->sides[i].strange = plan->table.value && !gyre_tables_values_finite(plan, &w->sides[i]);
-    if (!meet_all(w, s, meet, USUAL)) return 0;
+        w->query_buffers[i].nonfinite = plan->table.value && !gyre_tables_values_finite(plan, &w->query_buffers[i]);
+    if (!for_each_tile_pair(w, s, attend_tile_pair, FINITE_TILES)) return 0;
     for (int64_t i = 0; i < count; i++)
-        if (w->sides[i].strange) begin_rows(plan, &w->sides[i]);
-    meet_all(w, s, find_top, STRANGE);
-    meet_all(w, s, meet, STRANGE);
+        if (w->query_buffers[i].nonfinite) begin_rows(plan, &w->query_buffers[i]);
+    for_each_tile_pair(w, s, find_row_max, NONFINITE_TILES);
+    for_each_tile_pair(w, s, attend_tile_pair, NONFINITE_TILES);
     return 1;
 }
 
-/* -- rows that are done ------------------------------------------------------------------------------------------------ */
+/* -- rows that are done -- */
 
 /* out = what the row's sum of values is multiplied by; its log-sum-exp is written. */
-static float finish_row(const gyre_attention_plan *plan, const gyre_rows *row, const gyre_row_state *state) {
+static float finish_row(const gyre_attention_plan *plan, const gyre_row_range *row, const gyre_row_state *state) {
     const gyre_view *lse = &plan->args->lse;
-    const gyre_row_sum sum = gyre_row_finish(plan, row->head, state);
+    const gyre_row_normalizer sum = gyre_row_finish(plan, row->head, state);
     if (lse->data) *(float *)gyre_view_at(lse, row->batch, row->first, row->head, 0) = sum.lse;
-    return sum.share;
+    return sum.out_scale;
 }
 
-static void write_rows(const gyre_attention_plan *plan, gyre_query_side *q) {
+static void write_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     for (int64_t i = 0; i < q->count; i++) {
-        const gyre_rows row = {q->batch, q->head, q->first + i, 1};
-        const gyre_row_state state = {q->top[i], q->sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
-        gyre_row_shrink(plan, state.out, finish_row(plan, &row, &state));
+        const gyre_row_range row = {q->batch, q->head, q->first + i, 1};
+        const gyre_row_state state = {q->row_max[i], q->row_sum[i], q->bias[i], q->out_rows + i * plan->value_pad};
+        gyre_row_rescale(plan, state.out, finish_row(plan, &row, &state));
     }
-    const gyre_rows rows = {q->batch, q->head, q->first, q->count};
+    const gyre_row_range rows = {q->batch, q->head, q->first, q->count};
     gyre_rows_write(plan, &plan->args->out, &rows, q->out_rows, plan->value_pad);
 }
 
-static void keep_partial(const gyre_attention_plan *plan, const gyre_query_side *q, const gyre_partial *to) {
+static void store_partial(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_partial *to) {
     const int64_t at = q->head % plan->group * plan->queries + q->first;
     memcpy(to->out + at * plan->value_pad, q->out_rows, (size_t)(q->count * plan->value_pad) * sizeof(float));
-    memcpy(to->top + at, q->top, (size_t)q->count * sizeof *q->top);
-    memcpy(to->sum + at, q->sum, (size_t)q->count * sizeof *q->sum);
+    memcpy(to->row_max + at, q->row_max, (size_t)q->count * sizeof *q->row_max);
+    memcpy(to->row_sum + at, q->row_sum, (size_t)q->count * sizeof *q->row_sum);
     memcpy(to->bias + at, q->bias, (size_t)q->count * sizeof *q->bias);
 }
 
-/* -- many queries: chunks of them against all keys --------------------------------------------------------------------- */
+/* -- many queries: chunks of them against all keys -- */
 
 static void run_chunks(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     const gyre_attention_plan *plan = call->plan;
     const int64_t heads = plan->heads_at_once, groups = plan->items * plan->group / heads;
     worker w;
-    place_worker(call, job, &w);
+    init_worker(call, job, &w);
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         const int64_t tile = (plan->chunks - 1 - task / groups) * plan->chunk_tiles; /* the longest causal rows first */
         const int64_t left = plan->query_tiles - tile, at = task % groups * heads;   /* over all query heads */
-        const share s = {.item = at / plan->group,
-                         .head = at % plan->query_heads,
-                         .heads = heads,
-                         .tile = tile,
-                         .tiles = left < plan->chunk_tiles ? left : plan->chunk_tiles,
-                         .end = plan->key_tiles};
-        know_keys(call, s.item / plan->key_heads, &w.keys);
+        const tile_task s = {.item = at / plan->group,
+                             .head = at % plan->query_heads,
+                             .heads = heads,
+                             .tile = tile,
+                             .tiles = left < plan->chunk_tiles ? left : plan->chunk_tiles,
+                             .end = plan->key_tiles};
+        find_key_info(call, s.item / plan->key_heads, &w.keys);
         attend(&w, &s);
         for (int64_t i = 0; i < s.heads * s.tiles; i++)
-            write_rows(plan, &w.sides[i]);
+            write_rows(plan, &w.query_buffers[i]);
     }
 }
 
-/* -- few queries: parts of the keys, then their sum -------------------------------------------------------------------- */
+/* -- few queries: parts of the keys, then their sum -- */
 
 static char *partial_memory(const gyre_attention_call *call) {
-    return call->scratch + call->plan->turn_bytes + call->plan->info_bytes;
+    return call->scratch + call->plan->angle_bytes + call->plan->info_bytes;
 }
 /* By item: 1 = a part met a value that is infinite or NaN. */
-static atomic_int *strange_items(const gyre_attention_call *call) {
+static atomic_int *nonfinite_items(const gyre_attention_call *call) {
     const gyre_attention_plan *plan = call->plan;
     gyre_arena a = {NULL, 0};
-    gyre_arena_take(&a, plan->items, sizeof(atomic_int));
+    gyre_arena_alloc(&a, plan->items, sizeof(atomic_int));
     return (atomic_int *)(void *)(partial_memory(call) + plan->partial_bytes - a.used);
 }
 
 /* All heads of an item against key tiles first .. end - 1, into a partial.  out = 1 where a value was strange. */
 static int attend_item(worker *w, int64_t item, int64_t first, int64_t end, const gyre_partial *to) {
     const gyre_attention_plan *plan = w->plan;
-    int strange = 0;
+    int nonfinite = 0;
     for (int64_t h = 0; h < plan->group; h += plan->heads_at_once) {
-        const share s = {.item = item,
-                         .head = item % plan->key_heads * plan->group + h,
-                         .heads = plan->heads_at_once,
-                         .tiles = plan->query_tiles,
-                         .first = first,
-                         .end = end};
-        strange |= attend(w, &s);
+        const tile_task s = {.item = item,
+                             .head = item % plan->key_heads * plan->group + h,
+                             .heads = plan->heads_at_once,
+                             .tiles = plan->query_tiles,
+                             .first = first,
+                             .end = end};
+        nonfinite |= attend(w, &s);
         for (int64_t i = 0; i < s.heads * s.tiles; i++)
-            keep_partial(plan, &w->sides[i], to);
+            store_partial(plan, &w->query_buffers[i], to);
     }
-    return strange;
+    return nonfinite;
 }
 
 /* Tasks of few queries: heads that are read together, of a batch row. */
-static int64_t shares_of_row(const gyre_attention_plan *plan) {
-    return (plan->key_heads + plan->beside - 1) / plan->beside;
+static int64_t tasks_per_row(const gyre_attention_plan *plan) {
+    return (plan->key_heads + plan->heads_together - 1) / plan->heads_together;
 }
 
-static void run_quick(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
+static void run_decode_task(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
     const gyre_attention_plan *plan = call->plan;
-    gyre_partial to[MOST_BESIDE];
-    int strange[MOST_BESIDE];
+    gyre_partial to[MAX_HEADS_TOGETHER];
+    int nonfinite[MAX_HEADS_TOGETHER];
     for (int64_t i = 0; i < task->items; i++)
-        gyre_partials_place(plan, partial_memory(call), task->item + i, task->first / PART_KEYS, &to[i]);
-    gyre_decode_part(plan, &w->keys, task, w->decode, to, strange);
+        gyre_partials_layout(plan, partial_memory(call), task->item + i, task->first / KEYS_PER_SPLIT, &to[i]);
+    gyre_decode_split(plan, &w->keys, task, w->decode, to, nonfinite);
     for (int64_t i = 0; i < task->items; i++)
-        if (strange[i]) atomic_store(&strange_items(call)[task->item + i], 1);
+        if (nonfinite[i]) atomic_store(&nonfinite_items(call)[task->item + i], 1);
 }
 
 static void run_tiled(const gyre_attention_call *call, worker *w, const gyre_decode_task *task) {
     const int64_t first = task->first / KEY_TILE, end = (task->first + task->count + KEY_TILE - 1) / KEY_TILE;
     for (int64_t i = task->item; i < task->item + task->items; i++) {
         gyre_partial to;
-        gyre_partials_place(call->plan, partial_memory(call), i, task->first / PART_KEYS, &to);
-        if (attend_item(w, i, first, end, &to)) atomic_store(&strange_items(call)[i], 1);
+        gyre_partials_layout(call->plan, partial_memory(call), i, task->first / KEYS_PER_SPLIT, &to);
+        if (attend_item(w, i, first, end, &to)) atomic_store(&nonfinite_items(call)[i], 1);
     }
 }
 
-static void run_parts(void *arg, int64_t job) {
+static void run_key_splits(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     const gyre_attention_plan *plan = call->plan;
-    const int64_t of_row = shares_of_row(plan), shares = plan->items / plan->key_heads * of_row;
+    const int64_t of_row = tasks_per_row(plan), shares = plan->items / plan->key_heads * of_row;
     worker w;
-    place_worker(call, job, &w);
+    init_worker(call, job, &w);
     for (int64_t i; (i = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
-        const int64_t batch = i % shares / of_row, head = i % shares % of_row * plan->beside;
-        const int64_t first = i / shares * PART_KEYS, left = plan->key_heads - head;
+        const int64_t batch = i % shares / of_row, head = i % shares % of_row * plan->heads_together;
+        const int64_t first = i / shares * KEYS_PER_SPLIT, left = plan->key_heads - head;
         const gyre_decode_task task = {.item = batch * plan->key_heads + head,
-                                       .items = left < plan->beside ? left : plan->beside,
+                                       .items = left < plan->heads_together ? left : plan->heads_together,
                                        .first = first,
-                                       .count = plan->keys - first < PART_KEYS ? plan->keys - first : PART_KEYS};
-        know_keys(call, batch, &w.keys);
-        if (gyre_decode_serves(plan))
-            run_quick(call, &w, &task);
+                                       .count = plan->keys - first < KEYS_PER_SPLIT ? plan->keys - first : KEYS_PER_SPLIT};
+        find_key_info(call, batch, &w.keys);
+        if (gyre_decode_supported(plan))
+            run_decode_task(call, &w, &task);
         else
             run_tiled(call, &w, &task);
     }
 }
 
 /* Where a value is strange, all keys at once, so that no weight shrinks to 0 later. */
-static void run_sums(void *arg, int64_t job) {
+static void combine_key_splits(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     const gyre_attention_plan *plan = call->plan;
     worker w;
-    place_worker(call, job, &w);
+    init_worker(call, job, &w);
     for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         gyre_partial all;
-        gyre_row_state state = {.out = w.sides[0].out_rows};
-        const int strange = atomic_load(&strange_items(call)[item]);
-        gyre_partials_place(plan, partial_memory(call), item, 0, &all);
-        know_keys(call, item / plan->key_heads, &w.keys);
-        if (strange) attend_item(&w, item, 0, plan->key_tiles, &all);
+        gyre_row_state state = {.out = w.query_buffers[0].out_rows};
+        const int nonfinite = atomic_load(&nonfinite_items(call)[item]);
+        gyre_partials_layout(plan, partial_memory(call), item, 0, &all);
+        find_key_info(call, item / plan->key_heads, &w.keys);
+        if (nonfinite) attend_item(&w, item, 0, plan->key_tiles, &all);
         for (int64_t i = 0; i < plan->group * plan->queries; i++) {
-            gyre_partials_add(plan, partial_memory(call), item, strange ? 1 : plan->parts, i, &state);
-            const gyre_rows row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
-                                   i % plan->queries, 1};
-            gyre_row_shrink(plan, state.out, finish_row(plan, &row, &state));
+            gyre_partials_combine(plan, partial_memory(call), item, nonfinite ? 1 : plan->key_splits, i, &state);
+            const gyre_row_range row = {item / plan->key_heads, item % plan->key_heads * plan->group + i / plan->queries,
+                                        i % plan->queries, 1};
+            gyre_row_rescale(plan, state.out, finish_row(plan, &row, &state));
             gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
         }
     }
 }
 
-/* -- weights that are wanted ---------------------------------------------------------------------------------------------
- */
+/* -- weights that are wanted -- */
 
 static void run_weights(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
@@ -346,26 +346,26 @@ static void run_weights(void *arg, int64_t job) {
     const int64_t heads = plan->heads_at_once, groups = plan->items * plan->group / heads;
     int64_t first;
     worker w;
-    place_worker(call, job, &w);
+    init_worker(call, job, &w);
     gyre_weights_tiles(plan, &first);
     for (int64_t task; (task = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         const int64_t at = task % groups * heads; /* over all query heads */
-        const share s = {.item = at / plan->group,
-                         .head = at % plan->query_heads,
-                         .heads = heads,
-                         .tile = first + task / groups,
-                         .tiles = 1,
-                         .end = plan->key_tiles};
-        know_keys(call, s.item / plan->key_heads, &w.keys);
+        const tile_task s = {.item = at / plan->group,
+                             .head = at % plan->query_heads,
+                             .heads = heads,
+                             .tile = first + task / groups,
+                             .tiles = 1,
+                             .end = plan->key_tiles};
+        find_key_info(call, s.item / plan->key_heads, &w.keys);
         read_queries(&w, &s);
-        meet_all(&w, &s, gyre_weights_sum, ALL);
-        meet_all(&w, &s, gyre_weights_put, ALL);
+        for_each_tile_pair(&w, &s, gyre_weights_sum, ALL_TILES);
+        for_each_tile_pair(&w, &s, gyre_weights_write, ALL_TILES);
     }
 }
 
-/* -- a pass ------------------------------------------------------------------------------------------------------------ */
+/* -- a pass -- */
 
-static void run(gyre_attention_call *call, const gyre_exec *exec, void (*job)(void *, int64_t), int64_t tasks) {
+static void run_tasks(gyre_attention_call *call, const gyre_exec *exec, void (*job)(void *, int64_t), int64_t tasks) {
     atomic_store(&call->next, 0);
     call->tasks = tasks;
     gyre_parallel(exec, job, call, call->plan->jobs < tasks ? call->plan->jobs : tasks);
@@ -373,49 +373,49 @@ static void run(gyre_attention_call *call, const gyre_exec *exec, void (*job)(vo
 
 static void fill_info(void *arg, int64_t set) {
     gyre_attention_call *call = arg;
-    gyre_key_side keys = {0};
-    know_keys(call, set, &keys);
+    gyre_key_buffers keys = {0};
+    find_key_info(call, set, &keys);
     for (int64_t t = 0; t < call->plan->key_tiles; t++)
         gyre_key_info_fill(call->plan, set, t, &keys);
 }
 
-static void run_few(gyre_attention_call *call, const gyre_exec *exec) {
+static void run_split_keys(gyre_attention_call *call, const gyre_exec *exec) {
     const gyre_attention_plan *plan = call->plan;
     for (int64_t i = 0; i < plan->items; i++)
-        atomic_init(&strange_items(call)[i], 0);
-    run(call, exec, run_parts, plan->items / plan->key_heads * shares_of_row(plan) * plan->parts);
-    run(call, exec, run_sums, plan->items);
+        atomic_init(&nonfinite_items(call)[i], 0);
+    run_tasks(call, exec, run_key_splits, plan->items / plan->key_heads * tasks_per_row(plan) * plan->key_splits);
+    run_tasks(call, exec, combine_key_splits, plan->items);
 }
 
-static void run_pass(gyre_attention_plan *plan, char *scratch, const gyre_exec *exec) {
+static void run_segment(gyre_attention_plan *plan, char *scratch, const gyre_exec *exec) {
     gyre_attention_call call = {.plan = plan, .scratch = scratch};
     const int64_t groups = plan->items * plan->group / plan->heads_at_once;
     int64_t first;
-    gyre_turns_place(plan, scratch);
-    gyre_turns_prepare(plan, exec);
-    gyre_parallel(exec, fill_info, &call, plan->infos);
-    if (plan->few)
-        run_few(&call, exec);
+    gyre_attention_rotation_layout(plan, scratch);
+    gyre_attention_rotation_prepare(plan, exec);
+    gyre_parallel(exec, fill_info, &call, plan->key_info_sets);
+    if (plan->split_keys)
+        run_split_keys(&call, exec);
     else
-        run(&call, exec, run_chunks, plan->chunks * groups);
-    run(&call, exec, run_weights, gyre_weights_tiles(plan, &first) * groups);
+        run_tasks(&call, exec, run_chunks, plan->chunks * groups);
+    run_tasks(&call, exec, run_weights, gyre_weights_tiles(plan, &first) * groups);
 }
 
-/* -- a call ------------------------------------------------------------------------------------------------------------ */
+/* -- a call -- */
 
 gyre_status gyre_attention_run_check(const gyre_attention_args *args, const gyre_key_source *source, const void *scratch,
                                      size_t bytes, const gyre_exec *exec) {
     gyre_attention_plan plan;
-    gyre_passes passes;
-    gyre_pass pass;
+    gyre_segments segments;
+    gyre_segment segment;
     gyre_status status = gyre_attention_args_check(args, source);
     if (!status) status = gyre_weights_check(args);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     status = gyre_attention_views_check(args, source);
-    if (!status) status = gyre_passes_positions_check(args);
-    gyre_passes_begin(&passes, args, source);
-    while (!status && gyre_passes_next(&passes, &pass)) {
-        status = gyre_attention_plan_make(&plan, &pass, 0, exec);
+    if (!status) status = gyre_segments_positions_check(args);
+    gyre_segments_begin(&segments, args, source);
+    while (!status && gyre_segments_next(&segments, &segment)) {
+        status = gyre_attention_plan_make(&plan, &segment, 0, exec);
         if (!status) status = gyre_attention_plan_check(&plan, scratch, bytes);
     }
     return status;
@@ -424,26 +424,26 @@ gyre_status gyre_attention_run_check(const gyre_attention_args *args, const gyre
 gyre_status gyre_attention_run(const gyre_attention_args *args, const gyre_key_source *source, void *scratch, size_t bytes,
                                const gyre_exec *exec) {
     gyre_attention_plan plan;
-    gyre_passes passes;
-    gyre_pass pass;
+    gyre_segments segments;
+    gyre_segment segment;
     gyre_status status = gyre_attention_run_check(args, source, scratch, bytes, exec);
     if (status || gyre_view_elements(args->out.shape) == 0) return status;
     gyre_weights_clear(args, exec);
-    gyre_passes_begin(&passes, args, source);
-    while (gyre_passes_next(&passes, &pass)) {
-        status = gyre_attention_plan_make(&plan, &pass, 0, exec);
+    gyre_segments_begin(&segments, args, source);
+    while (gyre_segments_next(&segments, &segment)) {
+        status = gyre_attention_plan_make(&plan, &segment, 0, exec);
         if (status) return status;
-        if (plan.queries > 0) run_pass(&plan, scratch, exec);
+        if (plan.queries > 0) run_segment(&plan, scratch, exec);
     }
     return GYRE_OK;
 }
 
 size_t gyre_attention_run_scratch(const gyre_attention_args *args, const gyre_key_source *source, const gyre_exec *exec) {
     gyre_attention_plan plan;
-    gyre_pass pass;
+    gyre_segment segment;
     if (gyre_attention_args_check(args, source) || gyre_weights_check(args)) return 0;
-    gyre_passes_largest(args, source, &pass);
-    if (gyre_attention_plan_make(&plan, &pass, 0, exec)) return 0;
+    gyre_segments_upper_bound(args, source, &segment);
+    if (gyre_attention_plan_make(&plan, &segment, 0, exec)) return 0;
     return plan.bytes > 0 ? plan.bytes : ALIGNMENT; /* 0 means invalid */
 }
 

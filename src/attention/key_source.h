@@ -5,24 +5,24 @@
 
 /* Tokens that lie in memory at even steps. */
 typedef struct gyre_key_run {
-    const void *k, *v;              /* of the first token, one head */
-    const float *k_scale, *v_scale; /* Q8: [count], what the whole numbers of each token are multiplied by; else NULL */
-    int64_t count;                  /* tokens, at least 1 */
-    int64_t k_row, v_row;           /* elements from token to token */
-    int64_t k_step, v_step;         /* from channel to channel */
-    const int64_t *shift;           /* of keys that are turned: NULL, or [GYRE_MAX_AXES], how far each axis of their
-                                     * positions is from where they were turned for */
+    const void *k, *v;                  /* of the first token, one head */
+    const float *k_scale, *v_scale;     /* Q8: [count], what the whole numbers of each token are multiplied by; else NULL */
+    int64_t count;                      /* tokens, at least 1 */
+    int64_t k_row_stride, v_row_stride; /* elements from token to token */
+    int64_t k_step, v_step;             /* from channel to channel */
+    const int64_t *shift;               /* of keys that are turned: NULL, or [GYRE_MAX_AXES], how far each axis of their
+                                         * positions is from where they were turned for */
 } gyre_key_run;
 
 typedef struct gyre_key_source gyre_key_source;
 struct gyre_key_source {
-    const void *of; /* what `run` reads */
+    const void *run_ctx; /* what `run` reads */
     gyre_dtype k_dtype, v_dtype;
-    int turned; /* keys have E(n) already */
+    int rotated; /* keys have E(n) already */
     /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
     void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
-    int64_t beside; /* key heads whose rows lie next to each other, token by token, so that they are best read together; 0 or
-                     * 1: a head's rows are together */
+    int64_t heads_together; /* key heads whose rows lie next to each other, token by token, so that they are best read
+                             * together; 0 or 1: a head's rows are together */
     int64_t batch_first, key_first; /* added to what is asked for: a pass begins there */
 };
 

@@ -5,7 +5,7 @@
 #include <float.h>
 
 /* Keys that a row of the mask or of the weights has: those of the view, or of the longest of packed sequences. */
-static int64_t keys_of(const gyre_attention_args *args) {
+static int64_t max_keys(const gyre_attention_args *args) {
     int64_t most = 0;
     if (!args->k_starts) return args->k.shape[1];
     for (int64_t s = 0; s < args->sequences; s++) {
@@ -16,7 +16,7 @@ static int64_t keys_of(const gyre_attention_args *args) {
 }
 
 /* A softcap below FLT_MIN would divide by 0 or by what float hardly tells. */
-static int numbers_fit(const gyre_attention_args *args) {
+static int options_in_range(const gyre_attention_args *args) {
     const int capped = args->softcap == 0 || ((double)FLT_MIN <= args->softcap && args->softcap <= (double)FLT_MAX);
     return capped && args->sinks >= 0 && args->dropout >= 0 && args->dropout < 1;
 }
@@ -24,8 +24,8 @@ static int numbers_fit(const gyre_attention_args *args) {
 static gyre_status check_mask(const gyre_attention_args *args) {
     const gyre_cview *mask = &args->mask;
     if (!mask->data) return GYRE_OK;
-    const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], keys_of(args)};
-    if (mask->dtype != GYRE_F32 && mask->dtype != GYRE_F16 && mask->dtype != GYRE_BF16) return GYRE_EDTYPE;
+    const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], max_keys(args)};
+    if (mask->dtype != GYRE_DTYPE_F32 && mask->dtype != GYRE_DTYPE_F16 && mask->dtype != GYRE_DTYPE_BF16) return GYRE_EDTYPE;
     return gyre_same_shape(mask->shape, shape) ? gyre_cview_check(mask) : GYRE_ESHAPE;
 }
 
@@ -33,23 +33,23 @@ static gyre_status check_sinks(const gyre_attention_args *args) {
     const gyre_cview *sinks = &args->sink_logits;
     const int64_t shape[4] = {1, 1, args->q.shape[2], 1};
     if (!sinks->data) return GYRE_OK;
-    if (sinks->dtype != GYRE_F32) return GYRE_EDTYPE;
+    if (sinks->dtype != GYRE_DTYPE_F32) return GYRE_EDTYPE;
     return gyre_same_shape(sinks->shape, shape) ? gyre_cview_check(sinks) : GYRE_ESHAPE;
 }
 
 gyre_status gyre_weights_check(const gyre_attention_args *args) {
     const gyre_view *weights = &args->weights;
     if (!weights->data) return GYRE_OK;
-    if (weights->dtype != GYRE_F32) return GYRE_EDTYPE;
+    if (weights->dtype != GYRE_DTYPE_F32) return GYRE_EDTYPE;
     const int64_t queries = args->q.shape[1], n = weights->shape[1];
-    const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], keys_of(args)};
+    const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], max_keys(args)};
     if (!gyre_same_shape(weights->shape, shape)) return GYRE_ESHAPE;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first) return GYRE_EINVAL;
     return gyre_output_check(weights);
 }
 
 gyre_status gyre_options_check(const gyre_attention_args *args) {
-    if (!numbers_fit(args)) return GYRE_EINVAL;
+    if (!options_in_range(args)) return GYRE_EINVAL;
     const gyre_status status = check_mask(args);
     return status ? status : check_sinks(args);
 }

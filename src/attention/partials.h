@@ -7,15 +7,15 @@
 #define GYRE_ATTENTION_PARTIALS_H
 #include <stdint.h>
 
-/* PART_KEYS: a multiple of KEY_TILE. */
-enum { FEW_QUERIES = 8, PART_KEYS = 1024 };
+/* KEYS_PER_SPLIT: a multiple of KEY_TILE. */
+enum { MAX_DECODE_QUERIES = 8, KEYS_PER_SPLIT = 1024 };
 
 /* Rows of one item (all query heads of one key head, head by head, their queries in order) over one part. */
 typedef struct gyre_partial {
-    float *top;   /* [rows]; -infinity: nothing seen */
-    double *sum;  /* [rows] */
-    double *bias; /* [rows]: what the scores are relative to (gyre_query_side.bias); every part knows the same */
-    float *out;   /* [rows][value_pad] */
+    float *row_max;  /* [rows]; -infinity: nothing seen */
+    double *row_sum; /* [rows] */
+    double *bias;    /* [rows]: what the scores are relative to (gyre_query_buffers.bias); every part knows the same */
+    float *out;      /* [rows][value_pad] */
 } gyre_partial;
 
 #endif

@@ -1,134 +1,134 @@
 /* scores.c: one tile of queries against one tile of keys. */
+#include "attention/attention_rotation.h"
 #include "attention/mask.h"
-#include "attention/sight.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
-#include "attention/turns.h"
+#include "attention/visibility.h"
 #include <math.h>
 #include <string.h>
 
 /* scores = queries . keys */
-static void multiply(const gyre_attention_plan *plan, const gyre_meeting *meeting, const float *queries, int64_t count,
-                     const float *columns, float *scores) {
+static void qk_scores(const gyre_attention_plan *plan, const gyre_tile_pair *tile_pair, const float *queries, int64_t count,
+                      const float *columns, float *scores) {
     const gyre_matmul product = {.m = count,
-                                 .n = meeting->columns,
+                                 .n = tile_pair->columns,
                                  .k = plan->head_pad,
                                  .a = queries,
-                                 .a_row = plan->head_pad,
-                                 .a_col = 1,
-                                 .b = columns + meeting->held * KEY_TILE * plan->head_pad + meeting->first,
-                                 .b_row = KEY_TILE,
+                                 .a_row_stride = plan->head_pad,
+                                 .a_col_stride = 1,
+                                 .b = columns + tile_pair->buffer_tile * KEY_TILE * plan->head_pad + tile_pair->first,
+                                 .b_row_stride = KEY_TILE,
                                  .c = scores,
-                                 .c_row = KEY_TILE};
+                                 .c_row_stride = KEY_TILE};
     plan->kernels->matmul_f32(&product);
 }
 
-static void score_pairs(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q,
-                        const gyre_meeting *meeting, const int64_t *positions) {
-    if (meeting->near) {
-        gyre_turns_meet(plan, q, meeting);
-        multiply(plan, meeting, q->seen_rows, q->count, keys->k_columns[0], q->scores);
+static void score_pairs(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                        const gyre_tile_pair *tile_pair, const int64_t *positions) {
+    if (tile_pair->near) {
+        gyre_attention_near_queries(plan, q, tile_pair);
+        qk_scores(plan, tile_pair, q->near_q_rows, q->count, keys->k_columns[0], q->scores);
     }
-    if (!meeting->far) return;
-    multiply(plan, meeting, q->q_rows[1], q->count, keys->k_columns[1], meeting->near ? q->far_scores : q->scores);
-    if (meeting->near) gyre_turns_choose(plan, positions, q, meeting);
+    if (!tile_pair->far) return;
+    qk_scores(plan, tile_pair, q->q_rows[1], q->count, keys->k_columns[1], tile_pair->near ? q->far_scores : q->scores);
+    if (tile_pair->near) gyre_attention_select_far(plan, positions, q, tile_pair);
 }
 
-static void cap(const gyre_attention_plan *plan, gyre_query_side *q, const gyre_meeting *meeting) {
+static void softcap_rows(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++)
         plan->kernels->softcap_row_f32(q->scores + i * KEY_TILE, q->cap_slope ? q->cap_slope + i * KEY_TILE : NULL,
-                                       meeting->columns, plan->softcap);
+                                       tile_pair->columns, plan->softcap);
 }
 
 /* Where nothing is seen the slope is 0, whatever was hidden there: the gradient multiplies by it. */
-static void flatten(gyre_query_side *q, const gyre_meeting *meeting) {
+static void zero_masked_slopes(gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++)
-        for (int64_t j = i * KEY_TILE; j < i * KEY_TILE + meeting->columns; j++)
+        for (int64_t j = i * KEY_TILE; j < i * KEY_TILE + tile_pair->columns; j++)
             q->cap_slope[j] = q->scores[j] == -INFINITY ? 0 : q->cap_slope[j];
 }
 
-void gyre_tiles_score(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
-                      const gyre_meeting *meeting) {
-    const int64_t at = meeting->tile * KEY_TILE + meeting->first;
+void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                          const gyre_tile_pair *tile_pair) {
+    const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
     const int64_t *positions = keys->positions + at;
-    score_pairs(plan, keys, queries, meeting, positions);
-    if (plan->encoding && plan->encoding->scheme->score_tile) {
-        const gyre_tile tile = {.q = queries->positions,
-                                .k = positions,
-                                .nearest = queries->nearest,
-                                .queries = queries->count,
-                                .keys = meeting->count,
-                                .ld = KEY_TILE,
-                                .scores = queries->scores};
-        plan->encoding->scheme->score_tile(plan->encoding, plan->args->tables, queries->head, &tile);
+    score_pairs(plan, keys, queries, tile_pair, positions);
+    if (plan->encoding && plan->encoding->scheme->bias_tile) {
+        const gyre_bias_tile tile = {.q = queries->positions,
+                                     .k = positions,
+                                     .nearest = queries->nearest,
+                                     .queries = queries->count,
+                                     .keys = tile_pair->count,
+                                     .ld = KEY_TILE,
+                                     .scores = queries->scores};
+        plan->encoding->scheme->bias_tile(plan->encoding, plan->args->tables, queries->head, &tile);
     }
-    if (plan->relative) gyre_tables_score(plan, keys, queries, meeting);
-    gyre_tiles_hide(plan, keys, queries, meeting);
+    if (plan->uses_tables) gyre_tables_score(plan, keys, queries, tile_pair);
+    gyre_tile_pair_mask(plan, keys, queries, tile_pair);
 }
 
-void gyre_tiles_hide(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries,
-                     const gyre_meeting *meeting) {
-    const int64_t *order = keys->order + meeting->tile * KEY_TILE + meeting->first;
-    if (plan->softcap > 0) cap(plan, queries, meeting);
-    if (plan->args->mask.data) gyre_mask_add(plan, queries, meeting);
-    for (int64_t i = 0; meeting->masked && i < queries->count; i++)
-        gyre_mask_row(plan, meeting, order, queries->order[i], queries->scores + i * KEY_TILE);
-    if (plan->softcap > 0 && queries->cap_slope) flatten(queries, meeting);
+void gyre_tile_pair_mask(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                         const gyre_tile_pair *tile_pair) {
+    const int64_t *order = keys->order + tile_pair->tile * KEY_TILE + tile_pair->first;
+    if (plan->softcap > 0) softcap_rows(plan, queries, tile_pair);
+    if (plan->args->mask.data) gyre_mask_add(plan, queries, tile_pair);
+    for (int64_t i = 0; tile_pair->masked && i < queries->count; i++)
+        gyre_visibility_mask_row(plan, tile_pair, order, queries->order[i], queries->scores + i * KEY_TILE);
+    if (plan->softcap > 0 && queries->cap_slope) zero_masked_slopes(queries, tile_pair);
 }
 
-void gyre_tiles_largest(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *queries) {
+void gyre_tiles_row_max(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries) {
     for (int64_t i = 0; i < queries->count; i++)
-        queries->top[i] = -INFINITY;
+        queries->row_max[i] = -INFINITY;
     for (int64_t t = 0; t < plan->key_tiles; t++) {
-        gyre_meeting meeting;
-        if (!gyre_tiles_meet(plan, keys, queries, t, &meeting)) continue;
-        gyre_tiles_score(plan, keys, queries, &meeting);
+        gyre_tile_pair tile_pair;
+        if (!gyre_tile_pair_visible(plan, keys, queries, t, &tile_pair)) continue;
+        gyre_tile_pair_score(plan, keys, queries, &tile_pair);
         for (int64_t i = 0; i < queries->count; i++) {
-            float top;
-            plan->kernels->max_row_f32(queries->scores + i * KEY_TILE, meeting.columns, &top);
-            if (top > queries->top[i]) queries->top[i] = top;
+            float row_max;
+            plan->kernels->max_row_f32(queries->scores + i * KEY_TILE, tile_pair.columns, &row_max);
+            if (row_max > queries->row_max[i]) queries->row_max[i] = row_max;
         }
     }
 }
 
 /* Cleared by a factor of 0, which an infinity would survive as a NaN.  (A NaN among the weights lives on in their sum.) */
-void gyre_row_shrink(const gyre_attention_plan *plan, float *row, float factor) {
+void gyre_row_rescale(const gyre_attention_plan *plan, float *row, float factor) {
     if (factor == 0)
         memset(row, 0, (size_t)plan->value_pad * sizeof *row);
     else
         plan->kernels->scale_row_f32(row, plan->value_pad, factor);
 }
 
-void gyre_softmax_meet(const gyre_attention_plan *plan, const gyre_softmax *softmax) {
+void gyre_online_softmax_update(const gyre_attention_plan *plan, const gyre_online_softmax *softmax) {
     for (int64_t i = 0; i < softmax->rows; i++) {
-        float *row = softmax->scores + i * KEY_TILE, *so_far = &softmax->top[i], top, sum;
-        plan->kernels->max_row_f32(row, softmax->columns, &top);
-        if (top > *so_far) {
-            const float shrink = expf(*so_far - top);
-            gyre_row_shrink(plan, softmax->out + i * plan->value_pad, shrink);
-            softmax->sum[i] *= (double)shrink;
-            *so_far = top;
+        float *row = softmax->scores + i * KEY_TILE, *so_far = &softmax->row_max[i], row_max, sum;
+        plan->kernels->max_row_f32(row, softmax->columns, &row_max);
+        if (row_max > *so_far) {
+            const float shrink = expf(*so_far - row_max);
+            gyre_row_rescale(plan, softmax->out + i * plan->value_pad, shrink);
+            softmax->row_sum[i] *= (double)shrink;
+            *so_far = row_max;
         }
         /* a row that has seen nothing yet: any shift keeps its weights at 0 */
         plan->kernels->exp_row_f32(row, softmax->columns, *so_far == -INFINITY ? 0 : *so_far, &sum);
-        softmax->sum[i] += (double)sum;
+        softmax->row_sum[i] += (double)sum;
     }
 }
 
-void gyre_tiles_weigh(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {
+void gyre_weighted_sum(const gyre_attention_plan *plan, const gyre_matmul *product, int finite) {
     const gyre_matmul *p = product;
     if (finite) {
         plan->kernels->matmul_f32(p);
         return;
     }
     for (int64_t i = 0; i < p->m; i++) {
-        float *c = p->c + i * p->c_row;
+        float *c = p->c + i * p->c_row_stride;
         if (!p->accumulate) memset(c, 0, (size_t)p->n * sizeof *c);
         for (int64_t l = 0; l < p->k; l++) {
-            const float weight = p->a[i * p->a_row + l * p->a_col];
+            const float weight = p->a[i * p->a_row_stride + l * p->a_col_stride];
             if (weight == 0) continue;
             for (int64_t j = 0; j < p->n; j++)
-                c[j] += weight * p->b[l * p->b_row + j];
+                c[j] += weight * p->b[l * p->b_row_stride + j];
         }
     }
 }

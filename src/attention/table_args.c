@@ -6,24 +6,25 @@
 
 #include <string.h>
 
-static int has_side(const gyre_encoding *encoding, gyre_table which, unsigned side) {
-    return encoding && (encoding->table[which].rows > 0 || (encoding->fixed_sides & side));
+static int has_vector_table(const gyre_encoding *encoding, gyre_table which, unsigned vector_side) {
+    return encoding && (encoding->table[which].rows > 0 || (encoding->fixed_terms & vector_side));
 }
 
 gyre_status gyre_tables_shape_check(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
-    const int scores = has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY) ||
-                       has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY) || has_side(encoding, GYRE_TABLE_CONTENT_BIAS, 0) ||
-                       has_side(encoding, GYRE_TABLE_POSITION_BIAS, 0);
+    const int scores = has_vector_table(encoding, GYRE_TABLE_QUERY, GYRE_TERM_QUERY) ||
+                       has_vector_table(encoding, GYRE_TABLE_KEY, GYRE_TERM_KEY) ||
+                       has_vector_table(encoding, GYRE_TABLE_CONTENT_BIAS, 0) ||
+                       has_vector_table(encoding, GYRE_TABLE_POSITION_BIAS, 0);
     if (scores && encoding->config.head_dim != args->q.shape[3]) return GYRE_ESHAPE;
-    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLES; which++) {
+    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLE_COUNT; which++) {
         int64_t shape[4]; /* rows are padded to 16 channels of up to 8 bytes, and their number must stay one */
         const gyre_status status = gyre_encoding_table_shape(encoding, (gyre_table)which, shape);
         if (status) return status;
         const int64_t elements = gyre_view_elements(shape);
         if (elements < 0 || elements > INT64_MAX / 256) return GYRE_ENOMEM;
     }
-    const int values = has_side(encoding, GYRE_TABLE_VALUE, GYRE_ON_VALUE);
+    const int values = has_vector_table(encoding, GYRE_TABLE_VALUE, GYRE_TERM_VALUE);
     return values && encoding->config.head_dim != args->v.shape[3] ? GYRE_ESHAPE : GYRE_OK;
 }
 
@@ -39,24 +40,24 @@ static void measure_distances(gyre_attention_plan *plan) {
     if (window > 0 && !plan->by_order && low < 1 - window) low = 1 - window;
     if (window > 0 && !plan->by_order && high > window - 1) high = window - 1;
     plan->table.first_distance = low;
-    plan->table.span = high >= low ? high - low + 1 : 0;
+    plan->table.distance_count = high >= low ? high - low + 1 : 0;
 }
 
 /* A short text does not pay for a long table.  Tiles are scored whole, so distances up to a tile's width past those of pairs
  * that see each other are looked at too. */
 static void measure_rows(gyre_attention_plan *plan) {
-    const gyre_row_map *map = &plan->encoding->map;
+    const gyre_distance_map *map = &plan->encoding->distance_map;
     const int64_t margin = QUERY_TILE + KEY_TILE;
     plan->table.first_row = 0;
     plan->table.end_row = plan->table.rows;
-    if (plan->table.span == 0 || plan->table.rows == 0) return;
-    int64_t first = plan->table.first_distance - margin, last = first + plan->table.span + 2 * margin;
-    first = first < -map->reach ? -map->reach : first > map->reach ? map->reach : first;
-    last = last < -map->reach ? -map->reach : last > map->reach ? map->reach : last;
+    if (plan->table.distance_count == 0 || plan->table.rows == 0) return;
+    int64_t first = plan->table.first_distance - margin, last = first + plan->table.distance_count + 2 * margin;
+    first = first < -map->clip_distance ? -map->clip_distance : first > map->clip_distance ? map->clip_distance : first;
+    last = last < -map->clip_distance ? -map->clip_distance : last > map->clip_distance ? map->clip_distance : last;
     plan->table.first_row = plan->table.rows;
     plan->table.end_row = 0;
     for (int64_t distance = first; distance <= last; distance++) {
-        const int64_t row = gyre_row_at(map, distance);
+        const int64_t row = gyre_distance_map_row(map, distance);
         if (row < plan->table.first_row) plan->table.first_row = row;
         if (row >= plan->table.end_row) plan->table.end_row = row + 1;
     }
@@ -66,41 +67,42 @@ static void measure_rows(gyre_attention_plan *plan) {
 void gyre_tables_measure(gyre_attention_plan *plan) {
     const gyre_encoding *encoding = plan->encoding;
     plan->table = (struct gyre_table_plan){0};
-    plan->relative = 0;
+    plan->uses_tables = 0;
     if (!encoding) return;
-    plan->table.query = has_side(encoding, GYRE_TABLE_QUERY, GYRE_ON_QUERY);
-    plan->table.key = has_side(encoding, GYRE_TABLE_KEY, GYRE_ON_KEY);
-    plan->table.value = has_side(encoding, GYRE_TABLE_VALUE, GYRE_ON_VALUE);
-    plan->table.numbers = encoding->scheme->score_row && !encoding->scheme->score_tile;
-    plan->table.pairs = encoding->scheme->score_tile && encoding->scheme->score_gradient;
+    plan->table.query = has_vector_table(encoding, GYRE_TABLE_QUERY, GYRE_TERM_QUERY);
+    plan->table.key = has_vector_table(encoding, GYRE_TABLE_KEY, GYRE_TERM_KEY);
+    plan->table.value = has_vector_table(encoding, GYRE_TABLE_VALUE, GYRE_TERM_VALUE);
+    plan->table.has_score_bias = encoding->scheme->bias_row && !encoding->scheme->bias_tile;
+    plan->table.trains_pair_bias = encoding->scheme->bias_tile && encoding->scheme->bias_row_gradient;
     plan->table.content = encoding->table[GYRE_TABLE_CONTENT_BIAS].rows > 0;
     plan->table.position = encoding->table[GYRE_TABLE_POSITION_BIAS].rows > 0;
     plan->table.bias_rows = encoding->table[GYRE_TABLE_BIAS].rows;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
         if (encoding->table[which].rows > 0) plan->table.rows = encoding->table[which].rows;
-    if (encoding->fixed_sides) plan->table.rows = 2 * encoding->map.reach + 1;
+    if (encoding->fixed_terms) plan->table.rows = 2 * encoding->distance_map.clip_distance + 1;
     plan->table.row_pad = (plan->table.rows + 15) / 16 * 16 + 16;
     measure_distances(plan);
     measure_rows(plan);
-    plan->relative = plan->table.numbers || plan->table.pairs || plan->table.rows > 0 || plan->table.content;
+    plan->uses_tables =
+        plan->table.has_score_bias || plan->table.trains_pair_bias || plan->table.rows > 0 || plan->table.content;
 }
 
 gyre_status gyre_tables_check(const gyre_attention_plan *plan) {
     gyre_status status = GYRE_OK;
-    for (int which = GYRE_TABLE_QUERY; plan->relative && which < GYRE_TABLES && !status; which++)
+    for (int which = GYRE_TABLE_QUERY; plan->uses_tables && which < GYRE_TABLE_COUNT && !status; which++)
         status = gyre_table_check(plan->encoding, (gyre_table)which, gyre_table_of(plan->args->tables, (gyre_table)which));
     return status;
 }
 
 gyre_status gyre_tables_gradient_check(const gyre_attention_plan *plan, const gyre_table_gradients *gradients) {
     gyre_status status = GYRE_OK;
-    for (int which = GYRE_TABLE_QUERY; plan->relative && which < GYRE_TABLES && !status; which++)
+    for (int which = GYRE_TABLE_QUERY; plan->uses_tables && which < GYRE_TABLE_COUNT && !status; which++)
         status = gyre_table_gradient_check(plan->encoding, (gyre_table)which,
                                            gyre_table_gradient_of(gradients, (gyre_table)which));
     return status;
 }
 
-/* -- scratch ------------------------------------------------------------------------------------------------------- */
+/* -- scratch -- */
 
 /* Heads of one item that have a table, and so a gradient, of their own. */
 static int64_t heads_in_item(const gyre_attention_plan *plan, int which) {
@@ -113,62 +115,63 @@ typedef struct packing {
     int64_t pad;
 } packing;
 
-static void place_packed(const gyre_attention_plan *plan, gyre_arena *a, const packing *how, gyre_packed *packed) {
-    *packed = (gyre_packed){.head = -1, .shared = plan->encoding->table[how->which].heads <= 1};
+static void layout_packed(const gyre_attention_plan *plan, gyre_arena *a, const packing *how, gyre_packed_table *packed) {
+    *packed = (gyre_packed_table){.head = -1, .shared = plan->encoding->table[how->which].heads <= 1};
     if (!how->wanted) return;
-    if (how->rows) packed->rows = gyre_arena_take(a, plan->table.rows * how->pad, sizeof(float));
-    if (how->columns) packed->columns = gyre_arena_take(a, plan->table.row_pad * how->pad, sizeof(float));
+    if (how->rows) packed->rows = gyre_arena_alloc(a, plan->table.rows * how->pad, sizeof(float));
+    if (how->columns) packed->columns = gyre_arena_alloc(a, plan->table.row_pad * how->pad, sizeof(float));
     if (plan->gradient && plan->encoding->table[how->which].rows > 0)
-        packed->gradient = gyre_arena_take(a, heads_in_item(plan, how->which) * plan->table.rows * how->pad, sizeof(float));
+        packed->gradient = gyre_arena_alloc(a, heads_in_item(plan, how->which) * plan->table.rows * how->pad, sizeof(float));
 }
 
 /* With a bias before the keys or before the table, those two do not meet the same queries. */
-static void place_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
+static void layout_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_buffers *buffers) {
     const int64_t floats = QUERY_TILE * plan->head_pad, doubles = plan->group * plan->head_pad;
     if ((!plan->table.content && !plan->table.position) || !plan->gradient) return;
-    side->dq_rows = gyre_arena_take(a, floats, sizeof *side->dq_rows);
-    if (plan->table.content) side->dcontent = gyre_arena_take(a, doubles, sizeof *side->dcontent);
-    if (plan->table.position) side->dposition = gyre_arena_take(a, doubles, sizeof *side->dposition);
+    buffers->dq_rows = gyre_arena_alloc(a, floats, sizeof *buffers->dq_rows);
+    if (plan->table.content) buffers->dcontent = gyre_arena_alloc(a, doubles, sizeof *buffers->dcontent);
+    if (plan->table.position) buffers->dposition = gyre_arena_alloc(a, doubles, sizeof *buffers->dposition);
 }
 
-void gyre_tables_place(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_side *side) {
+void gyre_tables_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_buffers *buffers) {
     const int64_t pairs = QUERY_TILE * KEY_TILE;
     const packing query = {GYRE_TABLE_QUERY, plan->table.query, plan->gradient, 1, plan->head_pad};
     const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 1, plan->head_pad};
     const packing value = {GYRE_TABLE_VALUE, plan->table.value, !plan->gradient, plan->gradient, plan->value_pad};
-    side->distance = gyre_arena_take(a, pairs, sizeof *side->distance);
-    if (plan->table.numbers) {
-        side->number = gyre_arena_take(a, pairs, sizeof *side->number);
-        side->kept = gyre_arena_take(a, plan->queries + plan->keys, sizeof *side->kept);
-        side->kept_head = -1;
+    buffers->distance = gyre_arena_alloc(a, pairs, sizeof *buffers->distance);
+    if (plan->table.has_score_bias) {
+        buffers->score_bias = gyre_arena_alloc(a, pairs, sizeof *buffers->score_bias);
+        buffers->cached_bias = gyre_arena_alloc(a, plan->queries + plan->keys, sizeof *buffers->cached_bias);
+        buffers->cached_bias_head = -1;
     }
-    if (plan->gradient && plan->encoding->scheme->score_gradient) {
-        if (plan->table.numbers) side->dnumber = gyre_arena_take(a, pairs, sizeof *side->dnumber);
-        side->dbias = gyre_arena_take(a, plan->table.bias_rows * plan->group, sizeof *side->dbias);
+    if (plan->gradient && plan->encoding->scheme->bias_row_gradient) {
+        if (plan->table.has_score_bias) buffers->dscore_bias = gyre_arena_alloc(a, pairs, sizeof *buffers->dscore_bias);
+        buffers->dbias = gyre_arena_alloc(a, plan->table.bias_rows * plan->group, sizeof *buffers->dbias);
     }
-    place_biases(plan, a, side);
+    layout_biases(plan, a, buffers);
     if (plan->table.rows > 0) {
-        side->row = gyre_arena_take(a, pairs, sizeof *side->row);
-        side->near = gyre_arena_take(a, QUERY_TILE * ROW_BLOCK + 16, sizeof *side->near);
+        buffers->row = gyre_arena_alloc(a, pairs, sizeof *buffers->row);
+        buffers->query_products = gyre_arena_alloc(a, QUERY_TILE * ROW_BLOCK + 16, sizeof *buffers->query_products);
     }
-    if (plan->table.key) side->row_back = gyre_arena_take(a, pairs, sizeof *side->row_back);
-    if (plan->table.key) side->far = gyre_arena_take(a, ROW_BLOCK * FAR_KEYS + 16, sizeof *side->far);
-    place_packed(plan, a, &query, &side->query);
-    place_packed(plan, a, &key, &side->key);
-    place_packed(plan, a, &value, &side->value);
+    if (plan->table.key) buffers->row_reversed = gyre_arena_alloc(a, pairs, sizeof *buffers->row_reversed);
+    if (plan->table.key)
+        buffers->key_products = gyre_arena_alloc(a, ROW_BLOCK * KEY_BLOCK + 16, sizeof *buffers->key_products);
+    layout_packed(plan, a, &query, &buffers->query);
+    layout_packed(plan, a, &key, &buffers->key);
+    layout_packed(plan, a, &value, &buffers->value);
 }
 
-/* -- gradients ----------------------------------------------------------------------------------------------------- */
+/* -- gradients -- */
 
-static void clear(const gyre_attention_plan *plan, int which, const gyre_packed *packed, int64_t pad) {
+static void clear(const gyre_attention_plan *plan, int which, const gyre_packed_table *packed, int64_t pad) {
     const int64_t rows = plan->table.end_row - plan->table.first_row;
     for (int64_t h = 0; packed->gradient && h < heads_in_item(plan, which); h++)
         memset(packed->gradient + (h * plan->table.rows + plan->table.first_row) * pad, 0,
                (size_t)(rows * pad) * sizeof(float));
 }
 
-void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_side *queries) {
-    gyre_table_side *t = queries->tables;
+void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_buffers *queries) {
+    gyre_table_buffers *t = queries->tables;
     clear(plan, GYRE_TABLE_QUERY, &t->query, plan->head_pad);
     clear(plan, GYRE_TABLE_KEY, &t->key, plan->head_pad);
     clear(plan, GYRE_TABLE_VALUE, &t->value, plan->value_pad);
@@ -193,7 +196,8 @@ static void add_row(const gyre_view *view, int64_t head, int64_t r, const float 
 }
 
 /* Row r of what one item left of one vector table. */
-static void collect_vectors(const gyre_attention_call *call, int64_t item, const gyre_packed *packed, int which, int64_t r) {
+static void collect_vectors(const gyre_attention_call *call, int64_t item, const gyre_packed_table *packed, int which,
+                            int64_t r) {
     const gyre_attention_plan *plan = call->plan;
     const gyre_view *to = gyre_table_gradient_of(call->gradients, (gyre_table)which);
     const int64_t pad = which == GYRE_TABLE_VALUE ? plan->value_pad : plan->head_pad, heads = heads_in_item(plan, which);
@@ -204,7 +208,7 @@ static void collect_vectors(const gyre_attention_call *call, int64_t item, const
         add_row(to, first + h, r, packed->gradient + (h * plan->table.rows + r) * pad, scale);
 }
 
-static void collect_numbers(const gyre_attention_call *call, int64_t item, const gyre_table_side *t, int64_t r) {
+static void collect_score_bias(const gyre_attention_call *call, int64_t item, const gyre_table_buffers *t, int64_t r) {
     const gyre_attention_plan *plan = call->plan;
     const gyre_view *to = &call->gradients->bias;
     for (int64_t h = 0; h < plan->group; h++) {
@@ -236,8 +240,8 @@ static void collect_row(void *arg, int64_t r) {
     for (int64_t job = 0; job < plan->jobs && call->wave + job < call->tasks; job++) {
         gyre_gradient_job work;
         const int64_t item = call->wave + job;
-        gyre_gradient_job_place(plan, gyre_job_memory(call, job), &work);
-        const gyre_table_side *tables = &work.tables;
+        gyre_gradient_job_layout(plan, gyre_job_memory(call, job), &work);
+        const gyre_table_buffers *tables = &work.tables;
         if (r >= plan->table.first_row && r < plan->table.end_row) {
             collect_vectors(call, item, &tables->query, GYRE_TABLE_QUERY, r);
             collect_vectors(call, item, &tables->key, GYRE_TABLE_KEY, r);
@@ -247,7 +251,8 @@ static void collect_row(void *arg, int64_t r) {
             collect_bias(plan, item, tables->dcontent, &call->gradients->content_bias);
             collect_bias(plan, item, tables->dposition, &call->gradients->position_bias);
         }
-        if (tables->dbias && call->gradients->bias.data && r < plan->table.bias_rows) collect_numbers(call, item, tables, r);
+        if (tables->dbias && call->gradients->bias.data && r < plan->table.bias_rows)
+            collect_score_bias(call, item, tables, r);
     }
 }
 

@@ -1,26 +1,26 @@
 /* tiles.c: tiles of queries and keys, in and out of the caller's memory. */
 #include "attention/tiles.h"
-#include "attention/sight.h"
+#include "attention/attention_rotation.h"
 #include "attention/tables.h"
-#include "attention/turns.h"
+#include "attention/visibility.h"
 #include "core/convert.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>
 
-/* -- rows ---------------------------------------------------------------------------------------------------------- */
+/* -- rows -- */
 
 void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
-    if (step != 1 && dtype == GYRE_Q8)
+    if (step != 1 && dtype == GYRE_DTYPE_Q8)
         for (int64_t c = 0; c < n; c++)
             to[c] = ((const int8_t *)from)[c * step];
     else if (step != 1)
         gyre_load_row(from, dtype, step, n, to);
-    else if (dtype == GYRE_F16)
+    else if (dtype == GYRE_DTYPE_F16)
         kernels->widen_f16(from, to, n);
-    else if (dtype == GYRE_BF16)
+    else if (dtype == GYRE_DTYPE_BF16)
         kernels->widen_bf16(from, to, n);
-    else if (dtype == GYRE_Q8)
+    else if (dtype == GYRE_DTYPE_Q8)
         kernels->widen_q8(from, to, n);
     else
         memcpy(to, from, (size_t)n * sizeof *to);
@@ -29,29 +29,30 @@ void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dty
 static void write_row(const gyre_kernels *kernels, const float *from, int64_t n, void *to, gyre_dtype dtype, int64_t step) {
     if (step != 1)
         gyre_store_row(from, n, to, dtype, step);
-    else if (dtype == GYRE_F16)
+    else if (dtype == GYRE_DTYPE_F16)
         kernels->narrow_f16(from, to, n);
-    else if (dtype == GYRE_BF16)
+    else if (dtype == GYRE_DTYPE_BF16)
         kernels->narrow_bf16(from, to, n);
     else
         memcpy(to, from, (size_t)n * sizeof *from);
 }
 
-static void clear_rest(float *row, int64_t from, int64_t to) {
+static void clear_padding(float *row, int64_t from, int64_t to) {
     for (int64_t c = from; c < to; c++)
         row[c] = 0;
 }
 
-void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_rows *rows, float *to, int64_t pad) {
+void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_row_range *rows, float *to,
+                    int64_t pad) {
     const int64_t channels = view->shape[3];
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
         const void *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
         gyre_row_read(plan->kernels, from, view->dtype, view->stride[3], channels, to);
-        clear_rest(to, channels, pad);
+        clear_padding(to, channels, pad);
     }
 }
 
-void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_rows *rows, const float *from,
+void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows, const float *from,
                      int64_t pad) {
     for (int64_t i = 0; i < rows->count; i++, from += pad) {
         void *to = gyre_view_at(view, rows->batch, rows->first + i, rows->head, 0);
@@ -65,71 +66,71 @@ static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n
     return finite;
 }
 
-/* -- where keys are ------------------------------------------------------------------------------------------------ */
+/* -- where keys are -- */
 
-static void describe(const int64_t *positions, const int64_t *order, gyre_key_tile *tile) {
+static void measure_key_tile(const int64_t *positions, const int64_t *order, gyre_key_tile *tile) {
     tile->low = tile->high = positions[0];
-    tile->least = tile->most = order[0];
-    gyre_extremes(positions, tile->count, &tile->low, &tile->high);
-    gyre_extremes(order, tile->count, &tile->least, &tile->most);
-    tile->sorted = tile->steady = 1;
+    tile->order_min = tile->order_max = order[0];
+    gyre_min_max(positions, tile->count, &tile->low, &tile->high);
+    gyre_min_max(order, tile->count, &tile->order_min, &tile->order_max);
+    tile->sorted = tile->consecutive = 1;
     for (int64_t i = 1; i < tile->count; i++) {
         tile->sorted &= order[i - 1] <= order[i];
-        tile->steady &= positions[i - 1] + 1 == positions[i];
+        tile->consecutive &= positions[i - 1] + 1 == positions[i];
     }
 }
 
 /* What decides whether a query sees a key: positions, or where tokens stand, the last query beside the last key. */
-static void read_order(const gyre_attention_plan *plan, gyre_role role, const gyre_rows *rows, int64_t *order) {
-    const int64_t first = role == GYRE_QUERY ? plan->pass->query_order : plan->pass->key_first;
+static void read_order(const gyre_attention_plan *plan, gyre_role role, const gyre_row_range *rows, int64_t *order) {
+    const int64_t first = role == GYRE_ROLE_QUERY ? plan->segment->query_order : plan->segment->key_first;
     if (!plan->by_order)
-        gyre_positions_read(role == GYRE_QUERY ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first,
+        gyre_positions_read(role == GYRE_ROLE_QUERY ? &plan->args->q_pos : &plan->args->k_pos, rows->batch, rows->first,
                             rows->count, order);
     else
         for (int64_t i = 0; i < rows->count; i++)
             order[i] = first + rows->first + i;
 }
 
-static gyre_rows rows_of_tile(const gyre_attention_plan *plan, int64_t batch, int64_t head, int64_t t) {
+static gyre_row_range rows_of_tile(const gyre_attention_plan *plan, int64_t batch, int64_t head, int64_t t) {
     const int64_t first = t * KEY_TILE, left = plan->keys - first;
-    return (gyre_rows){batch, head, first, left < KEY_TILE ? left : KEY_TILE};
+    return (gyre_row_range){batch, head, first, left < KEY_TILE ? left : KEY_TILE};
 }
 
-void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t t, gyre_key_side *side) {
-    const gyre_rows rows = rows_of_tile(plan, batch, 0, t);
-    gyre_key_tile *tile = &side->tiles[t];
+void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t t, gyre_key_buffers *buffers) {
+    const gyre_row_range rows = rows_of_tile(plan, batch, 0, t);
+    gyre_key_tile *tile = &buffers->tiles[t];
     *tile = (gyre_key_tile){.count = rows.count};
-    gyre_positions_read(&plan->args->k_pos, batch, rows.first, rows.count, side->positions + rows.first);
-    if (plan->by_order) read_order(plan, GYRE_KEY, &rows, side->order + rows.first);
-    describe(side->positions + rows.first, side->order + rows.first, tile);
+    gyre_positions_read(&plan->args->k_pos, batch, rows.first, rows.count, buffers->positions + rows.first);
+    if (plan->by_order) read_order(plan, GYRE_ROLE_KEY, &rows, buffers->order + rows.first);
+    measure_key_tile(buffers->positions + rows.first, buffers->order + rows.first, tile);
 }
 
-gyre_span gyre_seen_by_batch(const gyre_attention_plan *plan, int64_t batch) {
+gyre_visible_range gyre_visible_to_batch(const gyre_attention_plan *plan, int64_t batch) {
     int64_t buffer[QUERY_TILE], least = INT64_MAX, most = INT64_MIN;
-    if (!plan->args->causal && plan->window == 0) return (gyre_span){INT64_MIN, INT64_MAX, INT64_MIN};
+    if (!plan->args->causal && plan->window == 0) return (gyre_visible_range){INT64_MIN, INT64_MAX, INT64_MIN};
     for (int64_t first = 0; first < plan->queries; first += QUERY_TILE) {
         const int64_t left = plan->queries - first;
-        const gyre_rows rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};
-        read_order(plan, GYRE_QUERY, &rows, buffer);
-        gyre_extremes(buffer, rows.count, &least, &most);
+        const gyre_row_range rows = {batch, 0, first, left < QUERY_TILE ? left : QUERY_TILE};
+        read_order(plan, GYRE_ROLE_QUERY, &rows, buffer);
+        gyre_min_max(buffer, rows.count, &least, &most);
     }
-    return plan->queries > 0 ? gyre_seen_by_any(plan, least, most) : (gyre_span){0, -1, INT64_MIN};
+    return plan->queries > 0 ? gyre_visible_to_any(plan, least, most) : (gyre_visible_range){0, -1, INT64_MIN};
 }
 
-int gyre_tiles_seen(const gyre_attention_plan *plan, const gyre_rows *keys) {
+int gyre_keys_visible(const gyre_attention_plan *plan, const gyre_row_range *keys) {
     int64_t order[KEY_TILE], least = INT64_MAX, most = INT64_MIN;
-    const gyre_span seen = gyre_seen_by_batch(plan, keys->batch);
-    read_order(plan, GYRE_KEY, keys, order);
-    gyre_extremes(order, keys->count, &least, &most);
-    return gyre_span_meets(seen, least, most);
+    const gyre_visible_range visible = gyre_visible_to_batch(plan, keys->batch);
+    read_order(plan, GYRE_ROLE_KEY, keys, order);
+    gyre_min_max(order, keys->count, &least, &most);
+    return gyre_visible_range_overlaps(visible, least, most);
 }
 
-/* -- keys and values ----------------------------------------------------------------------------------------------- */
+/* -- keys and values -- */
 
-typedef enum which { KEYS, VALUES } which;
+typedef enum kv_kind { KEYS, VALUES } kv_kind;
 
 /* Rows of a tile from wherever they lie; those that complete the last group of 16 are zeros: the transpose reads them. */
-static void read_tile(const gyre_attention_plan *plan, const gyre_rows *rows, which what, float *to, int64_t pad) {
+static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *rows, kv_kind what, float *to, int64_t pad) {
     const gyre_key_source *source = plan->source;
     const int64_t channels = what == KEYS ? plan->head_dim : plan->value_dim;
     const gyre_dtype dtype = what == KEYS ? source->k_dtype : source->v_dtype;
@@ -138,124 +139,127 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_rows *rows, wh
         gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
         const char *from = what == KEYS ? run.k : run.v;
         const float *scale = what == KEYS ? run.k_scale : run.v_scale;
-        const int64_t row = (what == KEYS ? run.k_row : run.v_row) * (int64_t)gyre_dtype_size(dtype);
+        const int64_t row = (what == KEYS ? run.k_row_stride : run.v_row_stride) * (int64_t)gyre_dtype_size(dtype);
         float *first = to + done * pad;
         for (int64_t i = 0; i < run.count; i++) {
             float *at = first + i * pad;
             gyre_row_read(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
-            clear_rest(at, channels, pad);
+            clear_padding(at, channels, pad);
             if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
         }
-        if (what == KEYS && run.shift) gyre_turns_shift(plan, run.shift, run.count, first);
+        if (what == KEYS && run.shift) gyre_attention_rotate_shift(plan, run.shift, run.count, first);
     }
     const int64_t complete = (rows->count + 15) / 16 * 16;
     memset(to + rows->count * pad, 0, (size_t)((complete - rows->count) * pad) * sizeof *to);
 }
 
-static void into_columns(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
+static void transpose_rows(const gyre_attention_plan *plan, const float *rows, int64_t count, int64_t pad, float *columns) {
     const gyre_transpose job = {(count + 15) / 16 * 16, pad, rows, pad, columns, KEY_TILE};
     plan->kernels->transpose_f32(&job);
 }
 
-static void fill_keys(const gyre_attention_plan *plan, const gyre_rows *rows, int64_t at, gyre_key_side *side,
+static void fill_keys(const gyre_attention_plan *plan, const gyre_row_range *rows, int64_t at, gyre_key_buffers *buffers,
                       float *key_rows) {
     const int64_t pad = plan->head_pad, n = rows->count;
-    gyre_key_tile *tile = &side->tiles[rows->first / KEY_TILE];
+    gyre_key_tile *tile = &buffers->tiles[rows->first / KEY_TILE];
     int finite = 1;
-    for (int far = 0; far <= plan->turn.far; far++) {
-        const gyre_turned how = {.role = GYRE_KEY, .far = far};
-        float *k = plan->gradient ? side->k_rows[far] + at * pad : key_rows;
+    for (int far = 0; far <= plan->rotation.far; far++) {
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .far = far};
+        float *k = plan->gradient ? buffers->k_rows[far] + at * pad : key_rows;
         read_tile(plan, rows, KEYS, k, pad);
-        if (!plan->source->turned) gyre_turns_apply(plan, rows, &how, k);
+        if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, k);
         if (plan->gradient) finite &= all_finite(plan, k, n * pad);
-        into_columns(plan, k, n, pad, side->k_columns[far] + at * pad);
+        transpose_rows(plan, k, n, pad, buffers->k_columns[far] + at * pad);
     }
     if (plan->gradient) tile->k_finite = finite;
 }
 
-void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_side *side, float *key_rows) {
-    const gyre_rows rows = rows_of_tile(plan, item / plan->key_heads, item % plan->key_heads, t);
-    const int64_t at = (t - side->first_held) * KEY_TILE, pad = plan->value_pad;
-    fill_keys(plan, &rows, at, side, key_rows);
-    float *v = plan->gradient ? key_rows : side->v_rows + at * pad;
+void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_buffers *buffers,
+                        float *key_rows) {
+    const gyre_row_range rows = rows_of_tile(plan, item / plan->key_heads, item % plan->key_heads, t);
+    const int64_t at = (t - buffers->first_buffer_tile) * KEY_TILE, pad = plan->value_pad;
+    fill_keys(plan, &rows, at, buffers, key_rows);
+    float *v = plan->gradient ? key_rows : buffers->v_rows + at * pad;
     read_tile(plan, &rows, VALUES, v, pad);
-    side->v_finite = all_finite(plan, v, rows.count * pad);
+    buffers->v_finite = all_finite(plan, v, rows.count * pad);
     if (!plan->gradient) return;
-    side->tiles[t].v_finite = side->v_finite;
-    into_columns(plan, v, rows.count, pad, side->v_columns + at * pad);
+    buffers->tiles[t].v_finite = buffers->v_finite;
+    transpose_rows(plan, v, rows.count, pad, buffers->v_columns + at * pad);
 }
 
-void gyre_key_side_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_side *side, gyre_query_side *work) {
+void gyre_key_buffers_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_buffers *buffers,
+                           gyre_query_buffers *work) {
     const int64_t batch = item / plan->key_heads;
-    const gyre_span seen = gyre_seen_by_batch(plan, batch);
+    const gyre_visible_range visible = gyre_visible_to_batch(plan, batch);
     for (int64_t t = 0; t < plan->key_tiles; t++) {
-        gyre_key_info_fill(plan, batch, t, side);
-        if (!gyre_span_meets(seen, side->tiles[t].least, side->tiles[t].most)) continue;
-        gyre_key_tile_fill(plan, item, t, side, work->key_rows);
+        gyre_key_info_fill(plan, batch, t, buffers);
+        if (!gyre_visible_range_overlaps(visible, buffers->tiles[t].order_min, buffers->tiles[t].order_max)) continue;
+        gyre_key_tile_fill(plan, item, t, buffers, work->key_rows);
     }
 }
 
-/* -- queries ------------------------------------------------------------------------------------------------------- */
+/* -- queries -- */
 
 /* 1: a key is at the query's own position, found at one look: the usual thing, where keys follow each other. */
-static int stands_among(const gyre_attention_plan *plan, const gyre_key_side *keys, int64_t position) {
+static int has_key_at(const gyre_attention_plan *plan, const gyre_key_buffers *keys, int64_t position) {
     if (plan->by_order || plan->key_tiles == 0 || position < keys->tiles[0].low) return 0;
     const int64_t t = (position - keys->tiles[0].low) / KEY_TILE;
-    return t < plan->key_tiles && keys->tiles[t].steady && position >= keys->tiles[t].low && position <= keys->tiles[t].high;
+    return t < plan->key_tiles && keys->tiles[t].consecutive && position >= keys->tiles[t].low &&
+           position <= keys->tiles[t].high;
 }
 
 /* Scores of a row are relative to its largest bias: the nearest key's, or where that is not the query's own and biases may
  * fall at two rates, the larger of the nearest ones before and after it. */
-static void find_bias(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *q, int64_t i) {
+static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q, int64_t i) {
     const int64_t position = q->positions[i];
-    const gyre_onlooker from = {position, q->order[i], q->batch, q->first + i, q->head};
+    const gyre_query_token from = {position, q->order[i], q->batch, q->first + i, q->head};
     int64_t nearest[2] = {position, position};
     double bias[2] = {0, 0};
-    const int here = !plan->args->mask.data && stands_among(plan, keys, position); /* a mask may hide it */
-    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_ANYWHERE, &nearest[0]);
+    const int here = !plan->args->mask.data && has_key_at(plan, keys, position); /* a mask may hide it */
+    int found = here || gyre_nearest_key(plan, keys, &from, GYRE_KEY_ANYWHERE, &nearest[0]);
     if (found && nearest[0] != position) {
-        found = gyre_nearest_key(plan, keys, &from, GYRE_BEFORE, &nearest[0]);
-        found += gyre_nearest_key(plan, keys, &from, GYRE_AFTER, &nearest[found]);
+        found = gyre_nearest_key(plan, keys, &from, GYRE_KEY_BEFORE, &nearest[0]);
+        found += gyre_nearest_key(plan, keys, &from, GYRE_KEY_AFTER, &nearest[found]);
     }
-    const gyre_score_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
-    plan->encoding->scheme->score_row(plan->encoding, plan->args->tables, &row, bias);
+    const gyre_bias_row row = {q->head, position, nearest, found > 1 ? 2 : 1};
+    plan->encoding->scheme->bias_row(plan->encoding, plan->args->tables, &row, bias);
     const int larger = found > 1 && bias[1] > bias[0];
     q->nearest[i] = nearest[larger];
     q->bias[i] = isfinite(bias[larger]) ? bias[larger] : 0; /* infinity - infinity is no score */
 }
 
 /* A softcap needs the whole score. */
-static void find_biases(const gyre_attention_plan *plan, const gyre_key_side *keys, gyre_query_side *side) {
-    memset(side->bias, 0, sizeof side->bias);
-    memcpy(side->nearest, side->positions, (size_t)side->count * sizeof *side->nearest);
+static void find_biases(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *buffers) {
+    memset(buffers->bias, 0, sizeof buffers->bias);
+    memcpy(buffers->nearest, buffers->positions, (size_t)buffers->count * sizeof *buffers->nearest);
     if (!plan->encoding || !plan->encoding->scheme->decays || plan->softcap > 0) return;
-    for (int64_t i = 0; i < side->count; i++)
-        find_bias(plan, keys, side, i);
+    for (int64_t i = 0; i < buffers->count; i++)
+        find_bias(plan, keys, buffers, i);
 }
 
-void gyre_query_side_fill(const gyre_attention_plan *plan, const gyre_key_side *keys, const gyre_rows *rows,
-                          gyre_query_side *side) {
-    side->batch = rows->batch;
-    side->head = rows->head;
-    side->first = rows->first;
-    side->count = rows->count;
-    gyre_positions_read(&plan->args->q_pos, rows->batch, rows->first, rows->count, side->positions);
-    read_order(plan, GYRE_QUERY, rows, side->order);
-    side->low = side->high = side->positions[0];
-    side->least = side->most = side->order[0];
-    gyre_extremes(side->positions, rows->count, &side->low, &side->high);
-    gyre_extremes(side->order, rows->count, &side->least, &side->most);
-    find_biases(plan, keys, side);
-    for (int far = 0; far <= plan->turn.far; far++) {
-        const gyre_turned how = {.role = GYRE_QUERY, .far = far};
-        gyre_rows_read(plan, &plan->args->q, rows, side->q_rows[far], plan->head_pad);
-        gyre_turns_apply(plan, rows, &how, side->q_rows[far]);
+void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_row_range *rows,
+                             gyre_query_buffers *buffers) {
+    buffers->batch = rows->batch;
+    buffers->head = rows->head;
+    buffers->first = rows->first;
+    buffers->count = rows->count;
+    gyre_positions_read(&plan->args->q_pos, rows->batch, rows->first, rows->count, buffers->positions);
+    read_order(plan, GYRE_ROLE_QUERY, rows, buffers->order);
+    buffers->low = buffers->high = buffers->positions[0];
+    buffers->order_min = buffers->order_max = buffers->order[0];
+    gyre_min_max(buffers->positions, rows->count, &buffers->low, &buffers->high);
+    gyre_min_max(buffers->order, rows->count, &buffers->order_min, &buffers->order_max);
+    find_biases(plan, keys, buffers);
+    for (int far = 0; far <= plan->rotation.far; far++) {
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY, .far = far};
+        gyre_rows_read(plan, &plan->args->q, rows, buffers->q_rows[far], plan->head_pad);
+        gyre_attention_rotate(plan, rows, &how, buffers->q_rows[far]);
     }
     for (int64_t i = 0; i < rows->count; i++) {
-        side->scale[i] = plan->scale;
-        if (plan->encoding) side->scale[i] *= (float)gyre_temperature_at(plan->encoding, side->positions[i]);
-        for (int far = 0; far <= plan->turn.far; far++)
-            plan->kernels->scale_row_f32(side->q_rows[far] + i * plan->head_pad, plan->head_pad, side->scale[i]);
+        buffers->scale[i] = plan->scale;
+        if (plan->encoding) buffers->scale[i] *= (float)gyre_temperature_at(plan->encoding, buffers->positions[i]);
+        for (int far = 0; far <= plan->rotation.far; far++)
+            plan->kernels->scale_row_f32(buffers->q_rows[far] + i * plan->head_pad, plan->head_pad, buffers->scale[i]);
     }
-    if (plan->relative) gyre_tables_bias_queries(plan, side);
+    if (plan->uses_tables) gyre_tables_bias_queries(plan, buffers);
 }

@@ -10,12 +10,12 @@
 #include <string.h>
 
 /* BLOCK: tokens of one task.  ANGLES: floats of angles made at once. */
-enum { BLOCK = 32, ANGLES = 2 * GYRE_CACHE_CHANNELS };
+enum { BLOCK = 32, ANGLES = 2 * GYRE_CACHE_MAX_CHANNELS };
 
-/* -- rows ------------------------------------------------------------------------------------------------------------- */
+/* -- rows -- */
 
-/* x[i] / scale to the nearest whole number, to even where it is in the middle: a sum with 3 x 2^22 has no bits for the rest.
- */
+/* x[i] / scale to the nearest whole number, to even where it is in the middle: a sum with 3 x 2^22 has no bits for the
+ * rest. */
 static void quantise(const float *x, int64_t n, int8_t *to, float *scale) {
     const float round = 0x1.8p23f;
     float most = 0;
@@ -38,13 +38,13 @@ static void quantise(const float *x, int64_t n, int8_t *to, float *scale) {
 void gyre_cache_store(const gyre_cache *cache, const gyre_cache_rows *rows, int64_t row, const float *x) {
     void *to = gyre_cache_data(rows, row);
     switch (rows->dtype) {
-    case GYRE_F16:
+    case GYRE_DTYPE_F16:
         cache->kernels->narrow_f16(x, to, rows->channels);
         return;
-    case GYRE_BF16:
+    case GYRE_DTYPE_BF16:
         cache->kernels->narrow_bf16(x, to, rows->channels);
         return;
-    case GYRE_Q8:
+    case GYRE_DTYPE_Q8:
         quantise(x, rows->channels, to, rows->scale + row);
         return;
     default:
@@ -54,15 +54,15 @@ void gyre_cache_store(const gyre_cache *cache, const gyre_cache_rows *rows, int6
 
 static void load(const gyre_kernels *kernels, const gyre_cview *view, int64_t token, int64_t head, float *x) {
     const void *from = gyre_cview_at(view, 0, token, head, 0);
-    if (view->stride[3] == 1 && view->dtype == GYRE_F16)
+    if (view->stride[3] == 1 && view->dtype == GYRE_DTYPE_F16)
         kernels->widen_f16(from, x, view->shape[3]);
-    else if (view->stride[3] == 1 && view->dtype == GYRE_BF16)
+    else if (view->stride[3] == 1 && view->dtype == GYRE_DTYPE_BF16)
         kernels->widen_bf16(from, x, view->shape[3]);
     else
         gyre_load_row(from, view->dtype, view->stride[3], view->shape[3], x);
 }
 
-/* -- the work --------------------------------------------------------------------------------------------------------- */
+/* -- the work -- */
 
 typedef struct append {
     const gyre_cache *cache;
@@ -72,21 +72,21 @@ typedef struct append {
 } append;
 
 /* New tokens that lie together. */
-typedef struct batch {
+typedef struct token_run {
     int64_t token, page, slot, count; /* token: of the views */
-} batch;
+} token_run;
 
 /* angles NULL: as they are. */
 static void put_row(const append *a, const gyre_cview *view, const gyre_cache_rows *rows, int64_t token, int64_t head,
                     int64_t row, const float *angles) {
-    float x[GYRE_CACHE_CHANNELS];
+    float x[GYRE_CACHE_MAX_CHANNELS];
     if (!angles && view->dtype == rows->dtype) {
         gyre_copy_row(gyre_cview_at(view, 0, token, head, 0), view->stride[3], gyre_cache_data(rows, row), 1, rows->dtype,
                       rows->channels);
         return;
     }
     load(a->cache->kernels, view, token, head, x);
-    if (angles) gyre_turn_rows(a->cache->config.encoding, angles, 1, x, rows->channels, 0);
+    if (angles) gyre_rotate_rows(a->cache->config.encoding, angles, 1, x, rows->channels, 0);
     gyre_cache_store(a->cache, rows, row, x);
 }
 
@@ -95,31 +95,32 @@ static int is_identity(const gyre_cache *cache, const int64_t *position) {
     double at[GYRE_MAX_AXES];
     for (int64_t a = 0; a < cache->axes; a++)
         at[a] = (double)position[a];
-    const gyre_angles angles = gyre_angles_of(cache->config.encoding, GYRE_FORWARD, cache->config.length);
+    const gyre_angles angles = gyre_angles_of(cache->config.encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length);
     return gyre_angles_identity(&angles, at);
 }
 
 /* Angles of all tokens of the batch fit. */
-static void put_keys(const append *a, const batch *b) {
+static void put_keys(const append *a, const token_run *b) {
     const gyre_cache *cache = a->cache;
     const gyre_encoding *encoding = cache->config.encoding;
     const int64_t *position = gyre_cache_position(cache, b->page, b->slot),
-                  floats = cache->turned ? encoding->config.rope.dim : 0;
+                  floats = cache->rotated ? encoding->config.rope.dim : 0;
     float angles[ANGLES];
-    if (cache->turned) {
-        const gyre_positions positions = {position, GYRE_I64, 0, 0, 0, cache->axes, 1};
-        const gyre_turn turn = {.role = GYRE_KEY, .length = cache->config.length, .positions = &positions};
-        gyre_turn_angles(encoding, &turn, 0, b->count, angles);
+    if (cache->rotated) {
+        const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, cache->axes, 1};
+        const gyre_rotation_spec rotation = {
+            .role = GYRE_ROLE_KEY, .length = cache->config.context_length, .positions = &positions};
+        gyre_rotation_angles(encoding, &rotation, 0, b->count, angles);
     }
     for (int64_t i = 0; i < b->count; i++) {
-        const int turns = cache->turned && !is_identity(cache, position + i * cache->axes);
+        const int rotates = cache->rotated && !is_identity(cache, position + i * cache->axes);
         for (int64_t h = 0; h < cache->config.heads; h++)
             put_row(a, a->k, &cache->k, b->token + i, h, gyre_cache_row(cache, b->page, h, b->slot + i),
-                    turns ? angles + i * floats : NULL);
+                    rotates ? angles + i * floats : NULL);
     }
 }
 
-static void put_values(const append *a, const batch *b) {
+static void put_values(const append *a, const token_run *b) {
     for (int64_t i = 0; i < b->count; i++)
         for (int64_t h = 0; h < a->cache->config.heads; h++)
             put_row(a, a->v, &a->cache->v, b->token + i, h, gyre_cache_row(a->cache, b->page, h, b->slot + i), NULL);
@@ -127,15 +128,15 @@ static void put_values(const append *a, const batch *b) {
 
 static void put_block(void *arg, int64_t block) {
     const append *a = arg;
-    const int64_t floats = a->cache->turned ? a->cache->config.encoding->config.rope.dim : 1, fit = ANGLES / floats,
+    const int64_t floats = a->cache->rotated ? a->cache->config.encoding->config.rope.dim : 1, fit = ANGLES / floats,
                   most = fit < BLOCK ? fit : BLOCK;
     const int64_t end = (block + 1) * BLOCK < a->tokens ? (block + 1) * BLOCK : a->tokens;
-    for (batch b = {.token = block * BLOCK}; b.token < end; b.token += b.count) {
+    for (token_run b = {.token = block * BLOCK}; b.token < end; b.token += b.count) {
         const int64_t at = a->first + b.token;
-        const gyre_stretch *stretch = &a->sequence->stretches[gyre_stretch_find(a->sequence, at)];
-        const int64_t together = stretch->before + stretch->count - at, left = end - b.token;
-        b.page = stretch->page;
-        b.slot = stretch->first + at - stretch->before;
+        const gyre_slot_range *range = &a->sequence->ranges[gyre_slot_range_find(a->sequence, at)];
+        const int64_t together = range->first_token + range->count - at, left = end - b.token;
+        b.page = range->page;
+        b.slot = range->first + at - range->first_token;
         b.count = together < left ? together : left;
         if (b.count > most) b.count = most;
         put_keys(a, &b);
@@ -143,10 +144,10 @@ static void put_block(void *arg, int64_t block) {
     }
 }
 
-/* -- the checks ------------------------------------------------------------------------------------------------------- */
+/* -- the checks -- */
 
 static gyre_status check_view(const gyre_cache *cache, const gyre_cview *view, int64_t channels, int64_t tokens) {
-    if (view->dtype != GYRE_F32 && view->dtype != GYRE_F16 && view->dtype != GYRE_BF16) return GYRE_EDTYPE;
+    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F16 && view->dtype != GYRE_DTYPE_BF16) return GYRE_EDTYPE;
     const int64_t shape[4] = {1, tokens, cache->config.heads, channels};
     return gyre_same_shape(view->shape, shape) ? gyre_cview_check(view) : GYRE_ESHAPE;
 }
@@ -154,10 +155,11 @@ static gyre_status check_view(const gyre_cache *cache, const gyre_cview *view, i
 /* Whole numbers times a float have no infinity and no NaN, nor what a turn could make one of. */
 static gyre_status check_finite(const gyre_cache *cache, const gyre_cview *view, const gyre_cache_rows *rows) {
     const gyre_encoding *encoding = cache->config.encoding;
-    const double factor = cache->turned ? gyre_angles_of(encoding, GYRE_FORWARD, cache->config.length).factor : 1;
+    const double factor =
+        cache->rotated ? gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length).factor : 1;
     const float limit = (float)((double)FLT_MAX / (factor > 1 ? 4 * factor : 4));
-    float x[GYRE_CACHE_CHANNELS];
-    for (int64_t t = 0; rows->dtype == GYRE_Q8 && t < view->shape[1]; t++)
+    float x[GYRE_CACHE_MAX_CHANNELS];
+    for (int64_t t = 0; rows->dtype == GYRE_DTYPE_Q8 && t < view->shape[1]; t++)
         for (int64_t h = 0; h < view->shape[2]; h++) {
             int fine = 1;
             load(cache->kernels, view, t, h, x);
@@ -169,8 +171,8 @@ static gyre_status check_finite(const gyre_cache *cache, const gyre_cview *view,
 }
 
 static gyre_status check_length(const gyre_cache *cache, const gyre_positions *positions) {
-    if (!cache->turned || positions->length == 0) return GYRE_OK;
-    return gyre_cache_same_length(cache, positions->length) ? GYRE_OK : GYRE_EINVAL;
+    if (!cache->rotated || positions->context_length == 0) return GYRE_OK;
+    return gyre_cache_same_length(cache, positions->context_length) ? GYRE_OK : GYRE_EINVAL;
 }
 
 static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyre_cview *v,
@@ -184,7 +186,7 @@ static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyr
     return status == GYRE_OK ? check_finite(cache, v, &cache->v) : status;
 }
 
-/* -- the call --------------------------------------------------------------------------------------------------------- */
+/* -- the call -- */
 
 /* The shift of the tokens before goes on, so that a stream that is slid at each step stays one stretch, as long as the
  * positions that keys are then turned for are such as angles are good for. */
@@ -192,7 +194,7 @@ static void choose_delta(const gyre_cache *cache, const gyre_sequence *s, const 
                          int64_t delta[GYRE_MAX_AXES]) {
     memset(delta, 0, GYRE_MAX_AXES * sizeof *delta);
     if (s->count == 0) return;
-    const int64_t *last = s->stretches[s->count - 1].delta;
+    const int64_t *last = s->ranges[s->count - 1].delta;
     for (int64_t a = 0; a < cache->axes; a++)
         for (int64_t t = 0; last[a] != 0 && t < tokens; t++) {
             const int64_t at = gyre_position_at(positions, 0, t, a) - last[a];
@@ -202,12 +204,12 @@ static void choose_delta(const gyre_cache *cache, const gyre_sequence *s, const 
 }
 
 static void put_positions(const gyre_cache *cache, const gyre_sequence *s, const gyre_positions *positions, int64_t first) {
-    for (int64_t i = gyre_stretch_find(s, first), t = first; i < s->count; i++) {
-        const gyre_stretch *stretch = &s->stretches[i];
-        for (; t < stretch->before + stretch->count; t++) {
-            int64_t *to = gyre_cache_position(cache, stretch->page, stretch->first + t - stretch->before);
+    for (int64_t i = gyre_slot_range_find(s, first), t = first; i < s->count; i++) {
+        const gyre_slot_range *range = &s->ranges[i];
+        for (; t < range->first_token + range->count; t++) {
+            int64_t *to = gyre_cache_position(cache, range->page, range->first + t - range->first_token);
             for (int64_t a = 0; a < cache->axes; a++)
-                to[a] = gyre_position_at(positions, 0, t - first, a) - stretch->delta[a];
+                to[a] = gyre_position_at(positions, 0, t - first, a) - range->delta[a];
         }
     }
 }
@@ -219,7 +221,7 @@ gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cv
     gyre_status status = check(cache, k, v, positions);
     const int64_t tokens = k->shape[1];
     if (status != GYRE_OK || tokens == 0) return status;
-    status = gyre_page_room(cache, s, tokens);
+    status = gyre_page_reserve(cache, s, tokens);
     if (status != GYRE_OK) return status;
     int64_t delta[GYRE_MAX_AXES];
     append a = {cache, s, k, v, s->tokens, tokens};

@@ -1,7 +1,7 @@
 /* cache_file.h: a cache in a file, all numbers little-endian.
  *
  *     "GYRECACH", u32 version
- *     i64 [GYRE_CACHE_NUMBERS] of the config and of what follows: gyre_cache_header
+ *     i64 [GYRE_CACHE_HEADER_FIELDS] of the config and of what follows: gyre_cache_header
  *     f64 attention factor, f64 [dim / 2] frequencies       where the encoding turns
  *     u32 CRC-32C of all that
  *     i64 [sequences] stretches of each
@@ -13,16 +13,16 @@
 #define GYRE_ATTENTION_CACHE_FILE_H
 #include "cache/cache.h"
 
-enum { GYRE_CACHE_VERSION = 1, GYRE_CACHE_MAGIC = 8 };
+enum { GYRE_CACHE_VERSION = 1, GYRE_CACHE_MAGIC_BYTES = 8 };
 
 /* What a file says of its cache, in the order it stands there. */
 typedef struct gyre_cache_header {
     int64_t keys, key_dtype, value_dtype, heads, head_dim, value_dim, sequences, max_tokens, page_tokens, length, axes;
     int64_t kind; /* of the encoding, -1 without */
     int64_t dim, first, layout, clockwise;
-    int64_t stretches, pages, bytes; /* pages: in use; bytes: of the whole file */
+    int64_t ranges, pages, bytes; /* pages: in use; bytes: of the whole file */
 } gyre_cache_header;
-enum { GYRE_CACHE_NUMBERS = sizeof(gyre_cache_header) / sizeof(int64_t) };
+enum { GYRE_CACHE_HEADER_FIELDS = sizeof(gyre_cache_header) / sizeof(int64_t) };
 
 /* The part about the encoding, at context `length`. */
 void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding);
@@ -30,7 +30,7 @@ void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *
 double gyre_cache_header_bytes(const gyre_cache_header *header);
 double gyre_cache_slot_bytes(const gyre_cache *cache);
 
-/* -- checksum (cache_checksum.c) -------------------------------------------------------------------------------------- */
+/* -- checksum (cache_checksum.c) -- */
 typedef struct gyre_checksum {
     uint32_t sum, table[8][256];
 } gyre_checksum;

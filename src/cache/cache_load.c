@@ -67,17 +67,17 @@ static void get_checksum(reader *r) {
     if (said != sum) malformed(r, offset, "the checksum is another");
 }
 
-/* -- the header ------------------------------------------------------------------------------------------------------- */
+/* -- the header -- */
 
 static void get_header(reader *r, gyre_cache_header *h, double *factor, double *frequencies) {
-    char magic[GYRE_CACHE_MAGIC];
+    char magic[GYRE_CACHE_MAGIC_BYTES];
     uint32_t version;
     get(r, magic, 1, sizeof magic);
     if (memcmp(magic, "GYRECACH", sizeof magic) != 0) malformed(r, 0, "no cache of gyre's");
     get(r, &version, sizeof version, 1);
     if (version != GYRE_CACHE_VERSION) malformed(r, sizeof magic, "a version that is not known");
-    get(r, h, sizeof(int64_t), GYRE_CACHE_NUMBERS);
-    if (h->dim < 0 || h->dim % 2 != 0 || h->dim > GYRE_CACHE_CHANNELS) malformed(r, r->offset, "channels that turn");
+    get(r, h, sizeof(int64_t), GYRE_CACHE_HEADER_FIELDS);
+    if (h->dim < 0 || h->dim % 2 != 0 || h->dim > GYRE_CACHE_MAX_CHANNELS) malformed(r, r->offset, "channels that turn");
     if (r->status != GYRE_OK) return;
     if (h->dim > 0) get(r, factor, sizeof *factor, 1);
     get(r, frequencies, sizeof *frequencies, (size_t)h->dim / 2);
@@ -86,7 +86,7 @@ static void get_header(reader *r, gyre_cache_header *h, double *factor, double *
         malformed(r, r->size, "the file ends, or goes on, where its header has it otherwise,");
 }
 
-static gyre_status other_encoding(const reader *r, const char *what, double said, double is) {
+static gyre_status encoding_mismatch(const reader *r, const char *what, double said, double is) {
     return gyre_fail(r->err, GYRE_EINVAL, "encoding: %s: %.17g in the file, %.17g in the encoding (gyre_cache_load)", what,
                      said, is);
 }
@@ -102,22 +102,22 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
     } numbers[] = {{"kind (-1 is none)", h->kind, is.kind},
                    {"axes", h->axes, gyre_cache_axes_of(encoding)},
                    {"rope.dim", h->dim, is.dim},
-                   {"rope.first", h->first, is.first},
+                   {"rope.first_channel", h->first, is.first},
                    {"rope.layout", h->layout, is.layout},
                    {"rope.clockwise", h->clockwise, is.clockwise}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].said != numbers[i].is)
-            return other_encoding(r, numbers[i].name, (double)numbers[i].said, (double)numbers[i].is);
+            return encoding_mismatch(r, numbers[i].name, (double)numbers[i].said, (double)numbers[i].is);
     if (h->dim == 0) return GYRE_OK;
     /* Another machine's long double may be another. */
     const double most = 1e-12;
     if (!(fabs(factor - encoding->attention_factor) <= most * encoding->attention_factor))
-        return other_encoding(r, "attention factor", factor, encoding->attention_factor);
+        return encoding_mismatch(r, "attention factor", factor, encoding->attention_factor);
     for (int64_t i = 0; i < h->dim / 2; i++) {
         gyre_frequency f;
         gyre_rope_frequencies(&encoding->config, h->length, i, 1, &f);
         if (!(fabs(frequencies[i] - f.high) <= most * fabs(f.high)))
-            return other_encoding(r, "frequency of a pair", frequencies[i], f.high);
+            return encoding_mismatch(r, "frequency of a pair", frequencies[i], f.high);
     }
     return GYRE_OK;
 }
@@ -128,12 +128,12 @@ static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_enco
     gyre_cache_config config = GYRE_CACHE_INIT;
     const int64_t small[] = {h->keys, h->key_dtype, h->value_dtype};
     for (int i = 0; i < 3; i++)
-        if (small[i] < 0 || small[i] > GYRE_Q8) return malformed(r, 0, "a type that is none");
+        if (small[i] < 0 || small[i] > GYRE_DTYPE_Q8) return malformed(r, 0, "a type that is none");
     if (h->sequences < 1 || h->value_dim < 1) return malformed(r, 0, "a config that is none");
-    if (h->stretches < 0 || h->pages < 0 || !(gyre_cache_header_bytes(h) <= (double)r->size))
+    if (h->ranges < 0 || h->pages < 0 || !(gyre_cache_header_bytes(h) <= (double)r->size))
         return malformed(r, 0, "lists that are longer than the file");
     config.encoding = encoding;
-    config.keys = (gyre_keys)h->keys;
+    config.keys = (gyre_cache_keys)h->keys;
     config.key_dtype = (gyre_dtype)h->key_dtype;
     config.value_dtype = (gyre_dtype)h->value_dtype;
     config.heads = h->heads;
@@ -142,18 +142,18 @@ static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_enco
     config.sequences = h->sequences;
     config.max_tokens = h->max_tokens;
     config.page_tokens = h->page_tokens;
-    config.length = h->length;
+    config.context_length = h->length;
     const gyre_status status = gyre_cache_create(out, &config, alloc, r->err);
     return status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_EUNSUPPORTED
                ? status
                : malformed(r, 0, "a config that is none");
 }
 
-/* -- the lists -------------------------------------------------------------------------------------------------------- */
+/* -- the lists -- */
 
 static void get_counts(reader *r, gyre_cache *cache, const gyre_cache_header *h) {
-    if (h->stretches > cache->pool_size || h->pages > cache->pages) malformed(r, r->offset, "lists too long for the cache");
-    for (int64_t i = 0, left = h->stretches; i < h->sequences && r->status == GYRE_OK; i++) {
+    if (h->ranges > cache->pool_size || h->pages > cache->pages) malformed(r, r->offset, "lists too long for the cache");
+    for (int64_t i = 0, left = h->ranges; i < h->sequences && r->status == GYRE_OK; i++) {
         gyre_sequence *s = &cache->sequence[i];
         int64_t count;
         get(r, &count, sizeof count, 1);
@@ -162,14 +162,14 @@ static void get_counts(reader *r, gyre_cache *cache, const gyre_cache_header *h)
             return;
         }
         left -= count;
-        s->stretches = cache->pool + cache->pool_used;
+        s->ranges = cache->pool + cache->pool_used;
         s->count = s->capacity = count;
         cache->pool_used += count;
     }
 }
 
 /* What does not depend on how full the pages are. */
-static int fits(const gyre_cache *cache, const gyre_stretch *s, const gyre_stretch *last) {
+static int range_fits(const gyre_cache *cache, const gyre_slot_range *s, const gyre_slot_range *last) {
     if (s->page < 0 || s->page >= cache->pages || s->first < 0 || s->first >= cache->page_tokens) return 0;
     if (s->count < 1 || s->count > cache->page_tokens - s->first) return 0;
     for (int64_t a = 0; a < GYRE_MAX_AXES; a++)
@@ -178,22 +178,23 @@ static int fits(const gyre_cache *cache, const gyre_stretch *s, const gyre_stret
     return !cache->contiguous || !last || (last->page == s->page && last->first + last->count <= s->first);
 }
 
-static void get_stretches(reader *r, gyre_cache *cache) {
+static void get_ranges(reader *r, gyre_cache *cache) {
     for (int64_t i = 0; i < cache->config.sequences; i++) {
         gyre_sequence *s = &cache->sequence[i];
         for (int64_t j = 0; j < s->count; j++) {
-            gyre_stretch *stretch = &s->stretches[j];
+            gyre_slot_range *range = &s->ranges[j];
             const uint64_t offset = r->offset;
             int64_t numbers[3];
             get(r, numbers, sizeof *numbers, 3);
-            *stretch = (gyre_stretch){.page = numbers[0], .first = numbers[1], .count = numbers[2], .before = s->tokens};
-            get(r, stretch->delta, sizeof *stretch->delta, GYRE_MAX_AXES);
+            *range =
+                (gyre_slot_range){.page = numbers[0], .first = numbers[1], .count = numbers[2], .first_token = s->tokens};
+            get(r, range->delta, sizeof *range->delta, GYRE_MAX_AXES);
             if (r->status != GYRE_OK) return;
-            if (!fits(cache, stretch, j > 0 ? stretch - 1 : NULL)) {
+            if (!range_fits(cache, range, j > 0 ? range - 1 : NULL)) {
                 malformed(r, offset, "a stretch that no page has");
                 return;
             }
-            s->tokens += stretch->count;
+            s->tokens += range->count;
         }
     }
 }
@@ -206,15 +207,17 @@ static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) 
         int64_t at[2];
         get(r, at, sizeof *at, 2);
         if (r->status != GYRE_OK) return;
-        if (at[0] < cache->fresh || at[0] >= cache->pages || at[1] < 1 || at[1] > cache->page_tokens) {
+        if (at[0] < cache->page_high_water || at[0] >= cache->pages || at[1] < 1 || at[1] > cache->page_tokens) {
             malformed(r, offset, "a page that the cache has not");
             return;
         }
-        for (; cache->fresh < at[0]; cache->fresh++)
-            cache->page[cache->fresh] = (gyre_page){0, 0}, cache->free[cache->returned++] = cache->fresh;
-        cache->fresh = at[0] + 1;
+        for (; cache->page_high_water < at[0]; cache->page_high_water++)
+            cache->page[cache->page_high_water] = (gyre_page){0, 0},
+            cache->free[cache->free_count++] = cache->page_high_water;
+        cache->page_high_water = at[0] + 1;
         cache->page[at[0]] = (gyre_page){at[1], 0};
-        memset(cache->owners + gyre_cache_slot(cache, at[0], 0), 0, (size_t)cache->page_tokens * sizeof *cache->owners);
+        memset(cache->refcounts + gyre_cache_slot(cache, at[0], 0), 0,
+               (size_t)cache->page_tokens * sizeof *cache->refcounts);
         slots += (double)at[1];
     }
     if ((double)r->offset + slots * gyre_cache_slot_bytes(cache) + 4 != (double)r->size)
@@ -222,25 +225,25 @@ static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) 
 }
 
 /* Each stretch lies in what is filled, and each page ends with a token that is somebody's. */
-static void hold_all(reader *r, gyre_cache *cache) {
+static void retain_all(reader *r, gyre_cache *cache) {
     for (int64_t i = 0; i < cache->config.sequences && r->status == GYRE_OK; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
-            const gyre_stretch *s = &cache->sequence[i].stretches[j];
-            if (s->page >= cache->fresh || s->first + s->count > cache->page[s->page].fill) {
+            const gyre_slot_range *s = &cache->sequence[i].ranges[j];
+            if (s->page >= cache->page_high_water || s->first + s->count > cache->page[s->page].fill) {
                 malformed(r, r->offset, "a stretch past the end of its page");
                 return;
             }
-            gyre_page_hold(cache, s->page, s->first, s->count);
+            gyre_page_retain(cache, s->page, s->first, s->count);
             /* A page twice over in one list would be more tokens than scratch is measured for. */
-            if (cache->live > cache->config.max_tokens || s->before + s->count > cache->config.max_tokens)
+            if (cache->live > cache->config.max_tokens || s->first_token + s->count > cache->config.max_tokens)
                 malformed(r, r->offset, "more tokens than the cache may have");
         }
-    for (int64_t i = 0; i < cache->fresh && r->status == GYRE_OK; i++)
-        if (cache->page[i].fill > 0 && cache->owners[gyre_cache_slot(cache, i, cache->page[i].fill - 1)] == 0)
+    for (int64_t i = 0; i < cache->page_high_water && r->status == GYRE_OK; i++)
+        if (cache->page[i].fill > 0 && cache->refcounts[gyre_cache_slot(cache, i, cache->page[i].fill - 1)] == 0)
             malformed(r, r->offset, "a page whose last token is nobody's");
 }
 
-/* -- the pages -------------------------------------------------------------------------------------------------------- */
+/* -- the pages -- */
 
 static void get_rows(reader *r, const gyre_cache *cache, const gyre_cache_rows *rows, int64_t page) {
     const size_t count = (size_t)cache->page[page].fill;
@@ -251,8 +254,8 @@ static void get_rows(reader *r, const gyre_cache *cache, const gyre_cache_rows *
     }
 }
 
-/* Those keys were turned for, in holes too: gyre_cache_replan turns what lies there with the rest. */
-static void get_kept_positions(reader *r, const gyre_cache *cache, int64_t page) {
+/* Those keys were turned for, in holes too: gyre_cache_set_encoding turns what lies there with the rest. */
+static void get_slot_positions(reader *r, const gyre_cache *cache, int64_t page) {
     const int64_t count = cache->page[page].fill * cache->axes;
     const uint64_t offset = r->offset;
     int64_t *at = gyre_cache_position(cache, page, 0);
@@ -265,15 +268,15 @@ static void get_kept_positions(reader *r, const gyre_cache *cache, int64_t page)
 }
 
 static void get_pages(reader *r, const gyre_cache *cache) {
-    for (int64_t i = 0; i < cache->fresh && r->status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < cache->page_high_water && r->status == GYRE_OK; i++) {
         if (cache->page[i].fill == 0) continue;
-        get_kept_positions(r, cache, i);
+        get_slot_positions(r, cache, i);
         get_rows(r, cache, &cache->k, i);
         get_rows(r, cache, &cache->v, i);
     }
 }
 
-static int in_range(const gyre_cache *cache, const int64_t *at, const gyre_stretch *s) {
+static int in_range(const gyre_cache *cache, const int64_t *at, const gyre_slot_range *s) {
     const gyre_encoding *encoding = cache->config.encoding;
     const int64_t low = encoding ? encoding->first_position : -GYRE_MAX_POSITION,
                   high = encoding ? encoding->last_position : GYRE_MAX_POSITION;
@@ -286,18 +289,18 @@ static int in_range(const gyre_cache *cache, const int64_t *at, const gyre_stret
 static void check_positions(reader *r, const gyre_cache *cache) {
     for (int64_t i = 0; i < cache->config.sequences && r->status == GYRE_OK; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
-            const gyre_stretch *s = &cache->sequence[i].stretches[j];
+            const gyre_slot_range *s = &cache->sequence[i].ranges[j];
             for (int64_t t = 0; t < s->count; t++)
                 if (!in_range(cache, gyre_cache_position(cache, s->page, s->first + t), s))
                     malformed(r, r->offset, "a position that the encoding has not, before the end");
         }
 }
 
-/* -- the call --------------------------------------------------------------------------------------------------------- */
+/* -- the call -- */
 
 static gyre_status load(reader *r, const gyre_encoding *encoding, const gyre_alloc *alloc, gyre_cache **out) {
     gyre_cache_header header = {0};
-    double factor = 1, frequencies[GYRE_CACHE_CHANNELS / 2];
+    double factor = 1, frequencies[GYRE_CACHE_MAX_CHANNELS / 2];
     get_header(r, &header, &factor, frequencies);
     if (r->status != GYRE_OK) return r->status;
     gyre_status status = check_encoding(r, &header, factor, frequencies, encoding);
@@ -305,9 +308,9 @@ static gyre_status load(reader *r, const gyre_encoding *encoding, const gyre_all
     if (status == GYRE_OK) status = create(r, &header, encoding, alloc, &cache);
     if (status != GYRE_OK) return status;
     get_counts(r, cache, &header);
-    get_stretches(r, cache);
+    get_ranges(r, cache);
     get_fills(r, cache, &header);
-    hold_all(r, cache);
+    retain_all(r, cache);
     get_pages(r, cache);
     get_checksum(r);
     check_positions(r, cache);

@@ -11,21 +11,21 @@
 
 enum { PATH_BYTES = 4096, BUFFER = 16384 };
 
-/* -- what the encoding is known by ------------------------------------------------------------------------------------ */
+/* -- what the encoding is known by -- */
 
 void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding) {
     header->kind = encoding ? (int64_t)encoding->config.kind : -1;
-    if (!encoding || !gyre_cache_turns(encoding)) return;
+    if (!encoding || !gyre_cache_rotates(encoding)) return;
     header->dim = encoding->config.rope.dim;
-    header->first = encoding->config.rope.first;
+    header->first = encoding->config.rope.first_channel;
     header->layout = encoding->config.rope.layout;
     header->clockwise = encoding->config.rope.clockwise != 0;
 }
 
 double gyre_cache_header_bytes(const gyre_cache_header *h) {
     const double frequencies = h->dim > 0 ? 8.0 + 4.0 * (double)h->dim : 0;
-    return GYRE_CACHE_MAGIC + 4 + 8.0 * GYRE_CACHE_NUMBERS + frequencies + 4 + 8.0 * (double)h->sequences +
-           8.0 * (3 + GYRE_MAX_AXES) * (double)h->stretches + 16.0 * (double)h->pages;
+    return GYRE_CACHE_MAGIC_BYTES + 4 + 8.0 * GYRE_CACHE_HEADER_FIELDS + frequencies + 4 + 8.0 * (double)h->sequences +
+           8.0 * (3 + GYRE_MAX_AXES) * (double)h->ranges + 16.0 * (double)h->pages;
 }
 
 static double row_bytes(const gyre_cache_rows *rows) {
@@ -36,7 +36,7 @@ double gyre_cache_slot_bytes(const gyre_cache *cache) {
     return 8.0 * (double)cache->axes + (double)cache->config.heads * (row_bytes(&cache->k) + row_bytes(&cache->v));
 }
 
-/* -- bytes on their way ----------------------------------------------------------------------------------------------- */
+/* -- bytes on their way -- */
 
 /* Once something fails nothing more is written, and code is why. */
 typedef struct writer {
@@ -78,7 +78,7 @@ static void put_checksum(writer *w) {
     put(w, &sum, sizeof sum, 1);
 }
 
-/* -- what is written -------------------------------------------------------------------------------------------------- */
+/* -- what is written -- */
 
 static gyre_cache_header header_of(const gyre_cache *cache) {
     const gyre_cache_config *c = &cache->config;
@@ -91,14 +91,14 @@ static gyre_cache_header header_of(const gyre_cache *cache) {
                            .sequences = c->sequences,
                            .max_tokens = c->max_tokens,
                            .page_tokens = c->page_tokens,
-                           .length = c->length,
+                           .length = c->context_length,
                            .axes = cache->axes,
                            .pages = cache->pages - gyre_cache_free_pages(cache)};
     int64_t slots = 0;
     gyre_cache_header_encoding(&h, c->encoding);
     for (int64_t i = 0; i < c->sequences; i++)
-        h.stretches += cache->sequence[i].count;
-    for (int64_t i = 0; i < cache->fresh; i++)
+        h.ranges += cache->sequence[i].count;
+    for (int64_t i = 0; i < cache->page_high_water; i++)
         slots += cache->page[i].fill;
     h.bytes = (int64_t)(gyre_cache_header_bytes(&h) + (double)slots * gyre_cache_slot_bytes(cache) + 4);
     return h;
@@ -108,13 +108,13 @@ static void put_header(writer *w, const gyre_cache *cache) {
     const gyre_cache_header h = header_of(cache);
     const gyre_encoding *encoding = cache->config.encoding;
     const uint32_t version = GYRE_CACHE_VERSION;
-    put(w, "GYRECACH", 1, GYRE_CACHE_MAGIC);
+    put(w, "GYRECACH", 1, GYRE_CACHE_MAGIC_BYTES);
     put(w, &version, sizeof version, 1);
-    put(w, &h, sizeof(int64_t), GYRE_CACHE_NUMBERS);
+    put(w, &h, sizeof(int64_t), GYRE_CACHE_HEADER_FIELDS);
     if (h.dim > 0) put(w, &encoding->attention_factor, sizeof(double), 1);
     for (int64_t i = 0; i < h.dim / 2; i++) {
         gyre_frequency frequency;
-        gyre_rope_frequencies(&encoding->config, cache->config.length, i, 1, &frequency);
+        gyre_rope_frequencies(&encoding->config, cache->config.context_length, i, 1, &frequency);
         put(w, &frequency.high, sizeof(double), 1);
     }
     put_checksum(w);
@@ -125,12 +125,12 @@ static void put_lists(writer *w, const gyre_cache *cache) {
         put(w, &cache->sequence[i].count, sizeof(int64_t), 1);
     for (int64_t i = 0; i < cache->config.sequences; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
-            const gyre_stretch *s = &cache->sequence[i].stretches[j];
+            const gyre_slot_range *s = &cache->sequence[i].ranges[j];
             const int64_t numbers[3] = {s->page, s->first, s->count};
             put(w, numbers, sizeof *numbers, 3);
             put(w, s->delta, sizeof *s->delta, GYRE_MAX_AXES);
         }
-    for (int64_t i = 0; i < cache->fresh; i++)
+    for (int64_t i = 0; i < cache->page_high_water; i++)
         if (cache->page[i].live > 0) put(w, (int64_t[2]){i, cache->page[i].fill}, sizeof(int64_t), 2);
 }
 
@@ -144,7 +144,7 @@ static void put_rows(writer *w, const gyre_cache *cache, const gyre_cache_rows *
 }
 
 static void put_pages(writer *w, const gyre_cache *cache) {
-    for (int64_t i = 0; i < cache->fresh; i++) {
+    for (int64_t i = 0; i < cache->page_high_water; i++) {
         if (cache->page[i].live == 0) continue;
         put(w, gyre_cache_position(cache, i, 0), sizeof(int64_t), (size_t)(cache->page[i].fill * cache->axes));
         put_rows(w, cache, &cache->k, i);
@@ -166,10 +166,10 @@ static int write_all(const gyre_cache *cache, int fd) {
     return w.code;
 }
 
-/* -- the file --------------------------------------------------------------------------------------------------------- */
+/* -- the file -- */
 
 /* Opened as the file itself would be, so that the umask decides who may read it.  -1 with errno set. */
-static int open_beside(const char *path, char name[PATH_BYTES]) {
+static int open_temp_file(const char *path, char name[PATH_BYTES]) {
     for (int attempt = 0; attempt < 100; attempt++) {
         snprintf(name, PATH_BYTES, "%s.%d.tmp", path, attempt);
         const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -203,7 +203,7 @@ gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_erro
     if (!cache || !path || !*path)
         return gyre_fail(err, GYRE_EINVAL, "arguments: cache or path is missing (gyre_cache_save)");
     if (strlen(path) + 16 > sizeof name) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
-    const int fd = open_beside(path, name);
+    const int fd = open_temp_file(path, name);
     if (fd < 0) return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(errno), path);
     keep_mode(path, fd);
     int code = write_all(cache, fd);

@@ -7,9 +7,9 @@
 
 #include "core/encoding.h"
 #include "files/json_load.h"
-#include "model/architecture/config_json.h"
+#include "model/architecture/model_config_json.h"
 #include "reading/config_edit.h"
-#include "reading/rope/rope_words.h"
+#include "reading/rope/rope_parameters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +24,14 @@ static void put(writer *w, const char *key, json_t *value) {
     w->failed |= json_object_set_new(w->root, key, value) != 0;
 }
 
-static const char *torch_name(gyre_stored_type type) {
+static const char *torch_dtype_name(gyre_stored_type type) {
     return type == GYRE_STORED_F32 ? "float32" : type == GYRE_STORED_BF16 ? "bfloat16" : "float16";
 }
 
-/* -- another type alone ------------------------------------------------------------------------------------------------ */
-static gyre_status edit_type(gyre_conversion *c, gyre_error *err) {
+/* -- another type alone -- */
+static gyre_status edit_dtype(gyre_conversion *c, gyre_error *err) {
     static const char *const keys[] = {"torch_dtype", "dtype"}, *const objects[] = {"", "text_config"};
-    const char *name = torch_name(gyre_convert_main_type(c));
+    const char *name = torch_dtype_name(gyre_convert_main_type(c));
     gyre_config_edit edit;
     int said = 0;
     gyre_edit_begin(&edit, c->source.config, c->source.config_bytes, err);
@@ -50,7 +50,7 @@ static gyre_status edit_type(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
-/* -- another file ------------------------------------------------------------------------------------------------------ */
+/* -- another file -- */
 static const struct {
     const char *model_type, *class;
 } classes[] = {{"llama", "LlamaForCausalLM"},
@@ -65,7 +65,7 @@ static void put_family(writer *w, const char *model_type) {
 }
 
 /* The fewest digits of a number that a GGUF keeps as a float. */
-static double of_float(double x) {
+static double shortest_decimal(double x) {
     char text[32];
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, x);
@@ -76,13 +76,13 @@ static double of_float(double x) {
 
 static void put_sizes(writer *w, const gyre_architecture *a, int of_gguf) {
     put(w, "vocab_size", json_integer(a->vocab));
-    put(w, "hidden_size", json_integer(a->width));
-    put(w, "intermediate_size", json_integer(a->hidden));
+    put(w, "hidden_size", json_integer(a->model_dim));
+    put(w, "intermediate_size", json_integer(a->mlp_dim));
     put(w, "num_hidden_layers", json_integer(a->layers));
     put(w, "num_attention_heads", json_integer(a->heads));
     put(w, "num_key_value_heads", json_integer(a->kv_heads));
     put(w, "head_dim", json_integer(a->head_dim));
-    put(w, "rms_norm_eps", json_real(of_gguf ? of_float(a->norm_epsilon) : a->norm_epsilon));
+    put(w, "rms_norm_eps", json_real(of_gguf ? shortest_decimal(a->norm_epsilon) : a->norm_epsilon));
     put(w, "hidden_act", json_string("silu"));
 }
 
@@ -97,8 +97,8 @@ static int has_bias(const gyre_conversion *c, gyre_tensor_role role) {
 /* Of a llama and of what Gyre writes; qwen's classes know by themselves. */
 static void put_biases(writer *w, const gyre_conversion *c) {
     if (strcmp(c->family, "qwen2") == 0) return;
-    put(w, "attention_bias", json_boolean(has_bias(c, GYRE_ROLE_Q)));
-    if (strcmp(c->family, "qwen3") != 0) put(w, "mlp_bias", json_boolean(has_bias(c, GYRE_ROLE_UP)));
+    put(w, "attention_bias", json_boolean(has_bias(c, GYRE_TENSOR_Q)));
+    if (strcmp(c->family, "qwen3") != 0) put(w, "mlp_bias", json_boolean(has_bias(c, GYRE_TENSOR_UP)));
 }
 
 /* 1 where the head is the embedding. */
@@ -117,11 +117,11 @@ static gyre_status put_rotation(writer *w, const gyre_conversion *c, gyre_error 
                                       "partial_rotary_factor",
                                       "rope_interleaved"};
     const int native = strcmp(c->family, "gyre") == 0;
-    gyre_rope_words words;
+    gyre_rope_parameters words;
     for (size_t i = 0; i < sizeof old / sizeof *old; i++)
         (void)json_object_del(w->root, old[i]);
-    const gyre_status status =
-        gyre_rope_words_of(c->encoding, c->length, native ? GYRE_WORDS_NATIVE : GYRE_WORDS_TRANSFORMERS, &words, err);
+    const gyre_status status = gyre_rope_parameters_of(
+        c->encoding, c->length, native ? GYRE_DIALECT_NATIVE : GYRE_DIALECT_TRANSFORMERS, &words, err);
     if (status != GYRE_OK) return status;
     put(w, "max_position_embeddings", json_integer(words.length));
     if (native) put(w, "position_embedding_type", json_string("rope"));
@@ -133,13 +133,13 @@ static gyre_status put_rotation(writer *w, const gyre_conversion *c, gyre_error 
         w->failed |= !dict || json_object_update(dict, words.values) != 0;
         put(w, "rope_scaling", dict);
     }
-    if (native && c->to == GYRE_INTERLEAVED) put(w, "rope_layout", json_string("interleaved"));
+    if (native && c->to == GYRE_LAYOUT_INTERLEAVED) put(w, "rope_layout", json_string("interleaved"));
     json_decref(words.values);
     return GYRE_OK;
 }
 
 /* Tokens that begin and end a text: transformers looks for them here too. */
-static void put_ends(writer *w, const gyre_conversion *c) {
+static void put_bos_eos(writer *w, const gyre_conversion *c) {
     static const struct {
         const char *key, *of_gguf;
     } ends[] = {{"bos_token_id", "tokenizer.ggml.bos_token_id"}, {"eos_token_id", "tokenizer.ggml.eos_token_id"}};
@@ -147,7 +147,7 @@ static void put_ends(writer *w, const gyre_conversion *c) {
         int64_t id = i + 1;
         if (c->source.kind == GYRE_SOURCE_FOLDER) continue;
         if (c->source.kind == GYRE_SOURCE_GGUF) {
-            const gyre_gguf_pair *pair = gyre_gguf_find(gyre_store_gguf(c->source.store), ends[i].of_gguf);
+            const gyre_gguf_kv *pair = gyre_gguf_find_key(gyre_tensor_store_gguf(c->source.store), ends[i].of_gguf);
             if (!pair || !gyre_gguf_integer(&pair->value, 0, &id)) continue;
         }
         put(w, ends[i].key, json_integer(id));
@@ -156,11 +156,12 @@ static void put_ends(writer *w, const gyre_conversion *c) {
 
 static gyre_status write_all(writer *w, gyre_conversion *c, gyre_error *err) {
     put_family(w, c->family);
-    put(w, json_object_get(w->root, "dtype") ? "dtype" : "torch_dtype", json_string(torch_name(gyre_convert_main_type(c))));
+    put(w, json_object_get(w->root, "dtype") ? "dtype" : "torch_dtype",
+        json_string(torch_dtype_name(gyre_convert_main_type(c))));
     put_sizes(w, &c->source.arch, c->source.kind == GYRE_SOURCE_GGUF);
     put_biases(w, c);
     put(w, "tie_word_embeddings", json_boolean(is_tied(c)));
-    put_ends(w, c);
+    put_bos_eos(w, c);
     return put_rotation(w, c, err);
 }
 
@@ -170,9 +171,9 @@ static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_architecture arch;
     gyre_error why = {0, ""};
-    gyre_status status = gyre_config_parse(c->config, strlen(c->config), "config.json", &config, &arrays, &why);
+    gyre_status status = gyre_model_config_parse(c->config, strlen(c->config), "config.json", &config, &arrays, &why);
     gyre_config_arrays_free(&arrays);
-    if (status != GYRE_OK) status = gyre_architecture_of_config(&arch, c->config, strlen(c->config), "config.json", NULL);
+    if (status != GYRE_OK) status = gyre_architecture_from_config(&arch, c->config, strlen(c->config), "config.json", NULL);
     if (status == GYRE_OK) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: nobody reads interleaved pairs in a model like this one: %.200s (%s)",
                      why.text, c->source.path);
@@ -187,7 +188,7 @@ static gyre_status make_new(gyre_conversion *c, gyre_error *err) {
                                                   : json_object();
     gyre_status status = w.root ? write_all(&w, c, err) : gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
     if (status == GYRE_OK) {
-        c->config = w.failed ? NULL : gyre_config_dump(w.root);
+        c->config = w.failed ? NULL : gyre_json_dump(w.root);
         if (!c->config) status = gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
     }
     json_decref(w.root);
@@ -197,6 +198,6 @@ static gyre_status make_new(gyre_conversion *c, gyre_error *err) {
 
 gyre_status gyre_convert_make_config(gyre_conversion *c, gyre_error *err) {
     const int same = c->source.kind == GYRE_SOURCE_FOLDER && strcmp(c->family, c->source.reading->model_type) == 0;
-    if (same && (!c->encoding || c->to == c->says)) return edit_type(c, err);
+    if (same && (!c->encoding || c->to == c->declared_layout)) return edit_dtype(c, err);
     return make_new(c, err);
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FIELDS = 7, HEADER = 4 * FIELDS, MOST_SIZE = 1 << 28, MOST_LAYERS = 1 << 16, NAME = 72, PER_LAYER = 9 };
+enum { FIELDS = 7, HEADER = 4 * FIELDS, MAX_SIZE = 1 << 28, MAX_LAYERS = 1 << 16, NAME_BYTES = 72, TENSORS_PER_LAYER = 9 };
 static const char *const field_names[FIELDS] = {"dim",        "hidden_dim", "n_layers", "n_heads",
                                                 "n_kv_heads", "vocab_size", "seq_len"};
 enum { DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, LENGTH };
@@ -26,67 +26,68 @@ struct gyre_llama2c {
     char path[PATH_MAX], tokens[PATH_MAX];
     gyre_mapping map;
     header header;
-    gyre_stored *tensors;
-    char (*names)[NAME];
+    gyre_file_tensor *tensors;
+    char (*names)[NAME_BYTES];
     int64_t count;
 };
 
-/* -- which file -------------------------------------------------------------------------------------------------------- */
-static int32_t little(const unsigned char *p) {
+/* -- which file -- */
+static int32_t load_le32(const unsigned char *p) {
     return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
 }
 
 /* One kind of tensor: how many numbers of it a layer has, by the header; layers 1 = of the model. */
-typedef struct part {
+typedef struct tensor_group {
     const char *name; /* within "model.layers.N." where each layer has one; NULL = not taken over */
     int64_t rows, columns;
-    int of_layers;
-} part;
-enum { PARTS = 13 };
+    int per_layer;
+} tensor_group;
+enum { TENSOR_GROUPS = 13 };
 
 /* Sizes are below 2^28 and products below 2^57. */
-static void parts_of(const header *h, part out[PARTS]) {
+static void tensor_groups(const header *h, tensor_group out[TENSOR_GROUPS]) {
     const int64_t *f = h->field, head = f[DIM] / f[HEADS], kv = f[KV_HEADS] * head;
-    const part parts[PARTS] = {{"model.embed_tokens.weight", f[VOCAB], f[DIM], 0},
-                               {"input_layernorm.weight", 0, f[DIM], 1},
-                               {"self_attn.q_proj.weight", f[DIM], f[DIM], 1},
-                               {"self_attn.k_proj.weight", kv, f[DIM], 1},
-                               {"self_attn.v_proj.weight", kv, f[DIM], 1},
-                               {"self_attn.o_proj.weight", f[DIM], f[DIM], 1},
-                               {"post_attention_layernorm.weight", 0, f[DIM], 1},
-                               {"mlp.gate_proj.weight", f[HIDDEN], f[DIM], 1},
-                               {"mlp.down_proj.weight", f[DIM], f[HIDDEN], 1},
-                               {"mlp.up_proj.weight", f[HIDDEN], f[DIM], 1},
-                               {"model.norm.weight", 0, f[DIM], 0},
-                               {NULL, f[LENGTH], head, 0}, /* two tables of cosines and sines, each of head / 2 */
-                               {"lm_head.weight", h->tied ? 0 : f[VOCAB], f[DIM], 0}};
+    const tensor_group parts[TENSOR_GROUPS] = {
+        {"model.embed_tokens.weight", f[VOCAB], f[DIM], 0},
+        {"input_layernorm.weight", 0, f[DIM], 1},
+        {"self_attn.q_proj.weight", f[DIM], f[DIM], 1},
+        {"self_attn.k_proj.weight", kv, f[DIM], 1},
+        {"self_attn.v_proj.weight", kv, f[DIM], 1},
+        {"self_attn.o_proj.weight", f[DIM], f[DIM], 1},
+        {"post_attention_layernorm.weight", 0, f[DIM], 1},
+        {"mlp.gate_proj.weight", f[HIDDEN], f[DIM], 1},
+        {"mlp.down_proj.weight", f[DIM], f[HIDDEN], 1},
+        {"mlp.up_proj.weight", f[HIDDEN], f[DIM], 1},
+        {"model.norm.weight", 0, f[DIM], 0},
+        {NULL, f[LENGTH], head, 0}, /* two tables of cosines and sines, each of head / 2 */
+        {"lm_head.weight", h->tied ? 0 : f[VOCAB], f[DIM], 0}};
     memcpy(out, parts, sizeof parts);
 }
 
-static int64_t numbers_of(const part *p) {
+static int64_t element_count(const tensor_group *p) {
     return (p->rows > 0 ? p->rows : p->name && strcmp(p->name, "lm_head.weight") == 0 ? 0 : 1) * p->columns;
 }
 
 /* out = 1 where seven numbers are those of a model that is `size` bytes long. */
 static int fits(const unsigned char *bytes, uint64_t size, header *out) {
     header h = {.tied = 1};
-    part parts[PARTS];
+    tensor_group parts[TENSOR_GROUPS];
     for (int i = 0; i < FIELDS; i++)
-        h.field[i] = little(bytes + 4 * i);
+        h.field[i] = load_le32(bytes + 4 * i);
     if (h.field[VOCAB] < 0) {
         h.field[VOCAB] = -h.field[VOCAB];
         h.tied = 0;
     }
     for (int i = 0; i < FIELDS; i++)
-        if (h.field[i] < 1 || h.field[i] > MOST_SIZE) return 0;
+        if (h.field[i] < 1 || h.field[i] > MAX_SIZE) return 0;
     const int64_t *f = h.field;
-    if (f[LAYERS] > MOST_LAYERS || f[HEADS] > f[DIM] || f[DIM] % f[HEADS] != 0 || f[DIM] / f[HEADS] % 2 != 0 ||
+    if (f[LAYERS] > MAX_LAYERS || f[HEADS] > f[DIM] || f[DIM] % f[HEADS] != 0 || f[DIM] / f[HEADS] % 2 != 0 ||
         f[KV_HEADS] > f[HEADS] || f[HEADS] % f[KV_HEADS] != 0)
         return 0;
     uint64_t left = size - HEADER;
-    parts_of(&h, parts);
-    for (int i = 0; i < PARTS; i++) {
-        const uint64_t each = 4 * (uint64_t)numbers_of(&parts[i]), times = parts[i].of_layers ? (uint64_t)f[LAYERS] : 1;
+    tensor_groups(&h, parts);
+    for (int i = 0; i < TENSOR_GROUPS; i++) {
+        const uint64_t each = 4 * (uint64_t)element_count(&parts[i]), times = parts[i].per_layer ? (uint64_t)f[LAYERS] : 1;
         if (each > left / times) return 0;
         left -= each * times;
     }
@@ -110,7 +111,7 @@ static int ends_in_bin(const char *name) {
 }
 
 /* *model = the checkpoint's path, "" where there is none; *tokens likewise.  Either may be NULL. */
-static gyre_status look(const char *folder, char model[PATH_MAX], char tokens[PATH_MAX], header *h, gyre_error *err) {
+static gyre_status find_files(const char *folder, char model[PATH_MAX], char tokens[PATH_MAX], header *h, gyre_error *err) {
     char path[PATH_MAX];
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
@@ -138,24 +139,24 @@ gyre_status gyre_llama2c_find(int *out, const char *folder, gyre_error *err) {
     *out = 0;
     if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) return GYRE_OK;
     if (snprintf(config, sizeof config, "%s/config.json", folder) >= PATH_MAX || stat(config, &info) == 0) return GYRE_OK;
-    const gyre_status status = look(folder, model, tokens, &h, err);
+    const gyre_status status = find_files(folder, model, tokens, &h, err);
     *out = model[0] != '\0';
     return status;
 }
 
-/* -- its tensors ------------------------------------------------------------------------------------------------------- */
+/* -- its tensors -- */
 /* Layers' tensors are not in the order of their names: whoever lists them sorts. */
-static void add_part(gyre_llama2c *c, const part *p, uint64_t *at) {
-    const int64_t numbers = numbers_of(p), layers = p->of_layers ? c->header.field[LAYERS] : 1;
+static void add_tensor_group(gyre_llama2c *c, const tensor_group *p, uint64_t *at) {
+    const int64_t numbers = element_count(p), layers = p->per_layer ? c->header.field[LAYERS] : 1;
     for (int64_t layer = 0; layer < layers && numbers > 0; layer++) {
         if (p->name) {
             char *name = c->names[c->count];
-            if (p->of_layers)
-                snprintf(name, NAME, "model.layers.%d.%s", (int)layer, p->name);
+            if (p->per_layer)
+                snprintf(name, NAME_BYTES, "model.layers.%d.%s", (int)layer, p->name);
             else
-                snprintf(name, NAME, "%s", p->name);
-            gyre_stored *t = &c->tensors[c->count++];
-            *t = (gyre_stored){.name = name, .file = c->path, .type = GYRE_STORED_F32, .rank = p->rows > 0 ? 2 : 1};
+                snprintf(name, NAME_BYTES, "%s", p->name);
+            gyre_file_tensor *t = &c->tensors[c->count++];
+            *t = (gyre_file_tensor){.name = name, .file = c->path, .type = GYRE_STORED_F32, .rank = p->rows > 0 ? 2 : 1};
             t->shape[0] = p->rows > 0 ? p->rows : p->columns;
             t->shape[1] = p->rows > 0 ? p->columns : 1;
             t->shape[2] = t->shape[3] = 1;
@@ -169,22 +170,22 @@ static void add_part(gyre_llama2c *c, const part *p, uint64_t *at) {
 }
 
 static gyre_status list(gyre_llama2c *c, gyre_error *err) {
-    part parts[PARTS];
+    tensor_group parts[TENSOR_GROUPS];
     uint64_t at = HEADER;
-    const size_t most = (size_t)c->header.field[LAYERS] * PER_LAYER + 3;
+    const size_t most = (size_t)c->header.field[LAYERS] * TENSORS_PER_LAYER + 3;
     c->tensors = calloc(most, sizeof *c->tensors);
     c->names = calloc(most, sizeof *c->names);
     if (!c->tensors || !c->names) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->path);
-    parts_of(&c->header, parts);
-    for (int i = 0; i < PARTS; i++)
-        add_part(c, &parts[i], &at);
+    tensor_groups(&c->header, parts);
+    for (int i = 0; i < TENSOR_GROUPS; i++)
+        add_tensor_group(c, &parts[i], &at);
     return GYRE_OK;
 }
 
 gyre_status gyre_llama2c_open(gyre_llama2c **out, const char *folder, gyre_error *err) {
     gyre_llama2c *c = calloc(1, sizeof *c);
     if (!c) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", folder);
-    gyre_status status = look(folder, c->path, c->tokens, &c->header, err);
+    gyre_status status = find_files(folder, c->path, c->tokens, &c->header, err);
     if (status == GYRE_OK && !c->path[0])
         status = gyre_fail(err, GYRE_EFORMAT, "no checkpoint of llama2.c whose %s ... %s fit its size (%s)", field_names[0],
                            field_names[FIELDS - 1], folder);
@@ -211,11 +212,11 @@ int64_t gyre_llama2c_count(const gyre_llama2c *c) {
     return c->count;
 }
 
-gyre_stored gyre_llama2c_at(const gyre_llama2c *c, int64_t index) {
+gyre_file_tensor gyre_llama2c_at(const gyre_llama2c *c, int64_t index) {
     return c->tensors[index];
 }
 
-const char *gyre_llama2c_tokens(const gyre_llama2c *c) {
+const char *gyre_llama2c_tokenizer_path(const gyre_llama2c *c) {
     return c->tokens[0] ? c->tokens : NULL;
 }
 
@@ -223,14 +224,14 @@ gyre_model_config gyre_llama2c_config(const gyre_llama2c *c, int *tied) {
     const int64_t *f = c->header.field;
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     config.vocab = f[VOCAB];
-    config.width = f[DIM];
+    config.model_dim = f[DIM];
     config.layers = f[LAYERS];
     config.heads = f[HEADS];
     config.kv_heads = f[KV_HEADS];
     config.head_dim = f[DIM] / f[HEADS];
-    config.hidden = f[HIDDEN];
+    config.mlp_dim = f[HIDDEN];
     config.norm_epsilon = 1e-5;
-    config.position.kind = GYRE_ROPE;
+    config.position.kind = GYRE_KIND_ROPE;
     config.position.trained_length = f[LENGTH];
     *tied = c->header.tied;
     return config;

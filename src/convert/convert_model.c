@@ -5,7 +5,7 @@
 #include "files/file_read.h"
 #include "files/replace_file.h"
 #include "files/safetensors_stream.h"
-#include "model/architecture/architecture_names.h"
+#include "model/architecture/architecture_families.h"
 #include "reading/gguf/gguf_source.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* -- which family, which pairs ----------------------------------------------------------------------------------------- */
+/* -- which family, which pairs -- */
 /* Between the containers: whom llama.cpp's converter takes for what, and back. */
 static const struct {
     const char *model_type, *architecture;
@@ -24,7 +24,7 @@ enum { FAMILIES = sizeof families / sizeof *families };
 
 static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
     const gyre_convert_source *s = &c->source;
-    const int from_gguf = s->kind == GYRE_SOURCE_GGUF, to_gguf = c->options->format == GYRE_FORMAT_GGUF;
+    const int from_gguf = s->kind == GYRE_SOURCE_GGUF, to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     const char *own = s->reading ? s->reading->model_type : "llama";
     c->family = own;
     if (from_gguf == to_gguf) return GYRE_OK;
@@ -41,27 +41,27 @@ static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
 
 static gyre_layout layout_of_gguf(const char *architecture) {
     const gyre_gguf_architecture *known = gyre_gguf_architecture_named(architecture);
-    return known && known->pairs != GYRE_GGUF_NORM ? GYRE_HALF : GYRE_INTERLEAVED;
+    return known && known->pairs != GYRE_GGUF_NORM ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
 }
 
 /* What readers of the result expect where nobody asks for another. */
-static gyre_layout usual_layout(const gyre_conversion *c) {
+static gyre_layout default_layout(const gyre_conversion *c) {
     const int from_gguf = c->source.kind == GYRE_SOURCE_GGUF;
-    if (c->options->format == GYRE_FORMAT_GGUF) return from_gguf ? c->says : layout_of_gguf(c->family);
-    return c->source.kind == GYRE_SOURCE_FOLDER ? c->says : GYRE_HALF;
+    if (c->options->format == GYRE_MODEL_FORMAT_GGUF) return from_gguf ? c->declared_layout : layout_of_gguf(c->family);
+    return c->source.kind == GYRE_SOURCE_FOLDER ? c->declared_layout : GYRE_LAYOUT_HALF;
 }
 
 /* A config.json of another class, which expects the other pairs. */
 static gyre_status change_class(gyre_conversion *c, gyre_error *err) {
     const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
     const int is_llama = strcmp(c->family, "llama") == 0 || strcmp(c->family, "mistral") == 0;
-    if (c->options->format == GYRE_FORMAT_GGUF)
+    if (c->options->format == GYRE_MODEL_FORMAT_GGUF)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: a GGUF has no key for pairs other than those of a %s, %s (%s)",
-                         c->family, layout_of_gguf(c->family) == GYRE_HALF ? "half" : "interleaved", c->source.path);
+                         c->family, layout_of_gguf(c->family) == GYRE_LAYOUT_HALF ? "half" : "interleaved", c->source.path);
     if ((!is_llama && strcmp(c->family, "gyre") != 0) || (rotation && rotation->window > 0))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the config.json of a %s%s has no key for other pairs (%s)",
                          c->family, rotation && rotation->window > 0 ? " with a window" : "", c->source.path);
-    c->family = c->to == GYRE_HALF ? "llama" : "gyre";
+    c->family = c->to == GYRE_LAYOUT_HALF ? "llama" : "gyre";
     return GYRE_OK;
 }
 
@@ -82,42 +82,43 @@ static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
     const int known = rotation || c->source.kind == GYRE_SOURCE_LLAMA2C;
     gyre_config config = GYRE_CONFIG_INIT;
     int tied;
-    if (!known || (rotation && rotation->config.rope.layout == GYRE_INTERLEAVED_TO_HALF)) {
+    if (!known || (rotation && rotation->config.rope.layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF)) {
         if (o->has_layout || o->has_source_layout)
             return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the layers of this model have no pairs of one kind (%s)",
                              c->source.path);
         return GYRE_OK;
     }
-    c->says = rotation ? rotation->config.rope.layout : GYRE_INTERLEAVED;
-    c->from = o->has_source_layout ? o->source_layout : c->says;
-    c->to = o->has_layout ? o->layout : usual_layout(c);
+    c->declared_layout = rotation ? rotation->config.rope.layout : GYRE_LAYOUT_INTERLEAVED;
+    c->from = o->has_source_layout ? o->source_layout : c->declared_layout;
+    c->to = o->has_layout ? o->layout : default_layout(c);
     config = rotation ? rotation->config : gyre_llama2c_config(c->source.checkpoint, &tied).position;
     if (!rotation) {
         config.head_dim = c->source.arch.head_dim;
         config.heads = c->source.arch.heads;
     }
     c->length = rotation ? served_length(rotation) : config.trained_length;
-    const int other = c->names || c->source.kind == GYRE_SOURCE_LLAMA2C ? c->to != usual_layout(c) : c->to != c->says;
+    const int other =
+        c->names || c->source.kind == GYRE_SOURCE_LLAMA2C ? c->to != default_layout(c) : c->to != c->declared_layout;
     const gyre_status status = other ? change_class(c, err) : GYRE_OK;
     return status == GYRE_OK ? set_encoding(c, &config, err) : status;
 }
 
-/* -- writing ----------------------------------------------------------------------------------------------------------- */
+/* -- writing -- */
 static gyre_status put_stream(void *sink, const void *bytes, size_t count, gyre_error *err) {
-    return gyre_safetensors_stream_put(sink, bytes, count, err);
+    return gyre_safetensors_stream_write(sink, bytes, count, err);
 }
 
 static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_error *err) {
     gyre_safetensors_stream *stream = NULL;
-    gyre_tensor_to_come *list = calloc((size_t)c->count + 1, sizeof *list);
+    gyre_safetensors_spec *list = calloc((size_t)c->count + 1, sizeof *list);
     if (!list) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     for (int64_t i = 0; i < c->count; i++) {
-        const gyre_stored *s = c->tensors[i].source;
+        const gyre_file_tensor *s = c->tensors[i].source;
         const gyre_stored_type type = c->tensors[i].type;
-        list[i] = (gyre_tensor_to_come){.name = c->tensors[i].name,
-                                        .dtype = gyre_stored_type_name(type),
-                                        .bytes = (size_t)gyre_stored_row_bytes(type, 1),
-                                        .rank = s->rank};
+        list[i] = (gyre_safetensors_spec){.name = c->tensors[i].name,
+                                          .dtype = gyre_stored_type_name(type),
+                                          .bytes = (size_t)gyre_stored_row_bytes(type, 1),
+                                          .rank = s->rank};
         memcpy(list[i].shape, s->shape, sizeof s->shape);
     }
     gyre_status status = gyre_safetensors_stream_open(&stream, path, list, c->count, err);
@@ -126,12 +127,12 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
     for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
         status = gyre_convert_rows(c, &c->tensors[i], put_stream, stream, err);
     if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
-    gyre_safetensors_stream_drop(stream);
+    gyre_safetensors_stream_discard(stream);
     return status;
 }
 
 /* The files of a model that are not its weights. */
-static gyre_status copy_others(const gyre_conversion *c, const gyre_folder *folder, gyre_error *err) {
+static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
     static const char *const names[] = {"tokenizer.json",
                                         "tokenizer_config.json",
                                         "tokenizer.model",
@@ -151,32 +152,32 @@ static gyre_status copy_others(const gyre_conversion *c, const gyre_folder *fold
     return status;
 }
 
-static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder *folder, gyre_error *err) {
-    gyre_pieces pieces = {0};
+static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
+    gyre_convert_vocab pieces = {0};
     char *json = NULL, *config = NULL;
     int there = 1;
     gyre_status status = GYRE_OK;
-    if (c->source.kind == GYRE_SOURCE_FOLDER) return copy_others(c, folder, err);
-    const char *tokens = c->source.checkpoint ? gyre_llama2c_tokens(c->source.checkpoint) : NULL;
+    if (c->source.kind == GYRE_SOURCE_FOLDER) return copy_tokenizer_files(c, folder, err);
+    const char *tokens = c->source.checkpoint ? gyre_llama2c_tokenizer_path(c->source.checkpoint) : NULL;
     if (c->source.kind == GYRE_SOURCE_GGUF)
-        status = gyre_pieces_of_gguf(&pieces, &there, gyre_store_gguf(c->source.store), c->source.path, err);
+        status = gyre_convert_vocab_from_gguf(&pieces, &there, gyre_tensor_store_gguf(c->source.store), c->source.path, err);
     else if (tokens)
-        status = gyre_pieces_of_llama2c(&pieces, tokens, c->source.arch.vocab, err);
+        status = gyre_convert_vocab_from_llama2c(&pieces, tokens, c->source.arch.vocab, err);
     else
         there = 0;
     if (status == GYRE_OK && there) {
-        status = gyre_pieces_print(&pieces, c->length, &json, &config, err);
+        status = gyre_convert_vocab_to_json(&pieces, c->length, &json, &config, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer.json", json, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer_config.json", config, err);
     }
     free(json);
     free(config);
-    gyre_pieces_free(&pieces);
+    gyre_convert_vocab_free(&pieces);
     return status;
 }
 
 static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
-    gyre_folder folder;
+    gyre_folder_replacement folder;
     char path[PATH_MAX];
     gyre_status status = gyre_folder_begin(&folder, c->target, err);
     if (status != GYRE_OK) return status;
@@ -185,7 +186,7 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     if (status == GYRE_OK) status = write_tokens(c, &folder, err);
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
-    if (status != GYRE_OK) gyre_folder_abandon(&folder);
+    if (status != GYRE_OK) gyre_folder_discard(&folder);
     return status;
 }
 
@@ -196,13 +197,13 @@ static gyre_status fail_io(gyre_error *err, const char *path) {
 typedef struct gguf_sink {
     FILE *file;
     const char *path;
-    uint64_t put;
+    uint64_t bytes_written;
 } gguf_sink;
 
 static gyre_status put_gguf(void *sink, const void *bytes, size_t count, gyre_error *err) {
     gguf_sink *s = sink;
     if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return fail_io(err, s->path);
-    s->put += count;
+    s->bytes_written += count;
     return GYRE_OK;
 }
 
@@ -210,10 +211,10 @@ static gyre_status write_gguf_tensors(gyre_conversion *c, gguf_sink *sink, gyre_
     static const unsigned char zeros[GYRE_GGUF_ALIGNMENT] = {0};
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < c->count && status == GYRE_OK; i++) {
-        const uint64_t begin = sink->put;
+        const uint64_t begin = sink->bytes_written;
         status = gyre_convert_rows(c, &c->tensors[i], put_gguf, sink, err);
-        const uint64_t bytes = sink->put - begin;
-        if (status == GYRE_OK) status = put_gguf(sink, zeros, (size_t)(gyre_gguf_make_padded(bytes) - bytes), err);
+        const uint64_t bytes = sink->bytes_written - begin;
+        if (status == GYRE_OK) status = put_gguf(sink, zeros, (size_t)(gyre_gguf_pad(bytes) - bytes), err);
     }
     return status;
 }
@@ -221,12 +222,12 @@ static gyre_status write_gguf_tensors(gyre_conversion *c, gguf_sink *sink, gyre_
 static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_error *err) {
     unsigned char *head;
     size_t bytes;
-    gyre_gguf_make_u32(&c->keys, "general.file_type", gyre_gguf_make_file_type(gyre_convert_main_type(c)));
+    gyre_gguf_write_u32(&c->keys, "general.file_type", gyre_ggml_ftype(gyre_convert_main_type(c)));
     for (int64_t i = 0; i < c->count; i++) {
-        const gyre_stored *s = c->tensors[i].source ? c->tensors[i].source : &c->tensors[i].made;
-        gyre_gguf_make_tensor(&c->keys, c->tensors[i].name, c->tensors[i].type, s->rank, s->shape);
+        const gyre_file_tensor *s = c->tensors[i].source ? c->tensors[i].source : &c->tensors[i].generated;
+        gyre_gguf_write_tensor_info(&c->keys, c->tensors[i].name, c->tensors[i].type, s->rank, s->shape);
     }
-    gyre_status status = gyre_gguf_make_head(&c->keys, &head, &bytes, err);
+    gyre_status status = gyre_gguf_write_metadata(&c->keys, &head, &bytes, err);
     if (status != GYRE_OK) return status;
     status = put_gguf(sink, head, bytes, err);
     free(head);
@@ -249,16 +250,16 @@ static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
     if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
-    if (gyre_file_begins(path, "GGUF", 4)) return GYRE_OK;
+    if (gyre_file_starts_with(path, "GGUF", 4)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "target: there, and no GGUF: it is left alone (%s)", path);
 }
 
 static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
-    gyre_replacement r;
+    gyre_file_replacement r;
     int fd = -1;
     gyre_status status = check_gguf_target(c->target, err);
-    if (status == GYRE_OK) status = gyre_replacement_of(&r, c->source.path, c->target, "", err);
-    if (status == GYRE_OK) status = gyre_replacement_open(&r, &fd, err);
+    if (status == GYRE_OK) status = gyre_file_replacement_init(&r, c->source.path, c->target, "", err);
+    if (status == GYRE_OK) status = gyre_file_replacement_open(&r, &fd, err);
     if (status != GYRE_OK) return status;
     gguf_sink sink = {fdopen(fd, "wb"), c->target, 0};
     if (!sink.file) {
@@ -269,25 +270,27 @@ static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
         if (fclose(sink.file) != 0 && status == GYRE_OK) status = fail_io(err, c->target);
     }
     if (status == GYRE_OK) status = read_back(c, r.temporary, err);
-    if (status == GYRE_OK) status = gyre_replacement_commit(&r, err);
-    if (status != GYRE_OK) gyre_replacement_drop(&r);
+    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, err);
+    if (status != GYRE_OK) gyre_file_replacement_discard(&r);
     return status;
 }
 
-/* -- all of it --------------------------------------------------------------------------------------------------------- */
+/* -- all of it -- */
 static int is_layout(gyre_layout layout) {
-    return layout == GYRE_HALF || layout == GYRE_INTERLEAVED;
+    return layout == GYRE_LAYOUT_HALF || layout == GYRE_LAYOUT_INTERLEAVED;
 }
 
 static gyre_status check_options(const char *path, const char *target, const gyre_convert_options *o, gyre_error *err) {
     struct stat a, b;
-    const int is_gguf = o->format == GYRE_FORMAT_GGUF;
+    const int is_gguf = o->format == GYRE_MODEL_FORMAT_GGUF;
     if (o->size != sizeof *o) return gyre_fail(err, GYRE_EINVAL, "size: not that of GYRE_CONVERT_INIT (converting)");
-    if (!is_gguf && o->format != GYRE_FORMAT_SAFETENSORS) return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
-    if (o->has_dtype && o->dtype != GYRE_F32 && o->dtype != GYRE_F16 && o->dtype != GYRE_BF16 &&
-        !(is_gguf && o->dtype == GYRE_Q8))
-        return gyre_fail(err, o->dtype == GYRE_Q8 ? GYRE_EUNSUPPORTED : GYRE_EINVAL, "dtype: %s (%s)",
-                         o->dtype == GYRE_Q8 ? "safetensors have no blocks of eight bits" : "F32, F16 or BF16", target);
+    if (!is_gguf && o->format != GYRE_MODEL_FORMAT_SAFETENSORS)
+        return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
+    if (o->has_dtype && o->dtype != GYRE_DTYPE_F32 && o->dtype != GYRE_DTYPE_F16 && o->dtype != GYRE_DTYPE_BF16 &&
+        !(is_gguf && o->dtype == GYRE_DTYPE_Q8))
+        return gyre_fail(err, o->dtype == GYRE_DTYPE_Q8 ? GYRE_EUNSUPPORTED : GYRE_EINVAL, "dtype: %s (%s)",
+                         o->dtype == GYRE_DTYPE_Q8 ? "safetensors have no blocks of eight bits" : "F32, F16 or BF16",
+                         target);
     if ((o->has_layout && !is_layout(o->layout)) || (o->has_source_layout && !is_layout(o->source_layout)))
         return gyre_fail(err, GYRE_EINVAL, "layout: half or interleaved (converting)");
     if (stat(path, &a) == 0 && stat(target, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
@@ -297,21 +300,21 @@ static gyre_status check_options(const char *path, const char *target, const gyr
 
 static void conversion_close(gyre_conversion *c) {
     gyre_encoding_free(c->encoding);
-    gyre_gguf_maker_free(&c->keys);
-    free(c->divisors[0]);
-    free(c->divisors[1]);
+    gyre_gguf_writer_free(&c->keys);
+    free(c->freq_factors[0]);
+    free(c->freq_factors[1]);
     free(c->config);
     free(c->tensors);
     gyre_convert_source_close(&c->source);
 }
 
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
-    const int to_gguf = c->options->format == GYRE_FORMAT_GGUF;
+    const int to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     gyre_status status = set_family(c, err);
     if (status == GYRE_OK) status = set_rotation(c, err);
-    const int looks = c->names || c->from != c->to || c->to != c->says || c->source.kind == GYRE_SOURCE_LLAMA2C;
+    const int looks = c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
     if (status == GYRE_OK && looks) status = gyre_convert_source_architecture(&c->source, err);
-    if (status == GYRE_OK && to_gguf) status = gyre_convert_make_keys(c, err);
+    if (status == GYRE_OK && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
     if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
     if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);
     if (status == GYRE_OK) status = to_gguf ? write_gguf(c, err) : write_folder(c, err);

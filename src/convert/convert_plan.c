@@ -9,26 +9,26 @@
 
 enum { Q8_BLOCK = 32 };
 
-gyre_converted *gyre_convert_add(gyre_conversion *c) {
+gyre_convert_tensor *gyre_convert_add_tensor(gyre_conversion *c) {
     if (c->count == c->room) {
         const int64_t room = 2 * c->room + 64;
-        gyre_converted *grown = realloc(c->tensors, (size_t)room * sizeof *grown);
+        gyre_convert_tensor *grown = realloc(c->tensors, (size_t)room * sizeof *grown);
         if (!grown) return NULL;
         c->tensors = grown;
         c->room = room;
     }
-    gyre_converted *t = &c->tensors[c->count++];
-    *t = (gyre_converted){.source = NULL};
+    gyre_convert_tensor *t = &c->tensors[c->count++];
+    *t = (gyre_convert_tensor){.source = NULL};
     return t;
 }
 
-/* -- names ------------------------------------------------------------------------------------------------------------- */
+/* -- names -- */
 /* What a name stands for. */
-typedef struct place {
+typedef struct parsed_name {
     gyre_tensor_role role;
     int layer;          /* -1 = of the model */
     const char *suffix; /* ".weight" or ".bias" */
-} place;
+} parsed_name;
 
 static const char *after_layer(const char *name, int *layer) {
     char *end;
@@ -46,7 +46,7 @@ static const char *after_text(const char *at, const char *text) {
     return at;
 }
 
-static int matches(const char *pattern, const char *name, place *out) {
+static int match_pattern(const char *pattern, const char *name, parsed_name *out) {
     const char *hole = strstr(pattern, "%d");
     const size_t before = hole ? (size_t)(hole - pattern) : strlen(pattern);
     int layer = -1;
@@ -63,11 +63,11 @@ static int matches(const char *pattern, const char *name, place *out) {
     return 1;
 }
 
-static int find_place(const gyre_architecture *a, const char *name, place *out) {
+static int parse_tensor_name(const gyre_architecture *a, const char *name, parsed_name *out) {
     const size_t prefix = strlen(a->prefix);
     const char *bare = prefix > 0 && strncmp(name, a->prefix, prefix) == 0 ? name + prefix : name;
-    for (int role = 0; role < GYRE_ROLES; role++)
-        if (a->names[role] && matches(a->names[role], bare, out)) {
+    for (int role = 0; role < GYRE_TENSOR_ROLES; role++)
+        if (a->names[role] && match_pattern(a->names[role], bare, out)) {
             out->role = (gyre_tensor_role)role;
             return out->layer < a->layers;
         }
@@ -75,7 +75,7 @@ static int find_place(const gyre_architecture *a, const char *name, place *out) 
 }
 
 /* Tensors that the result says in other ways, or that repeat what is computed anyhow. */
-static int is_left_out(const char *name) {
+static int is_dropped(const char *name) {
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     const char *buffer = strstr(name, "rotary_emb.inv_freq");
     if (buffer && strcmp(buffer, "rotary_emb.inv_freq") == 0) return 1;
@@ -84,19 +84,19 @@ static int is_left_out(const char *name) {
     return 0;
 }
 
-/* -- types ------------------------------------------------------------------------------------------------------------- */
+/* -- types -- */
 static gyre_stored_type stored_type_of(gyre_dtype dtype) {
-    return dtype == GYRE_F32    ? GYRE_STORED_F32
-           : dtype == GYRE_F16  ? GYRE_STORED_F16
-           : dtype == GYRE_BF16 ? GYRE_STORED_BF16
-                                : GYRE_STORED_Q8_0;
+    return dtype == GYRE_DTYPE_F32    ? GYRE_STORED_F32
+           : dtype == GYRE_DTYPE_F16  ? GYRE_STORED_F16
+           : dtype == GYRE_DTYPE_BF16 ? GYRE_STORED_BF16
+                                      : GYRE_STORED_Q8_0;
 }
 
-static gyre_stored_type type_for(const gyre_conversion *c, const gyre_stored *s) {
-    const int of_gguf = c->options->format == GYRE_FORMAT_GGUF;
+static gyre_stored_type type_for(const gyre_conversion *c, const gyre_file_tensor *s) {
+    const int of_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     const gyre_stored_type asked = stored_type_of(c->options->dtype);
     if (of_gguf && s->rank < 2) return GYRE_STORED_F32; /* llama.cpp adds and multiplies them as floats */
-    if (!c->options->has_dtype) return of_gguf || gyre_stored_block(s->type) == 1 ? s->type : GYRE_STORED_F16;
+    if (!c->options->has_dtype) return of_gguf || gyre_stored_block_size(s->type) == 1 ? s->type : GYRE_STORED_F16;
     if (asked == GYRE_STORED_Q8_0 && s->shape[s->rank - 1] % Q8_BLOCK != 0) return GYRE_STORED_F16;
     return asked;
 }
@@ -112,43 +112,44 @@ gyre_stored_type gyre_convert_main_type(const gyre_conversion *c) {
     return (gyre_stored_type)most;
 }
 
-/* -- rows that move ---------------------------------------------------------------------------------------------------- */
-static gyre_status set_moves(const gyre_conversion *c, const place *p, gyre_converted *t, gyre_error *err) {
-    const gyre_stored *s = t->source;
-    const struct gyre_rope_config *rope = &gyre_encoding_config(c->encoding)->rope;
+/* -- rows that move -- */
+static gyre_status set_permutation(const gyre_conversion *c, const parsed_name *p, gyre_convert_tensor *t, gyre_error *err) {
+    const gyre_file_tensor *s = t->source;
+    const struct gyre_rope_config *rope = &gyre_encoding_get_config(c->encoding)->rope;
     const gyre_architecture *a = &c->source.arch;
     int64_t heads = 0;
-    if (p->role == GYRE_ROLE_QKV)
+    if (p->role == GYRE_TENSOR_QKV)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: %s is one matrix for query, key and value, whose rows stay (%s)",
                          s->name, s->file);
-    if (p->role == GYRE_ROLE_Q) heads = a->heads;
-    if (p->role == GYRE_ROLE_K) heads = a->kv_heads;
-    if (p->role == GYRE_ROLE_QUERY_NORM || p->role == GYRE_ROLE_KEY_NORM) heads = 1;
+    if (p->role == GYRE_TENSOR_Q) heads = a->heads;
+    if (p->role == GYRE_TENSOR_K) heads = a->kv_heads;
+    if (p->role == GYRE_TENSOR_QUERY_NORM || p->role == GYRE_TENSOR_KEY_NORM) heads = 1;
     if (heads == 0) return GYRE_OK;
     if (a->transposed)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: matrices of a %s lie on their side (%s)", a->family, s->file);
-    if (s->shape[0] != heads * a->head_dim || s->rank > 2 || (s->rank == 1 && gyre_stored_block(s->type) > 1))
+    if (s->shape[0] != heads * a->head_dim || s->rank > 2 || (s->rank == 1 && gyre_stored_block_size(s->type) > 1))
         return gyre_fail(err, GYRE_EFORMAT, "%s: not rows of %d heads of %d channels (%s, byte %llu)", s->name, (int)heads,
                          (int)a->head_dim, s->file, (unsigned long long)s->offset);
-    t->head = a->head_dim;
-    t->first = rope->first;
+    t->head_rows = a->head_dim;
+    t->first = rope->first_channel;
     t->dim = rope->dim;
     t->from = c->from;
     t->to = c->to;
     return GYRE_OK;
 }
 
-/* -- the list ---------------------------------------------------------------------------------------------------------- */
-static gyre_status check_type(const gyre_stored *s, const gyre_converted *t, gyre_error *err) {
+/* -- the list -- */
+static gyre_status check_type(const gyre_file_tensor *s, const gyre_convert_tensor *t, gyre_error *err) {
     if (s->type == GYRE_STORED_OTHER)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: of a type that is not read (%s, byte %llu)", s->name, s->file,
                          (unsigned long long)s->offset);
-    if (t->type != s->type && s->rank > 0 && s->shape[s->rank - 1] % gyre_stored_block(s->type) != 0)
+    if (t->type != s->type && s->rank > 0 && s->shape[s->rank - 1] % gyre_stored_block_size(s->type) != 0)
         return gyre_fail(err, GYRE_EFORMAT, "%s: rows that are no whole blocks (%s)", s->name, s->file);
     return GYRE_OK;
 }
 
-static gyre_status name_it(gyre_conversion *c, const gyre_stored *s, const place *p, gyre_converted *t, gyre_error *err) {
+static gyre_status set_name(gyre_conversion *c, const gyre_file_tensor *s, const parsed_name *p, gyre_convert_tensor *t,
+                            gyre_error *err) {
     char stem[96];
     int length;
     if (!c->names) {
@@ -165,36 +166,37 @@ static gyre_status name_it(gyre_conversion *c, const gyre_stored *s, const place
     return GYRE_OK;
 }
 
-static gyre_status add_tensor(gyre_conversion *c, const gyre_stored *s, gyre_error *err) {
-    place p = {.layer = -1};
+static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyre_error *err) {
+    parsed_name p = {.layer = -1};
     const int moves = c->from != c->to, looked_up = c->names || moves;
-    const int found = looked_up && find_place(&c->source.arch, s->name, &p);
+    const int found = looked_up && parse_tensor_name(&c->source.arch, s->name, &p);
     if (c->names && !found) {
-        if (is_left_out(s->name)) return GYRE_OK;
+        if (is_dropped(s->name)) return GYRE_OK;
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not known in a %s (%s)", s->name, c->source.arch.family, s->file);
     }
     /* A head that is there and not looked at: in a GGUF it would be. */
-    if (c->names && p.role == GYRE_ROLE_HEAD && found && c->source.arch.tied) return GYRE_OK;
-    gyre_converted *t = gyre_convert_add(c);
+    if (c->names && p.role == GYRE_TENSOR_LM_HEAD && found && c->source.arch.tied) return GYRE_OK;
+    gyre_convert_tensor *t = gyre_convert_add_tensor(c);
     if (!t) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
     t->source = s;
     t->type = type_for(c, s);
     gyre_status status = check_type(s, t, err);
-    if (status == GYRE_OK) status = name_it(c, s, &p, t, err);
-    if (status == GYRE_OK && found && moves) status = set_moves(c, &p, t, err);
+    if (status == GYRE_OK) status = set_name(c, s, &p, t, err);
+    if (status == GYRE_OK && found && moves) status = set_permutation(c, &p, t, err);
     return status;
 }
 
 /* A model under other names must be whole: nobody would see what is missing until it runs. */
-static gyre_status check_whole(const gyre_conversion *c, gyre_error *err) {
-    static const gyre_tensor_role needed[] = {GYRE_ROLE_EMBEDDING, GYRE_ROLE_LAST_NORM, GYRE_ROLE_NORM1, GYRE_ROLE_NORM2,
-                                              GYRE_ROLE_Q,         GYRE_ROLE_K,         GYRE_ROLE_V,     GYRE_ROLE_O,
-                                              GYRE_ROLE_GATE,      GYRE_ROLE_UP,        GYRE_ROLE_DOWN};
+static gyre_status check_complete(const gyre_conversion *c, gyre_error *err) {
+    static const gyre_tensor_role needed[] = {GYRE_TENSOR_EMBEDDING, GYRE_TENSOR_FINAL_NORM, GYRE_TENSOR_ATTN_NORM,
+                                              GYRE_TENSOR_MLP_NORM,  GYRE_TENSOR_Q,          GYRE_TENSOR_K,
+                                              GYRE_TENSOR_V,         GYRE_TENSOR_O,          GYRE_TENSOR_GATE,
+                                              GYRE_TENSOR_UP,        GYRE_TENSOR_DOWN};
     const gyre_architecture *a = &c->source.arch;
     char stem[96], name[112];
     for (int64_t layer = 0; layer < a->layers; layer++)
         for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
-            if (layer > 0 && needed[i] < GYRE_ROLES_OF_MODEL) continue;
+            if (layer > 0 && needed[i] < GYRE_TENSOR_FIRST_OF_LAYER) continue;
             snprintf(stem, sizeof stem, a->names[needed[i]], (int)layer); /* NOLINT */
             snprintf(name, sizeof name, "%s.weight", stem);
             if (!gyre_convert_source_find(&c->source, name))
@@ -204,17 +206,17 @@ static gyre_status check_whole(const gyre_conversion *c, gyre_error *err) {
 }
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const gyre_converted *)a)->name, ((const gyre_converted *)b)->name);
+    return strcmp(((const gyre_convert_tensor *)a)->name, ((const gyre_convert_tensor *)b)->name);
 }
 
 gyre_status gyre_convert_make_plan(gyre_conversion *c, gyre_error *err) {
-    gyre_status status = c->names ? check_whole(c, err) : GYRE_OK;
+    gyre_status status = c->names ? check_complete(c, err) : GYRE_OK;
     for (int64_t i = 0; i < c->source.count && status == GYRE_OK; i++)
         status = add_tensor(c, &c->source.tensors[i], err);
     for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
-        if (c->tensors[i].source) c->all += (int64_t)c->tensors[i].source->bytes;
+        if (c->tensors[i].source) c->total_bytes += (int64_t)c->tensors[i].source->bytes;
     /* The same file, whatever it was made from. */
-    if (status == GYRE_OK && c->options->format == GYRE_FORMAT_SAFETENSORS && c->count > 0)
+    if (status == GYRE_OK && c->options->format == GYRE_MODEL_FORMAT_SAFETENSORS && c->count > 0)
         qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_name);
     return status;
 }

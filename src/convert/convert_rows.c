@@ -14,19 +14,19 @@ enum { BLOCK_BYTES = 1 << 20, Q8_NUMBERS = 32, Q8_BYTES = 34 };
 
 /* A tensor as rows: of a vector whose rows move, each number is one. */
 typedef struct rows {
-    const gyre_converted *tensor;
-    const gyre_stored *source;
+    const gyre_convert_tensor *tensor;
+    const gyre_file_tensor *source;
     const gyre_kernels *kernels;
     int64_t count, width;
     size_t in_bytes, out_bytes; /* of a row */
-    float *wide;                /* [width] */
+    float *f32_row;             /* [width] */
 } rows;
 
-static rows rows_of(const gyre_converted *t) {
-    rows r = {.tensor = t, .source = t->source ? t->source : &t->made, .kernels = gyre_kernels_pick()};
-    const gyre_stored *s = r.source;
+static rows rows_of(const gyre_convert_tensor *t) {
+    rows r = {.tensor = t, .source = t->source ? t->source : &t->generated, .kernels = gyre_kernels_select()};
+    const gyre_file_tensor *s = r.source;
     r.width = s->rank > 0 ? s->shape[s->rank - 1] : 1;
-    if (s->rank == 1 && t->head > 0) r.width = 1;
+    if (s->rank == 1 && t->head_rows > 0) r.width = 1;
     r.count = r.width > 0 ? s->count / r.width : 0;
     r.in_bytes = (size_t)gyre_stored_row_bytes(s->type, r.width);
     r.out_bytes = (size_t)gyre_stored_row_bytes(t->type, r.width);
@@ -34,16 +34,16 @@ static rows rows_of(const gyre_converted *t) {
 }
 
 /* out = where the row that comes to lie at `row` is now. */
-static int64_t origin_of(const gyre_converted *t, int64_t row) {
-    if (t->head == 0 || t->from == t->to) return row;
-    const int64_t channel = row % t->head, turning = channel - t->first, half = t->dim / 2;
+static int64_t source_row(const gyre_convert_tensor *t, int64_t row) {
+    if (t->head_rows == 0 || t->from == t->to) return row;
+    const int64_t channel = row % t->head_rows, turning = channel - t->first, half = t->dim / 2;
     if (turning < 0 || turning >= t->dim) return row;
-    const int64_t pair = t->to == GYRE_HALF ? turning % half : turning / 2;
-    const int member = (int)(t->to == GYRE_HALF ? turning / half : turning % 2);
+    const int64_t pair = t->to == GYRE_LAYOUT_HALF ? turning % half : turning / 2;
+    const int member = (int)(t->to == GYRE_LAYOUT_HALF ? turning / half : turning % 2);
     return row - turning + gyre_member_channel(t->from, t->dim, pair, member);
 }
 
-/* -- numbers ----------------------------------------------------------------------------------------------------------- */
+/* -- numbers -- */
 static void store_scale(unsigned char *to, float scale) {
     const uint16_t half = gyre_f32_to_f16(scale);
     to[0] = (unsigned char)half;
@@ -51,7 +51,7 @@ static void store_scale(unsigned char *to, float scale) {
 }
 
 /* ggml's Q8_0: the largest of 32 becomes 127. */
-static void narrow_q8(const float *in, int64_t n, unsigned char *out) {
+static void quantize_q8_0(const float *in, int64_t n, unsigned char *out) {
     for (int64_t block = 0; block < n / Q8_NUMBERS; block++, in += Q8_NUMBERS, out += Q8_BYTES) {
         float most = 0;
         for (int i = 0; i < Q8_NUMBERS; i++)
@@ -70,10 +70,10 @@ static gyre_status check_finite(const rows *r, int64_t row, const unsigned char 
         uint16_t bits = 0;
         if (has_infinity) memcpy(&bits, stored + 2 * i, sizeof bits);
         const uint16_t exponent = type == GYRE_STORED_F16 ? 0x7C00 : 0x7F80;
-        if (isfinite(r->wide[i]) && (!has_infinity || (bits & exponent) != exponent)) continue;
-        return gyre_fail(err, isfinite(r->wide[i]) ? GYRE_EINVAL : GYRE_EFORMAT,
+        if (isfinite(r->f32_row[i]) && (!has_infinity || (bits & exponent) != exponent)) continue;
+        return gyre_fail(err, isfinite(r->f32_row[i]) ? GYRE_EINVAL : GYRE_EFORMAT,
                          "%s: element %" PRId64 ", %g, is not finite in %s (%s)", r->source->name, row * r->width + i,
-                         (double)r->wide[i], gyre_stored_type_name(type), r->source->file);
+                         (double)r->f32_row[i], gyre_stored_type_name(type), r->source->file);
     }
     return GYRE_OK;
 }
@@ -81,63 +81,64 @@ static gyre_status check_finite(const rows *r, int64_t row, const unsigned char 
 static gyre_status narrow(const rows *r, int64_t row, unsigned char *out, gyre_error *err) {
     switch (r->tensor->type) {
     case GYRE_STORED_F32:
-        memcpy(out, r->wide, r->out_bytes);
+        memcpy(out, r->f32_row, r->out_bytes);
         break;
     case GYRE_STORED_F16:
-        gyre_store_row(r->wide, r->width, out, GYRE_F16, 1);
+        gyre_store_row(r->f32_row, r->width, out, GYRE_DTYPE_F16, 1);
         break;
     case GYRE_STORED_BF16:
-        gyre_store_row(r->wide, r->width, out, GYRE_BF16, 1);
+        gyre_store_row(r->f32_row, r->width, out, GYRE_DTYPE_BF16, 1);
         break;
     default:
-        narrow_q8(r->wide, r->width, out);
+        quantize_q8_0(r->f32_row, r->width, out);
     }
     return check_finite(r, row, out, err);
 }
 
-/* -- rows -------------------------------------------------------------------------------------------------------------- */
-static gyre_status fill(const rows *r, int64_t begin, int64_t count, unsigned char *block, gyre_error *err) {
+/* -- rows -- */
+static gyre_status convert_block(const rows *r, int64_t begin, int64_t count, unsigned char *block, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
-        const unsigned char *in = r->source->data + (size_t)origin_of(r->tensor, begin + i) * r->in_bytes;
+        const unsigned char *in = r->source->data + (size_t)source_row(r->tensor, begin + i) * r->in_bytes;
         unsigned char *out = block + (size_t)i * r->out_bytes;
         if (r->source->type == r->tensor->type) {
             memcpy(out, in, r->out_bytes);
         } else {
-            gyre_stored_widen(r->kernels, r->source->type, in, r->wide, r->width);
+            gyre_stored_dequantize(r->kernels, r->source->type, in, r->f32_row, r->width);
             status = narrow(r, begin + i, out, err);
         }
     }
     return status;
 }
 
-static gyre_status pass(gyre_conversion *c, const rows *r, gyre_convert_put *put, void *sink, gyre_error *err) {
+static gyre_status convert_blocks(gyre_conversion *c, const rows *r, gyre_convert_write_fn *put, void *sink,
+                                  gyre_error *err) {
     const int64_t most = r->out_bytes < BLOCK_BYTES ? BLOCK_BYTES / (int64_t)r->out_bytes : 1;
     unsigned char *block = malloc((size_t)(most < r->count ? most : r->count) * r->out_bytes);
     gyre_status status =
-        block && r->wide ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory (converting)", r->source->name);
+        block && r->f32_row ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory (converting)", r->source->name);
     for (int64_t begin = 0; begin < r->count && status == GYRE_OK; begin += most) {
         if (c->options->stop && c->options->stop(c->options->progress_ctx)) {
             status = gyre_fail(err, GYRE_EIO, "converting: stopped, and nothing is written (%s)", c->target);
             break;
         }
         const int64_t count = most < r->count - begin ? most : r->count - begin;
-        status = fill(r, begin, count, block, err);
+        status = convert_block(r, begin, count, block, err);
         if (status == GYRE_OK) status = put(sink, block, (size_t)count * r->out_bytes, err);
         if (status == GYRE_OK && c->options->progress)
-            c->options->progress(c->options->progress_ctx, count * (int64_t)r->in_bytes, c->all);
+            c->options->progress(c->options->progress_ctx, count * (int64_t)r->in_bytes, c->total_bytes);
     }
     free(block);
     return status;
 }
 
-gyre_status gyre_convert_rows(gyre_conversion *c, const gyre_converted *tensor, gyre_convert_put *put, void *sink,
+gyre_status gyre_convert_rows(gyre_conversion *c, const gyre_convert_tensor *tensor, gyre_convert_write_fn *put, void *sink,
                               gyre_error *err) {
     rows r = rows_of(tensor);
     if (r.count == 0) return GYRE_OK;
-    r.wide = malloc((size_t)r.width * sizeof *r.wide);
-    const gyre_status status = pass(c, &r, put, sink, err);
-    free(r.wide);
-    if (tensor->source) gyre_stored_forget(tensor->source);
+    r.f32_row = malloc((size_t)r.width * sizeof *r.f32_row);
+    const gyre_status status = convert_blocks(c, &r, put, sink, err);
+    free(r.f32_row);
+    if (tensor->source) gyre_stored_release_pages(tensor->source);
     return status;
 }

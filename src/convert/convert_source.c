@@ -3,31 +3,31 @@
 
 #include "core/encoding.h"
 #include "files/file_read.h"
-#include "model/architecture/architecture_names.h"
-#include "model/architecture/config_json.h"
+#include "model/architecture/architecture_families.h"
+#include "model/architecture/model_config_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-/* -- tensors ----------------------------------------------------------------------------------------------------------- */
+/* -- tensors -- */
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const gyre_stored *)a)->name, ((const gyre_stored *)b)->name);
+    return strcmp(((const gyre_file_tensor *)a)->name, ((const gyre_file_tensor *)b)->name);
 }
 
 static gyre_status list_tensors(gyre_convert_source *s, gyre_error *err) {
-    s->count = s->store ? gyre_store_count(s->store) : gyre_llama2c_count(s->checkpoint);
+    s->count = s->store ? gyre_tensor_store_count(s->store) : gyre_llama2c_count(s->checkpoint);
     s->tensors = calloc((size_t)s->count + 1, sizeof *s->tensors);
     if (!s->tensors) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", s->path);
     for (int64_t i = 0; i < s->count; i++)
-        s->tensors[i] = s->store ? gyre_store_at(s->store, i) : gyre_llama2c_at(s->checkpoint, i);
+        s->tensors[i] = s->store ? gyre_tensor_store_at(s->store, i) : gyre_llama2c_at(s->checkpoint, i);
     qsort(s->tensors, (size_t)s->count, sizeof *s->tensors, by_name);
     return GYRE_OK;
 }
 
-const gyre_stored *gyre_convert_source_find(const gyre_convert_source *source, const char *name) {
-    const gyre_stored key = {.name = name};
+const gyre_file_tensor *gyre_convert_source_find(const gyre_convert_source *source, const char *name) {
+    const gyre_file_tensor key = {.name = name};
     return bsearch(&key, source->tensors, (size_t)source->count, sizeof key, by_name);
 }
 
@@ -35,17 +35,17 @@ const gyre_stored *gyre_convert_source_find(const gyre_convert_source *source, c
 static void describe_llama(gyre_architecture *a, const gyre_model_config *config, int tied) {
     gyre_architecture_from_row(a, gyre_family_row_of("llama"));
     a->vocab = config->vocab;
-    a->width = config->width;
+    a->model_dim = config->model_dim;
     a->layers = config->layers;
     a->heads = config->heads;
     a->kv_heads = config->kv_heads;
     a->head_dim = config->head_dim;
-    a->hidden = config->hidden;
+    a->mlp_dim = config->mlp_dim;
     a->norm_epsilon = config->norm_epsilon;
     a->tied = tied;
 }
 
-/* -- opening ----------------------------------------------------------------------------------------------------------- */
+/* -- opening -- */
 static gyre_status open_llama2c(gyre_convert_source *s, gyre_error *err) {
     int tied;
     s->kind = GYRE_SOURCE_LLAMA2C;
@@ -69,14 +69,14 @@ static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
     int is_llama2c = 0;
     gyre_status status = gyre_llama2c_find(&is_llama2c, s->path, err);
     if (status == GYRE_OK && is_llama2c) return open_llama2c(s, err);
-    if (status == GYRE_OK) status = gyre_store_open(&s->store, s->path, err);
+    if (status == GYRE_OK) status = gyre_tensor_store_open(&s->store, s->path, err);
     if (status != GYRE_OK) return status;
-    s->kind = gyre_store_gguf(s->store) ? GYRE_SOURCE_GGUF : GYRE_SOURCE_FOLDER;
+    s->kind = gyre_tensor_store_gguf(s->store) ? GYRE_SOURCE_GGUF : GYRE_SOURCE_FOLDER;
     if (s->kind == GYRE_SOURCE_FOLDER && (stat(s->path, &info) != 0 || !S_ISDIR(info.st_mode)))
         return gyre_fail(err, GYRE_EINVAL, "%s: tensors alone say too little: name the folder, with its config.json",
                          s->path);
     if (s->kind == GYRE_SOURCE_FOLDER) status = read_config(s, err);
-    if (status == GYRE_OK) status = gyre_reading_open(&s->reading, s->path, GYRE_AS_USUAL, 0, err);
+    if (status == GYRE_OK) status = gyre_reading_open(&s->reading, s->path, GYRE_PROFILE_DEFAULT, 0, err);
     return status;
 }
 
@@ -92,7 +92,7 @@ gyre_status gyre_convert_source_open(gyre_convert_source *out, const char *path,
 }
 
 void gyre_convert_source_close(gyre_convert_source *s) {
-    gyre_store_free(s->store);
+    gyre_tensor_store_free(s->store);
     gyre_llama2c_free(s->checkpoint);
     gyre_reading_free(s->reading);
     free(s->config);
@@ -100,12 +100,12 @@ void gyre_convert_source_close(gyre_convert_source *s) {
     *s = (gyre_convert_source){0};
 }
 
-/* -- what it computes -------------------------------------------------------------------------------------------------- */
+/* -- what it computes -- */
 /* What Gyre itself writes is a llama but for its positions. */
 static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
-    const gyre_status status = gyre_config_parse(s->config, s->config_bytes, s->path, &config, &arrays, err);
+    const gyre_status status = gyre_model_config_parse(s->config, s->config_bytes, s->path, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);
     if (status != GYRE_OK) return status;
     describe_llama(&s->arch, &config, 1);
@@ -117,26 +117,26 @@ gyre_status gyre_convert_source_architecture(gyre_convert_source *s, gyre_error 
     gyre_status status = GYRE_OK;
     if (s->has_architecture) return GYRE_OK;
     if (s->kind == GYRE_SOURCE_GGUF)
-        status = gyre_architecture_of_gguf(&s->arch, gyre_store_gguf(s->store), s->path, err);
+        status = gyre_architecture_from_gguf(&s->arch, gyre_tensor_store_gguf(s->store), s->path, err);
     else if (strcmp(s->reading->model_type, "gyre") == 0)
         status = native_architecture(s, err);
     else
-        status = gyre_architecture_of_config(&s->arch, s->config, s->config_bytes, s->path, err);
+        status = gyre_architecture_from_config(&s->arch, s->config, s->config_bytes, s->path, err);
     s->has_architecture = status == GYRE_OK;
     return status;
 }
 
 /* Layers that differ in their window alone turn alike. */
-static int turns_alike(const gyre_config *a, const gyre_config *b) {
+static int same_rotation(const gyre_config *a, const gyre_config *b) {
     return a->kind == b->kind && a->head_dim == b->head_dim && a->rope.base == b->rope.base && a->rope.dim == b->rope.dim &&
-           a->rope.first == b->rope.first && a->rope.layout == b->rope.layout && a->rope.scaling == b->rope.scaling &&
-           a->rope.factor == b->rope.factor;
+           a->rope.first_channel == b->rope.first_channel && a->rope.layout == b->rope.layout &&
+           a->rope.scaling == b->rope.scaling && a->rope.factor == b->rope.factor;
 }
 
 const gyre_layer_reading *gyre_convert_source_rotation(const gyre_convert_source *s) {
     if (!s->reading) return NULL;
     const gyre_layer_reading *first = &s->reading->groups[0];
     for (int64_t i = 0; i < s->reading->groups_count; i++)
-        if (!turns_alike(&first->config, &s->reading->groups[i].config)) return NULL;
-    return first->config.kind == GYRE_ROPE ? first : NULL;
+        if (!same_rotation(&first->config, &s->reading->groups[i].config)) return NULL;
+    return first->config.kind == GYRE_KIND_ROPE ? first : NULL;
 }

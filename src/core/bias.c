@@ -5,18 +5,18 @@
 
 enum { KEY_CHUNK = 256 };
 
-typedef struct biasing {
+typedef struct bias_call {
     const gyre_encoding *encoding;
     const gyre_tables *tables;
     const gyre_positions *queries, *keys;
     const gyre_view *scores;
     const gyre_cview *dscores;
     const gyre_view *gradient;
-} biasing;
+} bias_call;
 
 /* One query of one batch row, all heads, all keys. */
 static void add_row(void *arg, int64_t row) {
-    const biasing *a = arg;
+    const bias_call *a = arg;
     const int64_t b = row / a->scores->shape[1], q = row % a->scores->shape[1], keys = a->scores->shape[3];
     int64_t query, key[KEY_CHUNK];
     double bias[KEY_CHUNK], x[KEY_CHUNK];
@@ -26,8 +26,8 @@ static void add_row(void *arg, int64_t row) {
         gyre_positions_read(a->keys, b, first, count, key);
         for (int64_t h = 0; h < a->scores->shape[2]; h++) {
             void *scores = gyre_view_at(a->scores, b, q, h, first);
-            const gyre_score_row seen = {h, query, key, count};
-            a->encoding->scheme->score_row(a->encoding, a->tables, &seen, bias);
+            const gyre_bias_row keys_of_row = {h, query, key, count};
+            a->encoding->scheme->bias_row(a->encoding, a->tables, &keys_of_row, bias);
             gyre_load_row_f64(scores, a->scores->dtype, a->scores->stride[3], count, x);
             for (int64_t j = 0; j < count; j++)
                 x[j] += bias[j];
@@ -37,7 +37,7 @@ static void add_row(void *arg, int64_t row) {
 }
 
 /* One head, whose numbers are a column of the table that no other head touches, into column `column` of gradient. */
-static void gather_into(const biasing *a, int64_t h, const gyre_view *gradient, int64_t column) {
+static void bias_gradient_into(const bias_call *a, int64_t h, const gyre_view *gradient, int64_t column) {
     const int64_t *shape = a->dscores->shape;
     int64_t query, key[KEY_CHUNK];
     double x[KEY_CHUNK];
@@ -46,28 +46,28 @@ static void gather_into(const biasing *a, int64_t h, const gyre_view *gradient, 
         gyre_positions_read(a->queries, b, q, 1, &query);
         for (int64_t first = 0; first < shape[3]; first += KEY_CHUNK) {
             const int64_t count = shape[3] - first < KEY_CHUNK ? shape[3] - first : KEY_CHUNK;
-            const gyre_score_row seen = {h, query, key, count};
+            const gyre_bias_row keys_of_row = {h, query, key, count};
             gyre_positions_read(a->keys, b, first, count, key);
             gyre_load_row_f64(gyre_cview_at(a->dscores, b, q, h, first), a->dscores->dtype, a->dscores->stride[3], count, x);
-            a->encoding->scheme->score_gradient(a->encoding, a->tables, &seen, x, gradient, column);
+            a->encoding->scheme->bias_row_gradient(a->encoding, a->tables, &keys_of_row, x, gradient, column);
         }
     }
 }
 
 /* Summed in double and added once: a float stops growing at 2^24 ones. */
-static void gather_head(void *arg, int64_t h) {
-    enum { MOST_ROWS = 1024 };
-    const biasing *a = arg;
+static void bias_gradient_head(void *arg, int64_t h) {
+    enum { MAX_SUMMED_ROWS = 1024 };
+    const bias_call *a = arg;
     const int64_t rows = a->gradient->shape[2];
-    double sum[MOST_ROWS], before;
-    if (rows > MOST_ROWS) {
-        gather_into(a, h, a->gradient, h);
+    double sum[MAX_SUMMED_ROWS], before;
+    if (rows > MAX_SUMMED_ROWS) {
+        bias_gradient_into(a, h, a->gradient, h);
         return;
     }
     for (int64_t r = 0; r < rows; r++)
         sum[r] = 0;
-    const gyre_view part = gyre_dense(sum, GYRE_F64, 1, 1, rows, 1);
-    gather_into(a, h, &part, 0);
+    const gyre_view part = gyre_dense(sum, GYRE_DTYPE_F64, 1, 1, rows, 1);
+    bias_gradient_into(a, h, &part, 0);
     for (int64_t r = 0; r < rows; r++) {
         void *at = gyre_view_at(a->gradient, 0, 0, r, h);
         gyre_load_row_f64(at, a->gradient->dtype, 1, 1, &before);
@@ -77,9 +77,9 @@ static void gather_head(void *arg, int64_t h) {
 }
 
 /* What both ask of scores [batch, query, heads, key] beside them. */
-static gyre_status check(const biasing *a, const gyre_cview *scores) {
+static gyre_status check(const bias_call *a, const gyre_cview *scores) {
     if (!a->encoding || !a->queries || !a->keys) return GYRE_EINVAL;
-    if (!a->encoding->scheme->score_row) return GYRE_EUNSUPPORTED;
+    if (!a->encoding->scheme->bias_row) return GYRE_EUNSUPPORTED;
     if (!gyre_is_real(scores->dtype)) return GYRE_EDTYPE;
     gyre_status status = gyre_cview_check(scores);
     if (status != GYRE_OK) return status;
@@ -87,38 +87,38 @@ static gyre_status check(const biasing *a, const gyre_cview *scores) {
     return gyre_table_check(a->encoding, GYRE_TABLE_BIAS, gyre_table_of(a->tables, GYRE_TABLE_BIAS));
 }
 
-static gyre_status check_positions(const biasing *a, const gyre_cview *scores) {
+static gyre_status check_positions(const bias_call *a, const gyre_cview *scores) {
     const gyre_status status = gyre_positions_check(a->encoding, a->queries, scores->shape[0], scores->shape[1]);
     return status ? status : gyre_positions_check(a->encoding, a->keys, scores->shape[0], scores->shape[3]);
 }
 
-gyre_status gyre_bias_add(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
+gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
                           const gyre_positions *keys, const gyre_view *scores, const gyre_exec *exec) {
     if (!scores) return GYRE_EINVAL;
-    biasing a = {encoding, tables, queries, keys, scores, NULL, NULL};
-    const gyre_cview seen = gyre_const(*scores);
-    gyre_status status = check(&a, &seen);
+    bias_call a = {encoding, tables, queries, keys, scores, NULL, NULL};
+    const gyre_cview scores_in = gyre_const(*scores);
+    gyre_status status = check(&a, &scores_in);
     if (status == GYRE_OK) status = gyre_output_check(scores);
     if (status != GYRE_OK || gyre_view_elements(scores->shape) == 0) return status;
-    status = check_positions(&a, &seen);
+    status = check_positions(&a, &scores_in);
     if (status != GYRE_OK) return status;
     gyre_parallel(exec, add_row, &a, scores->shape[0] * scores->shape[1]);
     return GYRE_OK;
 }
 
-gyre_status gyre_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
-                               const gyre_positions *keys, const gyre_cview *dscores, const gyre_table_gradients *gradients,
-                               const gyre_exec *exec) {
+gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
+                                   const gyre_positions *keys, const gyre_cview *dscores,
+                                   const gyre_table_gradients *gradients, const gyre_exec *exec) {
     if (!dscores) return GYRE_EINVAL;
     const gyre_view *gradient = gyre_table_gradient_of(gradients, GYRE_TABLE_BIAS);
-    biasing a = {encoding, tables, queries, keys, NULL, dscores, gradient};
+    bias_call a = {encoding, tables, queries, keys, NULL, dscores, gradient};
     gyre_status status = check(&a, dscores);
     if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradient);
-    if (status != GYRE_OK || !encoding->scheme->score_gradient) return status;
+    if (status != GYRE_OK || !encoding->scheme->bias_row_gradient) return status;
     if (!gradient || !gradient->data) return GYRE_EINVAL;
     if (gyre_view_elements(dscores->shape) == 0) return GYRE_OK;
     status = check_positions(&a, dscores);
     if (status != GYRE_OK) return status;
-    gyre_parallel(exec, gather_head, &a, dscores->shape[2]);
+    gyre_parallel(exec, bias_gradient_head, &a, dscores->shape[2]);
     return GYRE_OK;
 }

@@ -1,31 +1,31 @@
 /* convert.c: f16 and bf16 by their bits. */
 #include "core/convert.h"
 
-#include "kernels/half.h"
+#include "kernels/half_precision.h"
 
 #include <math.h>
 #include <string.h>
 
-float gyre_bf16_to_f32(uint16_t brain) {
-    return gyre_brain_widen(brain);
+float gyre_bf16_to_f32(uint16_t bf16) {
+    return gyre_bf16_widen(bf16);
 }
 uint16_t gyre_f32_to_bf16(float value) {
-    return gyre_brain_round(value);
+    return gyre_bf16_round(value);
 }
-float gyre_f16_to_f32(uint16_t half) {
-    return gyre_half_widen(half);
+float gyre_f16_to_f32(uint16_t f16) {
+    return gyre_f16_widen(f16);
 }
 uint16_t gyre_f32_to_f16(float value) {
-    return gyre_half_round(value);
+    return gyre_f16_round(value);
 }
 
 /* To float by rounding to odd: a second rounding to a type with two bits less then equals one rounding of the whole. */
 static float round_to_odd(double value) {
     const float nearest = (float)value;
     if (isnan(value) || (double)nearest == value) return nearest;
-    uint32_t bits = gyre_bits_of(nearest);
+    uint32_t bits = gyre_float_bits(nearest);
     if (fabs((double)nearest) > fabs(value)) bits--;
-    return gyre_float_of(bits | 1u);
+    return gyre_float_from_bits(bits | 1u);
 }
 
 uint16_t gyre_f64_to_f16(double value) {
@@ -37,15 +37,15 @@ uint16_t gyre_f64_to_bf16(double value) {
 
 void gyre_load_row(const void *row, gyre_dtype dtype, int64_t stride, int64_t n, float *out) {
     switch (dtype) {
-    case GYRE_F32:
+    case GYRE_DTYPE_F32:
         for (int64_t i = 0; i < n; i++)
             out[i] = ((const float *)row)[i * stride];
         return;
-    case GYRE_F16:
+    case GYRE_DTYPE_F16:
         for (int64_t i = 0; i < n; i++)
             out[i] = gyre_f16_to_f32(((const uint16_t *)row)[i * stride]);
         return;
-    case GYRE_BF16:
+    case GYRE_DTYPE_BF16:
         for (int64_t i = 0; i < n; i++)
             out[i] = gyre_bf16_to_f32(((const uint16_t *)row)[i * stride]);
         return;
@@ -57,15 +57,15 @@ void gyre_load_row(const void *row, gyre_dtype dtype, int64_t stride, int64_t n,
 
 void gyre_store_row(const float *in, int64_t n, void *row, gyre_dtype dtype, int64_t stride) {
     switch (dtype) {
-    case GYRE_F32:
+    case GYRE_DTYPE_F32:
         for (int64_t i = 0; i < n; i++)
             ((float *)row)[i * stride] = in[i];
         return;
-    case GYRE_F16:
+    case GYRE_DTYPE_F16:
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *)row)[i * stride] = gyre_f32_to_f16(in[i]);
         return;
-    case GYRE_BF16:
+    case GYRE_DTYPE_BF16:
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *)row)[i * stride] = gyre_f32_to_bf16(in[i]);
         return;
@@ -77,15 +77,15 @@ void gyre_store_row(const float *in, int64_t n, void *row, gyre_dtype dtype, int
 
 void gyre_load_row_f64(const void *row, gyre_dtype dtype, int64_t stride, int64_t n, double *out) {
     switch (dtype) {
-    case GYRE_F32:
+    case GYRE_DTYPE_F32:
         for (int64_t i = 0; i < n; i++)
             out[i] = (double)((const float *)row)[i * stride];
         return;
-    case GYRE_F16:
+    case GYRE_DTYPE_F16:
         for (int64_t i = 0; i < n; i++)
             out[i] = (double)gyre_f16_to_f32(((const uint16_t *)row)[i * stride]);
         return;
-    case GYRE_BF16:
+    case GYRE_DTYPE_BF16:
         for (int64_t i = 0; i < n; i++)
             out[i] = (double)gyre_bf16_to_f32(((const uint16_t *)row)[i * stride]);
         return;
@@ -97,15 +97,15 @@ void gyre_load_row_f64(const void *row, gyre_dtype dtype, int64_t stride, int64_
 
 void gyre_store_row_f64(const double *in, int64_t n, void *row, gyre_dtype dtype, int64_t stride) {
     switch (dtype) {
-    case GYRE_F32:
+    case GYRE_DTYPE_F32:
         for (int64_t i = 0; i < n; i++)
             ((float *)row)[i * stride] = (float)in[i];
         return;
-    case GYRE_F16:
+    case GYRE_DTYPE_F16:
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *)row)[i * stride] = gyre_f64_to_f16(in[i]);
         return;
-    case GYRE_BF16:
+    case GYRE_DTYPE_BF16:
         for (int64_t i = 0; i < n; i++)
             ((uint16_t *)row)[i * stride] = gyre_f64_to_bf16(in[i]);
         return;

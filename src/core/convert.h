@@ -3,8 +3,8 @@
 #define GYRE_CORE_CONVERT_H
 #include "gyre/gyre.h"
 
-float gyre_f16_to_f32(uint16_t half);
-float gyre_bf16_to_f32(uint16_t brain);
+float gyre_f16_to_f32(uint16_t f16);
+float gyre_bf16_to_f32(uint16_t bf16);
 uint16_t gyre_f32_to_f16(float value);
 uint16_t gyre_f32_to_bf16(float value);
 uint16_t gyre_f64_to_f16(double value);

@@ -37,13 +37,13 @@ void gyre_encoding_free(gyre_encoding *encoding) {
     release(&alloc, encoding->slopes);
     release(&alloc, encoding->slopes_after);
     release(&alloc, encoding->axis);
-    release(&alloc, encoding->decay);
+    release(&alloc, encoding->xpos_log2_decay);
     release(&alloc, encoding->short_factor);
     release(&alloc, encoding->long_factor);
     release(&alloc, encoding->frequency);
     release(&alloc, encoding->angles);
-    release(&alloc, encoding->map.row);
-    release(&alloc, encoding->fixed);
+    release(&alloc, encoding->distance_map.row);
+    release(&alloc, encoding->fixed_table);
     release(&alloc, encoding);
 }
 
@@ -57,14 +57,14 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
                   {"input.dim", config->input.dim},
                   {"input.positions", config->input.positions},
                   {"rope.dim", config->rope.dim},
-                  {"rope.length", config->rope.length},
+                  {"rope.context_length", config->rope.context_length},
                   {"rope.table_positions", config->rope.table_positions == GYRE_NO_TABLE ? 0 : config->rope.table_positions},
-                  {"query.length", config->query.length},
+                  {"query.reference_length", config->query.reference_length},
                   {"input.offset", config->input.offset},
-                  {"input.length", config->input.length},
-                  {"rope.first", config->rope.first},
+                  {"input.resized_length", config->input.resized_length},
+                  {"rope.first_channel", config->rope.first_channel},
                   {"rope.axes", config->rope.axes},
-                  {"rope.window", config->rope.window},
+                  {"rope.far_window", config->rope.far_window},
                   {"score.buckets", config->score.buckets},
                   {"score.max_distance", config->score.max_distance},
                   {"score.width", config->score.width},
@@ -92,9 +92,9 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
 
     const gyre_encoding blank = {.config = *config,
                                  .scheme = scheme,
-                                 .kernels = gyre_kernels_pick(),
+                                 .kernels = gyre_kernels_select(),
                                  .alloc = alloc ? *alloc : system,
-                                 .own_memory = !alloc,
+                                 .uses_malloc = !alloc,
                                  .first_position = -GYRE_MAX_POSITION,
                                  .last_position = GYRE_MAX_POSITION,
                                  .places = scheme->places,
@@ -118,7 +118,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
     return GYRE_OK;
 }
 
-const gyre_config *gyre_encoding_config(const gyre_encoding *encoding) {
+const gyre_config *gyre_encoding_get_config(const gyre_encoding *encoding) {
     return encoding ? &encoding->config : NULL;
 }
 
@@ -126,27 +126,27 @@ unsigned gyre_encoding_places(const gyre_encoding *encoding) {
     return encoding ? encoding->places : 0;
 }
 
-static gyre_status check_turns(const gyre_encoding *encoding, int64_t length) {
+static gyre_status check_rotates(const gyre_encoding *encoding, int64_t length) {
     if (!encoding || length < 0) return GYRE_EINVAL;
-    return encoding->scheme->places & GYRE_AT_QUERY_KEY ? GYRE_OK : GYRE_EUNSUPPORTED;
+    return encoding->scheme->places & GYRE_PLACE_QUERY_KEY ? GYRE_OK : GYRE_EUNSUPPORTED;
 }
 
 gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t length, double *inv_freq,
                                       double *attention_factor) {
-    const gyre_status status = check_turns(encoding, length);
+    const gyre_status status = check_rotates(encoding, length);
     if (status != GYRE_OK) return status;
     for (int64_t i = 0; inv_freq && i < encoding->config.rope.dim / 2; i++) {
         gyre_frequency frequency;
         gyre_rope_frequencies(&encoding->config, length, i, 1, &frequency);
         inv_freq[i] = frequency.high;
     }
-    if (attention_factor) *attention_factor = gyre_angles_of(encoding, GYRE_FORWARD, length).factor;
+    if (attention_factor) *attention_factor = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length).factor;
     return GYRE_OK;
 }
 
-gyre_status gyre_encoding_parts(const gyre_encoding *encoding, int64_t length, gyre_parts *out) {
+gyre_status gyre_encoding_scaling_parts(const gyre_encoding *encoding, int64_t length, gyre_scaling_parts *out) {
     if (!out) return GYRE_EINVAL;
-    const gyre_status status = check_turns(encoding, length);
+    const gyre_status status = check_rotates(encoding, length);
     if (status == GYRE_OK) *out = gyre_rope_parts(&encoding->config, length);
     return status;
 }
@@ -160,7 +160,7 @@ gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes) 
 }
 
 gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which, int64_t shape[4]) {
-    if (!encoding || !shape || (unsigned)which >= GYRE_TABLES) return GYRE_EINVAL;
+    if (!encoding || !shape || (unsigned)which >= GYRE_TABLE_COUNT) return GYRE_EINVAL;
     const gyre_table_size *table = &encoding->table[which];
     shape[0] = table->rows > 0;
     shape[1] = table->heads;

@@ -19,42 +19,42 @@
 #define GYRE_MAX_POSITION ((int64_t)1 << 31)
 
 /* One tile of scores under work. */
-typedef struct gyre_tile {
+typedef struct gyre_bias_tile {
     const int64_t *q, *k;   /* positions */
     const int64_t *nearest; /* [queries]: the position relative to whose bias those of the row are */
     int64_t queries, keys, ld;
     float *scores; /* [queries][ld] */
-} gyre_tile;
+} gyre_bias_tile;
 
 /* n keys as one query of one head sees them. */
-typedef struct gyre_score_row {
+typedef struct gyre_bias_row {
     int64_t head, q;
     const int64_t *k;
     int64_t n;
-} gyre_score_row;
+} gyre_bias_row;
 
 /* From distance to table row: key at n, query at m, row[clamp(n - m, -reach, reach) + reach].  Every table of an encoding
  * that is indexed by distance uses the one map; row NULL = none is. */
-typedef struct gyre_row_map {
-    int64_t reach;
-    int direction; /* d = 1 or -1: from one distance to the next the row stays or changes by d; 0: neither */
-    int32_t *row;  /* [2 reach + 1] */
-} gyre_row_map;
+typedef struct gyre_distance_map {
+    int64_t clip_distance;
+    int monotone_step; /* d = 1 or -1: from one distance to the next the row stays or changes by d; 0: neither */
+    int32_t *row;      /* [2 reach + 1] */
+} gyre_distance_map;
 
 /* What gyre_encoding_table_shape tells; rows 0 = no such table. */
 typedef struct gyre_table_size {
     int64_t heads, rows, channels;
 } gyre_table_size;
-enum { GYRE_TABLES = GYRE_TABLE_POSITION_BIAS + 1 };
+enum { GYRE_TABLE_COUNT = GYRE_TABLE_POSITION_BIAS + 1 };
 
 /* The rows of the input table that p of a position is made of, at least one, and the share of each, in the order they are
  * summed. */
-enum { GYRE_MAX_TAPS = 3 };
-typedef struct gyre_taps {
+enum { GYRE_MAX_WEIGHTED_ROWS = 3 };
+typedef struct gyre_weighted_rows {
     int count;
-    int64_t row[GYRE_MAX_TAPS];
-    double share[GYRE_MAX_TAPS];
-} gyre_taps;
+    int64_t row[GYRE_MAX_WEIGHTED_ROWS];
+    double weight[GYRE_MAX_WEIGHTED_ROWS];
+} gyre_weighted_rows;
 
 typedef struct gyre_angle_table gyre_angle_table; /* angle_table.h */
 
@@ -69,23 +69,23 @@ typedef struct gyre_scheme {
     /* Input place, one of the two: p(position) is linear in rows of the table, or fixed, row[c] = p(position)[first + c] for
      * c < count, in double.  What is added is input.scale times it, and where a fixed one has a table all the same, times
      * the one number there: add.c multiplies. */
-    gyre_taps (*input_taps)(const gyre_encoding *encoding, int64_t position);
+    gyre_weighted_rows (*input_weighted_rows)(const gyre_encoding *encoding, int64_t position);
     void (*input_row)(const gyre_encoding *encoding, int64_t position, int64_t first, int64_t count, double *row);
     /* The same, whole, times factor, in float, where it is kept: 1; else 0, and nothing is done.  NULL = never. */
     int (*input_row_f32)(const gyre_encoding *encoding, int64_t position, float factor, float *row);
     /* b falls or grows with |k - q| without bound: attention forms the scores of a row relative to its nearest key's b. */
     int decays;
-    /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a score_tile of its
+    /* Score place: out[j] = b(head, q, k[j]) for n keys, in double.  NULL where there is none.  Without a bias_tile of its
      * own a scheme promises that b depends on k - q alone: attention then asks once for each distance in a tile. */
-    void (*score_row)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out);
+    void (*bias_row)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out);
     /* gradient += that of sum over j of dscore[j] b(head, q, k[j]) to the bias table, into column `column` of a view shaped
      * as the table.  NULL where the scheme trains none. */
-    void (*score_gradient)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
-                           const double *dscore, const gyre_view *gradient, int64_t column);
+    void (*bias_row_gradient)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
+                              const double *dscore, const gyre_view *gradient, int64_t column);
     /* Score place for a tile, in float: scores[i * ld + j] += b(head, q[i], k[j]).  Where the scheme decays, minus b(head,
      * q[i], nearest[i]), the difference formed before it is rounded: the bias itself may be so large that float does not
      * tell neighbours apart. */
-    void (*score_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile);
+    void (*bias_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_bias_tile *tile);
     gyre_row_source row_source;
     /* Changes *entry, filled in with what most tables ask for, to what entry [row, channel] of the table `which` asks for.
      * NULL where that is nothing else. */
@@ -98,7 +98,7 @@ struct gyre_encoding {
     const gyre_scheme *scheme;
     const gyre_kernels *kernels;
     gyre_alloc alloc;
-    int own_memory;                        /* 1: alloc is malloc, which hands out pages when they are touched */
+    int uses_malloc;                       /* 1: alloc is malloc, which hands out pages when they are touched */
     unsigned places;                       /* the scheme's, unless init found fewer */
     int64_t first_position, last_position; /* what the scheme can represent, both included */
     double *slopes, *slopes_after;         /* [heads]; after: NULL = the same */
@@ -107,11 +107,11 @@ struct gyre_encoding {
     gyre_frequency *frequency;             /* [rope.dim / 2] at the encoding's own length; sinusoid: [input.dim / 2] */
     double attention_factor;               /* multiplies cos and sin at that length; 1 where nothing turns */
     unsigned char *axis;                   /* [rope.dim / 2]: which axis a pair turns by; NULL = all by axis 0 */
-    double *decay;                      /* [rope.dim / 2], xPos: log2 of what a pair shrinks by per position; NULL = none */
-    gyre_table_size table[GYRE_TABLES]; /* what the caller trains */
-    gyre_row_map map;
-    double *fixed;            /* [2 reach + 1][head_dim]: a table nobody trains, for the sides in fixed_sides */
-    unsigned fixed_sides;     /* GYRE_ON_* */
+    double *xpos_log2_decay; /* [rope.dim / 2], xPos: log2 of what a pair shrinks by per position; NULL = none */
+    gyre_table_size table[GYRE_TABLE_COUNT]; /* what the caller trains */
+    gyre_distance_map distance_map;
+    double *fixed_table;      /* [2 reach + 1][head_dim]: a table nobody trains, for the sides in fixed_terms */
+    unsigned fixed_terms;     /* GYRE_TERM_* */
     double score_terms;       /* the default scale is 1 / sqrt(head_dim score_terms) */
     gyre_angle_table *angles; /* for positions from 0 to rope.table_positions - 1, or NULL */
 };
@@ -123,65 +123,69 @@ const gyre_scheme *gyre_scheme_find(gyre_kind kind);
 void *gyre_encoding_allocate(const gyre_encoding *encoding, int64_t count, size_t size, gyre_error *err);
 
 /* Checks the fields that all additions have, and fills in their defaults.  For a scheme's init. */
-gyre_status gyre_input_check(gyre_encoding *encoding, gyre_error *err);
+gyre_status gyre_input_config_check(gyre_encoding *encoding, gyre_error *err);
 
-/* -- tables indexed by distance (rows.c) --------------------------------------------------------------------------- */
+/* -- tables indexed by distance (rows.c) -- */
 
 /* Makes encoding->map from r(n - m) = row(encoding, n - m).  For a scheme's init. */
-gyre_status gyre_row_map_make(gyre_encoding *encoding, int64_t reach,
-                              int64_t (*row)(const gyre_encoding *, int64_t distance), gyre_error *err);
-/* EINVAL and the reason where the config asks for a table on a side that is none of `known` (GYRE_ON_*).  For a scheme's
+gyre_status gyre_distance_map_make(gyre_encoding *encoding, int64_t clip_distance,
+                                   int64_t (*row)(const gyre_encoding *, int64_t distance), gyre_error *err);
+/* EINVAL and the reason where the config asks for a table on a side that is none of `known` (GYRE_TERM_*).  For a scheme's
  * init. */
 gyre_status gyre_terms_check(const gyre_encoding *encoding, unsigned known, gyre_error *err);
 /* The vector tables of the sides in `terms`, [heads][rows][head_dim] each.  For a scheme's init. */
-void gyre_vector_tables(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows);
-static inline int32_t gyre_row_at(const gyre_row_map *map, int64_t distance) {
-    const int64_t low = distance < -map->reach ? -map->reach : distance, held = low > map->reach ? map->reach : low;
-    return map->row[held + map->reach];
+void gyre_vector_tables_declare(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows);
+static inline int32_t gyre_distance_map_row(const gyre_distance_map *map, int64_t distance) {
+    const int64_t low = distance < -map->clip_distance ? -map->clip_distance : distance,
+                  clipped = low > map->clip_distance ? map->clip_distance : low;
+    return map->row[clipped + map->clip_distance];
 }
-/* score_row and score_gradient of a scheme that adds bias[r][head]. */
-void gyre_row_scores(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out);
-void gyre_row_scores_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
-                              const double *dscore, const gyre_view *gradient, int64_t column);
+/* bias_row and bias_row_gradient of a scheme that adds bias[r][head]. */
+void gyre_table_bias_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out);
+void gyre_table_bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
+                                  const double *dscore, const gyre_view *gradient, int64_t column);
 
 /* The view `which` of tables, NULL where tables is. */
 const gyre_cview *gyre_table_of(const gyre_tables *tables, gyre_table which);
 const gyre_view *gyre_table_gradient_of(const gyre_table_gradients *gradients, gyre_table which);
 /* 1: the scheme has that table, trained or fixed; *view (not NULL) = it. */
-int gyre_side_table(const gyre_encoding *encoding, const gyre_tables *tables, gyre_table which, gyre_cview *view);
+int gyre_vector_table_view(const gyre_encoding *encoding, const gyre_tables *tables, gyre_table which, gyre_cview *view);
 /* GYRE_OK where the scheme trains no table `which`, or `table` is one; else EINVAL (no memory), EDTYPE, ESHAPE. */
 gyre_status gyre_table_check(const gyre_encoding *encoding, gyre_table which, const gyre_cview *table);
 /* The same for where a gradient goes; missing memory is fine. */
 gyre_status gyre_table_gradient_check(const gyre_encoding *encoding, gyre_table which, const gyre_view *gradient);
 
-/* -- rows turned for attention (turn.c), where the encoding turns any ------------------------------------------------- */
-typedef struct gyre_turn {
+/* -- rows turned for attention (turn.c), where the encoding turns any -- */
+typedef struct gyre_rotation_spec {
     gyre_role role;
-    int far; /* as pairs of query and key at rope.window or further */
+    int far; /* as pairs of query and key at rope.far_window or further */
     int64_t length, batch;
     const gyre_positions *positions;
     double center;                        /* xPos: magnitudes are relative to this position */
     const struct gyre_angle_steps *steps; /* at that length, or NULL: consecutive positions by them */
-} gyre_turn;
+} gyre_rotation_spec;
 /* out = the rows of all `count` tokens where the encoding keeps them one after the other, in its own memory; or NULL. */
-const float *gyre_turn_kept(const gyre_encoding *encoding, const gyre_turn *turn, int64_t count);
+const float *gyre_rotation_cached_rows(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t count);
 /* 1: so many tokens, the highest position of which is that, are better turned by steps made for the call (angle_table.h). */
-int gyre_turn_steps_pay(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens);
-size_t gyre_turn_steps_bytes(const gyre_encoding *encoding);
+int gyre_rotation_steps_worthwhile(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens);
+size_t gyre_rotation_steps_bytes(const gyre_encoding *encoding);
 /* rows[i] = cos[rope.dim / 2], sin[rope.dim / 2] of token first + i, attention factor included.  Positions were checked. */
-void gyre_turn_angles(const gyre_encoding *encoding, const gyre_turn *turn, int64_t first, int64_t count, float *rows);
+void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t first, int64_t count,
+                          float *rows);
 /* x[i * stride + c], c < head_dim: row i turned in place by angles[i], within its layout; back 1: by the transpose. */
-void gyre_turn_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride, int back);
+void gyre_rotate_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride,
+                      int negate_sine);
 /* Rows x[i * stride + c], turned in place by sign x shift[axis] positions, all alike and without the attention factor: of
  * rows that have E already.  sign: 1 or -1. */
-typedef struct gyre_shifted {
+typedef struct gyre_strided_rows {
     int64_t rows, stride;
     float *x;
-} gyre_shifted;
-void gyre_turn_shift(const gyre_encoding *encoding, int64_t length, const int64_t *shift, int sign, const gyre_shifted *to);
+} gyre_strided_rows;
+void gyre_rotate_rows_by_shift(const gyre_encoding *encoding, int64_t length, const int64_t *shift, int sign,
+                               const gyre_strided_rows *to);
 /* factor[c] = what xPos multiplies channel c by over a distance: queries relative to a and keys relative to b meet with a
  * distance of a - b. */
-void gyre_turn_fade(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor);
+void gyre_xpos_decay_factors(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor);
 
 /* GYRE_OK, or EDTYPE / ERANGE for positions outside what `encoding` (NULL = any) accepts. */
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
@@ -203,6 +207,6 @@ gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, .
 /* exec->run, or a plain loop where exec is NULL. */
 void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
 /* The most calls exec may have under way at once, at least 1. */
-int64_t gyre_exec_width(const gyre_exec *exec);
+int64_t gyre_exec_concurrency(const gyre_exec *exec);
 
 #endif

@@ -10,6 +10,6 @@ void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void
         fn(arg, i);
 }
 
-int64_t gyre_exec_width(const gyre_exec *exec) {
-    return exec && exec->run && exec->width > 1 ? exec->width : 1;
+int64_t gyre_exec_concurrency(const gyre_exec *exec) {
+    return exec && exec->run && exec->concurrency > 1 ? exec->concurrency : 1;
 }

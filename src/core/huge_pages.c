@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-void gyre_huge_pages_ask(void *memory, size_t bytes) {
+void gyre_huge_pages_advise(void *memory, size_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     const size_t page = (size_t)2 << 20, before = (page - (uintptr_t)memory % page) % page;
     const size_t whole = bytes > before ? (bytes - before) / page * page : 0;

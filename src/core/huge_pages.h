@@ -4,6 +4,6 @@
 #include <stddef.h>
 
 /* Asks for them where memory holds whole ones; what is in it stays.  Where the system has none, nothing happens. */
-void gyre_huge_pages_ask(void *memory, size_t bytes);
+void gyre_huge_pages_advise(void *memory, size_t bytes);
 
 #endif

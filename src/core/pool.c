@@ -31,7 +31,7 @@ struct gyre_pool {
     pthread_t threads[];
 };
 
-static void take_items(gyre_pool *pool) {
+static void run_pool_items(gyre_pool *pool) {
     for (int64_t i; (i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n;)
         pool->fn(pool->arg, i);
 }
@@ -46,7 +46,7 @@ static void *thread_main(void *arg) {
         pool->wanted--;
         pool->active++;
         pthread_mutex_unlock(&pool->lock);
-        take_items(pool);
+        run_pool_items(pool);
         pthread_mutex_lock(&pool->lock);
         if (--pool->active == 0) pthread_cond_signal(&pool->done);
     }
@@ -55,7 +55,7 @@ static void *thread_main(void *arg) {
 }
 
 /* 1 if the threads are now this call's own. */
-static int own_threads(gyre_pool *pool, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+static int claim_threads(gyre_pool *pool, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     pthread_mutex_lock(&pool->lock);
     const int free_now = !pool->busy;
     if (free_now) {
@@ -73,12 +73,12 @@ static int own_threads(gyre_pool *pool, void (*fn)(void *arg, int64_t i), void *
 
 static void run(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     gyre_pool *pool = ctx;
-    if (n <= 1 || pool->count == 0 || !own_threads(pool, fn, arg, n)) {
+    if (n <= 1 || pool->count == 0 || !claim_threads(pool, fn, arg, n)) {
         for (int64_t i = 0; i < n; i++)
             fn(arg, i);
         return;
     }
-    take_items(pool);
+    run_pool_items(pool);
     pthread_mutex_lock(&pool->lock);
     pool->wanted = 0; /* nothing is left for a thread that has not woken yet */
     while (pool->active > 0)
@@ -139,7 +139,7 @@ gyre_exec gyre_pool_exec(gyre_pool *pool) {
     if (!pool) return exec;
     exec.run = run;
     exec.ctx = pool;
-    exec.width = pool->count + 1;
+    exec.concurrency = pool->count + 1;
     return exec;
 }
 #endif

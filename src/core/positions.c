@@ -4,19 +4,20 @@
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis) {
     if (!positions->data) return positions->base + token;
     const int64_t at = batch * positions->stride_batch + token * positions->stride_token + axis * positions->stride_axis;
-    return positions->dtype == GYRE_I32 ? ((const int32_t *)positions->data)[at] : ((const int64_t *)positions->data)[at];
+    return positions->dtype == GYRE_DTYPE_I32 ? ((const int32_t *)positions->data)[at]
+                                              : ((const int64_t *)positions->data)[at];
 }
 
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
                                  int64_t tokens) {
-    if (!positions || positions->length < 0) return GYRE_EINVAL;
+    if (!positions || positions->context_length < 0) return GYRE_EINVAL;
     if (batch <= 0 || tokens <= 0) return GYRE_OK;
     const int64_t first = encoding ? encoding->first_position : -GYRE_MAX_POSITION;
     const int64_t last = encoding ? encoding->last_position : GYRE_MAX_POSITION;
     if (!positions->data) /* written so that nothing overflows, whatever base and tokens are */
         return positions->base >= first && positions->base <= last && tokens - 1 <= last - positions->base ? GYRE_OK
                                                                                                            : GYRE_ERANGE;
-    if (positions->dtype != GYRE_I32 && positions->dtype != GYRE_I64) return GYRE_EDTYPE;
+    if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64) return GYRE_EDTYPE;
     const int64_t rows = positions->stride_batch == 0 ? 1 : batch;
     const int64_t axes = encoding && positions->stride_axis != 0 ? gyre_axes_of(encoding) : 1;
     for (int64_t b = 0; b < rows; b++)
@@ -32,7 +33,7 @@ void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t
         out[i] = gyre_position_at(positions, batch, first + i, 0);
 }
 
-gyre_status gyre_positions_of_mask(const unsigned char *mask, int64_t batch, int64_t tokens, int64_t *out) {
+gyre_status gyre_positions_from_mask(const unsigned char *mask, int64_t batch, int64_t tokens, int64_t *out) {
     if (batch < 0 || tokens < 0) return GYRE_EINVAL;
     if (batch == 0 || tokens == 0) return GYRE_OK;
     if (!mask || !out) return GYRE_EINVAL;

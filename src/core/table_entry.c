@@ -6,12 +6,12 @@
 static const double DEVIATION = 0.05; /* small beside what the tables add to, and not 0: heads must come to differ */
 
 gyre_row_source gyre_encoding_row_source(const gyre_encoding *encoding) {
-    return encoding ? encoding->scheme->row_source : GYRE_ROWS_FREE;
+    return encoding ? encoding->scheme->row_source : GYRE_ROW_SOURCE_FREE;
 }
 
 gyre_status gyre_encoding_table_entry(const gyre_encoding *encoding, gyre_table which, int64_t head, int64_t row,
                                       int64_t channel, gyre_table_entry *out) {
-    if (!encoding || !out || (unsigned)which >= GYRE_TABLES) return GYRE_EINVAL;
+    if (!encoding || !out || (unsigned)which >= GYRE_TABLE_COUNT) return GYRE_EINVAL;
     const gyre_table_size *table = &encoding->table[which];
     if (table->rows <= 0 || head < 0 || head >= table->heads || row < 0 || row >= table->rows || channel < 0 ||
         channel >= table->channels)

@@ -3,23 +3,23 @@
 
 size_t gyre_dtype_size(gyre_dtype dtype) {
     switch (dtype) {
-    case GYRE_Q8:
+    case GYRE_DTYPE_Q8:
         return 1;
-    case GYRE_F16:
-    case GYRE_BF16:
+    case GYRE_DTYPE_F16:
+    case GYRE_DTYPE_BF16:
         return 2;
-    case GYRE_F32:
-    case GYRE_I32:
+    case GYRE_DTYPE_F32:
+    case GYRE_DTYPE_I32:
         return 4;
-    case GYRE_F64:
-    case GYRE_I64:
+    case GYRE_DTYPE_F64:
+    case GYRE_DTYPE_I64:
         return 8;
     }
     return 0;
 }
 
 int gyre_is_real(gyre_dtype dtype) {
-    return dtype == GYRE_F32 || dtype == GYRE_F16 || dtype == GYRE_BF16 || dtype == GYRE_F64;
+    return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16 || dtype == GYRE_DTYPE_F64;
 }
 
 /* Unsigned: where extents are so large that a stride wraps, their product is past int64, and every call refuses that. */
@@ -69,7 +69,7 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
 
 /* a b, or -1 where that is past int64; both at least 0.  On the way of every call: a division would cost as much as the rest
  * of its checks. */
-static inline int64_t product(int64_t a, int64_t b) {
+static inline int64_t checked_product(int64_t a, int64_t b) {
 #if defined(__GNUC__)
     int64_t all;
     return __builtin_mul_overflow(a, b, &all) ? -1 : all;
@@ -81,8 +81,8 @@ static inline int64_t product(int64_t a, int64_t b) {
 static inline int64_t elements_of(const int64_t shape[4]) {
     if ((shape[0] | shape[1] | shape[2] | shape[3]) < 0) return -1;
     if (shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0) return 0;
-    const int64_t rows = product(shape[0], shape[1]), channels = product(shape[2], shape[3]);
-    return rows < 0 || channels < 0 ? -1 : product(rows, channels);
+    const int64_t rows = checked_product(shape[0], shape[1]), channels = checked_product(shape[2], shape[3]);
+    return rows < 0 || channels < 0 ? -1 : checked_product(rows, channels);
 }
 
 int64_t gyre_view_elements(const int64_t shape[4]) {
@@ -120,7 +120,7 @@ gyre_status gyre_output_check(const gyre_view *view) {
     return !view->data || overlaps_itself(view) ? GYRE_EINVAL : GYRE_OK;
 }
 
-gyre_status gyre_pair_check(const gyre_cview *in, const gyre_view *out) {
+gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out) {
     if (!gyre_is_real(in->dtype) || in->dtype != out->dtype) return GYRE_EDTYPE;
     if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
     const int64_t elements = elements_of(in->shape);

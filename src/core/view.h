@@ -19,7 +19,7 @@ int gyre_is_real(gyre_dtype dtype);
 gyre_status gyre_cview_check(const gyre_cview *view);
 /* The same for memory to be written: EINVAL too where a stride of 0 would have many elements share one place. */
 gyre_status gyre_output_check(const gyre_view *view);
-/* What gyre_rotate and gyre_add ask of their pair: equal real types, equal shapes, same memory or other memory. */
-gyre_status gyre_pair_check(const gyre_cview *in, const gyre_view *out);
+/* What gyre_rotate and gyre_add_input ask of their pair: equal real types, equal shapes, same memory or other memory. */
+gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out);
 
 #endif

@@ -7,17 +7,17 @@
 #include <string.h>
 
 /* A slope past it is a mistake, and one that float cannot hold would make 0 x infinity of distance 0. */
-static const double MOST_SLOPE = 0x1p64;
+static const double MAX_SLOPE = 0x1p64;
 
 /* 2^(-most k / c), k = 1..c, for the largest power of two c <= heads; heads past it take the odd places of the sequence
  * for 2 c. */
-static void paper_slopes(int64_t heads, double most, double *slopes) {
+static void paper_slopes(int64_t heads, double max_exponent, double *slopes) {
     int64_t c = 1;
     while (2 * c <= heads)
         c *= 2;
     for (int64_t h = 0; h < heads; h++)
-        slopes[h] =
-            h < c ? exp2(-most * (double)(h + 1) / (double)c) : exp2(-most * (double)(2 * (h - c) + 1) / (double)(2 * c));
+        slopes[h] = h < c ? exp2(-max_exponent * (double)(h + 1) / (double)c)
+                          : exp2(-max_exponent * (double)(2 * (h - c) + 1) / (double)(2 * c));
 }
 
 /* *own = a copy of the slopes that config gives, if it does. */
@@ -26,7 +26,7 @@ static gyre_status copy_slopes(const gyre_encoding *encoding, const double *give
     const int64_t heads = encoding->config.heads;
     if (!given) return GYRE_OK;
     for (int64_t h = 0; h < heads; h++)
-        if (!(fabs(given[h]) <= MOST_SLOPE))
+        if (!(fabs(given[h]) <= MAX_SLOPE))
             return gyre_fail(err, GYRE_EINVAL, "score.%s[%" PRId64 "]: %g is no number within 2^64 of 0 (gyre_config)", name,
                              h, given[h]);
     *own = gyre_encoding_allocate(encoding, heads, sizeof **own, err);
@@ -79,7 +79,7 @@ static double slope_for(slope_pair slopes, int64_t q, int64_t k) {
     return k > q ? slopes.after : slopes.before;
 }
 
-static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
+static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out) {
     const slope_pair slopes = slopes_of(encoding, row->head);
     (void)tables;
     for (int64_t j = 0; j < row->n; j++)
@@ -88,90 +88,91 @@ static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, 
 
 /* What the positions of a tile allow. */
 typedef struct tile_shape {
-    int narrow;      /* every distance fits 32 bits, which vector units convert and 64 they mostly do not */
+    int fits_int32;  /* every distance fits 32 bits, which vector units convert and 64 they mostly do not */
     int consecutive; /* keys are, and distances are exact in float: a kernel has them from the first */
 } tile_shape;
 
 /* 1: each is the one before + 1.  Without a way out of the loop, which vectors have not. */
-static int each_follows(const int64_t *k, int64_t n) {
+static int are_consecutive(const int64_t *k, int64_t n) {
     uint64_t off = 0;
     for (int64_t j = 0; j < n; j++)
         off |= ((uint64_t)k[j] - (uint64_t)k[0]) ^ (uint64_t)j;
     return off == 0;
 }
 
-static void widen_to(const int64_t *positions, int64_t n, int64_t *low, int64_t *high) {
+static void extend_range(const int64_t *positions, int64_t n, int64_t *low, int64_t *high) {
     for (int64_t i = 0; i < n; i++) {
         *low = positions[i] < *low ? positions[i] : *low;
         *high = positions[i] > *high ? positions[i] : *high;
     }
 }
 
-static tile_shape shape_of(const gyre_tile *tile) {
+static tile_shape shape_of(const gyre_bias_tile *tile) {
     int64_t low = INT64_MAX, high = INT64_MIN;
     if (tile->queries == 0 || tile->keys == 0) return (tile_shape){0, 0};
-    const int consecutive = each_follows(tile->k, tile->keys);
-    widen_to(tile->q, tile->queries, &low, &high);
-    widen_to(tile->k, consecutive ? 1 : tile->keys, &low, &high);
-    widen_to(tile->k + tile->keys - 1, 1, &low, &high);
+    const int consecutive = are_consecutive(tile->k, tile->keys);
+    extend_range(tile->q, tile->queries, &low, &high);
+    extend_range(tile->k, consecutive ? 1 : tile->keys, &low, &high);
+    extend_range(tile->k + tile->keys - 1, 1, &low, &high);
     return (tile_shape){high - low <= INT32_MAX, consecutive && high - low < 1 << 23};
 }
 
 /* The loops of one slope round the distance to float, then the product: the same bits.  Where the nearest key is the
  * query's own, as in every self-attention, distances count from 0. */
-static void one_slope(const gyre_kernels *kernels, const gyre_tile *tile, int64_t i, float slope, tile_shape shape) {
+static void add_one_slope(const gyre_kernels *kernels, const gyre_bias_tile *tile, int64_t i, float slope,
+                          tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
     const int64_t *restrict k = tile->k;
-    const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
-    const int64_t whole = shape.consecutive && least == 0 ? tile->keys / 16 * 16 : 0;
-    if (whole > 0) kernels->ramp_row_f32(row, whole, slope, (float)(q - k[0]));
-    if (shape.narrow && least == 0)
+    const int64_t q = tile->q[i], nearest_distance = llabs(q - tile->nearest[i]);
+    const int64_t whole = shape.consecutive && nearest_distance == 0 ? tile->keys / 16 * 16 : 0;
+    if (whole > 0) kernels->alibi_row_f32(row, whole, slope, (float)(q - k[0]));
+    if (shape.fits_int32 && nearest_distance == 0)
         for (int64_t j = whole; j < tile->keys; j++)
             row[j] -= slope * fabsf((float)(int32_t)(q - k[j]));
     else
         for (int64_t j = 0; j < tile->keys; j++)
-            row[j] -= slope * (float)(llabs(q - k[j]) - least);
+            row[j] -= slope * (float)(llabs(q - k[j]) - nearest_distance);
 }
 
 /* On the nearest key's side of the query the difference of two biases is the slope times that of the distances; across, it
  * is one of products, which double holds. */
-static void two_slopes(const gyre_tile *tile, int64_t i, slope_pair slopes, tile_shape shape) {
+static void add_two_slopes(const gyre_bias_tile *tile, int64_t i, slope_pair slopes, tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
     const int64_t *restrict k = tile->k;
-    const int64_t q = tile->q[i], least = llabs(q - tile->nearest[i]);
+    const int64_t q = tile->q[i], nearest_distance = llabs(q - tile->nearest[i]);
     const float before = (float)slopes.before, after = (float)slopes.after;
-    if (shape.narrow && least == 0) {
+    if (shape.fits_int32 && nearest_distance == 0) {
         for (int64_t j = 0; j < tile->keys; j++) {
             const float ahead = (float)(int32_t)(k[j] - q);
             row[j] -= (ahead > 0 ? after : -before) * ahead;
         }
         return;
     }
-    const double there = slope_for(slopes, q, tile->nearest[i]) * (double)least;
+    const double there = slope_for(slopes, q, tile->nearest[i]) * (double)nearest_distance;
     for (int64_t j = 0; j < tile->keys; j++) {
         const int64_t far = llabs(q - k[j]);
-        if (least == 0 || (k[j] > q) == (tile->nearest[i] > q))
-            row[j] -= (k[j] > q ? after : before) * (float)(far - least);
+        if (nearest_distance == 0 || (k[j] > q) == (tile->nearest[i] > q))
+            row[j] -= (k[j] > q ? after : before) * (float)(far - nearest_distance);
         else
             row[j] -= (float)(slope_for(slopes, q, k[j]) * (double)far - there);
     }
 }
 
-static void score_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile) {
+static void bias_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_bias_tile *tile) {
     const slope_pair slopes = slopes_of(encoding, head);
     const tile_shape shape = shape_of(tile);
     (void)tables;
     for (int64_t i = 0; i < tile->queries; i++)
         if (encoding->slopes_after)
-            two_slopes(tile, i, slopes, shape);
+            add_two_slopes(tile, i, slopes, shape);
         else
-            one_slope(encoding->kernels, tile, i, (float)slopes.before, shape);
+            add_one_slope(encoding->kernels, tile, i, (float)slopes.before, shape);
 }
 
-const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_ALIBI,
+const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_KIND_ALIBI,
                                        .name = "alibi",
-                                       .places = GYRE_AT_SCORE,
+                                       .places = GYRE_PLACE_SCORE,
                                        .init = init,
                                        .decays = 1,
-                                       .score_row = score_row,
-                                       .score_tile = score_tile};
+                                       .bias_row = bias_row,
+                                       .bias_tile = bias_tile};

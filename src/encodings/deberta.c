@@ -14,7 +14,7 @@ static int64_t bucket(const struct gyre_score_config *score, int64_t distance) {
     return distance < 0 ? -steps : steps;
 }
 
-static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
     const int64_t span = score->buckets > 0 ? score->buckets : score->max_distance;
     const int64_t at = bucket(score, -distance) + span;
@@ -24,7 +24,7 @@ static int64_t row(const gyre_encoding *encoding, int64_t distance) {
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const gyre_config *config = &encoding->config;
     struct gyre_score_config *score = &encoding->config.score;
-    const unsigned both = GYRE_ON_QUERY | GYRE_ON_KEY;
+    const unsigned both = GYRE_TERM_QUERY | GYRE_TERM_KEY;
     if (config->head_dim == 0 || config->heads == 0)
         return gyre_fail(err, GYRE_EINVAL, "%s: missing; DeBERTa has a table of such vectors for each head (gyre_config)",
                          config->heads ? "head_dim" : "heads");
@@ -41,9 +41,9 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (status != GYRE_OK) return status;
     if (score->terms == 0) score->terms = both;
     encoding->score_terms = score->terms == both ? 3 : 2;
-    gyre_vector_tables(encoding, score->terms, config->heads,
-                       2 * (score->buckets > 0 ? score->buckets : score->max_distance));
-    return gyre_row_map_make(encoding, score->max_distance, row, err);
+    gyre_vector_tables_declare(encoding, score->terms, config->heads,
+                               2 * (score->buckets > 0 ? score->buckets : score->max_distance));
+    return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
 /* As v3: 256 buckets to 512 tokens; half as many buckets as tokens where a model sees fewer, as many rows as v1 where those
@@ -57,9 +57,9 @@ static void suggest(gyre_config *config) {
     if (score->buckets == 0 && score->max_distance >= 8) score->buckets = score->max_distance / 4 * 2;
 }
 
-const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_DEBERTA,
+const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_KIND_DEBERTA,
                                          .name = "deberta",
-                                         .places = GYRE_AT_SCORE,
+                                         .places = GYRE_PLACE_SCORE,
                                          .init = init,
                                          .suggest = suggest,
-                                         .row_source = GYRE_ROWS_PROJECTED};
+                                         .row_source = GYRE_ROW_SOURCE_PROJECTED};

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WIDTH = 256, NUMBERS = 3 * MAX_WIDTH + 3, STORED = 256 };
+enum { MAX_WIDTH = 256, MAX_PARAMS = 3 * MAX_WIDTH + 3, MAX_TILE_DISTANCES = 256 };
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *score = &encoding->config.score;
@@ -33,83 +33,83 @@ static void suggest(gyre_config *config) {
     if (config->score.width == 0) config->score.width = 32;
 }
 
-/* -- a head's numbers ---------------------------------------------------------------------------------------------- */
+/* -- a head's numbers -- */
 
 /* At its bend a unit stands still, so one that rises is passed beyond it, one that falls at it. */
-typedef struct bend {
+typedef struct breakpoint {
     double at;
-    int falls, unit;
-} bend;
+    int active_below, unit;
+} breakpoint;
 
-typedef struct network {
-    int width, bends;
+typedef struct fire_mlp {
+    int width, breakpoints;
     double c, threshold; /* by magnitude */
-    double number[NUMBERS];
+    double param[MAX_PARAMS];
     const double *weight, *bias, *output;
-    bend bend[MAX_WIDTH];                               /* from low to high */
+    breakpoint breakpoint[MAX_WIDTH];                   /* from low to high */
     double slope[MAX_WIDTH + 1], offset[MAX_WIDTH + 1]; /* of the piece before bend i */
-} network;
+} fire_mlp;
 
-static int sooner(const bend *a, const bend *b) {
-    return a->at < b->at || (a->at == b->at && a->falls > b->falls);
+static int precedes(const breakpoint *a, const breakpoint *b) {
+    return a->at < b->at || (a->at == b->at && a->active_below > b->active_below);
 }
 
 /* Lists the bends in order; *slope and *offset = the sum of the units that are at work before the first. */
-static void find_bends(network *f, double *slope, double *offset) {
+static void find_breakpoints(fire_mlp *f, double *slope, double *offset) {
     *slope = 0;
-    *offset = f->number[2 + 3 * f->width];
-    f->bends = 0;
+    *offset = f->param[2 + 3 * f->width];
+    f->breakpoints = 0;
     for (int u = 0; u < f->width; u++) {
         const double w = f->weight[u], b = f->bias[u], a = f->output[u];
-        const bend here = {-b / w, w < 0, u};
+        const breakpoint here = {-b / w, w < 0, u};
         if (w == 0) {
             *offset += a * (b <= 0 ? 0 : b);
             continue;
         }
-        if (here.falls || isnan(here.at)) { /* where a number is NaN, so is the score */
+        if (here.active_below || isnan(here.at)) { /* where a number is NaN, so is the score */
             *slope += a * w;
             *offset += a * b;
         }
         if (isnan(here.at)) continue;
-        int i = f->bends++;
-        for (; i > 0 && sooner(&here, &f->bend[i - 1]); i--)
-            f->bend[i] = f->bend[i - 1];
-        f->bend[i] = here;
+        int i = f->breakpoints++;
+        for (; i > 0 && precedes(&here, &f->breakpoint[i - 1]); i--)
+            f->breakpoint[i] = f->breakpoint[i - 1];
+        f->breakpoint[i] = here;
     }
 }
 
-static void read_network(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, network *f) {
+static void read_mlp(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, fire_mlp *f) {
     const gyre_cview *table = &tables->bias;
     f->width = (int)encoding->config.score.width;
-    gyre_load_row_f64(gyre_cview_at(table, 0, 0, 0, head), table->dtype, table->stride[2], 3 * f->width + 3, f->number);
-    f->c = fabs(f->number[0]);
-    f->threshold = fabs(f->number[1]);
-    f->weight = f->number + 2;
+    gyre_load_row_f64(gyre_cview_at(table, 0, 0, 0, head), table->dtype, table->stride[2], 3 * f->width + 3, f->param);
+    f->c = fabs(f->param[0]);
+    f->threshold = fabs(f->param[1]);
+    f->weight = f->param + 2;
     f->bias = f->weight + f->width;
     f->output = f->bias + f->width;
     double slope, offset;
-    find_bends(f, &slope, &offset);
-    for (int i = 0; i < f->bends; i++) {
-        const int u = f->bend[i].unit;
-        const double sign = f->bend[i].falls ? -1 : 1;
+    find_breakpoints(f, &slope, &offset);
+    for (int i = 0; i < f->breakpoints; i++) {
+        const int u = f->breakpoint[i].unit;
+        const double sign = f->breakpoint[i].active_below ? -1 : 1;
         f->slope[i] = slope;
         f->offset[i] = offset;
         slope += sign * f->output[u] * f->weight[u];
         offset += sign * f->output[u] * f->bias[u];
     }
-    f->slope[f->bends] = slope;
-    f->offset[f->bends] = offset;
+    f->slope[f->breakpoints] = slope;
+    f->offset[f->breakpoints] = offset;
 }
 
-static int past(const bend *b, double x) {
-    return b->falls ? x >= b->at : x > b->at;
+static int is_past(const breakpoint *b, double x) {
+    return b->active_below ? x >= b->at : x > b->at;
 }
 
 /* The piece that x is in, looked for from `piece` on. */
-static int piece_of(const network *f, double x, int piece) {
-    while (piece < f->bends && past(&f->bend[piece], x))
+static int find_piece(const fire_mlp *f, double x, int piece) {
+    while (piece < f->breakpoints && is_past(&f->breakpoint[piece], x))
         piece++;
-    while (piece > 0 && !past(&f->bend[piece - 1], x))
+    while (piece > 0 && !is_past(&f->breakpoint[piece - 1], x))
         piece--;
     return piece;
 }
@@ -119,26 +119,26 @@ static double distance_of(int64_t q, int64_t k) {
 }
 
 /* max(m, L). */
-static double reach_of(const network *f, int64_t q) {
+static double normalizer_of(const fire_mlp *f, int64_t q) {
     const double m = (double)q;
     return m < f->threshold || isnan(f->threshold) ? f->threshold : m;
 }
 
 /* Where c or the reach is 0 nothing can be told apart, and every distance counts as 0. */
-static double inverse_of(double psi) {
+static double inverse_or_zero(double psi) {
     return psi == 0 ? 0 : 1 / psi;
 }
 
-/* -- the score ------------------------------------------------------------------------------------------------------- */
+/* -- the score -- */
 
-static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
-    network f;
+static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out) {
+    fire_mlp f;
     int piece = 0;
-    read_network(encoding, tables, row->head, &f);
-    const double psi = log1p(f.c * reach_of(&f, row->q));
+    read_mlp(encoding, tables, row->head, &f);
+    const double psi = log1p(f.c * normalizer_of(&f, row->q));
     for (int64_t j = 0; j < row->n; j++) {
         const double x = psi == 0 ? 0 : log1p(f.c * distance_of(row->q, row->k[j])) / psi;
-        piece = piece_of(&f, x, piece);
+        piece = find_piece(&f, x, piece);
         out[j] = f.slope[piece] * x + f.offset[piece];
     }
 }
@@ -147,7 +147,7 @@ static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, 
 typedef struct distances {
     int64_t low;
     int stored;
-    double psi[STORED];
+    double psi[MAX_TILE_DISTANCES];
 } distances;
 
 static void extremes(const int64_t *x, int64_t n, int64_t *low, int64_t *high) {
@@ -158,38 +158,38 @@ static void extremes(const int64_t *x, int64_t n, int64_t *low, int64_t *high) {
     }
 }
 
-static void list_distances(const gyre_tile *tile, double c, distances *d) {
+static void list_distances(const gyre_bias_tile *tile, double c, distances *d) {
     int64_t first_q, last_q, first_k, last_k;
     extremes(tile->q, tile->queries, &first_q, &last_q);
     extremes(tile->k, tile->keys, &first_k, &last_k);
     const int64_t ahead = last_k - first_q, behind = last_q - first_k, high = ahead > behind ? ahead : behind;
     d->low = -ahead > -behind ? -ahead : -behind;
     if (d->low < 0) d->low = 0;
-    d->stored = high - d->low < STORED;
+    d->stored = high - d->low < MAX_TILE_DISTANCES;
     for (int64_t i = d->low; d->stored && i <= high; i++)
         d->psi[i - d->low] = log1p(c * (double)i);
 }
 
-static void add_one_by_one(const network *f, const distances *d, const gyre_tile *tile, int64_t i, double inverse) {
+static void add_each_key(const fire_mlp *f, const distances *d, const gyre_bias_tile *tile, int64_t i, double inverse) {
     float *row = tile->scores + i * tile->ld;
     int piece = 0;
     for (int64_t j = 0; j < tile->keys; j++) {
         const int64_t far = llabs(tile->q[i] - tile->k[j]);
         const double x = inverse * (d->stored ? d->psi[far - d->low] : log1p(f->c * (double)far));
-        piece = piece_of(f, x, piece);
+        piece = find_piece(f, x, piece);
         row[j] += (float)(f->slope[piece] * x + f->offset[piece]);
     }
 }
 
 /* to[j] += f(x[j]) where x rises or falls all along: a piece holds a run of them, whose end bisection finds. */
-static void add_runs(const network *f, const double *restrict x, int64_t n, float *restrict to) {
+static void add_runs(const fire_mlp *f, const double *restrict x, int64_t n, float *restrict to) {
     int piece = 0;
     for (int64_t first = 0, end; first < n; first = end) {
-        piece = piece_of(f, x[first], piece);
+        piece = find_piece(f, x[first], piece);
         int64_t out = n; /* the first known to be in another piece */
         for (end = first + 1; end < out;) {
             const int64_t probe = out == n ? n - 1 : end + (out - end) / 2;
-            if (piece_of(f, x[probe], piece) == piece)
+            if (find_piece(f, x[probe], piece) == piece)
                 end = probe + 1;
             else
                 out = probe;
@@ -201,11 +201,12 @@ static void add_runs(const network *f, const double *restrict x, int64_t n, floa
 }
 
 /* Keys at consecutive positions: those up to the query come nearer, those after it move away. */
-static void add_both_ways(const network *f, const distances *d, const gyre_tile *tile, int64_t i, double inverse) {
+static void add_consecutive_keys(const fire_mlp *f, const distances *d, const gyre_bias_tile *tile, int64_t i,
+                                 double inverse) {
     float *row = tile->scores + i * tile->ld;
     const int64_t n = tile->keys, gap = tile->q[i] - tile->k[0];
     const int64_t behind = gap < 0 ? 0 : gap < n ? gap + 1 : n;
-    double x[STORED];
+    double x[MAX_TILE_DISTANCES];
     for (int64_t j = 0; j < behind; j++)
         x[j] = inverse * d->psi[gap - d->low - j];
     for (int64_t j = behind; j < n; j++)
@@ -214,82 +215,82 @@ static void add_both_ways(const network *f, const distances *d, const gyre_tile 
     add_runs(f, x + behind, n - behind, row + behind);
 }
 
-static void score_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_tile *tile) {
-    network f;
+static void bias_tile(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_bias_tile *tile) {
+    fire_mlp f;
     distances d;
     if (tile->queries == 0 || tile->keys == 0) return;
-    read_network(encoding, tables, head, &f);
+    read_mlp(encoding, tables, head, &f);
     list_distances(tile, f.c, &d);
-    int steady = d.stored && tile->keys <= STORED;
+    int consecutive = d.stored && tile->keys <= MAX_TILE_DISTANCES;
     for (int64_t j = 1; j < tile->keys; j++)
-        steady &= tile->k[j] == tile->k[j - 1] + 1;
+        consecutive &= tile->k[j] == tile->k[j - 1] + 1;
     for (int64_t i = 0; i < tile->queries; i++) {
-        const double inverse = inverse_of(log1p(f.c * reach_of(&f, tile->q[i])));
-        if (steady)
-            add_both_ways(&f, &d, tile, i, inverse);
+        const double inverse = inverse_or_zero(log1p(f.c * normalizer_of(&f, tile->q[i])));
+        if (consecutive)
+            add_consecutive_keys(&f, &d, tile, i, inverse);
         else
-            add_one_by_one(&f, &d, tile, i, inverse);
+            add_each_key(&f, &d, tile, i, inverse);
     }
 }
 
-/* -- its gradient ---------------------------------------------------------------------------------------------------- */
+/* -- its gradient -- */
 
 /* Sums of dscore, and of dscore times x, over the pairs that a unit is at work for. */
 typedef struct moments {
     double plain, times_x;
 } moments;
 
-static void add_unit(const network *f, int u, moments m, double *sum) {
+static void add_unit(const fire_mlp *f, int u, moments m, double *sum) {
     const double w = f->weight[u], b = f->bias[u], a = f->output[u];
     sum[2 + u] += a * m.times_x;
     sum[2 + f->width + u] += a * m.plain;
     sum[2 + 2 * f->width + u] += w * m.times_x + b * m.plain;
 }
 
-static void add(moments *to, moments more) {
+static void add_moments(moments *to, moments more) {
     to->plain += more.plain;
     to->times_x += more.times_x;
 }
 
 /* A unit that falls is at work in the pieces up to its bend, one that rises in those from there on, one without a bend in
  * all or none. */
-static void add_units(const network *f, const moments *piece, double *sum) {
+static void add_units(const fire_mlp *f, const moments *piece, double *sum) {
     moments below = {0, 0}, above = {0, 0};
-    for (int i = 0; i < f->bends; i++) {
-        add(&below, piece[i]);
-        if (f->bend[i].falls) add_unit(f, f->bend[i].unit, below, sum);
+    for (int i = 0; i < f->breakpoints; i++) {
+        add_moments(&below, piece[i]);
+        if (f->breakpoint[i].active_below) add_unit(f, f->breakpoint[i].unit, below, sum);
     }
-    for (int i = f->bends - 1; i >= 0; i--) {
-        add(&above, piece[i + 1]);
-        if (!f->bend[i].falls) add_unit(f, f->bend[i].unit, above, sum);
+    for (int i = f->breakpoints - 1; i >= 0; i--) {
+        add_moments(&above, piece[i + 1]);
+        if (!f->breakpoint[i].active_below) add_unit(f, f->breakpoint[i].unit, above, sum);
     }
-    add(&above, piece[0]);
+    add_moments(&above, piece[0]);
     for (int u = 0; u < f->width; u++)
         if (f->weight[u] == 0 ? f->bias[u] > 0 : isnan(f->bias[u] / f->weight[u])) add_unit(f, u, above, sum);
     sum[2 + 3 * f->width] += above.plain;
 }
 
-static void score_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
-                           const double *dscore, const gyre_view *gradient, int64_t column) {
-    network f;
+static void bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
+                              const double *dscore, const gyre_view *gradient, int64_t column) {
+    fire_mlp f;
     moments moment[MAX_WIDTH + 1];
-    double sum[NUMBERS], dc = 0, dreach = 0;
+    double sum[MAX_PARAMS], dc = 0, dnormalizer = 0;
     int piece = 0;
     void *at = gyre_view_at(gradient, 0, 0, 0, column);
-    read_network(encoding, tables, row->head, &f);
-    memset(moment, 0, (size_t)(f.bends + 1) * sizeof *moment);
-    const double reach = reach_of(&f, row->q), psi = log1p(f.c * reach), inverse = inverse_of(psi);
+    read_mlp(encoding, tables, row->head, &f);
+    memset(moment, 0, (size_t)(f.breakpoints + 1) * sizeof *moment);
+    const double normalizer = normalizer_of(&f, row->q), psi = log1p(f.c * normalizer), inverse = inverse_or_zero(psi);
     for (int64_t j = 0; j < row->n; j++) {
         const double far = distance_of(row->q, row->k[j]), x = psi == 0 ? 0 : log1p(f.c * far) / psi;
-        piece = piece_of(&f, x, piece);
-        add(&moment[piece], (moments){dscore[j], dscore[j] * x});
+        piece = find_piece(&f, x, piece);
+        add_moments(&moment[piece], (moments){dscore[j], dscore[j] * x});
         const double dx = dscore[j] * f.slope[piece] * inverse;
-        dc += dx * (far / (1 + f.c * far) - x * reach / (1 + f.c * reach));
-        dreach -= dx * x * f.c / (1 + f.c * reach);
+        dc += dx * (far / (1 + f.c * far) - x * normalizer / (1 + f.c * normalizer));
+        dnormalizer -= dx * x * f.c / (1 + f.c * normalizer);
     }
     gyre_load_row_f64(at, gradient->dtype, gradient->stride[2], 3 * f.width + 3, sum);
-    sum[0] += f.number[0] < 0 ? -dc : f.number[0] > 0 ? dc : 0;
-    if ((double)row->q < f.threshold) sum[1] += f.number[1] < 0 ? -dreach : dreach;
+    sum[0] += f.param[0] < 0 ? -dc : f.param[0] > 0 ? dc : 0;
+    if ((double)row->q < f.threshold) sum[1] += f.param[1] < 0 ? -dnormalizer : dnormalizer;
     add_units(&f, moment, sum);
     gyre_store_row_f64(sum, 3 * f.width + 3, at, gradient->dtype, gradient->stride[2]);
 }
@@ -302,19 +303,19 @@ static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t
     (void)which;
     (void)channel;
     if (row < 2) {
-        entry->start = row == 0 ? 0.1 : length > 0 ? (double)length / 4 : 512;
-        entry->deviation = 0;
+        entry->initial_mean = row == 0 ? 0.1 : length > 0 ? (double)length / 4 : 512;
+        entry->initial_deviation = 0;
     } else {
-        entry->deviation = 1 / sqrt(3.0 * (row < 2 + 2 * width ? 1.0 : (double)width));
+        entry->initial_deviation = 1 / sqrt(3.0 * (row < 2 + 2 * width ? 1.0 : (double)width));
     }
 }
 
-const gyre_scheme gyre_scheme_fire = {.kind = GYRE_FIRE,
+const gyre_scheme gyre_scheme_fire = {.kind = GYRE_KIND_FIRE,
                                       .name = "fire",
-                                      .places = GYRE_AT_SCORE,
+                                      .places = GYRE_PLACE_SCORE,
                                       .init = init,
                                       .suggest = suggest,
-                                      .score_row = score_row,
-                                      .score_gradient = score_gradient,
-                                      .score_tile = score_tile,
+                                      .bias_row = bias_row,
+                                      .bias_row_gradient = bias_row_gradient,
+                                      .bias_tile = bias_tile,
                                       .table_entry = table_entry};

@@ -24,7 +24,7 @@ static void read_head(const gyre_tables *tables, int64_t head, double r[2]) {
     gyre_load_row_f64(gyre_cview_at(bias, 0, 0, 0, head), bias->dtype, bias->stride[2], 2, r);
 }
 
-static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
+static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out) {
     double r[2];
     read_head(tables, row->head, r);
     for (int64_t j = 0; j < row->n; j++) {
@@ -33,8 +33,8 @@ static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, 
     }
 }
 
-static void score_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row,
-                           const double *dscore, const gyre_view *gradient, int64_t column) {
+static void bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
+                              const double *dscore, const gyre_view *gradient, int64_t column) {
     double r[2], sum[2];
     void *at = gyre_view_at(gradient, 0, 0, 0, column);
     read_head(tables, row->head, r);
@@ -61,17 +61,17 @@ static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t
     (void)which;
     const double heads = (double)encoding->config.heads;
     const int power = encoding->config.score.decay == GYRE_DECAY_POWER, wide = power ? row == 1 : row == 0;
-    entry->start = (wide ? 2 : 1) * (heads - (double)channel - 0.5) / heads;
-    entry->deviation = 0;
-    entry->least = 0.01;
-    if (power && row == 1) entry->most = 2;
+    entry->initial_mean = (wide ? 2 : 1) * (heads - (double)channel - 0.5) / heads;
+    entry->initial_deviation = 0;
+    entry->minimum = 0.01;
+    if (power && row == 1) entry->maximum = 2;
 }
 
-const gyre_scheme gyre_scheme_kerple = {.kind = GYRE_KERPLE,
+const gyre_scheme gyre_scheme_kerple = {.kind = GYRE_KIND_KERPLE,
                                         .name = "kerple",
-                                        .places = GYRE_AT_SCORE,
+                                        .places = GYRE_PLACE_SCORE,
                                         .init = init,
                                         .decays = 1,
-                                        .score_row = score_row,
-                                        .score_gradient = score_gradient,
+                                        .bias_row = bias_row,
+                                        .bias_row_gradient = bias_row_gradient,
                                         .table_entry = table_entry};

@@ -11,11 +11,11 @@ static int64_t trained_positions(const input_config *input) {
     return input->positions - input->offset;
 }
 
-/* Positions the table serves where input.length leaves it open. */
-static int64_t own_length(const input_config *input) {
+/* Positions the table serves where input.resized_length leaves it open. */
+static int64_t default_length(const input_config *input) {
     const int64_t n = trained_positions(input);
     if (input->hierarchy == 0.0) return n;
-    return n <= INT32_MAX / n ? n * n : INT32_MAX; /* as many as input.length can say */
+    return n <= INT32_MAX / n ? n * n : INT32_MAX; /* as many as input.resized_length can say */
 }
 
 static gyre_status check_table(const input_config *input, gyre_error *err) {
@@ -40,23 +40,23 @@ static gyre_status check_table(const input_config *input, gyre_error *err) {
 static gyre_status check_extension(const input_config *input, gyre_error *err) {
     if (!(input->hierarchy == 0.0 || (input->hierarchy > 0.0 && input->hierarchy < 1.0)))
         return gyre_fail(err, GYRE_EINVAL, "input.hierarchy: %g is not between 0 and 1 (gyre_config)", input->hierarchy);
-    if (input->hierarchy != 0.0 && input->length > own_length(input))
+    if (input->hierarchy != 0.0 && input->resized_length > default_length(input))
         return gyre_fail(err, GYRE_EINVAL,
-                         "input.length: %" PRId64 " is past %" PRId64 ", all that %" PRId64
+                         "input.resized_length: %" PRId64 " is past %" PRId64 ", all that %" PRId64
                          " rows make two by two (gyre_config)",
-                         input->length, own_length(input), trained_positions(input));
+                         input->resized_length, default_length(input), trained_positions(input));
     return GYRE_OK;
 }
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const input_config *input = &encoding->config.input;
-    gyre_status status = gyre_input_check(encoding, err);
+    gyre_status status = gyre_input_config_check(encoding, err);
     if (status == GYRE_OK) status = check_table(input, err);
     if (status == GYRE_OK) status = check_extension(input, err);
     if (status != GYRE_OK) return status;
     encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, input->positions, input->dim};
     encoding->first_position = -input->offset;
-    encoding->last_position = (input->length > 0 ? input->length : own_length(input)) - 1;
+    encoding->last_position = (input->resized_length > 0 ? input->resized_length : default_length(input)) - 1;
     return GYRE_OK;
 }
 
@@ -68,32 +68,32 @@ static void suggest(gyre_config *config) {
 }
 
 /* Position i n + j: p_j + alpha / (1 - alpha) (p_i - p_0), as in kexue.fm 7947 with u written out. */
-static gyre_taps combined(const input_config *input, int64_t position) {
+static gyre_weighted_rows hierarchical_rows(const input_config *input, int64_t position) {
     const int64_t n = trained_positions(input), i = position / n, j = position % n;
     const double far = input->hierarchy / (1.0 - input->hierarchy);
-    if (i == 0) return (gyre_taps){1, {j + input->offset}, {1.0}};
-    return (gyre_taps){3, {j + input->offset, i + input->offset, input->offset}, {1.0, far, -far}};
+    if (i == 0) return (gyre_weighted_rows){1, {j + input->offset}, {1.0}};
+    return (gyre_weighted_rows){3, {j + input->offset, i + input->offset, input->offset}, {1.0, far, -far}};
 }
 
 /* Place m (n - 1) / (length - 1), as a whole row and an exact fraction of the way to the next.  Not for position 0, which is
  * row 0 even of a length of 1. */
-static gyre_taps stretched(const input_config *input, int64_t position) {
-    const int64_t steps = input->length - 1, way = position * (trained_positions(input) - 1);
+static gyre_weighted_rows interpolated_rows(const input_config *input, int64_t position) {
+    const int64_t steps = input->resized_length - 1, way = position * (trained_positions(input) - 1);
     const int64_t row = way / steps + input->offset, past = way % steps;
-    if (past == 0) return (gyre_taps){1, {row}, {1.0}};
-    return (gyre_taps){2, {row, row + 1}, {(double)(steps - past) / (double)steps, (double)past / (double)steps}};
+    if (past == 0) return (gyre_weighted_rows){1, {row}, {1.0}};
+    return (gyre_weighted_rows){2, {row, row + 1}, {(double)(steps - past) / (double)steps, (double)past / (double)steps}};
 }
 
-static gyre_taps input_taps(const gyre_encoding *encoding, int64_t position) {
+static gyre_weighted_rows input_weighted_rows(const gyre_encoding *encoding, int64_t position) {
     const input_config *input = &encoding->config.input;
-    if (position >= 0 && input->hierarchy != 0.0) return combined(input, position);
-    if (position > 0 && input->length > 0) return stretched(input, position);
-    return (gyre_taps){1, {position + input->offset}, {1.0}};
+    if (position >= 0 && input->hierarchy != 0.0) return hierarchical_rows(input, position);
+    if (position > 0 && input->resized_length > 0) return interpolated_rows(input, position);
+    return (gyre_weighted_rows){1, {position + input->offset}, {1.0}};
 }
 
-const gyre_scheme gyre_scheme_learned = {.kind = GYRE_LEARNED,
+const gyre_scheme gyre_scheme_learned = {.kind = GYRE_KIND_LEARNED,
                                          .name = "learned",
-                                         .places = GYRE_AT_INPUT,
+                                         .places = GYRE_PLACE_INPUT,
                                          .init = init,
                                          .suggest = suggest,
-                                         .input_taps = input_taps};
+                                         .input_weighted_rows = input_weighted_rows};

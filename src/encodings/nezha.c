@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     return distance + encoding->config.score.max_distance;
 }
 
@@ -16,23 +16,26 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const int64_t dim = encoding->config.head_dim;
     if (dim == 0)
         return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; NeZha's vectors have as many channels (gyre_config)");
-    const gyre_status status = gyre_terms_check(encoding, GYRE_ON_QUERY | GYRE_ON_VALUE, err);
+    const gyre_status status = gyre_terms_check(encoding, GYRE_TERM_QUERY | GYRE_TERM_VALUE, err);
     if (status != GYRE_OK) return status;
-    if (score->terms == 0) score->terms = GYRE_ON_QUERY | GYRE_ON_VALUE;
+    if (score->terms == 0) score->terms = GYRE_TERM_QUERY | GYRE_TERM_VALUE;
     suggest(&encoding->config);
     const int64_t rows = 2 * score->max_distance + 1;
-    encoding->fixed_sides = score->terms;
-    gyre_vector_tables(encoding, score->terms, 0, 0);
-    encoding->fixed = gyre_encoding_allocate(encoding, rows * dim, sizeof *encoding->fixed, err);
-    if (!encoding->fixed) return GYRE_ENOMEM;
+    encoding->fixed_terms = score->terms;
+    gyre_vector_tables_declare(encoding, score->terms, 0, 0);
+    encoding->fixed_table = gyre_encoding_allocate(encoding, rows * dim, sizeof *encoding->fixed_table, err);
+    if (!encoding->fixed_table) return GYRE_ENOMEM;
     for (int64_t i = 0; i < rows * dim; i++) {
         const int64_t c = i % dim;
         const int64_t step = i / dim, pair = c / 2;
         const double angle = (double)step * pow(10000, -2 * (double)pair / (double)dim);
-        encoding->fixed[i] = c % 2 ? cos(angle) : sin(angle);
+        encoding->fixed_table[i] = c % 2 ? cos(angle) : sin(angle);
     }
-    return gyre_row_map_make(encoding, score->max_distance, row, err);
+    return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
-const gyre_scheme gyre_scheme_nezha = {
-    .kind = GYRE_NEZHA, .name = "nezha", .places = GYRE_AT_SCORE | GYRE_AT_VALUE, .init = init, .suggest = suggest};
+const gyre_scheme gyre_scheme_nezha = {.kind = GYRE_KIND_NEZHA,
+                                       .name = "nezha",
+                                       .places = GYRE_PLACE_SCORE | GYRE_PLACE_VALUE,
+                                       .init = init,
+                                       .suggest = suggest};

@@ -20,8 +20,8 @@ static void fill_defaults(gyre_config *config) {
                     {&rope->proportion, 1.0}, {&rope->mixed_exponent, 0.625}};
     for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
         if (*defaults[i].field == 0.0) *defaults[i].field = defaults[i].value;
-    if (rope->dim == 0 && rope->first < config->head_dim) rope->dim = config->head_dim - rope->first;
-    if (rope->length == 0) rope->length = config->trained_length;
+    if (rope->dim == 0 && rope->first_channel < config->head_dim) rope->dim = config->head_dim - rope->first_channel;
+    if (rope->context_length == 0) rope->context_length = config->trained_length;
     if (rope->axes == 0) rope->axes = 1;
     if (rope->length_block == 0) rope->length_block = 64;
 }
@@ -29,27 +29,28 @@ static void fill_defaults(gyre_config *config) {
 static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
     const rope_config *rope = &config->rope;
     if (config->head_dim == 0) return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; a rotation needs it (gyre_config)");
-    if (rope->first >= config->head_dim)
-        return gyre_fail(err, GYRE_EINVAL, "rope.first: %" PRId64 " leaves no channel of head_dim %" PRId64 " (gyre_config)",
-                         rope->first, config->head_dim);
+    if (rope->first_channel >= config->head_dim)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.first_channel: %" PRId64 " leaves no channel of head_dim %" PRId64 " (gyre_config)",
+                         rope->first_channel, config->head_dim);
     if (rope->dim % 2 != 0)
         return gyre_fail(err, GYRE_EINVAL, "rope.dim: %" PRId64 " is odd; a rotation turns pairs of channels (gyre_config)",
                          rope->dim);
-    if (rope->dim > config->head_dim - rope->first)
+    if (rope->dim > config->head_dim - rope->first_channel)
         return gyre_fail(err, GYRE_EINVAL,
                          "rope.dim: %" PRId64 " channels from %" PRId64 " on end past head_dim %" PRId64 " (gyre_config)",
-                         rope->dim, rope->first, config->head_dim);
+                         rope->dim, rope->first_channel, config->head_dim);
     return GYRE_OK;
 }
 
 static gyre_status check_choices(const rope_config *rope, gyre_error *err) {
-    if ((unsigned)rope->layout > GYRE_INTERLEAVED_TO_HALF)
+    if ((unsigned)rope->layout > GYRE_LAYOUT_INTERLEAVED_TO_HALF)
         return gyre_fail(err, GYRE_EINVAL, "rope.layout: %d names no layout (gyre_config)", (int)rope->layout);
     if (rope->clockwise != 0 && rope->clockwise != 1)
         return gyre_fail(err, GYRE_EINVAL, "rope.clockwise: %d is neither 0 nor 1 (gyre_config)", rope->clockwise);
     if (rope->resonance != 0 && rope->resonance != 1)
         return gyre_fail(err, GYRE_EINVAL, "rope.resonance: %d is neither 0 nor 1 (gyre_config)", rope->resonance);
-    if ((unsigned)rope->length_policy > GYRE_LENGTH_PREFIX)
+    if ((unsigned)rope->length_policy > GYRE_LENGTH_POLICY_PREFIX)
         return gyre_fail(err, GYRE_EINVAL, "rope.length_policy: %d names no policy (gyre_config)", (int)rope->length_policy);
     return GYRE_OK;
 }
@@ -57,7 +58,7 @@ static gyre_status check_choices(const rope_config *rope, gyre_error *err) {
 static gyre_status check_numbers(const rope_config *rope, gyre_error *err) {
     const struct {
         const char *name;
-        double value, least; /* least allowed; the base must be above it */
+        double value, minimum; /* least allowed; the base must be above it */
     } numbers[] = {{"base", rope->base, 1.0},
                    {"factor", rope->factor, 1.0},
                    {"attention_factor", rope->attention_factor, 0.0},
@@ -74,9 +75,9 @@ static gyre_status check_numbers(const rope_config *rope, gyre_error *err) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!isfinite(numbers[i].value))
             return gyre_fail(err, GYRE_EINVAL, "rope.%s: %g is not finite (gyre_config)", numbers[i].name, numbers[i].value);
-        if (numbers[i].value < numbers[i].least)
+        if (numbers[i].value < numbers[i].minimum)
             return gyre_fail(err, GYRE_EINVAL, "rope.%s: %g is below %g (gyre_config)", numbers[i].name, numbers[i].value,
-                             numbers[i].least);
+                             numbers[i].minimum);
     }
     if (rope->base <= 1.0)
         return gyre_fail(err, GYRE_EINVAL, "rope.base: %g is not above 1; no pair would turn slower (gyre_config)",
@@ -96,59 +97,59 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
     const gyre_scaling scaling = config->rope.scaling;
     const int64_t trained = config->trained_length;
     switch (scaling) {
-    case GYRE_UNSCALED:
-    case GYRE_LINEAR:
-    case GYRE_PROPORTIONAL:
-    case GYRE_NTK_MIXED:
+    case GYRE_SCALING_NONE:
+    case GYRE_SCALING_LINEAR:
+    case GYRE_SCALING_PROPORTIONAL:
+    case GYRE_SCALING_NTK_MIXED:
         return GYRE_OK;
-    case GYRE_NTK:
-    case GYRE_DYNAMIC_NTK:
+    case GYRE_SCALING_NTK:
+    case GYRE_SCALING_DYNAMIC_NTK:
         if (config->rope.dim == 2)
             return gyre_fail(err, GYRE_EINVAL, "rope.dim: 2 has one pair; NTK's exponent divides by dim - 2 (gyre_config)");
         break;
-    case GYRE_BY_PARTS:
-    case GYRE_BY_PARTS_PAPER:
-    case GYRE_YARN:
-    case GYRE_DYNAMIC_YARN:
-    case GYRE_LLAMA3:
+    case GYRE_SCALING_BY_PARTS:
+    case GYRE_SCALING_BY_PARTS_PAPER:
+    case GYRE_SCALING_YARN:
+    case GYRE_SCALING_DYNAMIC_YARN:
+    case GYRE_SCALING_LLAMA3:
         break;
-    case GYRE_LONGROPE:
+    case GYRE_SCALING_LONGROPE:
         if (trained == 1)
             return gyre_fail(err, GYRE_EINVAL, "trained_length: 1 has logarithm 0, which longrope divides by (gyre_config)");
         break;
     default:
         return gyre_fail(err, GYRE_EINVAL, "rope.scaling: %d names no scaling (gyre_config)", (int)scaling);
     }
-    if (trained == 0 && scaling != GYRE_NTK)
+    if (trained == 0 && scaling != GYRE_SCALING_NTK)
         return gyre_fail(err, GYRE_EINVAL, "trained_length: missing; this scaling's formula needs it (gyre_config)");
     return GYRE_OK;
 }
 
-/* -- several axes -------------------------------------------------------------------------------------------------- */
+/* -- several axes -- */
 
 /* Interleaved: every third pair to axis 1 and to axis 2 while their sections last, all others to axis 0. */
 static int64_t axis_of(const rope_config *rope, int64_t pair) {
     int64_t axis = 0;
-    if (rope->axes_layout == GYRE_AXES_INTERLEAVED) return pair < 3 * rope->section[pair % 3] ? pair % 3 : 0;
-    for (; pair >= rope->section[axis]; axis++)
-        pair -= rope->section[axis];
+    if (rope->axes_layout == GYRE_AXES_INTERLEAVED) return pair < 3 * rope->axis_pairs[pair % 3] ? pair % 3 : 0;
+    for (; pair >= rope->axis_pairs[axis]; axis++)
+        pair -= rope->axis_pairs[axis];
     return axis;
 }
 
 static gyre_status check_sections(const rope_config *rope, gyre_error *err) {
     int64_t sum = 0;
     for (int64_t a = 0; a < GYRE_MAX_AXES; a++) {
-        const int64_t most = a < rope->axes ? rope->dim / 2 : 0;
-        if (rope->section[a] < 0 || rope->section[a] > most)
+        const int64_t maximum = a < rope->axes ? rope->dim / 2 : 0;
+        if (rope->axis_pairs[a] < 0 || rope->axis_pairs[a] > maximum)
             return gyre_fail(err, GYRE_EINVAL,
-                             "rope.section[%" PRId64 "]: %" PRId64 " pairs, of an axis that can have 0 to %" PRId64
+                             "rope.axis_pairs[%" PRId64 "]: %" PRId64 " pairs, of an axis that can have 0 to %" PRId64
                              " (gyre_config)",
-                             a, rope->section[a], most);
-        sum += rope->section[a];
+                             a, rope->axis_pairs[a], maximum);
+        sum += rope->axis_pairs[a];
     }
     if (sum == rope->dim / 2 || (sum == 0 && rope->axes == 1)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL,
-                     "rope.section: %" PRId64 " pairs in all, where rope.dim has %" PRId64 " (gyre_config)", sum,
+                     "rope.axis_pairs: %" PRId64 " pairs in all, where rope.dim has %" PRId64 " (gyre_config)", sum,
                      rope->dim / 2);
 }
 
@@ -165,14 +166,14 @@ static gyre_status check_axes(const rope_config *rope, gyre_error *err) {
             return gyre_fail(err, GYRE_EINVAL, "rope.axes: %" PRId64 " cannot be interleaved; three can (gyre_config)",
                              rope->axes);
         for (int64_t a = 1; a < 3; a++)
-            if (rope->section[a] > 0 && 3 * (rope->section[a] - 1) + a >= rope->dim / 2)
+            if (rope->axis_pairs[a] > 0 && 3 * (rope->axis_pairs[a] - 1) + a >= rope->dim / 2)
                 return gyre_fail(err, GYRE_EINVAL,
-                                 "rope.section[%" PRId64 "]: %" PRId64 " pairs, three apart, end past pair %" PRId64
+                                 "rope.axis_pairs[%" PRId64 "]: %" PRId64 " pairs, three apart, end past pair %" PRId64
                                  " (gyre_config)",
-                                 a, rope->section[a], rope->dim / 2 - 1);
+                                 a, rope->axis_pairs[a], rope->dim / 2 - 1);
     }
-    if (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL && rope->scaling != GYRE_UNSCALED &&
-        rope->scaling != GYRE_LINEAR)
+    if (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL && rope->scaling != GYRE_SCALING_NONE &&
+        rope->scaling != GYRE_SCALING_LINEAR)
         return gyre_fail(
             err, GYRE_EINVAL,
             "rope.scaling: %d is defined for one sequence of frequencies; axial axes have one each (gyre_config)",
@@ -190,7 +191,7 @@ static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* -- what depends on the distance between query and key --------------------------------------------------------------- */
+/* -- what depends on the distance between query and key -- */
 
 /* The bounds of leaky's divisor: below, a far pair would turn so fast that it has no angle left at position 2^31, as with
  * longrope's; above, it does not turn past the window at all. */
@@ -202,8 +203,8 @@ static gyre_status check_far(const rope_config *rope, gyre_error *err) {
     if (rope->axes > 1 || rope->xpos_base != 0)
         return gyre_fail(err, GYRE_EINVAL, "rope.far: far pairs turn by one distance, without %s (gyre_config)",
                          rope->axes > 1 ? "several axes" : "xPos");
-    if (rope->window == 0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.window: missing; it says where far begins (gyre_config)");
+    if (rope->far_window == 0)
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_window: missing; it says where far begins (gyre_config)");
     if (rope->far == GYRE_FAR_LEAKY && !(by >= 0x1p-10 && by <= 0x1p32))
         return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is outside [2^-10, 2^32] (gyre_config)", by);
     if (rope->far == GYRE_FAR_GROUPED && !(by >= 1 && by <= 0x1p32 && by == floor(by)))
@@ -213,14 +214,14 @@ static gyre_status check_far(const rope_config *rope, gyre_error *err) {
 
 /* Attention works on tiles of 128 positions.  Over two of them the fastest pair then shrinks by no more than 2^-116, which
  * float holds, and its inverse. */
-static const double LEAST_XPOS_BASE = 4;
+static const double MIN_XPOS_BASE = 4;
 
 static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {
     if (rope->xpos_base == 0) return GYRE_OK;
-    if (rope->xpos_base < LEAST_XPOS_BASE)
+    if (rope->xpos_base < MIN_XPOS_BASE)
         return gyre_fail(err, GYRE_EINVAL,
                          "rope.xpos_base: %g is below %g; scores would leave the range of float (gyre_config)",
-                         rope->xpos_base, LEAST_XPOS_BASE);
+                         rope->xpos_base, MIN_XPOS_BASE);
     if (rope->xpos_center < -GYRE_MAX_POSITION || rope->xpos_center > GYRE_MAX_POSITION)
         return gyre_fail(err, GYRE_EINVAL, "rope.xpos_center: %" PRId64 " is past 2^31 (gyre_config)", rope->xpos_center);
     if (rope->axes > 1)
@@ -228,19 +229,19 @@ static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {
     return GYRE_OK;
 }
 
-static gyre_status fill_decay(gyre_encoding *encoding, gyre_error *err) {
+static gyre_status fill_xpos_decay(gyre_encoding *encoding, gyre_error *err) {
     const rope_config *rope = &encoding->config.rope;
     if (rope->xpos_base == 0) return GYRE_OK;
-    encoding->decay = gyre_encoding_allocate(encoding, rope->dim / 2, sizeof *encoding->decay, err);
-    if (!encoding->decay) return GYRE_ENOMEM;
+    encoding->xpos_log2_decay = gyre_encoding_allocate(encoding, rope->dim / 2, sizeof *encoding->xpos_log2_decay, err);
+    if (!encoding->xpos_log2_decay) return GYRE_ENOMEM;
     for (int64_t i = 0; i < rope->dim / 2; i++) {
         const long double dim = (long double)rope->dim, zeta = (2.0L * (long double)i + 0.4L * dim) / (1.4L * dim);
-        encoding->decay[i] = (double)(log2l(zeta) / (long double)rope->xpos_base);
+        encoding->xpos_log2_decay[i] = (double)(log2l(zeta) / (long double)rope->xpos_base);
     }
     return GYRE_OK;
 }
 
-/* -- creation ------------------------------------------------------------------------------------------------------ */
+/* -- creation -- */
 
 static gyre_status copy_factors(gyre_encoding *encoding, const double *given, const char *name, double **own,
                                 gyre_error *err) {
@@ -259,7 +260,7 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
 
 /* Given or derived: past these bounds scores, which have its square, and inverses leave the range of float.  One that
  * follows the length (dynamic YaRN) is 1 at the trained one and falls or grows all the way to the longest there is. */
-static gyre_status take_attention_factor(gyre_encoding *encoding, gyre_error *err) {
+static gyre_status set_attention_factor(gyre_encoding *encoding, gyre_error *err) {
     const rope_config *rope = &encoding->config.rope;
     const double own = gyre_rope_attention_factor(&encoding->config, 0),
                  factor = gyre_rope_attention_factor(&encoding->config, INT64_MAX);
@@ -271,22 +272,23 @@ static gyre_status take_attention_factor(gyre_encoding *encoding, gyre_error *er
                      rope->mscale_all_dim, factor);
 }
 
-static gyre_status make_table(gyre_encoding *encoding, gyre_error *err) {
+static gyre_status make_angle_table(gyre_encoding *encoding, gyre_error *err) {
     const struct gyre_rope_config *rope = &encoding->config.rope;
     const int64_t trained = encoding->config.trained_length;
     if (rope->table_positions > 0) return gyre_angle_table_make(encoding, rope->dim / 2, rope->table_positions, err);
     if (rope->table_positions != GYRE_NO_TABLE)
-        gyre_angle_table_offer(encoding, rope->dim / 2, trained > rope->length ? trained : rope->length);
+        gyre_angle_table_make_default(encoding, rope->dim / 2,
+                                      trained > rope->context_length ? trained : rope->context_length);
     return GYRE_OK;
 }
 
 static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
-    if ((unsigned)config->rope.angles > GYRE_ANGLES_TORCH)
+    if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_TORCH)
         return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
                          (int)config->rope.angles);
-    if (config->rope.angles == GYRE_ANGLES_EXACT || gyre_torch_has(config)) return GYRE_OK;
+    if (config->rope.angles == GYRE_ANGLE_PATH_EXACT || gyre_torch_supports(config)) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: not as PyTorch, %s (gyre_config)",
-                     gyre_torch_math() ? "which has no such scaling" : "in a build without SLEEF");
+                     gyre_torch_math_available() ? "which has no such scaling" : "in a build without SLEEF");
 }
 
 static gyre_status check(const gyre_config *config, gyre_error *err) {
@@ -305,30 +307,30 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     gyre_config *config = &encoding->config;
     fill_defaults(config);
     gyre_status status = check(config, err);
-    if (status == GYRE_OK && config->rope.scaling == GYRE_LONGROPE) {
+    if (status == GYRE_OK && config->rope.scaling == GYRE_SCALING_LONGROPE) {
         status = copy_factors(encoding, config->rope.short_factor, "short_factor", &encoding->short_factor, err);
         if (status == GYRE_OK)
             status = copy_factors(encoding, config->rope.long_factor, "long_factor", &encoding->long_factor, err);
     }
-    if (status == GYRE_OK) status = take_attention_factor(encoding, err);
+    if (status == GYRE_OK) status = set_attention_factor(encoding, err);
     if (status == GYRE_OK) status = fill_axes(encoding, err);
-    if (status == GYRE_OK) status = fill_decay(encoding, err);
+    if (status == GYRE_OK) status = fill_xpos_decay(encoding, err);
     if (status != GYRE_OK) return status;
     encoding->frequency = gyre_encoding_allocate(encoding, config->rope.dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     gyre_rope_frequencies(config, 0, 0, config->rope.dim / 2, encoding->frequency);
-    return make_table(encoding, err);
+    return make_angle_table(encoding, err);
 }
 
 /* The pairs dealt out evenly, what is left over to the first axes. */
 static void suggest_sections(gyre_config *config) {
     rope_config *rope = &config->rope;
-    const int64_t dim = rope->dim > 0 ? rope->dim : config->head_dim - rope->first;
+    const int64_t dim = rope->dim > 0 ? rope->dim : config->head_dim - rope->first_channel;
     if (rope->axes < 2 || rope->axes > GYRE_MAX_AXES || dim < 2) return;
     for (int64_t a = 0; a < rope->axes; a++)
-        if (rope->section[a] != 0) return;
+        if (rope->axis_pairs[a] != 0) return;
     for (int64_t a = 0; a < rope->axes; a++)
-        rope->section[a] = dim / 2 / rope->axes + (a < dim / 2 % rope->axes);
+        rope->axis_pairs[a] = dim / 2 / rope->axes + (a < dim / 2 % rope->axes);
 }
 
 /* Windows and leaky's divisor are those that Su measured best (kexue.fm 9708): half of what was trained, and a quarter with
@@ -338,9 +340,9 @@ static void suggest(gyre_config *config) {
     suggest_sections(config);
     if (rope->far == GYRE_FAR_AS_NEAR) return;
     const int64_t window = config->trained_length / (rope->far == GYRE_FAR_LEAKY ? 4 : 2);
-    if (rope->window == 0) rope->window = window > 0 ? window : config->trained_length;
+    if (rope->far_window == 0) rope->far_window = window > 0 ? window : config->trained_length;
     if (rope->far_factor == 0 && rope->far != GYRE_FAR_CLAMPED) rope->far_factor = rope->far == GYRE_FAR_LEAKY ? 16 : 8;
 }
 
 const gyre_scheme gyre_scheme_rope = {
-    .kind = GYRE_ROPE, .name = "rope", .places = GYRE_AT_QUERY_KEY, .init = init, .suggest = suggest};
+    .kind = GYRE_KIND_ROPE, .name = "rope", .places = GYRE_PLACE_QUERY_KEY, .init = init, .suggest = suggest};

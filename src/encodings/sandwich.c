@@ -9,20 +9,20 @@
 #include <string.h>
 
 /* Distances whose sums are kept, for all heads; and how many turns there are between cosines. */
-enum { STORED = 8192, TURNS = 128, MAX_WIDTH = 65536 };
+enum { CACHED_DISTANCES = 8192, RECURRENCE_STEPS = 128, MAX_WIDTH = 65536 };
 
 /* out[j] += the sum of cosines over `count` pairs.  Keys that follow each other are a turn by theta apart, which costs less
  * than a cosine; the turns begin anew before their roundings add up. */
-static void add_cosines(const gyre_frequency *frequency, int64_t count, const gyre_score_row *row, double *out) {
+static void add_cosines(const gyre_frequency *frequency, int64_t count, const gyre_bias_row *row, double *out) {
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK], step_c[GYRE_PAIR_CHUNK], step_s[GYRE_PAIR_CHUNK];
     for (int64_t i = 0; i < count; i++)
         gyre_angle(frequency[i], 1, &step_c[i], &step_s[i]);
     for (int64_t j = 0; j < row->n; j++) {
-        const int turn = j % TURNS != 0 && row->k[j] == row->k[j - 1] + 1;
+        const int by_recurrence = j % RECURRENCE_STEPS != 0 && row->k[j] == row->k[j - 1] + 1;
         double sum = 0;
-        for (int64_t i = 0; !turn && i < count; i++)
+        for (int64_t i = 0; !by_recurrence && i < count; i++)
             gyre_angle(frequency[i], (double)(row->k[j] - row->q), &c[i], &s[i]);
-        for (int64_t i = 0; turn && i < count; i++) {
+        for (int64_t i = 0; by_recurrence && i < count; i++) {
             const double before = c[i];
             c[i] = before * step_c[i] - s[i] * step_s[i];
             s[i] = before * step_s[i] + s[i] * step_c[i];
@@ -34,7 +34,7 @@ static void add_cosines(const gyre_frequency *frequency, int64_t count, const gy
 }
 
 /* out[j] = p_q . p_k[j]. */
-static void sum_cosines(const gyre_encoding *encoding, const gyre_score_row *row, double *out) {
+static void sum_cosines(const gyre_encoding *encoding, const gyre_bias_row *row, double *out) {
     const int64_t pairs = encoding->config.score.width / 2;
     memset(out, 0, (size_t)row->n * sizeof *out);
     for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK)
@@ -56,13 +56,13 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (!encoding->frequency) return GYRE_ENOMEM;
     for (int64_t i = 0; i < score->width / 2; i++)
         encoding->frequency[i] = gyre_frequency_power(10000, 2 * i, score->width);
-    encoding->fixed = gyre_encoding_allocate(encoding, STORED, sizeof *encoding->fixed, err);
-    if (!encoding->fixed) return GYRE_ENOMEM;
-    for (int64_t first = 0; first < STORED; first += TURNS) {
-        int64_t k[TURNS];
-        for (int64_t j = 0; j < TURNS; j++)
+    encoding->fixed_table = gyre_encoding_allocate(encoding, CACHED_DISTANCES, sizeof *encoding->fixed_table, err);
+    if (!encoding->fixed_table) return GYRE_ENOMEM;
+    for (int64_t first = 0; first < CACHED_DISTANCES; first += RECURRENCE_STEPS) {
+        int64_t k[RECURRENCE_STEPS];
+        for (int64_t j = 0; j < RECURRENCE_STEPS; j++)
             k[j] = first + j;
-        sum_cosines(encoding, &(gyre_score_row){0, 0, k, TURNS}, encoding->fixed + first);
+        sum_cosines(encoding, &(gyre_bias_row){0, 0, k, RECURRENCE_STEPS}, encoding->fixed_table + first);
     }
     return GYRE_OK;
 }
@@ -71,20 +71,20 @@ static void suggest(gyre_config *config) {
     if (config->score.width == 0) config->score.width = 128;
 }
 
-static void score_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_score_row *row, double *out) {
+static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row, double *out) {
     const double ratio = 8 * (double)(row->head + 1) / (double)encoding->config.heads;
     int near = 1;
     (void)tables;
     for (int64_t j = 0; j < row->n; j++)
-        near &= llabs(row->k[j] - row->q) < STORED;
+        near &= llabs(row->k[j] - row->q) < CACHED_DISTANCES;
     if (!near) sum_cosines(encoding, row, out);
     for (int64_t j = 0; j < row->n; j++)
-        out[j] = (near ? encoding->fixed[llabs(row->k[j] - row->q)] : out[j]) / ratio;
+        out[j] = (near ? encoding->fixed_table[llabs(row->k[j] - row->q)] : out[j]) / ratio;
 }
 
-const gyre_scheme gyre_scheme_sandwich = {.kind = GYRE_SANDWICH,
+const gyre_scheme gyre_scheme_sandwich = {.kind = GYRE_KIND_SANDWICH,
                                           .name = "sandwich",
-                                          .places = GYRE_AT_SCORE,
+                                          .places = GYRE_PLACE_SCORE,
                                           .init = init,
                                           .suggest = suggest,
-                                          .score_row = score_row};
+                                          .bias_row = bias_row};

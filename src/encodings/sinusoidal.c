@@ -8,20 +8,20 @@
 typedef struct gyre_input_config input_config;
 
 /* Where a channel stands and how fast its pair turns. */
-typedef struct layout_form {
+typedef struct layout_traits {
     int interleaved, cosines_first;
     int short_exponent; /* i / (pairs - 1), as tensor2tensor, and not 2i / dim; an odd last channel is 0 */
-} layout_form;
-static const layout_form forms[] = {[GYRE_SIN_INTERLEAVED] = {1, 0, 0},
-                                    [GYRE_SIN_CONCATENATED] = {0, 0, 0},
-                                    [GYRE_SIN_TENSOR2TENSOR] = {0, 0, 1},
-                                    [GYRE_COS_CONCATENATED] = {0, 1, 0},
-                                    [GYRE_COS_TENSOR2TENSOR] = {0, 1, 1}};
+} layout_traits;
+static const layout_traits layouts[] = {[GYRE_SINUSOID_INTERLEAVED] = {1, 0, 0},
+                                        [GYRE_SINUSOID_SIN_COS] = {0, 0, 0},
+                                        [GYRE_SINUSOID_SIN_COS_T2T] = {0, 0, 1},
+                                        [GYRE_SINUSOID_COS_SIN] = {0, 1, 0},
+                                        [GYRE_SINUSOID_COS_SIN_T2T] = {0, 1, 1}};
 
 static gyre_status check_layout(const input_config *input, gyre_error *err) {
-    if ((size_t)input->layout >= sizeof forms / sizeof *forms)
+    if ((size_t)input->layout >= sizeof layouts / sizeof *layouts)
         return gyre_fail(err, GYRE_EINVAL, "input.layout: %d names no layout (gyre_config)", (int)input->layout);
-    const int short_exponent = forms[input->layout].short_exponent;
+    const int short_exponent = layouts[input->layout].short_exponent;
     if (short_exponent && input->dim < 4)
         return gyre_fail(err, GYRE_EINVAL, "input.dim: %d is below 4; this layout divides by dim / 2 - 1 (gyre_config)",
                          (int)input->dim);
@@ -33,15 +33,16 @@ static gyre_status check_layout(const input_config *input, gyre_error *err) {
 
 static gyre_status check(gyre_encoding *encoding, gyre_error *err) {
     input_config *input = &encoding->config.input;
-    gyre_status status = gyre_input_check(encoding, err);
+    gyre_status status = gyre_input_config_check(encoding, err);
     if (status == GYRE_OK) status = check_layout(input, err);
     if (status != GYRE_OK) return status;
     if (input->base == 0.0) input->base = 10000.0;
     if (!isfinite(input->base) || input->base <= 1.0)
         return gyre_fail(err, GYRE_EINVAL, "input.base: %g is not a number above 1 (gyre_config)", input->base);
-    if (input->length != 0)
-        return gyre_fail(err, GYRE_EINVAL, "input.length: %d is for a learned table; a sinusoid has no end (gyre_config)",
-                         (int)input->length);
+    if (input->resized_length != 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "input.resized_length: %d is for a learned table; a sinusoid has no end (gyre_config)",
+                         (int)input->resized_length);
     if (input->hierarchy != 0.0)
         return gyre_fail(err, GYRE_EINVAL, "input.hierarchy: %g is for a learned table; a sinusoid has no end (gyre_config)",
                          input->hierarchy);
@@ -56,9 +57,10 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     encoding->frequency = gyre_encoding_allocate(encoding, pairs, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     for (int64_t i = 0; i < pairs; i++)
-        encoding->frequency[i] = forms[input->layout].short_exponent ? gyre_frequency_power(input->base, i, pairs - 1)
-                                                                     : gyre_frequency_power(input->base, 2 * i, input->dim);
-    gyre_angle_table_offer(encoding, pairs, encoding->config.trained_length);
+        encoding->frequency[i] = layouts[input->layout].short_exponent
+                                     ? gyre_frequency_power(input->base, i, pairs - 1)
+                                     : gyre_frequency_power(input->base, 2 * i, input->dim);
+    gyre_angle_table_make_default(encoding, pairs, encoding->config.trained_length);
     if (input->trained_scale) encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, 1, 1};
     return GYRE_OK;
 }
@@ -66,24 +68,24 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
 /* Channel c is a sine or a cosine of pair *pair, or neither. */
 enum { SINE, COSINE, NEITHER };
 static int channel_kind(const input_config *input, int64_t c, int64_t *pair) {
-    const layout_form *form = &forms[input->layout];
+    const layout_traits *traits = &layouts[input->layout];
     const int64_t pairs = input->dim / 2;
     if (c >= 2 * pairs) return NEITHER; /* the odd last channel */
-    *pair = form->interleaved ? c / 2 : c % pairs;
-    const int second = form->interleaved ? c % 2 != 0 : c >= pairs;
-    return second != form->cosines_first ? COSINE : SINE;
+    *pair = traits->interleaved ? c / 2 : c % pairs;
+    const int second = traits->interleaved ? c % 2 != 0 : c >= pairs;
+    return second != traits->cosines_first ? COSINE : SINE;
 }
 
 static void input_row(const gyre_encoding *encoding, int64_t position, int64_t first, int64_t count, double *row) {
     const input_config *input = &encoding->config.input;
     const int padding = input->zero_padding && position == -1;
-    const double turned = (double)(position + input->offset);
+    const double angle_position = (double)(position + input->offset);
     double cosine = 1.0, sine = 0.0;
     int64_t known = -1; /* the pair those are of: neighbours share it where interleaved */
     for (int64_t c = 0; c < count; c++) {
         int64_t pair = known;
         const int kind = padding ? NEITHER : channel_kind(input, first + c, &pair);
-        if (pair != known) gyre_angle(encoding->frequency[pair], turned, &cosine, &sine);
+        if (pair != known) gyre_angle(encoding->frequency[pair], angle_position, &cosine, &sine);
         known = pair;
         row[c] = kind == SINE ? sine : kind == COSINE ? cosine : 0.0;
     }
@@ -92,18 +94,18 @@ static void input_row(const gyre_encoding *encoding, int64_t position, int64_t f
 /* From the rows that are kept: 0 where there is none. */
 static int input_row_f32(const gyre_encoding *encoding, int64_t position, float factor, float *row) {
     const input_config *input = &encoding->config.input;
-    const layout_form *form = &forms[input->layout];
+    const layout_traits *traits = &layouts[input->layout];
     const int64_t pairs = input->dim / 2;
     if (input->zero_padding && position == -1) return 0;
     const float *cosine = gyre_angle_table_row(encoding, position + input->offset);
     if (!cosine) return 0;
-    const float *first = form->cosines_first ? cosine : cosine + pairs,
-                *second = form->cosines_first ? cosine + pairs : cosine;
-    for (int64_t i = 0; form->interleaved && i < pairs; i++) {
+    const float *first = traits->cosines_first ? cosine : cosine + pairs,
+                *second = traits->cosines_first ? cosine + pairs : cosine;
+    for (int64_t i = 0; traits->interleaved && i < pairs; i++) {
         row[2 * i] = factor * first[i];
         row[2 * i + 1] = factor * second[i];
     }
-    for (int64_t i = 0; !form->interleaved && i < pairs; i++) {
+    for (int64_t i = 0; !traits->interleaved && i < pairs; i++) {
         row[i] = factor * first[i];
         row[pairs + i] = factor * second[i];
     }
@@ -111,9 +113,9 @@ static int input_row_f32(const gyre_encoding *encoding, int64_t position, float 
     return 1;
 }
 
-const gyre_scheme gyre_scheme_sinusoidal = {.kind = GYRE_SINUSOIDAL,
+const gyre_scheme gyre_scheme_sinusoidal = {.kind = GYRE_KIND_SINUSOIDAL,
                                             .name = "sinusoidal",
-                                            .places = GYRE_AT_INPUT,
+                                            .places = GYRE_PLACE_INPUT,
                                             .init = init,
                                             .input_row = input_row,
                                             .input_row_f32 = input_row_f32};

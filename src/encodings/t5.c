@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 
-static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
     const int64_t side = score->bidirectional ? score->buckets / 2 : score->buckets, exact = side / 2;
     const int64_t offset = score->bidirectional && distance > 0 ? side : 0;
@@ -18,13 +18,13 @@ static int64_t row(const gyre_encoding *encoding, int64_t distance) {
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *score = &encoding->config.score;
-    const int64_t least = score->bidirectional ? 4 : 2;
+    const int64_t minimum = score->bidirectional ? 4 : 2;
     if (encoding->config.heads == 0)
         return gyre_fail(err, GYRE_EINVAL, "heads: missing; T5 has a number for each (gyre_config)");
-    if (score->buckets < least || score->buckets % 2 != 0)
+    if (score->buckets < minimum || score->buckets % 2 != 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "score.buckets: %" PRId64 " is not an even number from %" PRId64 " up (gyre_config)",
-                         score->buckets, least);
+                         score->buckets, minimum);
     if (score->max_distance == 0) score->max_distance = 128;
     const int64_t exact = score->buckets / (score->bidirectional ? 4 : 2);
     if (score->max_distance <= exact)
@@ -35,7 +35,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const gyre_status status = gyre_terms_check(encoding, 0, err);
     if (status != GYRE_OK) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, score->buckets, encoding->config.heads};
-    return gyre_row_map_make(encoding, score->max_distance, row, err);
+    return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
 static void suggest(gyre_config *config) {
@@ -43,10 +43,10 @@ static void suggest(gyre_config *config) {
     if (config->score.max_distance == 0) config->score.max_distance = 128;
 }
 
-const gyre_scheme gyre_scheme_t5 = {.kind = GYRE_T5,
+const gyre_scheme gyre_scheme_t5 = {.kind = GYRE_KIND_T5,
                                     .name = "t5",
-                                    .places = GYRE_AT_SCORE,
+                                    .places = GYRE_PLACE_SCORE,
                                     .init = init,
                                     .suggest = suggest,
-                                    .score_row = gyre_row_scores,
-                                    .score_gradient = gyre_row_scores_gradient};
+                                    .bias_row = gyre_table_bias_row,
+                                    .bias_row_gradient = gyre_table_bias_row_gradient};

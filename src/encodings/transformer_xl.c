@@ -2,11 +2,11 @@
  * the distances to r, a table for each head; u and v are vectors of each head. */
 #include "encodings/schemes.h"
 
-static int64_t row(const gyre_encoding *encoding, int64_t distance) {
+static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
-    const int64_t most = score->max_distance, behind = -distance, held = behind > most ? most : behind;
-    if (!score->bidirectional) return held < 0 ? 0 : held;
-    return (held < -most ? -most : held) + most;
+    const int64_t limit = score->max_distance, behind = -distance, clipped = behind > limit ? limit : behind;
+    if (!score->bidirectional) return clipped < 0 ? 0 : clipped;
+    return (clipped < -limit ? -limit : clipped) + limit;
 }
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
@@ -18,13 +18,14 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (score->max_distance == 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "score.max_distance: missing; Transformer-XL clamps distances there (gyre_config)");
-    const gyre_status status = gyre_terms_check(encoding, GYRE_ON_QUERY, err);
+    const gyre_status status = gyre_terms_check(encoding, GYRE_TERM_QUERY, err);
     if (status != GYRE_OK) return status;
-    score->terms = GYRE_ON_QUERY;
-    gyre_vector_tables(encoding, score->terms, config->heads, (score->bidirectional ? 2 : 1) * score->max_distance + 1);
+    score->terms = GYRE_TERM_QUERY;
+    gyre_vector_tables_declare(encoding, score->terms, config->heads,
+                               (score->bidirectional ? 2 : 1) * score->max_distance + 1);
     encoding->table[GYRE_TABLE_CONTENT_BIAS] = (gyre_table_size){config->heads, 1, config->head_dim};
     encoding->table[GYRE_TABLE_POSITION_BIAS] = encoding->table[GYRE_TABLE_CONTENT_BIAS];
-    return gyre_row_map_make(encoding, score->max_distance, row, err);
+    return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
 static void suggest(gyre_config *config) {
@@ -32,9 +33,9 @@ static void suggest(gyre_config *config) {
     if (config->score.max_distance == 0) config->score.max_distance = farthest > 1 ? farthest : 1;
 }
 
-const gyre_scheme gyre_scheme_transformer_xl = {.kind = GYRE_TRANSFORMER_XL,
+const gyre_scheme gyre_scheme_transformer_xl = {.kind = GYRE_KIND_TRANSFORMER_XL,
                                                 .name = "transformer-xl",
-                                                .places = GYRE_AT_SCORE,
+                                                .places = GYRE_PLACE_SCORE,
                                                 .init = init,
                                                 .suggest = suggest,
-                                                .row_source = GYRE_ROWS_SINUSOID};
+                                                .row_source = GYRE_ROW_SOURCE_SINUSOID};

@@ -1,5 +1,5 @@
 /* evaluate.c: perplexity against context, under the protocols that papers use. */
-#include "eval/windows.h"
+#include "eval/eval_windows.h"
 #include "model/layers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@ typedef struct evaluation {
     const gyre_model *model;
     const gyre_text *text;
     const gyre_eval_options *options;
-    const gyre_windows *all;
+    const gyre_eval_windows *eval_windows;
     int64_t context, stride, first_scored; /* predictions before first_scored in a window are not scored */
     int64_t windows, available;            /* read, of so many that the text holds */
     double *nats;                          /* [windows] sum over the scored predictions */
@@ -22,9 +22,9 @@ static int64_t window_start(const evaluation *e, int64_t index) {
 }
 
 static void score_rows(const evaluation *e, int64_t index, int64_t from, int64_t rows, float *logits) {
-    const int64_t vocab = gyre_model_config_of(e->model)->vocab;
+    const int64_t vocab = gyre_model_get_config(e->model)->vocab;
     const int32_t *ids = e->text->ids + window_start(e, index);
-    const gyre_kernels *kernels = gyre_model_encoding(e->model)->kernels;
+    const gyre_kernels *kernels = gyre_model_get_encoding(e->model)->kernels;
     for (int64_t i = from; i < from + rows; i++, logits += vocab) {
         const double nats = gyre_cross_entropy(kernels, logits, vocab, ids[i + 1]);
         if (i >= e->first_scored) e->nats[index] += nats;
@@ -37,10 +37,10 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *ids = e->text->ids + window_start(e, index);
     const int64_t wanted_from = e->bucket_nats ? 0 : e->first_scored;
     for (int64_t from = 0, n; from < e->context; from += n) {
-        n = gyre_window_piece(e->all, from, wanted_from);
+        n = gyre_eval_window_chunk(e->eval_windows, from, wanted_from);
         int64_t rows = from + n - wanted_from;
         rows = rows < 0 ? 0 : rows > n ? n : rows;
-        const gyre_status status = gyre_context_read(reader, ids + from, n, rows, logits, err);
+        const gyre_status status = gyre_context_forward(reader, ids + from, n, rows, logits, err);
         if (status) return status;
         score_rows(e, index, from + n - rows, rows, logits);
         if (e->options->progress) e->options->progress(e->options->progress_ctx, n, e->windows * e->context);
@@ -48,7 +48,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     return GYRE_OK;
 }
 
-static gyre_status plan(evaluation *e, gyre_error *err) {
+static gyre_status plan_windows(evaluation *e, gyre_error *err) {
     const gyre_eval_options *o = e->options;
     if (o->size != sizeof *o || o->context < 2 || o->stride < 0 || o->stride > o->context || o->windows < 0 ||
         o->buckets < 0)
@@ -56,13 +56,15 @@ static gyre_status plan(evaluation *e, gyre_error *err) {
                          "context %lld, stride %lld: the context is at least 2, the stride 1 .. context (eval)",
                          (long long)o->context, (long long)o->stride);
     e->context = o->context;
-    e->stride = o->protocol == GYRE_TRUNCATE ? o->context : o->stride ? o->stride : o->context / 2;
+    e->stride = o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE ? o->context : o->stride ? o->stride : o->context / 2;
     const int64_t last = o->context / 2 < 200 ? o->context / 2 : 200;
-    e->first_scored = o->protocol == GYRE_TRUNCATE ? 0 : o->context - (o->protocol == GYRE_LAST ? last : e->stride);
+    e->first_scored = o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE
+                          ? 0
+                          : o->context - (o->protocol == GYRE_EVAL_PROTOCOL_LAST ? last : e->stride);
     if (e->text->count < o->context + 1)
         return gyre_fail(err, GYRE_EINVAL, "text: %lld tokens, a window of %lld needs %lld (eval)",
                          (long long)e->text->count, (long long)o->context, (long long)o->context + 1);
-    const int64_t vocab = gyre_model_config_of(e->model)->vocab;
+    const int64_t vocab = gyre_model_get_config(e->model)->vocab;
     for (int64_t i = 0; i < e->text->count; i++)
         if (e->text->ids[i] < 0 || e->text->ids[i] >= vocab)
             return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the model's vocabulary of %lld (eval)",
@@ -101,16 +103,16 @@ static void summarise(const evaluation *e, gyre_eval_result *out) {
 gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
                           const gyre_eval_options *options, gyre_eval_result *out, const gyre_exec *exec, gyre_error *err) {
     evaluation e = {.model = model, .text = text, .options = options};
-    gyre_status status = plan(&e, err);
+    gyre_status status = plan_windows(&e, err);
     if (status) return status;
     const int by_position = options->by_position && options->buckets;
     e.nats = calloc((size_t)e.windows, sizeof *e.nats);
     if (by_position) e.bucket_nats = calloc((size_t)(e.windows * options->buckets), sizeof *e.bucket_nats);
     if (!e.nats || (by_position && !e.bucket_nats))
         status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (eval)", (long long)e.windows);
-    const gyre_windows windows = {model, encoding, e.context, e.windows, read_window, &e, options->cache};
-    e.all = &windows;
-    if (!status) status = gyre_windows_run(&windows, exec, err);
+    const gyre_eval_windows windows = {model, encoding, e.context, e.windows, read_window, &e, options->cache_dtype};
+    e.eval_windows = &windows;
+    if (!status) status = gyre_eval_windows_run(&windows, exec, err);
     if (!status) summarise(&e, out);
     free(e.nats);
     free(e.bucket_nats);

@@ -1,17 +1,17 @@
 /* passkey.c: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
-#include "eval/windows.h"
+#include "eval/eval_windows.h"
 #include "model/layers.h"
 #include "model/random.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    END = GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS,
+    END_MARK = GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS,
     DIGITS = 4,
-    LEAST_ZONE = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of window a key needs: hidden, asked for, and some text */
+    MIN_BYTES_PER_KEY = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of window a key needs: hidden, asked for, and some text */
 };
 
-static int64_t below(uint64_t *state, int64_t n) {
+static int64_t random_below(uint64_t *state, int64_t n) {
     return (int64_t)(gyre_random_uniform(state) * (double)n);
 }
 
@@ -22,7 +22,7 @@ static void draw_keys(int64_t keys, uint64_t *state, int32_t digits[][DIGITS]) {
         int fresh;
         do {
             for (int i = 0; i < DIGITS; i++)
-                digits[k][i] = (int32_t)below(state, 10);
+                digits[k][i] = (int32_t)random_below(state, 10);
             const int32_t *d = digits[k];
             const int a = d[0] * 10 + d[1], b = d[1] * 10 + d[2], c = d[2] * 10 + d[3];
             fresh = !used[a] && !used[b] && !used[c] && a != b && b != c && a != c;
@@ -35,30 +35,30 @@ static void write_key(int32_t *out, int32_t mark, const int32_t *digits) {
     out[0] = mark;
     for (int i = 0; i < DIGITS; i++)
         out[1 + i] = '0' + digits[i];
-    out[1 + DIGITS] = END;
+    out[1 + DIGITS] = END_MARK;
 }
 
 static void shuffle(int32_t *order, int64_t n, uint64_t *state) {
     for (int64_t i = 0; i < n; i++)
         order[i] = (int32_t)i;
     for (int64_t i = n - 1; i > 0; i--) {
-        const int64_t j = below(state, i + 1);
+        const int64_t j = random_below(state, i + 1);
         const int32_t t = order[i];
         order[i] = order[j];
         order[j] = t;
     }
 }
 
-static int64_t fitting_keys(int64_t keys, int64_t length) {
-    const int64_t room = length / LEAST_ZONE, most = room < GYRE_PASSKEY_KEYS ? room : GYRE_PASSKEY_KEYS;
+static int64_t clamp_keys(int64_t keys, int64_t length) {
+    const int64_t room = length / MIN_BYTES_PER_KEY, most = room < GYRE_PASSKEY_KEYS ? room : GYRE_PASSKEY_KEYS;
     return keys > most ? most : keys;
 }
 
 void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
                          unsigned char *asked) {
     int32_t digits[GYRE_PASSKEY_KEYS][DIGITS], marks[GYRE_PASSKEY_KEYS], order[GYRE_PASSKEY_KEYS];
-    keys = fitting_keys(keys, length);
-    const int64_t start = below(state, text->count - length + 1), body = length - keys * GYRE_PASSKEY_LENGTH;
+    keys = clamp_keys(keys, length);
+    const int64_t start = random_below(state, text->count - length + 1), body = length - keys * GYRE_PASSKEY_LENGTH;
     for (int64_t i = 0; i < length; i++)
         out[i] = text->ids[start + i] >= GYRE_PASSKEY_MARK ? '?' : text->ids[start + i];
     if (asked) memset(asked, 0, (size_t)length);
@@ -67,7 +67,7 @@ void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, ui
     shuffle(order, keys, state);
     for (int64_t k = 0; k < keys; k++) { /* one key to an equal share of the body, anywhere in it */
         const int64_t from = k * body / keys, room = (k + 1) * body / keys - from - GYRE_PASSKEY_LENGTH;
-        write_key(out + from + below(state, room + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
+        write_key(out + from + random_below(state, room + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
     }
     for (int64_t k = 0; k < keys; k++) {
         const int64_t at = body + k * GYRE_PASSKEY_LENGTH;
@@ -80,13 +80,13 @@ typedef struct trials {
     const gyre_model *model;
     const gyre_text *text;
     const gyre_passkey_options *options;
-    const gyre_windows *all;
+    const gyre_eval_windows *eval_windows;
     int64_t keys, windows;
     int32_t *tokens; /* [windows][context] */
     int64_t *right;  /* [windows] */
 } trials;
 
-static int likeliest(const float *logits, int64_t vocab) {
+static int argmax(const float *logits, int64_t vocab) {
     int64_t best = 0;
     for (int64_t i = 1; i < vocab; i++)
         if (logits[i] > logits[best]) best = i;
@@ -96,21 +96,21 @@ static int likeliest(const float *logits, int64_t vocab) {
 /* The questions are the last keys * GYRE_PASSKEY_LENGTH tokens; logits row i predicts the token after it. */
 static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err) {
     trials *t = ctx;
-    const int64_t context = t->options->context, vocab = gyre_model_config_of(t->model)->vocab;
+    const int64_t context = t->options->context, vocab = gyre_model_get_config(t->model)->vocab;
     const int64_t rows = t->keys * GYRE_PASSKEY_LENGTH, first = context - rows;
     const int32_t *tokens = t->tokens + index * context;
     float *out = logits;
     for (int64_t from = 0, n; from < context; from += n) {
-        n = gyre_window_piece(t->all, from, first);
+        n = gyre_eval_window_chunk(t->eval_windows, from, first);
         const int64_t wanted = from + n <= first ? 0 : from < first ? from + n - first : n;
-        const gyre_status status = gyre_context_read(reader, tokens + from, n, wanted, out, err);
+        const gyre_status status = gyre_context_forward(reader, tokens + from, n, wanted, out, err);
         if (status) return status;
         out += wanted * vocab;
     }
     for (int64_t k = 0; k < t->keys; k++) {
         int right = 1;
         for (int64_t i = k * GYRE_PASSKEY_LENGTH; i < k * GYRE_PASSKEY_LENGTH + DIGITS; i++)
-            right &= likeliest(logits + i * vocab, vocab) == tokens[first + i + 1];
+            right &= argmax(logits + i * vocab, vocab) == tokens[first + i + 1];
         t->right[index] += right;
     }
     if (t->options->progress) t->options->progress(t->options->progress_ctx, context, t->windows * context);
@@ -118,13 +118,14 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
 }
 
 static gyre_status check(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o, gyre_error *err) {
-    if (gyre_model_config_of(model)->vocab < 256)
+    if (gyre_model_get_config(model)->vocab < 256)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "passkey: a vocabulary of %lld holds no bytes (passkey)",
-                         (long long)gyre_model_config_of(model)->vocab);
-    if (o->size != sizeof *o || o->trials < 1 || o->keys < 1 || o->keys > GYRE_PASSKEY_KEYS || o->context < LEAST_ZONE)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "passkey: context %lld, trials %lld, keys %lld: at least %d, 1 and 1 .. %d (passkey)",
-                         (long long)o->context, (long long)o->trials, (long long)o->keys, LEAST_ZONE, GYRE_PASSKEY_KEYS);
+                         (long long)gyre_model_get_config(model)->vocab);
+    if (o->size != sizeof *o || o->trials < 1 || o->keys < 1 || o->keys > GYRE_PASSKEY_KEYS ||
+        o->context < MIN_BYTES_PER_KEY)
+        return gyre_fail(
+            err, GYRE_EINVAL, "passkey: context %lld, trials %lld, keys %lld: at least %d, 1 and 1 .. %d (passkey)",
+            (long long)o->context, (long long)o->trials, (long long)o->keys, MIN_BYTES_PER_KEY, GYRE_PASSKEY_KEYS);
     if (text->count < o->context)
         return gyre_fail(err, GYRE_EINVAL, "text: %lld tokens, a window needs %lld (passkey)", (long long)text->count,
                          (long long)o->context);
@@ -136,7 +137,7 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
                          gyre_error *err) {
     gyre_status status = check(model, text, options, err);
     if (status) return status;
-    trials t = {.model = model, .text = text, .options = options, .keys = fitting_keys(options->keys, options->context)};
+    trials t = {.model = model, .text = text, .options = options, .keys = clamp_keys(options->keys, options->context)};
     t.windows = (options->trials + t.keys - 1) / t.keys;
     const size_t count = (size_t)(t.windows * options->context);
     t.tokens = malloc(count * sizeof *t.tokens);
@@ -145,9 +146,9 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     uint64_t state = options->seed;
     for (int64_t w = 0; w < t.windows && !status; w++)
         gyre_passkey_window(text, t.keys, options->context, &state, t.tokens + w * options->context, NULL);
-    const gyre_windows windows = {model, encoding, options->context, t.windows, read_window, &t, GYRE_F32};
-    t.all = &windows;
-    if (!status) status = gyre_windows_run(&windows, exec, err);
+    const gyre_eval_windows windows = {model, encoding, options->context, t.windows, read_window, &t, GYRE_DTYPE_F32};
+    t.eval_windows = &windows;
+    if (!status) status = gyre_eval_windows_run(&windows, exec, err);
     if (!status) {
         *out = (gyre_passkey_result){t.windows * t.keys, 0, t.windows};
         for (int64_t w = 0; w < t.windows; w++)

@@ -9,22 +9,22 @@
 #include <math.h>
 #include <string.h>
 
-enum { DIGIT = 11, BUCKETS = 1 << DIGIT };
+enum { RADIX_BITS = 11, BUCKETS = 1 << RADIX_BITS };
 
 /* What is kept: keys above `key`, and the first `ties` that equal it. */
-typedef struct cut {
+typedef struct logit_cutoff {
     uint32_t key;
     int64_t ties;
-} cut;
+} logit_cutoff;
 
-typedef struct draw {
+typedef struct distribution {
     const float *logits;
     int64_t vocab;
     double largest, temperature;
-} draw;
+} distribution;
 
 /* Keys are in the order of the numbers. */
-static uint32_t key_of(float x) {
+static uint32_t sort_key(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -33,70 +33,71 @@ static uint32_t key_of(float x) {
 /* e^x for x <= 0.  A C library's differs in its last bit from that of another, and with it the token drawn. */
 static double exponential(double x) {
     if (!(x > -745.0)) return 0.0;
-    const double turns = floor(x * 0x1.71547652b82fep+0 + 0.5);
-    const double rest = (x - turns * 0x1.62e42fefa0000p-1) - turns * 0x1.cf79abc9e3b39p-40;
+    const double exponent = floor(x * 0x1.71547652b82fep+0 + 0.5);
+    const double rest = (x - exponent * 0x1.62e42fefa0000p-1) - exponent * 0x1.cf79abc9e3b39p-40;
     double sum = 1.0;
     for (int i = 14; i > 0; i--)
         sum = 1.0 + sum * rest / i;
-    return ldexp(sum, (int)turns);
+    return ldexp(sum, (int)exponent);
 }
 
 /* Unnormalised: 1 for the likeliest. */
-static double weight_of(const draw *d, int64_t i) {
+static double exp_weight(const distribution *d, int64_t i) {
     const double x = (double)d->logits[i];
     if (x == d->largest) return 1.0;
     return isinf(x) || isinf(d->largest) ? 0.0 : exponential((x - d->largest) / d->temperature);
 }
 
 /* Goes through what `in` keeps. */
-typedef struct walk {
-    const draw *d;
-    cut in;
+typedef struct candidate_iterator {
+    const distribution *d;
+    logit_cutoff cutoff;
     int64_t next, ties;
-} walk;
+} candidate_iterator;
 
-static int64_t next_kept(walk *w) {
+static int64_t next_candidate(candidate_iterator *w) {
     while (w->next < w->d->vocab) {
         const int64_t i = w->next++;
-        const uint32_t key = key_of(w->d->logits[i]);
-        if (key > w->in.key || (key == w->in.key && w->ties++ < w->in.ties)) return i;
+        const uint32_t key = sort_key(w->d->logits[i]);
+        if (key > w->cutoff.key || (key == w->cutoff.key && w->ties++ < w->cutoff.ties)) return i;
     }
     return -1;
 }
 
-static double total_of(const draw *d, cut in) {
+static double total_weight(const distribution *d, logit_cutoff cutoff) {
     double total = 0.0;
-    walk w = {d, in, 0, 0};
-    for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w))
-        total += weight_of(d, i);
+    candidate_iterator w = {d, cutoff, 0, 0};
+    for (int64_t i = next_candidate(&w); i >= 0; i = next_candidate(&w))
+        total += exp_weight(d, i);
     return total;
 }
 
 /* What `in` keeps and begins with the digits found so far, by its next digit. */
-typedef struct digit_sums {
+typedef struct radix_histogram {
     double sums[BUCKETS];
     int64_t counts[BUCKETS];
     uint32_t buckets;
-} digit_sums;
+} radix_histogram;
 
 /* prefix: the digits above bit `above`; the next one ends at bit `shift`. */
-static void sum_digit(digit_sums *s, const draw *d, cut in, int by_weight, uint32_t prefix, int above, int shift) {
-    walk w = {d, in, 0, 0};
+static void fill_histogram(radix_histogram *s, const distribution *d, logit_cutoff cutoff, int by_weight, uint32_t prefix,
+                           int above, int shift) {
+    candidate_iterator w = {d, cutoff, 0, 0};
     s->buckets = (uint32_t)1 << (above - shift);
     memset(s->sums, 0, sizeof s->sums);
     memset(s->counts, 0, sizeof s->counts);
-    for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w)) {
-        const uint32_t key = key_of(d->logits[i]);
+    for (int64_t i = next_candidate(&w); i >= 0; i = next_candidate(&w)) {
+        const uint32_t key = sort_key(d->logits[i]);
         if (above < 32 && key >> above != prefix) continue;
         const uint32_t bucket = (key >> shift) & (s->buckets - 1);
-        s->sums[bucket] += by_weight ? weight_of(d, i) : 1.0;
+        s->sums[bucket] += by_weight ? exp_weight(d, i) : 1.0;
         s->counts[bucket]++;
     }
 }
 
 /* out = the digit with which `sum`, of all that is larger, reaches `enough`; the lowest there is where none does, as
  * rounding may have it.  *reaches = whether one does.  Adds the larger ones to *sum. */
-static uint32_t choose_digit(const digit_sums *s, double enough, double *sum, int *reaches) {
+static uint32_t choose_bucket(const radix_histogram *s, double enough, double *sum, int *reaches) {
     uint32_t chosen = s->buckets;
     *reaches = 0;
     for (uint32_t bucket = s->buckets; bucket-- > 0 && !*reaches;) {
@@ -109,18 +110,18 @@ static uint32_t choose_digit(const digit_sums *s, double enough, double *sum, in
 }
 
 /* out = the cut below which the likeliest of `in` first reach `enough`, each counting 1 or its weight. */
-static cut cut_at(const draw *d, cut in, int by_weight, double enough) {
-    digit_sums s;
+static logit_cutoff find_threshold(const distribution *d, logit_cutoff cutoff, int by_weight, double enough) {
+    radix_histogram s;
     double sum = 0.0;
     uint32_t prefix = 0, digit = 0;
     for (int above = 32; above > 0;) {
-        const int shift = above > DIGIT ? above - DIGIT : 0;
+        const int shift = above > RADIX_BITS ? above - RADIX_BITS : 0;
         int reaches;
-        sum_digit(&s, d, in, by_weight, prefix, above, shift);
-        digit = choose_digit(&s, enough, &sum, &reaches);
+        fill_histogram(&s, d, cutoff, by_weight, prefix, above, shift);
+        digit = choose_bucket(&s, enough, &sum, &reaches);
         /* Rounding: all of them do not reach it.  Further down, where the same are added in another order, it is the
          * lowest of those that did. */
-        if (!reaches && above == 32) return in;
+        if (!reaches && above == 32) return cutoff;
         prefix = prefix << (above - shift) | digit;
         above = shift;
     }
@@ -128,11 +129,11 @@ static cut cut_at(const draw *d, cut in, int by_weight, double enough) {
     int64_t ties = 1;
     while (ties < s.counts[digit] && sum + each * (double)ties < enough)
         ties++;
-    return (cut){prefix, ties};
+    return (logit_cutoff){prefix, ties};
 }
 
 /* Makes -0 a 0.  out = the likeliest, the first of several; -1 where there is nothing to choose from. */
-static int64_t likeliest(float *logits, int64_t vocab) {
+static int64_t argmax(float *logits, int64_t vocab) {
     int64_t best = -1;
     int finite = 0;
     for (int64_t i = 0; i < vocab; i++) {
@@ -144,16 +145,16 @@ static int64_t likeliest(float *logits, int64_t vocab) {
     return finite ? best : -1;
 }
 
-static int32_t draw_one(const draw *d, const gyre_sampling *s, double uniform) {
-    cut in = {0, 0};
+static int32_t sample_token(const distribution *d, const gyre_sampling *s, double uniform) {
+    logit_cutoff cutoff = {0, 0};
     int64_t last = -1;
     double sum = 0.0;
-    if (s->top_k > 0 && s->top_k < d->vocab) in = cut_at(d, in, 0, (double)s->top_k);
-    if (s->top_p < 1.0) in = cut_at(d, in, 1, s->top_p * total_of(d, in));
-    const double target = uniform * total_of(d, in);
-    walk w = {d, in, 0, 0};
-    for (int64_t i = next_kept(&w); i >= 0; i = next_kept(&w)) {
-        const double weight = weight_of(d, i);
+    if (s->top_k > 0 && s->top_k < d->vocab) cutoff = find_threshold(d, cutoff, 0, (double)s->top_k);
+    if (s->top_p < 1.0) cutoff = find_threshold(d, cutoff, 1, s->top_p * total_weight(d, cutoff));
+    const double target = uniform * total_weight(d, cutoff);
+    candidate_iterator w = {d, cutoff, 0, 0};
+    for (int64_t i = next_candidate(&w); i >= 0; i = next_candidate(&w)) {
+        const double weight = exp_weight(d, i);
         if (weight > 0.0) last = i;
         sum += weight;
         if (sum > target) break;
@@ -165,8 +166,8 @@ int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling,
     const gyre_sampling usual = GYRE_SAMPLING_INIT, *s = sampling ? sampling : &usual;
     const double uniform = gyre_random_uniform(state);
     if (vocab < 1 || vocab > INT32_MAX || s->size != sizeof *s) return -1;
-    const int64_t best = likeliest(logits, vocab);
+    const int64_t best = argmax(logits, vocab);
     if (best < 0 || !(s->temperature > 0.0)) return (int32_t)best;
-    const draw d = {logits, vocab, (double)logits[best], s->temperature};
-    return draw_one(&d, s, uniform);
+    const distribution d = {logits, vocab, (double)logits[best], s->temperature};
+    return sample_token(&d, s, uniform);
 }

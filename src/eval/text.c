@@ -1,8 +1,8 @@
 /* text.c: files, and whole folders of them, as token ids. */
 #include "core/encoding.h"
 #include "files/file_read.h"
-#include "files/folder.h"
-#include "files/hash.h"
+#include "files/fnv1a.h"
+#include "files/replace_folder.h"
 
 #include "gyre/gyre_model.h"
 
@@ -14,12 +14,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { HELD_OUT_OF = 10 /* one file in so many */ };
+enum { HELD_OUT_MODULUS = 10 /* one file in so many */ };
 
-/* -- which files ------------------------------------------------------------------------------------------------------- */
+/* -- which files -- */
 typedef struct path_list {
     char **paths;
-    size_t count, room;
+    size_t count, capacity;
 } path_list;
 
 static void free_list(path_list *list) {
@@ -29,12 +29,12 @@ static void free_list(path_list *list) {
 }
 
 static gyre_status append_path(path_list *list, const char *folder, const char *name, gyre_error *err) {
-    if (list->count == list->room) {
-        const size_t room = 2 * list->room + 16;
-        char **grown = realloc(list->paths, room * sizeof *grown);
-        if (!grown) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for %zu paths (%s)", room, folder);
+    if (list->count == list->capacity) {
+        const size_t capacity = 2 * list->capacity + 16;
+        char **grown = realloc(list->paths, capacity * sizeof *grown);
+        if (!grown) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for %zu paths (%s)", capacity, folder);
         list->paths = grown;
-        list->room = room;
+        list->capacity = capacity;
     }
     const size_t length = strlen(folder), bytes = length + strlen(name) + 2;
     char *path = malloc(bytes);
@@ -45,7 +45,7 @@ static gyre_status append_path(path_list *list, const char *folder, const char *
 }
 
 /* Links are passed over: one that points upwards would make the walk endless, one elsewhere would count a text twice. */
-static gyre_status sort_entry(const char *folder, const char *name, path_list *folders, path_list *files, gyre_error *err) {
+static gyre_status add_entry(const char *folder, const char *name, path_list *folders, path_list *files, gyre_error *err) {
     struct stat info;
     gyre_status status = append_path(files, folder, name, err);
     if (status != GYRE_OK) return status;
@@ -70,55 +70,56 @@ static gyre_status list_folder(const char *folder, path_list *folders, path_list
             break;
         }
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        status = sort_entry(folder, entry->d_name, folders, files, err);
+        status = add_entry(folder, entry->d_name, folders, files, err);
     }
     closedir(entries);
     return status;
 }
 
-static int by_bytes(const void *a, const void *b) {
+static int compare_paths(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* files = all regular files under `folder`, sorted. */
-static gyre_status walk(const char *folder, path_list *files, gyre_error *err) {
+static gyre_status list_files(const char *folder, path_list *files, gyre_error *err) {
     path_list folders = {NULL, 0, 0};
     gyre_status status = list_folder(folder, &folders, files, err);
     for (size_t i = 0; i < folders.count && status == GYRE_OK; i++)
         status = list_folder(folders.paths[i], &folders, files, err);
     free_list(&folders);
-    if (status == GYRE_OK && files->count > 0) qsort(files->paths, files->count, sizeof *files->paths, by_bytes);
+    if (status == GYRE_OK && files->count > 0) qsort(files->paths, files->count, sizeof *files->paths, compare_paths);
     return status;
 }
 
-/* -- bytes into ids ---------------------------------------------------------------------------------------------------- */
+/* -- bytes into ids -- */
 typedef struct collector {
     gyre_text text;
-    int64_t room, seen; /* files looked at, taken or not */
-    gyre_split split;
+    int64_t capacity, files_seen; /* files looked at, taken or not */
+    gyre_text_split split;
     const gyre_tokenizer *tokenizer; /* NULL: ids are bytes */
 } collector;
 
 static gyre_status reserve(collector *c, int64_t more, const char *path, gyre_error *err) {
-    if (more <= c->room - c->text.count) return GYRE_OK;
+    if (more <= c->capacity - c->text.count) return GYRE_OK;
     const int64_t least = c->text.count + more;
-    const int64_t room = least > 2 * c->room ? least : 2 * c->room;
-    int32_t *grown = (uint64_t)room <= SIZE_MAX / sizeof *grown ? realloc(c->text.ids, (size_t)room * sizeof *grown) : NULL;
-    if (!grown) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for %" PRId64 " tokens (%s)", room, path);
+    const int64_t capacity = least > 2 * c->capacity ? least : 2 * c->capacity;
+    int32_t *grown =
+        (uint64_t)capacity <= SIZE_MAX / sizeof *grown ? realloc(c->text.ids, (size_t)capacity * sizeof *grown) : NULL;
+    if (!grown) return gyre_fail(err, GYRE_ENOMEM, "text: no memory for %" PRId64 " tokens (%s)", capacity, path);
     c->text.ids = grown;
-    c->room = room;
+    c->capacity = capacity;
     return GYRE_OK;
 }
 
 /* By content, so that a file is held out on every machine and under every name. */
-static int is_taken(gyre_split split, const char *bytes, size_t size) {
-    if (split == GYRE_SPLIT_ALL) return 1;
-    const int held_out = gyre_hash(GYRE_HASH_START, bytes, size) % HELD_OUT_OF == 0;
-    return held_out == (split == GYRE_SPLIT_HELD_OUT);
+static int is_in_split(gyre_text_split split, const char *bytes, size_t size) {
+    if (split == GYRE_TEXT_SPLIT_ALL) return 1;
+    const int held_out = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, bytes, size) % HELD_OUT_MODULUS == 0;
+    return held_out == (split == GYRE_TEXT_SPLIT_HELD_OUT);
 }
 
 /* The file's tokens after those of the files before. */
-static gyre_status take_tokens(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
+static gyre_status append_tokens(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
     int32_t *ids;
     int64_t count;
     gyre_error why;
@@ -139,22 +140,22 @@ static gyre_status take_tokens(collector *c, const char *path, const char *bytes
     return status;
 }
 
-static gyre_status take_bytes(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
+static gyre_status append_bytes(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
     const gyre_status status = reserve(c, (int64_t)size, path, err);
     for (size_t i = 0; i < size && status == GYRE_OK; i++)
         c->text.ids[c->text.count++] = (unsigned char)bytes[i];
     return status;
 }
 
-static gyre_status take_file(collector *c, const char *path, gyre_error *err) {
+static gyre_status read_file(collector *c, const char *path, gyre_error *err) {
     char *bytes;
     size_t size;
     gyre_status status = gyre_file_read(path, &bytes, &size, err);
     if (status != GYRE_OK) return status;
-    c->seen++;
-    if (is_taken(c->split, bytes, size)) {
-        status = (c->tokenizer ? take_tokens : take_bytes)(c, path, bytes, size, err);
-        c->text.hash = gyre_hash(c->text.hash, bytes, size);
+    c->files_seen++;
+    if (is_in_split(c->split, bytes, size)) {
+        status = (c->tokenizer ? append_tokens : append_bytes)(c, path, bytes, size, err);
+        c->text.hash = gyre_fnv1a(c->text.hash, bytes, size);
         c->text.bytes += (int64_t)size;
         c->text.files++;
     }
@@ -162,28 +163,28 @@ static gyre_status take_file(collector *c, const char *path, gyre_error *err) {
     return status;
 }
 
-static gyre_status take_path(collector *c, const char *path, gyre_error *err) {
+static gyre_status read_path(collector *c, const char *path, gyre_error *err) {
     struct stat info;
     path_list files = {NULL, 0, 0};
     if (stat(path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
-    if (!S_ISDIR(info.st_mode)) return take_file(c, path, err);
-    gyre_status status = walk(path, &files, err);
+    if (!S_ISDIR(info.st_mode)) return read_file(c, path, err);
+    gyre_status status = list_files(path, &files, err);
     for (size_t i = 0; i < files.count && status == GYRE_OK; i++)
-        status = take_file(c, files.paths[i], err);
+        status = read_file(c, files.paths[i], err);
     free_list(&files);
     return status;
 }
 
 /* where: the first path, and how many more. */
-static gyre_status check_enough(const collector *c, const char *const *paths, int64_t count, int64_t least,
-                                gyre_error *err) {
+static gyre_status check_count(const collector *c, const char *const *paths, int64_t count, int64_t least, gyre_error *err) {
     char more[48] = "";
     const gyre_text *t = &c->text;
-    const char *kind = c->split == GYRE_SPLIT_TRAIN ? "for training" : "held out";
+    const char *kind = c->split == GYRE_TEXT_SPLIT_TRAIN ? "for training" : "held out";
     if (count > 1) snprintf(more, sizeof more, " and %" PRId64 " more", count - 1);
-    if (c->seen == 0) return gyre_fail(err, GYRE_EINVAL, "text: no regular file (%s%s)", paths[0], more);
+    if (c->files_seen == 0) return gyre_fail(err, GYRE_EINVAL, "text: no regular file (%s%s)", paths[0], more);
     if (t->files == 0)
-        return gyre_fail(err, GYRE_EINVAL, "text: none of %" PRId64 " files is %s (%s%s)", c->seen, kind, paths[0], more);
+        return gyre_fail(err, GYRE_EINVAL, "text: none of %" PRId64 " files is %s (%s%s)", c->files_seen, kind, paths[0],
+                         more);
     if (t->count == 0) return gyre_fail(err, GYRE_EINVAL, "text: empty (%s%s)", paths[0], more);
     if (t->count < least)
         return gyre_fail(err, GYRE_EINVAL, "text: %" PRId64 " %s, at least %" PRId64 " are needed (%s%s)", t->count,
@@ -195,8 +196,8 @@ static gyre_status collect(gyre_text *out, collector *c, const char *const *path
                            gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < count && status == GYRE_OK; i++)
-        status = take_path(c, paths[i], err);
-    if (status == GYRE_OK) status = check_enough(c, paths, count, least, err);
+        status = read_path(c, paths[i], err);
+    if (status == GYRE_OK) status = check_count(c, paths, count, least, err);
     if (status == GYRE_OK)
         *out = c->text;
     else
@@ -204,12 +205,12 @@ static gyre_status collect(gyre_text *out, collector *c, const char *const *path
     return status;
 }
 
-gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count, gyre_split split, int64_t least,
+gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count, gyre_text_split split, int64_t least,
                            gyre_error *err) {
     if (!out || !paths || count < 1) return gyre_fail(err, GYRE_EINVAL, "text: no path is given");
-    if (split != GYRE_SPLIT_ALL && split != GYRE_SPLIT_TRAIN && split != GYRE_SPLIT_HELD_OUT)
+    if (split != GYRE_TEXT_SPLIT_ALL && split != GYRE_TEXT_SPLIT_TRAIN && split != GYRE_TEXT_SPLIT_HELD_OUT)
         return gyre_fail(err, GYRE_EINVAL, "text: %d names no split (%s)", (int)split, paths[0]);
-    collector c = {.text = {.hash = GYRE_HASH_START}, .split = split};
+    collector c = {.text = {.hash = GYRE_FNV1A_OFFSET_BASIS}, .split = split};
     return collect(out, &c, paths, count, least, err);
 }
 
@@ -217,7 +218,7 @@ gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer, 
                                int64_t least, gyre_error *err) {
     if (!out || !tokenizer || !paths || count < 1)
         return gyre_fail(err, GYRE_EINVAL, "text: a tokenizer and a path are needed");
-    collector c = {.text = {.hash = GYRE_HASH_START}, .split = GYRE_SPLIT_ALL, .tokenizer = tokenizer};
+    collector c = {.text = {.hash = GYRE_FNV1A_OFFSET_BASIS}, .split = GYRE_TEXT_SPLIT_ALL, .tokenizer = tokenizer};
     return collect(out, &c, paths, count, least, err);
 }
 
@@ -227,18 +228,18 @@ void gyre_text_free(gyre_text *text) {
     *text = (gyre_text){0};
 }
 
-/* -- ids written out --------------------------------------------------------------------------------------------------- */
+/* -- ids written out -- */
 static int is_separator(char c) {
     return strchr(" \t\r\n\v\f,", c) != NULL && c != '\0';
 }
 
-static gyre_status refuse_byte(const char *path, size_t at, gyre_error *err) {
+static gyre_status fail_byte(const char *path, size_t at, gyre_error *err) {
     gyre_fail(err, GYRE_EFORMAT, "ids: byte %zu: neither a digit nor a separator (%s)", at, path);
     if (err) err->offset = at;
     return GYRE_EFORMAT;
 }
 
-static gyre_status refuse_id(const char *path, size_t at, int64_t vocab, gyre_error *err) {
+static gyre_status fail_id(const char *path, size_t at, int64_t vocab, gyre_error *err) {
     gyre_fail(err, GYRE_EFORMAT, "ids: byte %zu: an id that is not below %" PRId64 " (%s)", at, vocab, path);
     if (err) err->offset = at;
     return GYRE_EFORMAT;
@@ -250,9 +251,9 @@ static gyre_status parse_id(const char *bytes, size_t size, size_t *at, int64_t 
     const size_t start = *at;
     int64_t id = 0;
     for (; *at < size && !is_separator(bytes[*at]); (*at)++) {
-        if (bytes[*at] < '0' || bytes[*at] > '9') return refuse_byte(path, *at, err);
+        if (bytes[*at] < '0' || bytes[*at] > '9') return fail_byte(path, *at, err);
         id = 10 * id + (bytes[*at] - '0');
-        if (id >= vocab) return refuse_id(path, start, vocab, err);
+        if (id >= vocab) return fail_id(path, start, vocab, err);
     }
     *out = (int32_t)id;
     return GYRE_OK;
@@ -279,7 +280,8 @@ gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, 
         return gyre_fail(err, GYRE_EINVAL, "ids: a path and a vocabulary of 1 .. 2^31 are needed");
     gyre_status status = gyre_file_read(path, &bytes, &size, err);
     if (status != GYRE_OK) return status;
-    collector c = {.text = {.hash = gyre_hash(GYRE_HASH_START, bytes, size), .files = 1}, .split = GYRE_SPLIT_ALL};
+    collector c = {.text = {.hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, bytes, size), .files = 1},
+                   .split = GYRE_TEXT_SPLIT_ALL};
     status = parse_ids(&c, bytes, size, vocab, path, err);
     free(bytes);
     if (status == GYRE_OK && c.text.count == 0) status = gyre_fail(err, GYRE_EINVAL, "ids: empty (%s)", path);

@@ -56,8 +56,8 @@ gyre_status gyre_file_read(const char *path, char **out, size_t *bytes, gyre_err
     return status;
 }
 
-/* -- mapping ----------------------------------------------------------------------------------------------------------- */
-static gyre_status map(gyre_mapping *out, int descriptor, const char *path, gyre_error *err) {
+/* -- mapping -- */
+static gyre_status map_descriptor(gyre_mapping *out, int descriptor, const char *path, gyre_error *err) {
     struct stat info;
     if (fstat(descriptor, &info) != 0) return fail_io(err, path);
     if (!S_ISREG(info.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: not a regular file", path);
@@ -73,7 +73,7 @@ gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *e
     /* O_NONBLOCK: a pipe of that name is an error, not a wait. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return fail_io(err, path);
-    const gyre_status status = map(out, descriptor, path, err);
+    const gyre_status status = map_descriptor(out, descriptor, path, err);
     close(descriptor);
     return status;
 }
@@ -83,7 +83,7 @@ void gyre_mapping_close(gyre_mapping *mapping) {
     *mapping = (gyre_mapping){NULL, 0};
 }
 
-void gyre_mapping_forget(const unsigned char *bytes, size_t size) {
+void gyre_mapping_release_pages(const unsigned char *bytes, size_t size) {
     const long page = sysconf(_SC_PAGESIZE);
     if (page < 1) return;
     const size_t each = (size_t)page, before = (each - (uintptr_t)bytes % each) % each;
@@ -91,7 +91,7 @@ void gyre_mapping_forget(const unsigned char *bytes, size_t size) {
     (void)madvise((void *)(bytes + before), (size - before) / each * each, MADV_DONTNEED);
 }
 
-int gyre_file_begins(const char *path, const char *magic, size_t size) {
+int gyre_file_starts_with(const char *path, const char *magic, size_t size) {
     char head[16];
     struct stat info;
     if (size > sizeof head || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;

@@ -4,7 +4,7 @@
 
 #include "core/encoding.h"
 #include "files/file_read.h"
-#include "files/shown.h"
+#include "files/printable_name.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -14,12 +14,12 @@
 #include <string.h>
 
 enum {
-    DEEPEST = 8,            /* arrays within arrays; no file has been seen with more than one */
-    LONGEST_NAME = 65535,   /* of keys, by the format; held to for tensors too */
-    LEAST_PAIR = 8 + 4 + 1, /* an empty key, its type, a byte */
-    MOST = 1 << 20,         /* keys, tensors; no file has been seen with a tenth of it */
-    LEAST_INFO = 8 + 4 + 4 + 8,
-    WALKED = 1 << 20 /* bytes of an array that are forgotten at a time */
+    MAX_DEPTH = 8,            /* arrays within arrays; no file has been seen with more than one */
+    MAX_NAME_BYTES = 65535,   /* of keys, by the format; held to for tensors too */
+    MIN_KV_BYTES = 8 + 4 + 1, /* an empty key, its type, a byte */
+    MAX_COUNT = 1 << 20,      /* keys, tensors; no file has been seen with a tenth of it */
+    MIN_TENSOR_INFO_BYTES = 8 + 4 + 4 + 8,
+    RELEASE_BYTES = 1 << 20 /* bytes of an array that are forgotten at a time */
 };
 
 /* What is left to read. */
@@ -30,8 +30,7 @@ typedef struct cursor {
     int mapped;
 } cursor;
 
-/* -- failures ------------------------------------------------------------------------------------------------------------
- */
+/* -- failures -- */
 static gyre_status failed(const cursor *c, gyre_status status, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static gyre_status failed(const cursor *c, gyre_status status, uint64_t offset, const char *format, ...) {
@@ -49,8 +48,8 @@ static gyre_status failed(const cursor *c, gyre_status status, uint64_t offset, 
 #define failed(c, status, ...) ((void)failed(c, status, __VA_ARGS__), (status))
 #endif
 
-/* -- numbers ----------------------------------------------------------------------------------------------------------- */
-static uint64_t load(const unsigned char *bytes, size_t count) {
+/* -- numbers -- */
+static uint64_t load_le(const unsigned char *bytes, size_t count) {
     uint64_t x = 0;
     for (size_t i = 0; i < count; i++)
         x |= (uint64_t)bytes[i] << (8 * i);
@@ -79,7 +78,7 @@ static const unsigned char *element_of(const gyre_gguf_value *value, uint64_t i,
 }
 
 /* Two's complement of a number of `bytes` bytes. */
-static int64_t signed_of(uint64_t x, size_t bytes) {
+static int64_t sign_extend(uint64_t x, size_t bytes) {
     const uint64_t top = (uint64_t)1 << (8 * bytes - 1);
     if (!(x & top)) return (int64_t)x;
     return -(int64_t)(((top - 1) & ~x)) - 1;
@@ -96,9 +95,9 @@ int gyre_gguf_integer(const gyre_gguf_value *value, uint64_t i, int64_t *out) {
         return 1;
     }
     const size_t bytes = gyre_gguf_type_size(type);
-    const uint64_t bits = load(at, bytes);
+    const uint64_t bits = load_le(at, bytes);
     if (type == GYRE_GGUF_I8 || type == GYRE_GGUF_I16 || type == GYRE_GGUF_I32 || type == GYRE_GGUF_I64) {
-        *out = signed_of(bits, bytes);
+        *out = sign_extend(bits, bytes);
         return 1;
     }
     if (bits > INT64_MAX || (type == GYRE_GGUF_BOOL && bits > 1)) return 0;
@@ -112,19 +111,19 @@ int gyre_gguf_number(const gyre_gguf_value *value, uint64_t i, double *out) {
     const unsigned char *at = element_of(value, i, &type);
     if (!at) return 0;
     if (type == GYRE_GGUF_F32) {
-        const uint32_t bits = (uint32_t)load(at, 4);
+        const uint32_t bits = (uint32_t)load_le(at, 4);
         float x;
         memcpy(&x, &bits, sizeof x);
         *out = (double)x;
         return 1;
     }
     if (type == GYRE_GGUF_F64) {
-        const uint64_t bits = load(at, 8);
+        const uint64_t bits = load_le(at, 8);
         memcpy(out, &bits, sizeof *out);
         return 1;
     }
     if (type == GYRE_GGUF_U64) {
-        *out = (double)load(at, 8);
+        *out = (double)load_le(at, 8);
         return 1;
     }
     if (!gyre_gguf_integer(value, i, &whole)) return 0;
@@ -137,20 +136,19 @@ int gyre_gguf_equals(const gyre_gguf_value *value, const char *text) {
            memcmp(value->data, text, (size_t)value->count) == 0;
 }
 
-/* -- keys and values -------------------------------------------------------------------------------------------------------
- */
-static gyre_status take(cursor *c, size_t bytes, const char *what, uint64_t *out) {
+/* -- keys and values -- */
+static gyre_status read_uint(cursor *c, size_t bytes, const char *what, uint64_t *out) {
     *out = 0;
     if (c->size - c->at < bytes) return failed(c, GYRE_EFORMAT, c->at, "%s: the file ends within it", what);
-    *out = load(c->bytes + c->at, bytes);
+    *out = load_le(c->bytes + c->at, bytes);
     c->at += bytes;
     return GYRE_OK;
 }
 
 /* A string's length and where its characters are. */
-static gyre_status take_string(cursor *c, uint64_t most, const char *what, const char **text, uint64_t *bytes) {
+static gyre_status read_string(cursor *c, uint64_t most, const char *what, const char **text, uint64_t *bytes) {
     const uint64_t offset = c->at;
-    const gyre_status status = take(c, 8, what, bytes);
+    const gyre_status status = read_uint(c, 8, what, bytes);
     if (status != GYRE_OK) return status;
     if (*bytes > most)
         return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, at most %" PRIu64, what, *bytes, most);
@@ -162,21 +160,21 @@ static gyre_status take_string(cursor *c, uint64_t most, const char *what, const
     return GYRE_OK;
 }
 
-static gyre_status take_type(cursor *c, const char *what, gyre_gguf_type *type) {
+static gyre_status read_value_type(cursor *c, const char *what, gyre_gguf_type *type) {
     const uint64_t offset = c->at;
     uint64_t number = 0;
     *type = GYRE_GGUF_U8;
-    const gyre_status status = take(c, 4, what, &number);
+    const gyre_status status = read_uint(c, 4, what, &number);
     if (status != GYRE_OK) return status;
     if (number >= TYPES) return failed(c, GYRE_EFORMAT, offset, "%s: its type, %" PRIu64 ", is none", what, number);
     *type = (gyre_gguf_type)number;
     return GYRE_OK;
 }
 
-static gyre_status take_value(cursor *c, gyre_gguf_type type, const char *what, int depth, gyre_gguf_value *out);
+static gyre_status read_value(cursor *c, gyre_gguf_type type, const char *what, int depth, gyre_gguf_value *out);
 
 /* Moves past the elements; only strings and arrays have to be looked at one by one. */
-static gyre_status take_elements(cursor *c, const char *what, uint64_t offset, int depth, gyre_gguf_value *array) {
+static gyre_status read_elements(cursor *c, const char *what, uint64_t offset, int depth, gyre_gguf_value *array) {
     const size_t fixed = gyre_gguf_type_size(array->element);
     const size_t least = fixed ? fixed : array->element == GYRE_GGUF_STRING ? 8 : 12;
     if (array->count > (c->size - c->at) / least)
@@ -187,58 +185,57 @@ static gyre_status take_elements(cursor *c, const char *what, uint64_t offset, i
         c->at += array->count * fixed;
         return GYRE_OK;
     }
-    uint64_t kept = c->at;
+    uint64_t resident_from = c->at;
     for (uint64_t i = 0; i < array->count; i++) {
         gyre_gguf_value element;
-        const gyre_status status = take_value(c, array->element, what, depth + 1, &element);
+        const gyre_status status = read_value(c, array->element, what, depth + 1, &element);
         if (status != GYRE_OK) return status;
-        if (!c->mapped || c->at - kept < WALKED) continue;
-        gyre_mapping_forget(c->bytes + kept, (size_t)(c->at - kept));
-        kept = c->at;
+        if (!c->mapped || c->at - resident_from < RELEASE_BYTES) continue;
+        gyre_mapping_release_pages(c->bytes + resident_from, (size_t)(c->at - resident_from));
+        resident_from = c->at;
     }
     return GYRE_OK;
 }
 
-static gyre_status take_array(cursor *c, const char *what, int depth, gyre_gguf_value *out) {
+static gyre_status read_array_value(cursor *c, const char *what, int depth, gyre_gguf_value *out) {
     const uint64_t offset = c->at;
-    if (depth == DEEPEST) return failed(c, GYRE_EFORMAT, offset, "%s: arrays more than %d deep", what, DEEPEST);
-    gyre_status status = take_type(c, what, &out->element);
-    if (status == GYRE_OK) status = take(c, 8, what, &out->count);
-    return status == GYRE_OK ? take_elements(c, what, offset, depth, out) : status;
+    if (depth == MAX_DEPTH) return failed(c, GYRE_EFORMAT, offset, "%s: arrays more than %d deep", what, MAX_DEPTH);
+    gyre_status status = read_value_type(c, what, &out->element);
+    if (status == GYRE_OK) status = read_uint(c, 8, what, &out->count);
+    return status == GYRE_OK ? read_elements(c, what, offset, depth, out) : status;
 }
 
-static gyre_status take_value(cursor *c, gyre_gguf_type type, const char *what, int depth, gyre_gguf_value *out) {
+static gyre_status read_value(cursor *c, gyre_gguf_type type, const char *what, int depth, gyre_gguf_value *out) {
     const char *text;
     uint64_t bits;
     *out = (gyre_gguf_value){type, type, 1, c->bytes + c->at};
-    if (type == GYRE_GGUF_ARRAY) return take_array(c, what, depth, out);
+    if (type == GYRE_GGUF_ARRAY) return read_array_value(c, what, depth, out);
     if (type == GYRE_GGUF_STRING) {
-        const gyre_status status = take_string(c, UINT64_MAX, what, &text, &out->count);
+        const gyre_status status = read_string(c, UINT64_MAX, what, &text, &out->count);
         if (status == GYRE_OK) out->data = (const unsigned char *)text;
         return status;
     }
-    return take(c, gyre_gguf_type_size(type), what, &bits);
+    return read_uint(c, gyre_gguf_type_size(type), what, &bits);
 }
 
-static gyre_status take_pair(cursor *c, gyre_gguf_pair *pair) {
+static gyre_status read_kv(cursor *c, gyre_gguf_kv *pair) {
     uint64_t bytes;
     gyre_gguf_type type = GYRE_GGUF_U8;
     pair->offset = c->at;
-    gyre_status status = take_string(c, LONGEST_NAME, "key", &pair->key, &bytes);
+    gyre_status status = read_string(c, MAX_NAME_BYTES, "key", &pair->key, &bytes);
     if (status != GYRE_OK) return status;
     pair->key_bytes = (size_t)bytes;
     if (bytes == 0) return failed(c, GYRE_EFORMAT, pair->offset, "key: empty");
-    const gyre_shown name = gyre_show(pair->key, pair->key_bytes);
-    status = take_type(c, name.text, &type);
-    if (status == GYRE_OK) status = take_value(c, type, name.text, 0, &pair->value);
+    const gyre_printable_name name = gyre_make_printable(pair->key, pair->key_bytes);
+    status = read_value_type(c, name.text, &type);
+    if (status == GYRE_OK) status = read_value(c, type, name.text, 0, &pair->value);
     if (status == GYRE_OK && type == GYRE_GGUF_BOOL && *pair->value.data > 1)
         return failed(c, GYRE_EFORMAT, c->at - 1, "%s: a bool of %u", name.text, *pair->value.data);
     pair->bytes = c->at - pair->offset;
     return status;
 }
 
-/* -- tensors ---------------------------------------------------------------------------------------------------------------
- */
+/* -- tensors -- */
 /* Elements and bytes of a block of each of ggml's types; no elements: a number that is not, or no longer, a type. */
 static const struct {
     unsigned elements, bytes;
@@ -248,18 +245,18 @@ static const struct {
               {1, 8},    {1, 8},    {256, 56},  {1, 2},     {0, 0},     {0, 0},     {0, 0},     {256, 54}, {256, 66},
               {0, 0},    {0, 0},    {0, 0},     {32, 17},   {64, 36},   {128, 18},  {64, 18}};
 
-static gyre_status take_dims(cursor *c, const char *name, gyre_gguf_tensor *t, uint64_t *elements) {
+static gyre_status read_dims(cursor *c, const char *name, gyre_gguf_tensor *t, uint64_t *elements) {
     uint64_t rank = 0;
-    gyre_status status = take(c, 4, name, &rank);
+    gyre_status status = read_uint(c, 4, name, &rank);
     if (status != GYRE_OK) return status;
-    if (rank > GYRE_GGUF_RANK)
-        return failed(c, GYRE_EFORMAT, c->at - 4, "%s: %" PRIu64 " dimensions, at most %d", name, rank, GYRE_GGUF_RANK);
+    if (rank > GYRE_GGUF_MAX_DIMS)
+        return failed(c, GYRE_EFORMAT, c->at - 4, "%s: %" PRIu64 " dimensions, at most %d", name, rank, GYRE_GGUF_MAX_DIMS);
     t->rank = (int)rank;
     *elements = 1;
-    for (int i = 0; i < GYRE_GGUF_RANK; i++)
+    for (int i = 0; i < GYRE_GGUF_MAX_DIMS; i++)
         t->dims[i] = 1;
     for (int i = 0; i < t->rank; i++) {
-        status = take(c, 8, name, &t->dims[i]);
+        status = read_uint(c, 8, name, &t->dims[i]);
         if (status != GYRE_OK) return status;
         if (t->dims[i] == 0 || t->dims[i] > INT64_MAX / *elements)
             return failed(c, GYRE_EFORMAT, c->at - 8, "%s: dimension %d, %" PRIu64 ", %s", name, i, t->dims[i],
@@ -270,52 +267,51 @@ static gyre_status take_dims(cursor *c, const char *name, gyre_gguf_tensor *t, u
 }
 
 /* Sets bytes, unless the type is one that came after this was written. */
-static gyre_status measure(cursor *c, const char *name, uint64_t elements, gyre_gguf_tensor *t) {
+static gyre_status set_tensor_bytes(cursor *c, const char *name, uint64_t elements, gyre_gguf_tensor *t) {
     const unsigned block = t->type < sizeof blocks / sizeof *blocks ? blocks[t->type].elements : 0;
     t->bytes = 0;
     if (block == 0) return GYRE_OK;
     if (t->dims[0] % block != 0)
-        return failed(c, GYRE_EFORMAT, t->info, "%s: rows of %" PRIu64 " elements, stored in blocks of %u", name, t->dims[0],
-                      block);
+        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: rows of %" PRIu64 " elements, stored in blocks of %u", name,
+                      t->dims[0], block);
     if (elements / block > INT64_MAX / blocks[t->type].bytes)
-        return failed(c, GYRE_EFORMAT, t->info, "%s: more bytes than there can be", name);
+        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: more bytes than there can be", name);
     t->bytes = elements / block * blocks[t->type].bytes;
     return GYRE_OK;
 }
 
 /* *relative = where its bytes begin, from the start of the data, which is not known yet. */
-static gyre_status take_info(cursor *c, gyre_gguf_tensor *t, uint64_t *relative) {
+static gyre_status read_tensor_info(cursor *c, gyre_gguf_tensor *t, uint64_t *relative) {
     uint64_t bytes, elements = 0, type = 0;
-    t->info = c->at;
-    gyre_status status = take_string(c, LONGEST_NAME, "tensor name", &t->name, &bytes);
+    t->info_offset = c->at;
+    gyre_status status = read_string(c, MAX_NAME_BYTES, "tensor name", &t->name, &bytes);
     if (status != GYRE_OK) return status;
     t->name_bytes = (size_t)bytes;
-    if (bytes == 0) return failed(c, GYRE_EFORMAT, t->info, "tensor name: empty");
-    const gyre_shown name = gyre_show(t->name, t->name_bytes);
-    status = take_dims(c, name.text, t, &elements);
-    if (status == GYRE_OK) status = take(c, 4, name.text, &type);
-    if (status == GYRE_OK) status = take(c, 8, name.text, relative);
+    if (bytes == 0) return failed(c, GYRE_EFORMAT, t->info_offset, "tensor name: empty");
+    const gyre_printable_name name = gyre_make_printable(t->name, t->name_bytes);
+    status = read_dims(c, name.text, t, &elements);
+    if (status == GYRE_OK) status = read_uint(c, 4, name.text, &type);
+    if (status == GYRE_OK) status = read_uint(c, 8, name.text, relative);
     if (status != GYRE_OK) return status;
     t->type = (uint32_t)type;
-    return measure(c, name.text, elements, t);
+    return set_tensor_bytes(c, name.text, elements, t);
 }
 
-static gyre_status place(const cursor *c, const gyre_gguf *file, gyre_gguf_tensor *t, uint64_t relative) {
-    const gyre_shown name = gyre_show(t->name, t->name_bytes);
+static gyre_status set_tensor_data(const cursor *c, const gyre_gguf *file, gyre_gguf_tensor *t, uint64_t relative) {
+    const gyre_printable_name name = gyre_make_printable(t->name, t->name_bytes);
     const uint64_t data_bytes = file->size > file->data ? file->size - file->data : 0;
     if (relative % file->alignment != 0)
-        return failed(c, GYRE_EFORMAT, t->info, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64, name.text,
+        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64, name.text,
                       relative, file->alignment);
     if (relative > data_bytes || t->bytes > data_bytes - relative)
-        return failed(c, GYRE_EFORMAT, t->info,
+        return failed(c, GYRE_EFORMAT, t->info_offset,
                       "%s: %" PRIu64 " bytes at %" PRIu64 " of the data, of which the file has %" PRIu64, name.text,
                       t->bytes, relative, data_bytes);
     t->data = t->bytes ? file->bytes + file->data + relative : NULL;
     return GYRE_OK;
 }
 
-/* -- order
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- order -- */
 static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes) {
     const size_t common = a_bytes < b_bytes ? a_bytes : b_bytes;
     const int order = common ? memcmp(a, b, common) : 0;
@@ -323,26 +319,26 @@ static int compare(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 }
 
 /* What is sorted and searched: names that lie elsewhere. */
-typedef struct named {
+typedef struct name_ref {
     const char *name;
     size_t bytes;
     uint64_t offset;
     uint32_t index;
-} named;
+} name_ref;
 
 static int by_name(const void *a, const void *b) {
-    const named *x = a, *y = b;
+    const name_ref *x = a, *y = b;
     const int order = compare(x->name, x->bytes, y->name, y->bytes);
     return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
 /* *out = the indices in order of the names; two of one name are two answers to one question. */
-static gyre_status sort(const cursor *c, named *names, int64_t count, const char *what, uint32_t **out) {
+static gyre_status sort(const cursor *c, name_ref *names, int64_t count, const char *what, uint32_t **out) {
     qsort(names, (size_t)count, sizeof *names, by_name);
     for (int64_t i = 1; i < count; i++)
         if (compare(names[i].name, names[i].bytes, names[i - 1].name, names[i - 1].bytes) == 0)
             return failed(c, GYRE_EFORMAT, names[i].offset, "%s: a second %s of that name, after the one at byte %" PRIu64,
-                          gyre_show(names[i].name, names[i].bytes).text, what, names[i - 1].offset);
+                          gyre_make_printable(names[i].name, names[i].bytes).text, what, names[i - 1].offset);
     *out = malloc(((size_t)count + 1) * sizeof **out);
     if (!*out) return failed(c, GYRE_ENOMEM, 0, "GGUF: no memory");
     for (int64_t i = 0; i < count; i++)
@@ -350,29 +346,29 @@ static gyre_status sort(const cursor *c, named *names, int64_t count, const char
     return GYRE_OK;
 }
 
-static gyre_status index_all(const cursor *c, gyre_gguf *file) {
-    const int64_t most = file->pairs_count > file->tensors_count ? file->pairs_count : file->tensors_count;
-    named *names = malloc(((size_t)most + 1) * sizeof *names);
+static gyre_status sort_names(const cursor *c, gyre_gguf *file) {
+    const int64_t most = file->kv_count > file->tensors_count ? file->kv_count : file->tensors_count;
+    name_ref *names = malloc(((size_t)most + 1) * sizeof *names);
     if (!names) return failed(c, GYRE_ENOMEM, 0, "GGUF: no memory");
-    for (int64_t i = 0; i < file->pairs_count; i++) {
-        const gyre_gguf_pair *p = &file->pairs[i];
-        names[i] = (named){p->key, p->key_bytes, p->offset, (uint32_t)i};
+    for (int64_t i = 0; i < file->kv_count; i++) {
+        const gyre_gguf_kv *p = &file->kvs[i];
+        names[i] = (name_ref){p->key, p->key_bytes, p->offset, (uint32_t)i};
     }
-    gyre_status status = sort(c, names, file->pairs_count, "key", &file->pairs_by_key);
+    gyre_status status = sort(c, names, file->kv_count, "key", &file->kvs_by_key);
     for (int64_t i = 0; i < file->tensors_count; i++) {
         const gyre_gguf_tensor *t = &file->tensors[i];
-        names[i] = (named){t->name, t->name_bytes, t->info, (uint32_t)i};
+        names[i] = (name_ref){t->name, t->name_bytes, t->info_offset, (uint32_t)i};
     }
     if (status == GYRE_OK) status = sort(c, names, file->tensors_count, "tensor", &file->tensors_by_name);
     free(names);
     return status;
 }
 
-const gyre_gguf_pair *gyre_gguf_find(const gyre_gguf *file, const char *key) {
+const gyre_gguf_kv *gyre_gguf_find_key(const gyre_gguf *file, const char *key) {
     const size_t bytes = strlen(key);
-    for (int64_t low = 0, high = file->pairs_count; low < high;) {
+    for (int64_t low = 0, high = file->kv_count; low < high;) {
         const int64_t middle = low + (high - low) / 2;
-        const gyre_gguf_pair *p = &file->pairs[file->pairs_by_key[middle]];
+        const gyre_gguf_kv *p = &file->kvs[file->kvs_by_key[middle]];
         const int order = compare(key, bytes, p->key, p->key_bytes);
         if (order == 0) return p;
         if (order < 0)
@@ -383,7 +379,7 @@ const gyre_gguf_pair *gyre_gguf_find(const gyre_gguf *file, const char *key) {
     return NULL;
 }
 
-const gyre_gguf_tensor *gyre_gguf_tensor_of(const gyre_gguf *file, const char *name) {
+const gyre_gguf_tensor *gyre_gguf_find_tensor(const gyre_gguf *file, const char *name) {
     const size_t bytes = strlen(name);
     for (int64_t low = 0, high = file->tensors_count; low < high;) {
         const int64_t middle = low + (high - low) / 2;
@@ -398,8 +394,7 @@ const gyre_gguf_tensor *gyre_gguf_tensor_of(const gyre_gguf *file, const char *n
     return NULL;
 }
 
-/* -- the file --------------------------------------------------------------------------------------------------------------
- */
+/* -- the file -- */
 static gyre_status check_version(const cursor *c, uint32_t version) {
     if (version == 2 || version == 3) return GYRE_OK;
     if (version == 1)
@@ -416,30 +411,31 @@ static gyre_status check_count(const cursor *c, uint64_t count, uint64_t least, 
     if (count > left / least)
         return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", where %" PRIu64 " bytes are left", what, count,
                       left);
-    if (count > MOST) return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", at most %d", what, count, MOST);
+    if (count > MAX_COUNT)
+        return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", at most %d", what, count, MAX_COUNT);
     return GYRE_OK;
 }
 
-static gyre_status take_header(cursor *c, gyre_gguf *file) {
+static gyre_status read_gguf_header(cursor *c, gyre_gguf *file) {
     uint64_t version = 0, pairs = 0, tensors = 0;
     if (c->size < 4 || memcmp(c->bytes, "GGUF", 4) != 0) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
     c->at = 4;
-    gyre_status status = take(c, 4, "version", &version);
+    gyre_status status = read_uint(c, 4, "version", &version);
     if (status == GYRE_OK) status = check_version(c, (uint32_t)version);
-    if (status == GYRE_OK) status = take(c, 8, "number of tensors", &tensors);
-    if (status == GYRE_OK) status = take(c, 8, "number of keys", &pairs);
+    if (status == GYRE_OK) status = read_uint(c, 8, "number of tensors", &tensors);
+    if (status == GYRE_OK) status = read_uint(c, 8, "number of keys", &pairs);
     if (status != GYRE_OK) return status;
-    status = check_count(c, tensors, LEAST_INFO, 8, "tensors");
-    if (status == GYRE_OK) status = check_count(c, pairs, LEAST_PAIR, 16, "keys");
+    status = check_count(c, tensors, MIN_TENSOR_INFO_BYTES, 8, "tensors");
+    if (status == GYRE_OK) status = check_count(c, pairs, MIN_KV_BYTES, 16, "keys");
     if (status != GYRE_OK) return status;
     file->version = (uint32_t)version;
-    file->pairs_count = (int64_t)pairs;
+    file->kv_count = (int64_t)pairs;
     file->tensors_count = (int64_t)tensors;
     return GYRE_OK;
 }
 
 /* Grown as they are found: a count that a small file claims must not take a machine's memory. */
-static void *grown(void *array, int64_t count, int64_t *room, size_t each) {
+static void *grow_array(void *array, int64_t count, int64_t *room, size_t each) {
     if (count < *room) return array;
     const int64_t wanted = *room ? *room * 2 : 64;
     void *larger = realloc(array, (size_t)wanted * each);
@@ -447,14 +443,14 @@ static void *grown(void *array, int64_t count, int64_t *room, size_t each) {
     return larger;
 }
 
-static gyre_status take_pairs(cursor *c, gyre_gguf *file) {
-    const int64_t count = file->pairs_count;
+static gyre_status read_kvs(cursor *c, gyre_gguf *file) {
+    const int64_t count = file->kv_count;
     int64_t room = 0;
-    for (file->pairs_count = 0; file->pairs_count < count; file->pairs_count++) {
-        gyre_gguf_pair *pairs = grown(file->pairs, file->pairs_count, &room, sizeof *pairs);
+    for (file->kv_count = 0; file->kv_count < count; file->kv_count++) {
+        gyre_gguf_kv *pairs = grow_array(file->kvs, file->kv_count, &room, sizeof *pairs);
         if (!pairs) return failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");
-        file->pairs = pairs;
-        const gyre_status status = take_pair(c, &pairs[file->pairs_count]);
+        file->kvs = pairs;
+        const gyre_status status = read_kv(c, &pairs[file->kv_count]);
         if (status != GYRE_OK) return status;
     }
     return GYRE_OK;
@@ -463,8 +459,8 @@ static gyre_status take_pairs(cursor *c, gyre_gguf *file) {
 static gyre_status find_alignment(const cursor *c, gyre_gguf *file) {
     int64_t alignment = GYRE_GGUF_ALIGNMENT;
     uint64_t offset = 0;
-    for (int64_t i = 0; i < file->pairs_count; i++) {
-        const gyre_gguf_pair *p = &file->pairs[i];
+    for (int64_t i = 0; i < file->kv_count; i++) {
+        const gyre_gguf_kv *p = &file->kvs[i];
         if (compare(p->key, p->key_bytes, "general.alignment", 17) != 0) continue;
         offset = p->offset;
         if (p->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_integer(&p->value, 0, &alignment)) alignment = 0;
@@ -475,24 +471,24 @@ static gyre_status find_alignment(const cursor *c, gyre_gguf *file) {
     return GYRE_OK;
 }
 
-static gyre_status take_infos(cursor *c, gyre_gguf *file) {
+static gyre_status read_tensor_infos(cursor *c, gyre_gguf *file) {
     const int64_t count = file->tensors_count;
     int64_t room = 0, starts_room = 0;
     uint64_t *starts = NULL;
     gyre_status status = GYRE_OK;
-    file->infos = c->at;
+    file->tensor_infos = c->at;
     for (file->tensors_count = 0; file->tensors_count < count && status == GYRE_OK; file->tensors_count++) {
-        gyre_gguf_tensor *tensors = grown(file->tensors, file->tensors_count, &room, sizeof *tensors);
+        gyre_gguf_tensor *tensors = grow_array(file->tensors, file->tensors_count, &room, sizeof *tensors);
         if (tensors) file->tensors = tensors;
-        uint64_t *more = grown(starts, file->tensors_count, &starts_room, sizeof *starts);
+        uint64_t *more = grow_array(starts, file->tensors_count, &starts_room, sizeof *starts);
         if (more) starts = more;
-        status = tensors && more ? take_info(c, &tensors[file->tensors_count], &starts[file->tensors_count])
+        status = tensors && more ? read_tensor_info(c, &tensors[file->tensors_count], &starts[file->tensors_count])
                                  : failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");
     }
-    file->infos_end = c->at;
+    file->tensor_infos_end = c->at;
     file->data = (c->at + file->alignment - 1) / file->alignment * file->alignment;
     for (int64_t i = 0; i < file->tensors_count && status == GYRE_OK; i++)
-        status = place(c, file, &file->tensors[i], starts[i]);
+        status = set_tensor_data(c, file, &file->tensors[i], starts[i]);
     free(starts);
     return status;
 }
@@ -503,11 +499,11 @@ static gyre_status open_bytes(gyre_gguf **out, const void *bytes, size_t size, i
     if (!file) return failed(&c, GYRE_ENOMEM, 0, "GGUF: no memory");
     file->bytes = bytes;
     file->size = size;
-    gyre_status status = take_header(&c, file);
-    if (status == GYRE_OK) status = take_pairs(&c, file);
+    gyre_status status = read_gguf_header(&c, file);
+    if (status == GYRE_OK) status = read_kvs(&c, file);
     if (status == GYRE_OK) status = find_alignment(&c, file);
-    if (status == GYRE_OK) status = take_infos(&c, file);
-    if (status == GYRE_OK) status = index_all(&c, file);
+    if (status == GYRE_OK) status = read_tensor_infos(&c, file);
+    if (status == GYRE_OK) status = sort_names(&c, file);
     if (status == GYRE_OK)
         *out = file;
     else
@@ -524,9 +520,9 @@ gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t siz
 
 void gyre_gguf_free(gyre_gguf *file) {
     if (!file) return;
-    free(file->pairs);
+    free(file->kvs);
     free(file->tensors);
-    free(file->pairs_by_key);
+    free(file->kvs_by_key);
     free(file->tensors_by_name);
     free(file);
 }

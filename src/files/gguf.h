@@ -20,7 +20,7 @@ typedef enum gyre_gguf_type {
     GYRE_GGUF_I64,
     GYRE_GGUF_F64
 } gyre_gguf_type;
-enum { GYRE_GGUF_HEADER = 24, GYRE_GGUF_ALIGNMENT = 32, GYRE_GGUF_RANK = 4 };
+enum { GYRE_GGUF_HEADER_BYTES = 24, GYRE_GGUF_ALIGNMENT = 32, GYRE_GGUF_MAX_DIMS = 4 };
 
 /* Points into the file; strings have no NUL at their end. */
 typedef struct gyre_gguf_value {
@@ -29,19 +29,19 @@ typedef struct gyre_gguf_value {
     const unsigned char *data;    /* the number, the characters, the elements */
 } gyre_gguf_value;
 /* A key and its value: bytes offset .. offset + bytes - 1 of the file. */
-typedef struct gyre_gguf_pair {
+typedef struct gyre_gguf_kv {
     const char *key;
     size_t key_bytes;
     uint64_t offset, bytes;
     gyre_gguf_value value;
-} gyre_gguf_pair;
+} gyre_gguf_kv;
 typedef struct gyre_gguf_tensor {
     const char *name;
     size_t name_bytes;
     uint32_t type; /* ggml's number: 0 = F32 */
     int rank;
-    uint64_t dims[GYRE_GGUF_RANK]; /* fastest first, as stored; 1 past the rank */
-    uint64_t info;                 /* where in the file it is described */
+    uint64_t dims[GYRE_GGUF_MAX_DIMS]; /* fastest first, as stored; 1 past the rank */
+    uint64_t info_offset;              /* where in the file it is described */
     const unsigned char *data;
     uint64_t bytes; /* 0 = of a type whose size is not known here */
 } gyre_gguf_tensor;
@@ -51,12 +51,13 @@ typedef struct gyre_gguf {
     const unsigned char *bytes;
     uint64_t size;
     uint32_t version;
-    uint64_t alignment, infos, infos_end, data; /* where the tensors' descriptions begin and end, and their bytes begin */
-    gyre_gguf_pair *pairs;                      /* in the file's order */
-    int64_t pairs_count;
+    uint64_t alignment, tensor_infos, tensor_infos_end,
+        data;          /* where the tensors' descriptions begin and end, and their bytes begin */
+    gyre_gguf_kv *kvs; /* in the file's order */
+    int64_t kv_count;
     gyre_gguf_tensor *tensors;
     int64_t tensors_count;
-    uint32_t *pairs_by_key, *tensors_by_name; /* indices */
+    uint32_t *kvs_by_key, *tensors_by_name; /* indices */
 } gyre_gguf;
 
 /* *out = the file's contents, pointing into `bytes`.  err->text is "what: why" and err->offset the byte; the path is the
@@ -66,8 +67,8 @@ gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre
 gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
 void gyre_gguf_free(gyre_gguf *file); /* NULL is fine */
 /* out = the key's, or NULL. */
-const gyre_gguf_pair *gyre_gguf_find(const gyre_gguf *file, const char *key);
-const gyre_gguf_tensor *gyre_gguf_tensor_of(const gyre_gguf *file, const char *name);
+const gyre_gguf_kv *gyre_gguf_find_key(const gyre_gguf *file, const char *key);
+const gyre_gguf_tensor *gyre_gguf_find_tensor(const gyre_gguf *file, const char *name);
 
 /* The i-th of an array's fixed-size elements, or i = 0 of a number: 1, or 0 where it is none (or, as an integer, one that
  * is not whole or does not fit).  A bool is 0 or 1. */

@@ -33,7 +33,7 @@ static int is_key(const char *text, size_t bytes, size_t end) {
 }
 
 /* out = the length of such a value at the place, or 0. */
-static size_t word_at(const char *text, size_t bytes, size_t at) {
+static size_t nonfinite_literal(const char *text, size_t bytes, size_t at) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const size_t length = strlen(words[i]);
@@ -43,10 +43,10 @@ static size_t word_at(const char *text, size_t bytes, size_t at) {
     return 0;
 }
 
-static int change(char *text, size_t bytes) {
+static int make_strict(char *text, size_t bytes) {
     int changed = 0;
     for (size_t at = 0; at < bytes;) {
-        const size_t word = word_at(text, bytes, at);
+        const size_t word = nonfinite_literal(text, bytes, at);
         if (word > 0) {
             memset(text + at, ' ', word);
             text[at] = text[at + 1] = '"';
@@ -69,7 +69,7 @@ json_t *gyre_json_load(const char *text, size_t bytes, json_error_t *error) {
     char *copy = malloc(bytes);
     if (!copy) return NULL;
     memcpy(copy, text, bytes);
-    if (change(copy, bytes)) root = json_loadb(copy, bytes, JSON_REJECT_DUPLICATES, error);
+    if (make_strict(copy, bytes)) root = json_loadb(copy, bytes, JSON_REJECT_DUPLICATES, error);
     free(copy);
     return root;
 }

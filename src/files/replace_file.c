@@ -16,21 +16,21 @@ static gyre_status failed(gyre_error *err, const char *path, int code) {
     return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
 }
 
-/* -- where ------------------------------------------------------------------------------------------------------- */
-static gyre_status follow_link(gyre_replacement *out, gyre_error *err) {
+/* -- where -- */
+static gyre_status follow_link(gyre_file_replacement *out, gyre_error *err) {
     char *real = realpath(out->final, NULL);
     const int fits = real && snprintf(out->final, sizeof out->final, "%s", real) < (int)sizeof out->final;
     free(real);
     return fits ? GYRE_OK : failed(err, out->final, real ? ENAMETOOLONG : errno);
 }
 
-gyre_status gyre_replacement_of(gyre_replacement *out, const char *source, const char *target, const char *name,
-                                gyre_error *err) {
+gyre_status gyre_file_replacement_init(gyre_file_replacement *out, const char *source, const char *target, const char *name,
+                                       gyre_error *err) {
     struct stat there, own;
     const int is_folder = stat(target, &there) == 0 && S_ISDIR(there.st_mode);
     const size_t end = strlen(target);
     const char *slash = !is_folder || (end > 0 && target[end - 1] == '/') ? "" : "/";
-    *out = (gyre_replacement){"", ""};
+    *out = (gyre_file_replacement){"", ""};
     if (snprintf(out->final, sizeof out->final, "%s%s%s", target, slash, is_folder ? name : "") >= (int)sizeof out->final)
         return gyre_fail(err, GYRE_EINVAL, "target: the path is too long (%.100s...)", target);
     if (stat(out->final, &there) != 0) {
@@ -44,7 +44,7 @@ gyre_status gyre_replacement_of(gyre_replacement *out, const char *source, const
     return follow_link(out, err);
 }
 
-/* -- what -------------------------------------------------------------------------------------------------------- */
+/* -- what -- */
 /* out = 0 or errno. */
 static int write_all(int fd, const char *bytes, size_t count) {
     while (count) {
@@ -58,7 +58,7 @@ static int write_all(int fd, const char *bytes, size_t count) {
 }
 
 /* Opened as the target would be, so that the umask decides who may read it.  -1 with errno set. */
-static int open_beside(gyre_replacement *r) {
+static int create_temporary(gyre_file_replacement *r) {
     int fd = -1;
     for (int attempt = 0; fd < 0 && attempt < 100; attempt++) {
         snprintf(r->temporary, sizeof r->temporary, "%s.%ld-%d.tmp", r->final, (long)getpid(), attempt);
@@ -69,18 +69,18 @@ static int open_beside(gyre_replacement *r) {
     return fd;
 }
 
-gyre_status gyre_replacement_open(gyre_replacement *r, int *fd, gyre_error *err) {
+gyre_status gyre_file_replacement_open(gyre_file_replacement *r, int *fd, gyre_error *err) {
     struct stat old;
-    const int exists = stat(r->final, &old) == 0, opened = open_beside(r);
+    const int exists = stat(r->final, &old) == 0, opened = create_temporary(r);
     if (opened < 0) return failed(err, r->final, errno);
     if (exists) (void)fchmod(opened, old.st_mode & 0777);
     *fd = opened;
     return GYRE_OK;
 }
 
-gyre_status gyre_replacement_write(gyre_replacement *r, const char *bytes, size_t count, gyre_error *err) {
+gyre_status gyre_file_replacement_write(gyre_file_replacement *r, const char *bytes, size_t count, gyre_error *err) {
     int fd;
-    const gyre_status status = gyre_replacement_open(r, &fd, err);
+    const gyre_status status = gyre_file_replacement_open(r, &fd, err);
     if (status != GYRE_OK) return status;
     int code = write_all(fd, bytes, count);
     if (!code && fsync(fd) != 0) code = errno;
@@ -98,14 +98,14 @@ static void sync_folder(char *path) {
     close(fd);
 }
 
-gyre_status gyre_replacement_commit(gyre_replacement *r, gyre_error *err) {
+gyre_status gyre_file_replacement_commit(gyre_file_replacement *r, gyre_error *err) {
     if (rename(r->temporary, r->final) != 0) return failed(err, r->final, errno);
     *r->temporary = '\0';
     sync_folder(r->final);
     return GYRE_OK;
 }
 
-void gyre_replacement_drop(gyre_replacement *r) {
+void gyre_file_replacement_discard(gyre_file_replacement *r) {
     if (*r->temporary) unlink(r->temporary);
     *r->temporary = '\0';
 }

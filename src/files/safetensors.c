@@ -3,9 +3,9 @@
 
 #include "core/convert.h"
 #include "core/encoding.h"
-#include "files/json_text.h"
+#include "files/json_locate.h"
+#include "files/printable_name.h"
 #include "files/safetensors_stream.h"
-#include "files/shown.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -16,58 +16,58 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZE_BYTES = 8, MOST_HEADER = 100000000 /* the format's own limit */, BLOCK = 4096 };
+enum { SIZE_BYTES = 8, MAX_HEADER_BYTES = 100000000 /* the format's own limit */, BLOCK = 4096 };
 
-typedef struct entry {
+typedef struct header_tensor {
     char *name;
     uint64_t begin, end; /* bytes of the data section */
-    gyre_stored_tensor tensor;
+    gyre_safetensors_view tensor;
     const char *type; /* its name */
     int readable;     /* 0: a type, or a rank, that no reader here takes */
-} entry;
+} header_tensor;
 
 struct gyre_safetensors {
     char *path;
     gyre_mapping map;
     const unsigned char *data; /* after the header */
     uint64_t data_bytes;
-    entry *entries; /* by name */
+    header_tensor *header_tensors; /* by name */
     int64_t count;
 };
 
-/* -- types ------------------------------------------------------------------------------------------------------------- */
-typedef struct stored_type {
+/* -- types -- */
+typedef struct dtype_info {
     const char *name;
     unsigned bits;
     int readable;
     gyre_dtype dtype;
-} stored_type;
+} dtype_info;
 
 /* Types of the format that Gyre does not read are still measured: a file is checked as a whole. */
-static const stored_type types[] = {
-    {"F32", 32, 1, GYRE_F32},        {"F16", 16, 1, GYRE_F16},        {"BF16", 16, 1, GYRE_BF16},
-    {"F64", 64, 1, GYRE_F64},        {"I32", 32, 1, GYRE_I32},        {"I64", 64, 1, GYRE_I64},
-    {"I16", 16, 0, GYRE_I32},        {"I8", 8, 0, GYRE_I32},          {"U8", 8, 0, GYRE_I32},
-    {"U16", 16, 0, GYRE_I32},        {"U32", 32, 0, GYRE_I32},        {"U64", 64, 0, GYRE_I64},
-    {"F8_E4M3", 8, 0, GYRE_F32},     {"F8_E5M2", 8, 0, GYRE_F32},     {"F8_E8M0", 8, 0, GYRE_F32},
-    {"F8_E4M3FNUZ", 8, 0, GYRE_F32}, {"F8_E5M2FNUZ", 8, 0, GYRE_F32}, {"F6_E2M3", 6, 0, GYRE_F32},
-    {"F6_E3M2", 6, 0, GYRE_F32},     {"F4", 4, 0, GYRE_F32},          {"BOOL", 8, 0, GYRE_I32},
-    {"C64", 64, 0, GYRE_F32},
+static const dtype_info types[] = {
+    {"F32", 32, 1, GYRE_DTYPE_F32},        {"F16", 16, 1, GYRE_DTYPE_F16},        {"BF16", 16, 1, GYRE_DTYPE_BF16},
+    {"F64", 64, 1, GYRE_DTYPE_F64},        {"I32", 32, 1, GYRE_DTYPE_I32},        {"I64", 64, 1, GYRE_DTYPE_I64},
+    {"I16", 16, 0, GYRE_DTYPE_I32},        {"I8", 8, 0, GYRE_DTYPE_I32},          {"U8", 8, 0, GYRE_DTYPE_I32},
+    {"U16", 16, 0, GYRE_DTYPE_I32},        {"U32", 32, 0, GYRE_DTYPE_I32},        {"U64", 64, 0, GYRE_DTYPE_I64},
+    {"F8_E4M3", 8, 0, GYRE_DTYPE_F32},     {"F8_E5M2", 8, 0, GYRE_DTYPE_F32},     {"F8_E8M0", 8, 0, GYRE_DTYPE_F32},
+    {"F8_E4M3FNUZ", 8, 0, GYRE_DTYPE_F32}, {"F8_E5M2FNUZ", 8, 0, GYRE_DTYPE_F32}, {"F6_E2M3", 6, 0, GYRE_DTYPE_F32},
+    {"F6_E3M2", 6, 0, GYRE_DTYPE_F32},     {"F4", 4, 0, GYRE_DTYPE_F32},          {"BOOL", 8, 0, GYRE_DTYPE_I32},
+    {"C64", 64, 0, GYRE_DTYPE_F32},
 };
 
-static const stored_type *type_named(const char *name) {
+static const dtype_info *find_dtype(const char *name) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, name) == 0) return &types[i];
     return NULL;
 }
 
-static const char *name_of(gyre_dtype dtype) {
+static const char *dtype_name(gyre_dtype dtype) {
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (types[i].readable && types[i].dtype == dtype) return types[i].name;
     return "no type";
 }
 
-/* -- failures ---------------------------------------------------------------------------------------------------------- */
+/* -- failures -- */
 /* Where in the file the header names a tensor: its opening quote; where that cannot be told, the header.  A search costs up
  * to one walk of the header for each dot, so a name of too many is not looked for. */
 static uint64_t key_offset(const gyre_safetensors *file, const char *name) {
@@ -78,12 +78,12 @@ static uint64_t key_offset(const gyre_safetensors *file, const char *name) {
     const char *header = (const char *)file->map.bytes + SIZE_BYTES;
     gyre_json_member member;
     const size_t bytes = file->map.size - SIZE_BYTES - (size_t)file->data_bytes;
-    return SIZE_BYTES + (gyre_json_find(header, bytes, name, &member) ? member.key : 0);
+    return SIZE_BYTES + (gyre_json_locate(header, bytes, name, &member) ? member.key : 0);
 }
 
-static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_status status, gyre_error *err,
+static gyre_status failed(const gyre_safetensors *file, const header_tensor *e, gyre_status status, gyre_error *err,
                           const char *format, ...) __attribute__((format(printf, 5, 6)));
-static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_status status, gyre_error *err,
+static gyre_status failed(const gyre_safetensors *file, const header_tensor *e, gyre_status status, gyre_error *err,
                           const char *format, ...) {
     char text[360];
     va_list arguments;
@@ -92,8 +92,8 @@ static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_sta
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     const uint64_t offset = key_offset(file, e->name);
-    (void)gyre_fail(err, status, "%s: %s (%s, byte %" PRIu64 ")", gyre_show(e->name, strlen(e->name)).text, text, file->path,
-                    offset);
+    (void)gyre_fail(err, status, "%s: %s (%s, byte %" PRIu64 ")", gyre_make_printable(e->name, strlen(e->name)).text, text,
+                    file->path, offset);
     err->offset = offset;
     return status;
 }
@@ -102,9 +102,9 @@ static gyre_status failed(const gyre_safetensors *file, const entry *e, gyre_sta
 #define failed(file, e, status, ...) ((void)failed(file, e, status, __VA_ARGS__), (status))
 #endif
 
-/* -- one tensor of the header ------------------------------------------------------------------------------------------ */
-static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape, entry *e, gyre_error *err) {
-    gyre_stored_tensor *t = &e->tensor;
+/* -- one tensor of the header -- */
+static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape, header_tensor *e, gyre_error *err) {
+    gyre_safetensors_view *t = &e->tensor;
     const size_t rank = json_array_size(shape);
     if (!json_is_array(shape)) return failed(file, e, GYRE_EFORMAT, err, "no shape");
     if (rank > INT_MAX) return failed(file, e, GYRE_EFORMAT, err, "%zu dimensions", rank);
@@ -131,12 +131,13 @@ static gyre_status read_shape(const gyre_safetensors *file, const json_t *shape,
     return GYRE_OK;
 }
 
-static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, entry *e, unsigned *bits, gyre_error *err) {
+static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, header_tensor *e, unsigned *bits,
+                             gyre_error *err) {
     if (!json_is_string(dtype)) return failed(file, e, GYRE_EFORMAT, err, "no dtype");
-    const stored_type *type = type_named(json_string_value(dtype));
+    const dtype_info *type = find_dtype(json_string_value(dtype));
     if (!type)
         return failed(file, e, GYRE_EFORMAT, err, "dtype \"%.20s\" is unknown",
-                      gyre_show(json_string_value(dtype), json_string_length(dtype)).text);
+                      gyre_make_printable(json_string_value(dtype), json_string_length(dtype)).text);
     e->tensor.dtype = type->dtype;
     e->type = type->name;
     e->readable = type->readable;
@@ -144,7 +145,7 @@ static gyre_status read_type(const gyre_safetensors *file, const json_t *dtype, 
     return GYRE_OK;
 }
 
-static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offsets, unsigned bits, entry *e,
+static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offsets, unsigned bits, header_tensor *e,
                                 gyre_error *err) {
     const json_t *begin = json_array_get(offsets, 0), *end = json_array_get(offsets, 1);
     if (json_array_size(offsets) != 2 || !json_is_integer(begin) || !json_is_integer(end))
@@ -164,8 +165,8 @@ static gyre_status read_offsets(const gyre_safetensors *file, const json_t *offs
     return GYRE_OK;
 }
 
-static gyre_status read_entry(const gyre_safetensors *file, const char *name, const json_t *value, entry *e,
-                              gyre_error *err) {
+static gyre_status read_header_tensor(const gyre_safetensors *file, const char *name, const json_t *value, header_tensor *e,
+                                      gyre_error *err) {
     unsigned bits = 8;
     e->name = strdup(name);
     if (!e->name) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
@@ -176,26 +177,27 @@ static gyre_status read_entry(const gyre_safetensors *file, const char *name, co
     return status;
 }
 
-/* -- the header -------------------------------------------------------------------------------------------------------- */
+/* -- the header -- */
 static int by_begin(const void *a, const void *b) {
-    const entry *x = a, *y = b;
+    const header_tensor *x = a, *y = b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return (x->end > y->end) - (x->end < y->end);
 }
 
 static int by_name(const void *a, const void *b) {
-    return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
+    return strcmp(((const header_tensor *)a)->name, ((const header_tensor *)b)->name);
 }
 
 /* The tensors must tile the data: hidden bytes and shared ones are how one file means two things. */
 static gyre_status check_tiling(gyre_safetensors *file, gyre_error *err) {
     uint64_t end = 0;
-    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_begin);
+    qsort(file->header_tensors, (size_t)file->count, sizeof *file->header_tensors, by_begin);
     for (int64_t i = 0; i < file->count; i++) {
-        const entry *e = &file->entries[i];
+        const header_tensor *e = &file->header_tensors[i];
         if (e->begin < end)
-            return failed(file, e, GYRE_EFORMAT, err, "overlaps %s",
-                          gyre_show(file->entries[i - 1].name, strlen(file->entries[i - 1].name)).text);
+            return failed(
+                file, e, GYRE_EFORMAT, err, "overlaps %s",
+                gyre_make_printable(file->header_tensors[i - 1].name, strlen(file->header_tensors[i - 1].name)).text);
         if (e->begin > end)
             return failed(file, e, GYRE_EFORMAT, err, "a gap of %" PRIu64 " bytes before it", e->begin - end);
         end = e->end;
@@ -203,23 +205,23 @@ static gyre_status check_tiling(gyre_safetensors *file, gyre_error *err) {
     if (end != file->data_bytes)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: %" PRIu64 " bytes after the last tensor (%s)",
                          file->data_bytes - end, file->path);
-    qsort(file->entries, (size_t)file->count, sizeof *file->entries, by_name);
+    qsort(file->header_tensors, (size_t)file->count, sizeof *file->header_tensors, by_name);
     return GYRE_OK;
 }
 
-static gyre_status read_entries(gyre_safetensors *file, json_t *header, gyre_error *err) {
+static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, gyre_error *err) {
     const char *name;
     json_t *value;
     if (!json_is_object(header))
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: the header is no object (%s)", file->path);
-    file->entries = calloc(json_object_size(header) + 1, sizeof *file->entries);
-    if (!file->entries) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
+    file->header_tensors = calloc(json_object_size(header) + 1, sizeof *file->header_tensors);
+    if (!file->header_tensors) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
     json_object_foreach(header, name, value) {
         if (strcmp(name, "__metadata__") == 0) {
             if (!json_is_object(value)) return gyre_fail(err, GYRE_EFORMAT, "__metadata__: no object (%s)", file->path);
             continue;
         }
-        const gyre_status status = read_entry(file, name, value, &file->entries[file->count++], err);
+        const gyre_status status = read_header_tensor(file, name, value, &file->header_tensors[file->count++], err);
         if (status != GYRE_OK) return status;
     }
     return check_tiling(file, err);
@@ -237,7 +239,7 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     if (file->map.size < SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->map.size, file->path);
     const uint64_t size = read_header_size(map);
-    if (size > MOST_HEADER || size > file->map.size - SIZE_BYTES)
+    if (size > MAX_HEADER_BYTES || size > file->map.size - SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: a header of %" PRIu64 " bytes in a file of %zu (%s)", size,
                          file->map.size, file->path);
     file->data = map + SIZE_BYTES + size;
@@ -252,12 +254,12 @@ static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
         if (err) err->offset = SIZE_BYTES + (uint64_t)(error.position > 0 ? error.position : 0);
         return GYRE_EFORMAT; /* also without memory: jansson does not tell */
     }
-    const gyre_status status = read_entries(file, header, err);
+    const gyre_status status = read_header_tensors(file, header, err);
     json_decref(header);
     return status;
 }
 
-/* -- opening and reading ----------------------------------------------------------------------------------------------- */
+/* -- opening and reading -- */
 gyre_status gyre_safetensors_open(gyre_safetensors **out, const char *path, gyre_error *err) {
     gyre_safetensors *file = calloc(1, sizeof *file);
     if (!file || !(file->path = strdup(path))) {
@@ -276,8 +278,8 @@ gyre_status gyre_safetensors_open(gyre_safetensors **out, const char *path, gyre
 void gyre_safetensors_free(gyre_safetensors *file) {
     if (!file) return;
     for (int64_t i = 0; i < file->count; i++)
-        free(file->entries[i].name);
-    free(file->entries);
+        free(file->header_tensors[i].name);
+    free(file->header_tensors);
     gyre_mapping_close(&file->map);
     free(file->path);
     free(file);
@@ -287,32 +289,34 @@ int64_t gyre_safetensors_count(const gyre_safetensors *file) {
     return file->count;
 }
 const char *gyre_safetensors_name(const gyre_safetensors *file, int64_t index) {
-    return file->entries[index].name;
+    return file->header_tensors[index].name;
 }
 
-gyre_safetensors_tensor gyre_safetensors_at(const gyre_safetensors *file, int64_t index) {
-    const entry *e = &file->entries[index];
-    const gyre_stored_tensor *t = &e->tensor;
-    return (gyre_safetensors_tensor){.name = e->name,
-                                     .type = e->type,
-                                     .rank = t->rank,
-                                     .shape = {t->shape[0], t->shape[1], t->shape[2], t->shape[3]},
-                                     .count = t->count,
-                                     .data = t->data,
-                                     .bytes = e->end - e->begin,
-                                     .offset = (uint64_t)((const unsigned char *)t->data - file->map.bytes)};
+gyre_safetensors_info gyre_safetensors_at(const gyre_safetensors *file, int64_t index) {
+    const header_tensor *e = &file->header_tensors[index];
+    const gyre_safetensors_view *t = &e->tensor;
+    return (gyre_safetensors_info){.name = e->name,
+                                   .type = e->type,
+                                   .rank = t->rank,
+                                   .shape = {t->shape[0], t->shape[1], t->shape[2], t->shape[3]},
+                                   .count = t->count,
+                                   .data = t->data,
+                                   .bytes = e->end - e->begin,
+                                   .offset = (uint64_t)((const unsigned char *)t->data - file->map.bytes)};
 }
 
 gyre_mapping gyre_safetensors_mapping(const gyre_safetensors *file) {
     return file->map;
 }
 
-static int name_and_entry(const void *name, const void *e) {
-    return strcmp(name, ((const entry *)e)->name);
+static int compare_name(const void *name, const void *e) {
+    return strcmp(name, ((const header_tensor *)e)->name);
 }
 
-gyre_status gyre_safetensors_find(const gyre_safetensors *file, const char *name, gyre_stored_tensor *out, gyre_error *err) {
-    const entry *e = bsearch(name, file->entries, (size_t)file->count, sizeof *file->entries, name_and_entry);
+gyre_status gyre_safetensors_find(const gyre_safetensors *file, const char *name, gyre_safetensors_view *out,
+                                  gyre_error *err) {
+    const header_tensor *e =
+        bsearch(name, file->header_tensors, (size_t)file->count, sizeof *file->header_tensors, compare_name);
     if (!e) return gyre_fail(err, GYRE_EFORMAT, "no tensor %s (%s)", name, file->path);
     if (!e->readable)
         return failed(file, e, GYRE_EUNSUPPORTED, err, "%s of %d dimensions is not read", e->type, e->tensor.rank);
@@ -330,8 +334,8 @@ static const char *shape_text(const int64_t *shape, int rank, char out[96]) {
 }
 
 gyre_status gyre_safetensors_expect(const gyre_safetensors *file, const char *name, const int64_t *shape, int rank,
-                                    gyre_stored_tensor *out, gyre_error *err) {
-    gyre_stored_tensor t;
+                                    gyre_safetensors_view *out, gyre_error *err) {
+    gyre_safetensors_view t;
     char is[96], wanted[96];
     const gyre_status status = gyre_safetensors_find(file, name, &t, err);
     if (status != GYRE_OK) return status;
@@ -343,7 +347,7 @@ gyre_status gyre_safetensors_expect(const gyre_safetensors *file, const char *na
 }
 
 /* Through an aligned block: the data is aligned to nothing. */
-static gyre_status read_values(const gyre_safetensors *file, const char *name, const gyre_stored_tensor *t, float *out,
+static gyre_status read_values(const gyre_safetensors *file, const char *name, const gyre_safetensors_view *t, float *out,
                                gyre_error *err) {
     union {
         unsigned char bytes[BLOCK * sizeof(double)];
@@ -364,17 +368,17 @@ static gyre_status read_values(const gyre_safetensors *file, const char *name, c
 
 gyre_status gyre_safetensors_read(const gyre_safetensors *file, const char *name, const int64_t *shape, int rank, float *out,
                                   gyre_error *err) {
-    gyre_stored_tensor t;
+    gyre_safetensors_view t;
     const gyre_status status = gyre_safetensors_expect(file, name, shape, rank, &t, err);
     if (status != GYRE_OK) return status;
-    if (t.dtype == GYRE_I32 || t.dtype == GYRE_I64)
-        return gyre_fail(err, GYRE_EFORMAT, "%s: %s where numbers with a fraction are needed (%s)", name, name_of(t.dtype),
-                         file->path);
+    if (t.dtype == GYRE_DTYPE_I32 || t.dtype == GYRE_DTYPE_I64)
+        return gyre_fail(err, GYRE_EFORMAT, "%s: %s where numbers with a fraction are needed (%s)", name,
+                         dtype_name(t.dtype), file->path);
     return read_values(file, name, &t, out, err);
 }
 
-/* -- writing ----------------------------------------------------------------------------------------------------------- */
-static int64_t elements_of(const gyre_tensor_to_write *t) {
+/* -- writing -- */
+static int64_t elements_of(const gyre_safetensors_input *t) {
     int64_t count = 1;
     for (int i = 0; i < t->rank; i++)
         count *= t->shape[i];
@@ -382,18 +386,18 @@ static int64_t elements_of(const gyre_tensor_to_write *t) {
 }
 
 /* The values as they will be read back, so that no file is written that a reader refuses. */
-static gyre_status check_finite(const gyre_tensor_to_write *t, const void *stored, gyre_dtype dtype, int64_t at, int64_t n,
+static gyre_status check_finite(const gyre_safetensors_input *t, const void *stored, gyre_dtype dtype, int64_t at, int64_t n,
                                 gyre_error *err) {
     float back[BLOCK];
     gyre_load_row(stored, dtype, 1, n, back);
     for (int64_t i = 0; i < n; i++)
         if (!isfinite(back[i]))
             return gyre_fail(err, GYRE_EINVAL, "%s: element %" PRId64 ", %g, is not finite in %s (writing)", t->name, at + i,
-                             (double)t->data[at + i], name_of(dtype));
+                             (double)t->data[at + i], dtype_name(dtype));
     return GYRE_OK;
 }
 
-static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_tensor_to_write *t, gyre_dtype dtype,
+static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_safetensors_input *t, gyre_dtype dtype,
                                 gyre_error *err) {
     union {
         unsigned char bytes[BLOCK * sizeof(double)];
@@ -406,21 +410,21 @@ static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_tens
         const int64_t n = count - at < BLOCK ? count - at : BLOCK;
         gyre_store_row(t->data + at, n, block.bytes, dtype, 1);
         status = check_finite(t, block.bytes, dtype, at, n, err);
-        if (status == GYRE_OK) status = gyre_safetensors_stream_put(stream, block.bytes, size * (size_t)n, err);
+        if (status == GYRE_OK) status = gyre_safetensors_stream_write(stream, block.bytes, size * (size_t)n, err);
     }
     return status;
 }
 
-gyre_status gyre_safetensors_write(const char *path, const gyre_tensor_to_write *tensors, int64_t count, gyre_dtype dtype,
+gyre_status gyre_safetensors_write(const char *path, const gyre_safetensors_input *tensors, int64_t count, gyre_dtype dtype,
                                    gyre_error *err) {
     gyre_safetensors_stream *stream = NULL;
-    if (dtype != GYRE_F32 && dtype != GYRE_F16 && dtype != GYRE_BF16 && dtype != GYRE_F64)
-        return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is no type that is written (%s)", name_of(dtype), path);
-    gyre_tensor_to_come *list = calloc((size_t)count + 1, sizeof *list);
+    if (dtype != GYRE_DTYPE_F32 && dtype != GYRE_DTYPE_F16 && dtype != GYRE_DTYPE_BF16 && dtype != GYRE_DTYPE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "safetensors: %s is no type that is written (%s)", dtype_name(dtype), path);
+    gyre_safetensors_spec *list = calloc((size_t)count + 1, sizeof *list);
     if (!list) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
     for (int64_t i = 0; i < count; i++) {
-        list[i] = (gyre_tensor_to_come){
-            .name = tensors[i].name, .dtype = name_of(dtype), .bytes = gyre_dtype_size(dtype), .rank = tensors[i].rank};
+        list[i] = (gyre_safetensors_spec){
+            .name = tensors[i].name, .dtype = dtype_name(dtype), .bytes = gyre_dtype_size(dtype), .rank = tensors[i].rank};
         memcpy(list[i].shape, tensors[i].shape, sizeof list[i].shape);
     }
     gyre_status status = gyre_safetensors_stream_open(&stream, path, list, count, err);
@@ -429,6 +433,6 @@ gyre_status gyre_safetensors_write(const char *path, const gyre_tensor_to_write 
     for (int64_t i = 0; i < count && status == GYRE_OK; i++)
         status = write_tensor(stream, &tensors[i], dtype, err);
     if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
-    gyre_safetensors_stream_drop(stream);
+    gyre_safetensors_stream_discard(stream);
     return status;
 }

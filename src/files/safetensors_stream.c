@@ -16,18 +16,18 @@ enum { SIZE_BYTES = 8 };
 struct gyre_safetensors_stream {
     FILE *file;
     char *path;
-    uint64_t wanted, put; /* bytes of data */
+    uint64_t expected_bytes, bytes_written; /* bytes of data */
 };
 
-/* -- the header -------------------------------------------------------------------------------------------------------- */
-static uint64_t bytes_of(const gyre_tensor_to_come *t) {
+/* -- the header -- */
+static uint64_t bytes_of(const gyre_safetensors_spec *t) {
     uint64_t count = 1;
     for (int i = 0; i < t->rank; i++)
         count *= (uint64_t)t->shape[i];
     return count * t->bytes;
 }
 
-static json_t *describe(const gyre_tensor_to_come *t, uint64_t begin) {
+static json_t *describe(const gyre_safetensors_spec *t, uint64_t begin) {
     json_t *shape = json_array();
     int failed = !shape;
     for (int i = 0; i < t->rank && !failed; i++)
@@ -41,7 +41,7 @@ static json_t *describe(const gyre_tensor_to_come *t, uint64_t begin) {
 }
 
 /* *out = the header's text, which the caller frees; *data = bytes of all tensors. */
-static gyre_status print_header(const gyre_tensor_to_come *tensors, int64_t count, const char *path, char **out,
+static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t count, const char *path, char **out,
                                 uint64_t *data, gyre_error *err) {
     /* transformers refuses a file that does not say which framework's layout it has. */
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
@@ -69,25 +69,25 @@ static int write_header(FILE *file, const char *header) {
            fwrite("       ", 1, padded - length, file) == padded - length;
 }
 
-/* -- the stream -------------------------------------------------------------------------------------------------------- */
+/* -- the stream -- */
 static gyre_status fail_io(const gyre_safetensors_stream *stream, gyre_error *err) {
     return gyre_fail(err, GYRE_EIO, "%s: %s", stream->path, strerror(errno));
 }
 
-void gyre_safetensors_stream_drop(gyre_safetensors_stream *stream) {
+void gyre_safetensors_stream_discard(gyre_safetensors_stream *stream) {
     if (!stream) return;
     if (stream->file) (void)fclose(stream->file);
     free(stream->path);
     free(stream);
 }
 
-gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const char *path, const gyre_tensor_to_come *tensors,
-                                         int64_t count, gyre_error *err) {
+gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const char *path,
+                                         const gyre_safetensors_spec *tensors, int64_t count, gyre_error *err) {
     char *header = NULL;
     gyre_safetensors_stream *stream = calloc(1, sizeof *stream);
     if (stream) stream->path = strdup(path);
     gyre_status status = stream && stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
-    if (status == GYRE_OK) status = print_header(tensors, count, path, &header, &stream->wanted, err);
+    if (status == GYRE_OK) status = print_header(tensors, count, path, &header, &stream->expected_bytes, err);
     if (status == GYRE_OK) {
         stream->file = fopen(path, "wb");
         if (!stream->file || !write_header(stream->file, header)) status = fail_io(stream, err);
@@ -96,27 +96,28 @@ gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const ch
     if (status == GYRE_OK)
         *out = stream;
     else
-        gyre_safetensors_stream_drop(stream);
+        gyre_safetensors_stream_discard(stream);
     return status;
 }
 
-gyre_status gyre_safetensors_stream_put(gyre_safetensors_stream *stream, const void *bytes, size_t count, gyre_error *err) {
-    if (count > stream->wanted - stream->put)
+gyre_status gyre_safetensors_stream_write(gyre_safetensors_stream *stream, const void *bytes, size_t count,
+                                          gyre_error *err) {
+    if (count > stream->expected_bytes - stream->bytes_written)
         return gyre_fail(err, GYRE_EINVAL, "safetensors: more bytes than the header says (%s)", stream->path);
     if (count > 0 && fwrite(bytes, 1, count, stream->file) != count) return fail_io(stream, err);
-    stream->put += count;
+    stream->bytes_written += count;
     return GYRE_OK;
 }
 
 gyre_status gyre_safetensors_stream_close(gyre_safetensors_stream *stream, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    if (stream->put != stream->wanted)
-        status = gyre_fail(err, GYRE_EINVAL, "safetensors: %" PRIu64 " bytes of %" PRIu64 " (%s)", stream->put,
-                           stream->wanted, stream->path);
+    if (stream->bytes_written != stream->expected_bytes)
+        status = gyre_fail(err, GYRE_EINVAL, "safetensors: %" PRIu64 " bytes of %" PRIu64 " (%s)", stream->bytes_written,
+                           stream->expected_bytes, stream->path);
     else if (fflush(stream->file) != 0 || fsync(fileno(stream->file)) != 0)
         status = fail_io(stream, err);
     if (fclose(stream->file) != 0 && status == GYRE_OK) status = fail_io(stream, err);
     stream->file = NULL;
-    gyre_safetensors_stream_drop(stream);
+    gyre_safetensors_stream_discard(stream);
     return status;
 }

@@ -1,5 +1,5 @@
 /* dispatch.c: which tier's table this processor runs. */
-#include "kernels/tiers.h"
+#include "kernels/tier_list.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,12 +42,12 @@ const gyre_kernels *gyre_kernels_tier(const char *tier) {
 }
 
 /* A wish that is unknown, or more than the processor has, is no wish. */
-const gyre_kernels *gyre_kernels_pick(void) {
+const gyre_kernels *gyre_kernels_select(void) {
 #define NAME_OF(unused, name) #name,
     static const char *const best_first[] = {GYRE_TIERS(NAME_OF, )};
 #undef NAME_OF
-    const char *wish = getenv("GYRE_CPU");
-    const gyre_kernels *kernels = wish ? gyre_kernels_tier(wish) : NULL;
+    const char *requested_tier = getenv("GYRE_CPU");
+    const gyre_kernels *kernels = requested_tier ? gyre_kernels_tier(requested_tier) : NULL;
     for (size_t i = 0; !kernels && i < sizeof best_first / sizeof *best_first; i++)
         kernels = gyre_kernels_tier(best_first[i]);
     return kernels;

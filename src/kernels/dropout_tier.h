@@ -4,17 +4,17 @@
 #define GYRE_KERNELS_DROPOUT_TIER_H
 #include "kernels/kernels.h"
 
-/* PHILOX_ABREAST: vectors of counters that go together, as a product waits for the one before.  At most all counters. */
-enum { PHILOX_ROUNDS = 10, PHILOX_COUNTERS = GYRE_PHILOX_NUMBERS / 4, PHILOX_ABREAST = 2 };
+/* PHILOX_UNROLL: vectors of counters that go together, as a product waits for the one before.  At most all counters. */
+enum { PHILOX_ROUNDS = 10, PHILOX_COUNTERS = GYRE_PHILOX_NUMBERS / 4, PHILOX_UNROLL = 2 };
 
 /* One round: the products of numbers 0 and 2 change places with what 1 and 3 become. */
-static inline void philox_round(words x[4], words low, words high) {
-    words upper[2];
-    const words first = words_multiply(x[0], words_set1(0xD2511F53u), &upper[0]);
-    const words second = words_multiply(x[2], words_set1(0xCD9E8D57u), &upper[1]);
-    x[0] = words_xor(upper[1], x[1], low);
+static inline void philox_round(vecu x[4], vecu low, vecu high) {
+    vecu upper[2];
+    const vecu first = vecu_mul(x[0], vecu_set1(0xD2511F53u), &upper[0]);
+    const vecu second = vecu_mul(x[2], vecu_set1(0xCD9E8D57u), &upper[1]);
+    x[0] = vecu_xor(upper[1], x[1], low);
     x[1] = second;
-    x[2] = words_xor(upper[0], x[3], high);
+    x[2] = vecu_xor(upper[0], x[3], high);
     x[3] = first;
 }
 
@@ -22,20 +22,20 @@ static void philox(const gyre_philox *job, uint32_t numbers[GYRE_PHILOX_NUMBERS]
     uint32_t count[PHILOX_COUNTERS], out[4][PHILOX_COUNTERS];
     for (uint32_t i = 0; i < PHILOX_COUNTERS; i++)
         count[i] = job->counter[0] + i;
-    for (int i = 0; i < PHILOX_COUNTERS; i += PHILOX_ABREAST * LANES) {
-        words x[PHILOX_ABREAST][4];
+    for (int i = 0; i < PHILOX_COUNTERS; i += PHILOX_UNROLL * LANES) {
+        vecu x[PHILOX_UNROLL][4];
         uint32_t low = job->key[0], high = job->key[1];
-        for (int a = 0; a < PHILOX_ABREAST; a++) {
-            x[a][0] = words_load(count + i + a * LANES);
+        for (int a = 0; a < PHILOX_UNROLL; a++) {
+            x[a][0] = vecu_load(count + i + a * LANES);
             for (int w = 1; w < 4; w++)
-                x[a][w] = words_set1(job->counter[w]);
+                x[a][w] = vecu_set1(job->counter[w]);
         }
         for (int round = 0; round < PHILOX_ROUNDS; round++, low += 0x9E3779B9u, high += 0xBB67AE85u)
-            for (int a = 0; a < PHILOX_ABREAST; a++)
-                philox_round(x[a], words_set1(low), words_set1(high));
-        for (int a = 0; a < PHILOX_ABREAST; a++)
+            for (int a = 0; a < PHILOX_UNROLL; a++)
+                philox_round(x[a], vecu_set1(low), vecu_set1(high));
+        for (int a = 0; a < PHILOX_UNROLL; a++)
             for (int w = 0; w < 4; w++)
-                words_store(out[w] + i + a * LANES, x[a][w]);
+                vecu_store(out[w] + i + a * LANES, x[a][w]);
     }
     for (int i = 0; i < PHILOX_COUNTERS; i++)
         for (int w = 0; w < 4; w++)
@@ -44,7 +44,7 @@ static void philox(const gyre_philox *job, uint32_t numbers[GYRE_PHILOX_NUMBERS]
 
 /* A loop that compilers make vectors of, each as the tier's options have it.  Products of one kind only, so all tiers agree
  * to the bit. */
-static void drop_row_f32(const gyre_drop *drop, float *x, int64_t n) {
+static void dropout_row_f32(const gyre_dropout_row *drop, float *x, int64_t n) {
     const uint32_t *restrict numbers = drop->numbers;
     const uint32_t last = drop->last;
     const float factor = drop->factor;

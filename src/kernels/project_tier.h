@@ -10,55 +10,56 @@
 enum { PROJECT_ROWS = 4 };
 
 /* The channels from c on, no more than a vector of them. */
-TURN_INLINE void project_rest(turn_type type, const gyre_projection *p, const float *x, const char *w, int64_t c, int rows,
+TIER_INLINE void project_rest(elem_type type, const gyre_projection *p, const float *x, const char *w, int64_t c, int rows,
                               vec *sum) {
-    const turn_type table = {turn_load_f32, turn_store_f32, sizeof(float)};
-    const vec y = turn_load_up_to(type, w + c * type.size, p->in - c);
+    const elem_type table = {load_f32, store_f32, sizeof(float)};
+    const vec y = load_up_to(type, w + c * type.size, p->in - c);
     for (int r = 0; r < rows; r++)
-        sum[r] = vec_fma(turn_load_up_to(table, (const char *)(x + r * p->x_row + c), p->in - c), y, sum[r]);
+        sum[r] = vec_fma(load_up_to(table, (const char *)(x + r * p->x_row_stride + c), p->in - c), y, sum[r]);
 }
 
 /* One row of the matrix; the sums of row r of x go to out[r * LANES]. */
-TURN_INLINE void project_one(turn_type type, const gyre_projection *p, const float *x, const char *w, int rows, vec *out) {
+TIER_INLINE void project_one(elem_type type, const gyre_projection *p, const float *x, const char *w, int rows, vec *out) {
     vec even[PROJECT_ROWS], odd[PROJECT_ROWS];
     int64_t c = 0;
-    FEW_UNROLL
+    DECODE_UNROLL
     for (int r = 0; r < rows; r++)
         even[r] = odd[r] = vec_set1(0);
     for (; c + 2 * LANES <= p->in; c += 2 * LANES) {
-        const vec y = vec_held(type.load(w + c * type.size)), z = vec_held(type.load(w + (c + LANES) * type.size));
-        FEW_UNROLL
+        const vec y = vec_in_register(type.load(w + c * type.size)),
+                  z = vec_in_register(type.load(w + (c + LANES) * type.size));
+        DECODE_UNROLL
         for (int r = 0; r < rows; r++)
-            even[r] = vec_fma(vec_load(x + r * p->x_row + c), y, even[r]);
-        FEW_UNROLL
+            even[r] = vec_fma(vec_load(x + r * p->x_row_stride + c), y, even[r]);
+        DECODE_UNROLL
         for (int r = 0; r < rows; r++)
-            odd[r] = vec_fma(vec_load(x + r * p->x_row + c + LANES), z, odd[r]);
+            odd[r] = vec_fma(vec_load(x + r * p->x_row_stride + c + LANES), z, odd[r]);
     }
     if (c < p->in) project_rest(type, p, x, w, c, rows, even);
     if (c + LANES < p->in) project_rest(type, p, x, w, c + LANES, rows, odd);
-    FEW_UNROLL
+    DECODE_UNROLL
     for (int r = 0; r < rows; r++)
         out[r * LANES] = vec_add(even[r], odd[r]);
 }
 
 /* `rows` rows of x from `first` on, and n <= LANES of the matrix from `row` on. */
-TURN_INLINE void project_block(turn_type type, const gyre_projection *p, int64_t first, int64_t row, int64_t n, int rows) {
+TIER_INLINE void project_block(elem_type type, const gyre_projection *p, int64_t first, int64_t row, int64_t n, int rows) {
     vec sum[PROJECT_ROWS * LANES];
     for (int j = 0; j < LANES; j++)
         if (j < n)
-            project_one(type, p, p->x + first * p->x_row, (const char *)p->w + (row + j) * p->w_row * type.size, rows,
-                        sum + j);
+            project_one(type, p, p->x + first * p->x_row_stride,
+                        (const char *)p->w + (row + j) * p->w_row_stride * type.size, rows, sum + j);
         else
             for (int r = 0; r < rows; r++)
                 sum[r * LANES + j] = vec_set1(0);
     for (int r = 0; r < rows; r++) {
         float total[LANES];
-        vec_store(total, vec_sums(sum + r * LANES));
-        memcpy(p->y + (first + r) * p->y_row + row, total, (size_t)n * sizeof *total);
+        vec_store(total, vec_reduce_add_each(sum + r * LANES));
+        memcpy(p->y + (first + r) * p->y_row_stride + row, total, (size_t)n * sizeof *total);
     }
 }
 
-TURN_INLINE void project(turn_type type, const gyre_projection *p) {
+TIER_INLINE void project(elem_type type, const gyre_projection *p) {
     for (int64_t row = 0, n; row < p->outs; row += n) {
         int64_t r = 0;
         n = p->outs - row < LANES ? p->outs - row : LANES;
@@ -70,13 +71,13 @@ TURN_INLINE void project(turn_type type, const gyre_projection *p) {
 }
 
 static void project_f32(const gyre_projection *p) {
-    project((turn_type){turn_load_f32, turn_store_f32, 4}, p);
+    project((elem_type){load_f32, store_f32, 4}, p);
 }
 static void project_f16(const gyre_projection *p) {
-    project((turn_type){turn_load_f16, turn_store_f16, 2}, p);
+    project((elem_type){load_f16, store_f16, 2}, p);
 }
 static void project_bf16(const gyre_projection *p) {
-    project((turn_type){turn_load_bf16, turn_store_bf16, 2}, p);
+    project((elem_type){load_bf16, store_bf16, 2}, p);
 }
 
 #endif

@@ -1,18 +1,18 @@
 /* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16.  Built with the flags of tier_avx512.c and
  * -mavx512bf16. */
-#include "kernels/tiers.h"
+#include "kernels/tier_list.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) &&                      \
     defined(__AVX512BF16__)
 #define TIER avx512bf16
-#define BRAIN_INSTRUCTION
+#define BF16_INSTRUCTIONS
 #include "kernels/vec_avx512.h"
 
 #include "kernels/decode_tier.h"
 #include "kernels/dropout_tier.h"
 #include "kernels/project_tier.h"
 #include "kernels/rotate_tier.h"
-#include "kernels/tier.h"
+#include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_avx512bf16 = 0;
 #endif

@@ -1,5 +1,5 @@
 /* tier_neon.c: the kernels for the Advanced SIMD of AArch64, which every such processor has. */
-#include "kernels/tiers.h"
+#include "kernels/tier_list.h"
 
 #if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)
 #include "kernels/vec_neon.h"
@@ -8,7 +8,7 @@
 #include "kernels/dropout_tier.h"
 #include "kernels/project_tier.h"
 #include "kernels/rotate_tier.h"
-#include "kernels/tier.h"
+#include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_neon = 0;
 #endif

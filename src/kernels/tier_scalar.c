@@ -5,4 +5,4 @@
 #include "kernels/dropout_tier.h"
 #include "kernels/project_tier.h"
 #include "kernels/rotate_tier.h"
-#include "kernels/tier.h"
+#include "kernels/tier_kernels.h"

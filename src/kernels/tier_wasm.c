@@ -1,5 +1,5 @@
 /* tier_wasm.c: the kernels for the SIMD of WebAssembly.  Built with -msimd128. */
-#include "kernels/tiers.h"
+#include "kernels/tier_list.h"
 
 #if defined(__wasm_simd128__)
 #include "kernels/vec_wasm.h"
@@ -8,7 +8,7 @@
 #include "kernels/dropout_tier.h"
 #include "kernels/project_tier.h"
 #include "kernels/rotate_tier.h"
-#include "kernels/tier.h"
+#include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_wasm = 0;
 #endif

@@ -4,15 +4,15 @@
 #include "kernels/transpose_avx.h"
 #include <immintrin.h>
 
-#define TIER        avx2
-#define LANES       8
-#define BLOCK_ROWS  6
-#define BLOCK_VECS  2
-#define WIDE_VECS   8
-#define FEW_SUMS    8
-#define TURN_BLOCK  2
-#define TURN_BESIDE 4
-#define TURN_APART  8
+#define TIER                    avx2
+#define LANES                   8
+#define MATMUL_BLOCK_ROWS       6
+#define MATMUL_BLOCK_VECS       2
+#define GEMV_VECS               8
+#define DECODE_ACCUMULATORS     8
+#define ROTATE_HALF_VECS        2
+#define ROTATE_INTERLEAVED_VECS 4
+#define ROTATE_CROSS_VECS       8
 
 typedef __m256 vec;
 typedef __m256 mask;
@@ -21,7 +21,7 @@ static inline vec vec_load(const float *p) {
     return _mm256_loadu_ps(p);
 }
 /* The same value in a register: GCC would rather load it again for each use. */
-static inline vec vec_held(vec a) {
+static inline vec vec_in_register(vec a) {
     __asm__("" : "+x"(a));
     return a;
 }
@@ -55,36 +55,36 @@ static inline vec vec_min(vec a, vec b) {
 static inline mask vec_not_less(vec a, vec b) {
     return _mm256_cmp_ps(a, b, _CMP_NLT_UQ);
 }
-static inline mask vec_unequal(vec a, vec b) {
+static inline mask vec_not_equal(vec a, vec b) {
     return _mm256_cmp_ps(a, b, _CMP_NEQ_UQ);
 }
-static inline vec vec_keep(mask m, vec a) {
+static inline vec vec_and_mask(mask m, vec a) {
     return _mm256_and_ps(m, a);
 }
-static inline vec vec_choose(mask m, vec yes, vec no) {
+static inline vec vec_select(mask m, vec yes, vec no) {
     return _mm256_blendv_ps(no, yes, m);
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 2^31, which shifts out. */
-static inline vec vec_scale(vec y, vec n) {
+static inline vec vec_ldexp(vec y, vec n) {
     const __m256i power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(y), power));
 }
 
-static inline float vec_sum(vec a) {
+static inline float vec_reduce_add(vec a) {
     __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_add_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 
-static inline float vec_top(vec a) {
+static inline float vec_reduce_max(vec a) {
     __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     x = _mm_max_ps(x, _mm_movehl_ps(x, x));
     return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
 }
 /* lane i = the sum of a[i], i < 8, each in one order.  At every step a vector takes half of each of two: what comes from the
  * other half lies where it is added. */
-static inline vec vec_sums(const vec *a) {
+static inline vec vec_reduce_add_each(const vec *a) {
     vec x[4];
     for (int i = 0; i < 4; i++)
         x[i] = _mm256_add_ps(_mm256_blend_ps(a[i], a[i + 4], 0xF0), _mm256_permute2f128_ps(a[i], a[i + 4], 0x21));
@@ -95,12 +95,12 @@ static inline vec vec_sums(const vec *a) {
 }
 
 /* lane i = from[row[i] - low] */
-static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     const __m256i at = _mm256_sub_epi32(_mm256_loadu_si256((const __m256i *)(const void *)row), _mm256_set1_epi32(low));
     return _mm256_permutevar8x32_ps(_mm256_loadu_ps(from), at);
 }
 
-/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* -- other types, and pairs -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));
 }
@@ -122,7 +122,7 @@ static inline void vec_store_bf16(uint16_t *p, vec a) {
     _mm_storeu_si128((__m128i *)(void *)p, narrow);
 }
 /* 16 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
-static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
     *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xffff0000)));
@@ -130,7 +130,7 @@ static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
 /* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
  * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
  * it. */
-static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
     const __m256i half = _mm256_set1_epi32(0x8000);
     const __m256i e = _mm256_add_epi32(_mm256_castps_si256(even), half),
                   o = _mm256_add_epi32(_mm256_castps_si256(odd), half);
@@ -151,76 +151,76 @@ static inline vec vec_load_q8(const int8_t *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p)));
 }
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
-static inline vec vec_swap(vec a) {
+static inline vec vec_swap_pairs(vec a) {
     return _mm256_permute_ps(a, 0xB1);
 }
 /* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
-static inline void vec_part(vec *low, vec *high) {
+static inline void vec_deinterleave(vec *low, vec *high) {
     const __m256 a = _mm256_shuffle_ps(*low, *high, 0x88), b = _mm256_shuffle_ps(*low, *high, 0xDD);
     *low = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a), 0xD8));
     *high = _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(b), 0xD8));
 }
-static inline void vec_join(vec *a, vec *b) {
+static inline void vec_interleave(vec *a, vec *b) {
     const __m256 low = _mm256_unpacklo_ps(*a, *b), high = _mm256_unpackhi_ps(*a, *b);
     *a = _mm256_permute2f128_ps(low, high, 0x20);
     *b = _mm256_permute2f128_ps(low, high, 0x31);
 }
 
-/* -- doubles ------------------------------------------------------------------------------------------------------------ */
-#define WIDE_LANES 4
-typedef __m256d wide;
-static inline wide wide_load(const double *p) {
+/* -- doubles -- */
+#define VECD_LANES 4
+typedef __m256d vecd;
+static inline vecd vecd_load(const double *p) {
     return _mm256_loadu_pd(p);
 }
-static inline void wide_store(double *p, wide a) {
+static inline void vecd_store(double *p, vecd a) {
     _mm256_storeu_pd(p, a);
 }
-static inline wide wide_held(wide a) {
+static inline vecd vecd_in_register(vecd a) {
     __asm__("" : "+x"(a));
     return a;
 }
-static inline wide wide_set1(double a) {
+static inline vecd vecd_set1(double a) {
     return _mm256_set1_pd(a);
 }
-static inline wide wide_mul(wide a, wide b) {
+static inline vecd vecd_mul(vecd a, vecd b) {
     return _mm256_mul_pd(a, b);
 }
-static inline wide wide_fma(wide a, wide b, wide c) {
+static inline vecd vecd_fma(vecd a, vecd b, vecd c) {
     return _mm256_fmadd_pd(a, b, c);
 }
-static inline wide wide_swap(wide a) {
+static inline vecd vecd_swap(vecd a) {
     return _mm256_permute_pd(a, 0x5);
 }
-static inline void wide_part(wide *low, wide *high) {
+static inline void vecd_deinterleave(vecd *low, vecd *high) {
     const __m256d a = _mm256_unpacklo_pd(*low, *high), b = _mm256_unpackhi_pd(*low, *high);
     *low = _mm256_permute4x64_pd(a, 0xD8);
     *high = _mm256_permute4x64_pd(b, 0xD8);
 }
-static inline void wide_join(wide *a, wide *b) {
+static inline void vecd_interleave(vecd *a, vecd *b) {
     const __m256d low = _mm256_unpacklo_pd(*a, *b), high = _mm256_unpackhi_pd(*a, *b);
     *a = _mm256_permute2f128_pd(low, high, 0x20);
     *b = _mm256_permute2f128_pd(low, high, 0x31);
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
-typedef __m256i words;
-static inline words words_load(const uint32_t *p) {
+/* -- whole numbers of 32 bits, one for each lane of vec -- */
+typedef __m256i vecu;
+static inline vecu vecu_load(const uint32_t *p) {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
-static inline void words_store(uint32_t *p, words a) {
+static inline void vecu_store(uint32_t *p, vecu a) {
     _mm256_storeu_si256((__m256i *)(void *)p, a);
 }
-static inline words words_set1(uint32_t a) {
+static inline vecu vecu_set1(uint32_t a) {
     return _mm256_set1_epi32((int)a);
 }
-static inline words words_add(words a, words b) {
+static inline vecu vecu_add(vecu a, vecu b) {
     return _mm256_add_epi32(a, b);
 }
-static inline words words_xor(words a, words b, words c) {
+static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
 }
 /* The lower halves of the products. out: the upper ones. */
-static inline words words_multiply(words a, words b, words *high) {
+static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const __m256i even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32));
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);

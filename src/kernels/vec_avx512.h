@@ -7,14 +7,14 @@
 #ifndef TIER /* tier_avx512bf16.c has a name of its own */
 #define TIER avx512
 #endif
-#define LANES       16
-#define BLOCK_ROWS  8
-#define BLOCK_VECS  2
-#define WIDE_VECS   4
-#define FEW_SUMS    16
-#define TURN_BLOCK  4
-#define TURN_BESIDE 8
-#define TURN_APART  4
+#define LANES                   16
+#define MATMUL_BLOCK_ROWS       8
+#define MATMUL_BLOCK_VECS       2
+#define GEMV_VECS               4
+#define DECODE_ACCUMULATORS     16
+#define ROTATE_HALF_VECS        4
+#define ROTATE_INTERLEAVED_VECS 8
+#define ROTATE_CROSS_VECS       4
 
 typedef __m512 vec;
 typedef __mmask16 mask;
@@ -23,7 +23,7 @@ static inline vec vec_load(const float *p) {
     return _mm512_loadu_ps(p);
 }
 /* The same value in a register: GCC would rather load it again for each use. */
-static inline vec vec_held(vec a) {
+static inline vec vec_in_register(vec a) {
     __asm__("" : "+v"(a));
     return a;
 }
@@ -57,27 +57,27 @@ static inline vec vec_min(vec a, vec b) {
 static inline mask vec_not_less(vec a, vec b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_NLT_UQ);
 }
-static inline mask vec_unequal(vec a, vec b) {
+static inline mask vec_not_equal(vec a, vec b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_NEQ_UQ);
 }
-static inline vec vec_keep(mask m, vec a) {
+static inline vec vec_and_mask(mask m, vec a) {
     return _mm512_maskz_mov_ps(m, a);
 }
-static inline vec vec_choose(mask m, vec yes, vec no) {
+static inline vec vec_select(mask m, vec yes, vec no) {
     return _mm512_mask_mov_ps(no, m, yes);
 }
-static inline vec vec_scale(vec y, vec n) {
+static inline vec vec_ldexp(vec y, vec n) {
     return _mm512_scalef_ps(y, n);
 }
-static inline float vec_sum(vec a) {
+static inline float vec_reduce_add(vec a) {
     return _mm512_reduce_add_ps(a);
 }
-static inline float vec_top(vec a) {
+static inline float vec_reduce_max(vec a) {
     return _mm512_reduce_max_ps(a);
 }
 /* lane i = the sum of a[i], i < 16, each in one order.  At every step a vector takes half of each of two: what comes from
  * the other half lies where it is added. */
-static inline vec vec_sums(const vec *a) {
+static inline vec vec_reduce_add_each(const vec *a) {
     vec x[8];
     for (int i = 0; i < 8; i++)
         x[i] = _mm512_add_ps(_mm512_mask_mov_ps(a[i], 0xFF00, a[i + 8]), _mm512_shuffle_f32x4(a[i], a[i + 8], 0x4E));
@@ -92,12 +92,12 @@ static inline vec vec_sums(const vec *a) {
 }
 
 /* lane i = from[row[i] - low] */
-static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     const __m512i at = _mm512_sub_epi32(_mm512_loadu_si512(row), _mm512_set1_epi32(low));
     return _mm512_permutexvar_ps(at, _mm512_loadu_ps(from));
 }
 
-/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* -- other types, and pairs -- */
 static inline vec vec_load_f16(const uint16_t *p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
 }
@@ -109,45 +109,45 @@ static inline vec vec_load_bf16(const uint16_t *p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 /* 32 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
-static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const __m512i both = _mm512_loadu_si512(p);
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xffff0000)));
 }
 /* 32 elements in their order. */
-#define VEC_ROWS_BF16
-static inline void vec_load_row_bf16(const uint16_t *p, vec *a, vec *b) {
+#define VEC_CONSECUTIVE_BF16
+static inline void vec_load_consecutive_bf16(const uint16_t *p, vec *a, vec *b) {
     *a = vec_load_bf16(p);
     *b = vec_load_bf16(p + LANES);
 }
 
 /* To nearest even, by whole numbers; the upper half of each lane is the result. */
-static inline __m512i brain_round(vec a) {
+static inline __m512i bf16_round(vec a) {
     const __m512i bits = _mm512_castps_si512(a), last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     const __m512i rounded = _mm512_add_epi32(bits, _mm512_add_epi32(last, _mm512_set1_epi32(0x7fff)));
     const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
     return _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
 }
 /* The upper halves of a and b in turn, or those of a before those of b. */
-static inline __m512i brain_in_turn(__m512i a, __m512i b) {
+static inline __m512i bf16_interleave(__m512i a, __m512i b) {
     return _mm512_mask_blend_epi16(0x55555555, b, _mm512_srli_epi32(a, 16));
 }
-static inline __m512i brain_in_order(__m512i a, __m512i b) {
+static inline __m512i bf16_concat(__m512i a, __m512i b) {
     const __m512i odd = _mm512_setr_epi32(0x030001, 0x070005, 0x0b0009, 0x0f000d, 0x130011, 0x170015, 0x1b0019, 0x1f001d,
                                           0x230021, 0x270025, 0x2b0029, 0x2f002d, 0x330031, 0x370035, 0x3b0039, 0x3f003d);
     return _mm512_permutex2var_epi16(a, odd, b);
 }
-#ifdef BRAIN_INSTRUCTION
-#include "kernels/brain_avx512bf16.h"
+#ifdef BF16_INSTRUCTIONS
+#include "kernels/bf16_avx512.h"
 #else
 static inline void vec_store_bf16(uint16_t *p, vec a) {
-    const __m512i out = _mm512_srli_epi32(brain_round(a), 16);
+    const __m512i out = _mm512_srli_epi32(bf16_round(a), 16);
     _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(out));
 }
 /* Half a unit of the last place is added before the cut.  That is right but where what is cut off is just that half: rare,
  * and then all lanes take the long way.  A NaN must have come from a number of 16 bits: what is added does not carry into
  * it. */
-static inline void brain_round_two(vec a, vec b, __m512i *x, __m512i *y) {
+static inline void bf16_round_two(vec a, vec b, __m512i *x, __m512i *y) {
     const __m512i half = _mm512_set1_epi32(0x8000);
     const __mmask32 low = 0x55555555;
     *x = _mm512_add_epi32(_mm512_castps_si512(a), half);
@@ -155,99 +155,99 @@ static inline void brain_round_two(vec a, vec b, __m512i *x, __m512i *y) {
     const __mmask32 ties = _mm512_mask_testn_epi16_mask(low, *x, *x), others = _mm512_mask_testn_epi16_mask(low, *y, *y);
     const __mmask16 nan = _mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q);
     if (__builtin_expect(ties | others | nan, 0)) {
-        *x = brain_round(a);
-        *y = brain_round(b);
+        *x = bf16_round(a);
+        *y = bf16_round(b);
     }
 }
-static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
+static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
     __m512i e, o;
-    brain_round_two(even, odd, &e, &o);
-    _mm512_storeu_si512(p, brain_in_turn(e, o));
+    bf16_round_two(even, odd, &e, &o);
+    _mm512_storeu_si512(p, bf16_interleave(e, o));
 }
-static inline void vec_store_row_bf16(uint16_t *p, vec a, vec b) {
+static inline void vec_store_consecutive_bf16(uint16_t *p, vec a, vec b) {
     __m512i x, y;
-    brain_round_two(a, b, &x, &y);
-    _mm512_storeu_si512(p, brain_in_order(x, y));
+    bf16_round_two(a, b, &x, &y);
+    _mm512_storeu_si512(p, bf16_concat(x, y));
 }
 #endif
 static inline vec vec_load_q8(const int8_t *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p)));
 }
 /* Neighbours exchanged: lanes 1, 0, 3, 2, ... */
-static inline vec vec_swap(vec a) {
+static inline vec vec_swap_pairs(vec a) {
     return _mm512_permute_ps(a, 0xB1);
 }
 /* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
-static inline void vec_part(vec *low, vec *high) {
+static inline void vec_deinterleave(vec *low, vec *high) {
     const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512 a = _mm512_permutex2var_ps(*low, even, *high);
     *high = _mm512_permutex2var_ps(*low, _mm512_add_epi32(even, _mm512_set1_epi32(1)), *high);
     *low = a;
 }
-static inline void vec_join(vec *a, vec *b) {
+static inline void vec_interleave(vec *a, vec *b) {
     const __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
     const __m512 low = _mm512_permutex2var_ps(*a, first, *b);
     *b = _mm512_permutex2var_ps(*a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), *b);
     *a = low;
 }
 
-/* -- doubles ------------------------------------------------------------------------------------------------------------ */
-#define WIDE_LANES 8
-typedef __m512d wide;
-static inline wide wide_load(const double *p) {
+/* -- doubles -- */
+#define VECD_LANES 8
+typedef __m512d vecd;
+static inline vecd vecd_load(const double *p) {
     return _mm512_loadu_pd(p);
 }
-static inline void wide_store(double *p, wide a) {
+static inline void vecd_store(double *p, vecd a) {
     _mm512_storeu_pd(p, a);
 }
-static inline wide wide_held(wide a) {
+static inline vecd vecd_in_register(vecd a) {
     __asm__("" : "+v"(a));
     return a;
 }
-static inline wide wide_set1(double a) {
+static inline vecd vecd_set1(double a) {
     return _mm512_set1_pd(a);
 }
-static inline wide wide_mul(wide a, wide b) {
+static inline vecd vecd_mul(vecd a, vecd b) {
     return _mm512_mul_pd(a, b);
 }
-static inline wide wide_fma(wide a, wide b, wide c) {
+static inline vecd vecd_fma(vecd a, vecd b, vecd c) {
     return _mm512_fmadd_pd(a, b, c);
 }
-static inline wide wide_swap(wide a) {
+static inline vecd vecd_swap(vecd a) {
     return _mm512_permute_pd(a, 0x55);
 }
-static inline void wide_part(wide *low, wide *high) {
+static inline void vecd_deinterleave(vecd *low, vecd *high) {
     const __m512i even = _mm512_setr_epi64(0, 2, 4, 6, 8, 10, 12, 14);
     const __m512d a = _mm512_permutex2var_pd(*low, even, *high);
     *high = _mm512_permutex2var_pd(*low, _mm512_add_epi64(even, _mm512_set1_epi64(1)), *high);
     *low = a;
 }
-static inline void wide_join(wide *a, wide *b) {
+static inline void vecd_interleave(vecd *a, vecd *b) {
     const __m512i first = _mm512_setr_epi64(0, 8, 1, 9, 2, 10, 3, 11);
     const __m512d low = _mm512_permutex2var_pd(*a, first, *b);
     *b = _mm512_permutex2var_pd(*a, _mm512_add_epi64(first, _mm512_set1_epi64(4)), *b);
     *a = low;
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
-typedef __m512i words;
-static inline words words_load(const uint32_t *p) {
+/* -- whole numbers of 32 bits, one for each lane of vec -- */
+typedef __m512i vecu;
+static inline vecu vecu_load(const uint32_t *p) {
     return _mm512_loadu_si512(p);
 }
-static inline void words_store(uint32_t *p, words a) {
+static inline void vecu_store(uint32_t *p, vecu a) {
     _mm512_storeu_si512(p, a);
 }
-static inline words words_set1(uint32_t a) {
+static inline vecu vecu_set1(uint32_t a) {
     return _mm512_set1_epi32((int)a);
 }
-static inline words words_add(words a, words b) {
+static inline vecu vecu_add(vecu a, vecu b) {
     return _mm512_add_epi32(a, b);
 }
-static inline words words_xor(words a, words b, words c) {
+static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return _mm512_ternarylogic_epi32(a, b, c, 0x96);
 }
 /* The lower halves of the products. out: the upper ones. */
-static inline words words_multiply(words a, words b, words *high) {
+static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const __m512i even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), _mm512_srli_epi64(b, 32));
     *high = _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xAAAA, odd);
     return _mm512_mask_mov_epi32(even, 0xAAAA, _mm512_slli_epi64(odd, 32));

@@ -6,16 +6,16 @@
 #include <string.h>
 
 /* 32 registers: 24 accumulators leave eight for a row of b and for a. */
-#define TIER        neon
-#define LANES       4
-#define BLOCK_ROWS  6
-#define BLOCK_VECS  4
-#define WIDE_VECS   8
-#define TRANSPOSE   4
-#define FEW_SUMS    16
-#define TURN_BLOCK  4
-#define TURN_BESIDE 8
-#define TURN_APART  16
+#define TIER                    neon
+#define LANES                   4
+#define MATMUL_BLOCK_ROWS       6
+#define MATMUL_BLOCK_VECS       4
+#define GEMV_VECS               8
+#define TRANSPOSE               4
+#define DECODE_ACCUMULATORS     16
+#define ROTATE_HALF_VECS        4
+#define ROTATE_INTERLEAVED_VECS 8
+#define ROTATE_CROSS_VECS       16
 
 typedef float32x4_t vec;
 typedef uint32x4_t mask;
@@ -24,7 +24,7 @@ static inline vec vec_load(const float *p) {
     return vld1q_f32(p);
 }
 /* Arithmetic takes registers only: what is loaded is held. */
-static inline vec vec_held(vec a) {
+static inline vec vec_in_register(vec a) {
     return a;
 }
 static inline void vec_store(float *p, vec a) {
@@ -58,49 +58,49 @@ static inline vec vec_min(vec a, vec b) {
 static inline mask vec_not_less(vec a, vec b) {
     return vmvnq_u32(vcltq_f32(a, b));
 }
-static inline mask vec_unequal(vec a, vec b) {
+static inline mask vec_not_equal(vec a, vec b) {
     return vmvnq_u32(vceqq_f32(a, b));
 }
-static inline vec vec_keep(mask m, vec a) {
+static inline vec vec_and_mask(mask m, vec a) {
     return vreinterpretq_f32_u32(vandq_u32(m, vreinterpretq_u32_f32(a)));
 }
-static inline vec vec_choose(mask m, vec yes, vec no) {
+static inline vec vec_select(mask m, vec yes, vec no) {
     return vbslq_f32(m, yes, no);
 }
-static inline float vec_sum(vec a) {
+static inline float vec_reduce_add(vec a) {
     return vaddvq_f32(a);
 }
-static inline float vec_top(vec a) {
+static inline float vec_reduce_max(vec a) {
     return vmaxvq_f32(a);
 }
 /* lane i = the sum of a[i], i < 4, each in one order */
-static inline vec vec_sums(const vec *a) {
+static inline vec vec_reduce_add_each(const vec *a) {
     return vpaddq_f32(vpaddq_f32(a[0], a[1]), vpaddq_f32(a[2], a[3]));
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
-static inline vec vec_scale(vec y, vec n) {
+static inline vec vec_ldexp(vec y, vec n) {
     return vreinterpretq_f32_s32(vaddq_s32(vreinterpretq_s32_f32(y), vshlq_n_s32(vcvtq_s32_f32(n), 23)));
 }
 
-static inline void transpose_square(const float *in, int64_t in_row, float *out, int64_t out_row) {
-    const float32x4x2_t a = vtrnq_f32(vld1q_f32(in), vld1q_f32(in + in_row));
-    const float32x4x2_t b = vtrnq_f32(vld1q_f32(in + 2 * in_row), vld1q_f32(in + 3 * in_row));
+static inline void transpose_square(const float *in, int64_t in_row_stride, float *out, int64_t out_row_stride) {
+    const float32x4x2_t a = vtrnq_f32(vld1q_f32(in), vld1q_f32(in + in_row_stride));
+    const float32x4x2_t b = vtrnq_f32(vld1q_f32(in + 2 * in_row_stride), vld1q_f32(in + 3 * in_row_stride));
     for (int i = 0; i < 2; i++) {
         const float64x2_t x = vreinterpretq_f64_f32(a.val[i]), y = vreinterpretq_f64_f32(b.val[i]);
-        vst1q_f32(out + i * out_row, vreinterpretq_f32_f64(vzip1q_f64(x, y)));
-        vst1q_f32(out + (i + 2) * out_row, vreinterpretq_f32_f64(vzip2q_f64(x, y)));
+        vst1q_f32(out + i * out_row_stride, vreinterpretq_f32_f64(vzip1q_f64(x, y)));
+        vst1q_f32(out + (i + 2) * out_row_stride, vreinterpretq_f32_f64(vzip2q_f64(x, y)));
     }
 }
 
 /* lane i = from[row[i] - low], 0 <= row[i] - low < 4: the four bytes of a lane, looked up. */
-static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     const uint32x4_t lane = vreinterpretq_u32_s32(vsubq_s32(vld1q_s32(row), vdupq_n_s32(low)));
     const uint32x4_t bytes = vmlaq_u32(vdupq_n_u32(0x03020100), lane, vdupq_n_u32(0x04040404));
     return vreinterpretq_f32_u8(vqtbl1q_u8(vreinterpretq_u8_f32(vld1q_f32(from)), vreinterpretq_u8_u32(bytes)));
 }
 
-/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* -- other types, and pairs -- */
 /* FCVTL and FCVTN are in the first version of the architecture; only arithmetic in f16 came later. */
 static inline vec vec_load_f16(const uint16_t *p) {
     return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
@@ -113,22 +113,22 @@ static inline vec vec_load_bf16(const uint16_t *p) {
 }
 /* The upper half of each lane is its bf16, to nearest even: the half below the last bit kept, less one where that bit is 0,
  * is added.  A NaN would run over into infinity or into the sign, and is made quiet instead. */
-static inline uint32x4_t brain_round(vec a) {
+static inline uint32x4_t bf16_round(vec a) {
     const uint32x4_t bits = vreinterpretq_u32_f32(a), last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
     return vbslq_u32(vceqq_f32(a, a), rounded, vorrq_u32(bits, vdupq_n_u32(0x400000)));
 }
 static inline void vec_store_bf16(uint16_t *p, vec a) {
-    vst1_u16(p, vshrn_n_u32(brain_round(a), 16));
+    vst1_u16(p, vshrn_n_u32(bf16_round(a), 16));
 }
 /* 8 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
-static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const uint32x4_t both = vreinterpretq_u32_u16(vld1q_u16(p));
     *even = vreinterpretq_f32_u32(vshlq_n_u32(both, 16));
     *odd = vreinterpretq_f32_u32(vandq_u32(both, vdupq_n_u32(0xffff0000u)));
 }
-static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
-    vst1q_u16(p, vreinterpretq_u16_u32(vsriq_n_u32(brain_round(odd), brain_round(even), 16)));
+static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
+    vst1q_u16(p, vreinterpretq_u16_u32(vsriq_n_u32(bf16_round(odd), bf16_round(even), 16)));
 }
 static inline vec vec_load_q8(const int8_t *p) {
     uint32_t four;
@@ -136,75 +136,75 @@ static inline vec vec_load_q8(const int8_t *p) {
     return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four))))));
 }
 /* Neighbours exchanged: lanes 1, 0, 3, 2. */
-static inline vec vec_swap(vec a) {
+static inline vec vec_swap_pairs(vec a) {
     return vrev64q_f32(a);
 }
 /* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
-static inline void vec_part(vec *low, vec *high) {
+static inline void vec_deinterleave(vec *low, vec *high) {
     const vec a = vuzp1q_f32(*low, *high);
     *high = vuzp2q_f32(*low, *high);
     *low = a;
 }
-static inline void vec_join(vec *a, vec *b) {
+static inline void vec_interleave(vec *a, vec *b) {
     const vec low = vzip1q_f32(*a, *b);
     *b = vzip2q_f32(*a, *b);
     *a = low;
 }
 
-/* -- doubles ------------------------------------------------------------------------------------------------------------ */
-#define WIDE_LANES 2
-typedef float64x2_t wide;
-static inline wide wide_load(const double *p) {
+/* -- doubles -- */
+#define VECD_LANES 2
+typedef float64x2_t vecd;
+static inline vecd vecd_load(const double *p) {
     return vld1q_f64(p);
 }
-static inline wide wide_held(wide a) {
+static inline vecd vecd_in_register(vecd a) {
     return a;
 }
-static inline void wide_store(double *p, wide a) {
+static inline void vecd_store(double *p, vecd a) {
     vst1q_f64(p, a);
 }
-static inline wide wide_set1(double a) {
+static inline vecd vecd_set1(double a) {
     return vdupq_n_f64(a);
 }
-static inline wide wide_mul(wide a, wide b) {
+static inline vecd vecd_mul(vecd a, vecd b) {
     return vmulq_f64(a, b);
 }
-static inline wide wide_fma(wide a, wide b, wide c) {
+static inline vecd vecd_fma(vecd a, vecd b, vecd c) {
     return vfmaq_f64(c, a, b);
 }
-static inline wide wide_swap(wide a) {
+static inline vecd vecd_swap(vecd a) {
     return vextq_f64(a, a, 1);
 }
-static inline void wide_part(wide *low, wide *high) {
-    const wide a = vuzp1q_f64(*low, *high);
+static inline void vecd_deinterleave(vecd *low, vecd *high) {
+    const vecd a = vuzp1q_f64(*low, *high);
     *high = vuzp2q_f64(*low, *high);
     *low = a;
 }
-static inline void wide_join(wide *a, wide *b) {
-    const wide low = vzip1q_f64(*a, *b);
+static inline void vecd_interleave(vecd *a, vecd *b) {
+    const vecd low = vzip1q_f64(*a, *b);
     *b = vzip2q_f64(*a, *b);
     *a = low;
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
-typedef uint32x4_t words;
-static inline words words_load(const uint32_t *p) {
+/* -- whole numbers of 32 bits, one for each lane of vec -- */
+typedef uint32x4_t vecu;
+static inline vecu vecu_load(const uint32_t *p) {
     return vld1q_u32(p);
 }
-static inline void words_store(uint32_t *p, words a) {
+static inline void vecu_store(uint32_t *p, vecu a) {
     vst1q_u32(p, a);
 }
-static inline words words_set1(uint32_t a) {
+static inline vecu vecu_set1(uint32_t a) {
     return vdupq_n_u32(a);
 }
-static inline words words_add(words a, words b) {
+static inline vecu vecu_add(vecu a, vecu b) {
     return vaddq_u32(a, b);
 }
-static inline words words_xor(words a, words b, words c) {
+static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return veorq_u32(veorq_u32(a, b), c);
 }
 /* The lower halves of the products. out: the upper ones. */
-static inline words words_multiply(words a, words b, words *high) {
+static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const uint32x4_t first = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(b)));
     const uint32x4_t second = vreinterpretq_u32_u64(vmull_high_u32(a, b));
     *high = vuzp2q_u32(first, second);

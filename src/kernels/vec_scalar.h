@@ -1,18 +1,18 @@
 /* vec_scalar.h: the vocabulary of tier.h and rotate_tier.h in portable C, one float at a time; multiply, then add. */
 #ifndef GYRE_KERNELS_VEC_SCALAR_H
 #define GYRE_KERNELS_VEC_SCALAR_H
-#include "kernels/half.h"
+#include "kernels/half_precision.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#define TIER       scalar
-#define LANES      1
-#define BLOCK_ROWS 4
-#define BLOCK_VECS 2
-#define WIDE_VECS  4
-#define FEW_SUMS   4
-#define TRANSPOSE  1
+#define TIER                scalar
+#define LANES               1
+#define MATMUL_BLOCK_ROWS   4
+#define MATMUL_BLOCK_VECS   2
+#define GEMV_VECS           4
+#define DECODE_ACCUMULATORS 4
+#define TRANSPOSE           1
 
 typedef float vec;
 typedef int mask;
@@ -20,7 +20,7 @@ typedef int mask;
 static inline vec vec_load(const float *p) {
     return *p;
 }
-static inline vec vec_held(vec a) {
+static inline vec vec_in_register(vec a) {
     return a;
 }
 static inline void vec_store(float *p, vec a) {
@@ -53,27 +53,27 @@ static inline vec vec_min(vec a, vec b) {
 static inline mask vec_not_less(vec a, vec b) {
     return !(a < b);
 }
-static inline mask vec_unequal(vec a, vec b) {
+static inline mask vec_not_equal(vec a, vec b) {
     return a != b;
 }
-static inline vec vec_keep(mask m, vec a) {
+static inline vec vec_and_mask(mask m, vec a) {
     return m ? a : 0;
 }
-static inline vec vec_choose(mask m, vec yes, vec no) {
+static inline vec vec_select(mask m, vec yes, vec no) {
     return m ? yes : no;
 }
-static inline float vec_sum(vec a) {
+static inline float vec_reduce_add(vec a) {
     return a;
 }
-static inline float vec_top(vec a) {
+static inline float vec_reduce_max(vec a) {
     return a;
 }
-static inline vec vec_sums(const vec *a) {
+static inline vec vec_reduce_add_each(const vec *a) {
     return *a;
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number. */
-static inline vec vec_scale(vec y, vec n) {
+static inline vec vec_ldexp(vec y, vec n) {
     uint32_t bits;
     if (n != n) return n;
     memcpy(&bits, &y, sizeof bits);
@@ -82,91 +82,91 @@ static inline vec vec_scale(vec y, vec n) {
     return y;
 }
 
-static inline void transpose_square(const float *in, int64_t in_row, float *out, int64_t out_row) {
-    (void)in_row, (void)out_row;
+static inline void transpose_square(const float *in, int64_t in_row_stride, float *out, int64_t out_row_stride) {
+    (void)in_row_stride, (void)out_row_stride;
     *out = *in;
 }
 
 /* lane i = from[row[i] - low] */
-static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     return from[row[0] - low];
 }
 
-/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* -- other types, and pairs -- */
 static inline vec vec_load_f16(const uint16_t *p) {
-    return gyre_half_widen(*p);
+    return gyre_f16_widen(*p);
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
-    *p = gyre_half_round(a);
+    *p = gyre_f16_round(a);
 }
 static inline vec vec_load_bf16(const uint16_t *p) {
-    return gyre_brain_widen(*p);
+    return gyre_bf16_widen(*p);
 }
 static inline void vec_store_bf16(uint16_t *p, vec a) {
-    *p = gyre_brain_round(a);
+    *p = gyre_bf16_round(a);
 }
-static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
-    *even = gyre_brain_widen(p[0]);
-    *odd = gyre_brain_widen(p[1]);
+static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
+    *even = gyre_bf16_widen(p[0]);
+    *odd = gyre_bf16_widen(p[1]);
 }
 static inline vec vec_load_q8(const int8_t *p) {
     return *p;
 }
-/* -- doubles ------------------------------------------------------------------------------------------------------------ */
-#define WIDE_LANES 1
-typedef double wide;
-static inline wide wide_load(const double *p) {
+/* -- doubles -- */
+#define VECD_LANES 1
+typedef double vecd;
+static inline vecd vecd_load(const double *p) {
     return *p;
 }
-static inline void wide_store(double *p, wide a) {
+static inline void vecd_store(double *p, vecd a) {
     *p = a;
 }
-static inline wide wide_held(wide a) {
+static inline vecd vecd_in_register(vecd a) {
     return a;
 }
-static inline wide wide_set1(double a) {
+static inline vecd vecd_set1(double a) {
     return a;
 }
-static inline wide wide_mul(wide a, wide b) {
+static inline vecd vecd_mul(vecd a, vecd b) {
     return a * b;
 }
-static inline wide wide_fma(wide a, wide b, wide c) {
+static inline vecd vecd_fma(vecd a, vecd b, vecd c) {
     return a * b + c;
 }
-static inline void wide_part(wide *low, wide *high) {
+static inline void vecd_deinterleave(vecd *low, vecd *high) {
     (void)low, (void)high;
 }
-static inline void wide_join(wide *a, wide *b) {
+static inline void vecd_interleave(vecd *a, vecd *b) {
     (void)a, (void)b;
 }
 
 /* A pair takes two vectors of one lane, which are its members already. */
-static inline void vec_part(vec *low, vec *high) {
+static inline void vec_deinterleave(vec *low, vec *high) {
     (void)low, (void)high;
 }
-static inline void vec_join(vec *a, vec *b) {
+static inline void vec_interleave(vec *a, vec *b) {
     (void)a, (void)b;
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
-typedef uint32_t words;
-static inline words words_load(const uint32_t *p) {
+/* -- whole numbers of 32 bits, one for each lane of vec -- */
+typedef uint32_t vecu;
+static inline vecu vecu_load(const uint32_t *p) {
     return *p;
 }
-static inline void words_store(uint32_t *p, words a) {
+static inline void vecu_store(uint32_t *p, vecu a) {
     *p = a;
 }
-static inline words words_set1(uint32_t a) {
+static inline vecu vecu_set1(uint32_t a) {
     return a;
 }
-static inline words words_add(words a, words b) {
+static inline vecu vecu_add(vecu a, vecu b) {
     return a + b;
 }
-static inline words words_xor(words a, words b, words c) {
+static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return a ^ b ^ c;
 }
 /* The lower half of the product. out: the upper one. */
-static inline words words_multiply(words a, words b, words *high) {
+static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const uint64_t product = (uint64_t)a * b;
     *high = (uint32_t)(product >> 32);
     return (uint32_t)product;

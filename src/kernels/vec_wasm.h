@@ -6,16 +6,16 @@
 #include <wasm_simd128.h>
 
 /* What runs it mostly has the 16 registers of x86-64. */
-#define TIER        wasm
-#define LANES       4
-#define BLOCK_ROWS  4
-#define BLOCK_VECS  2
-#define WIDE_VECS   8
-#define TRANSPOSE   4
-#define FEW_SUMS    8
-#define TURN_BLOCK  2
-#define TURN_BESIDE 4
-#define TURN_APART  16
+#define TIER                    wasm
+#define LANES                   4
+#define MATMUL_BLOCK_ROWS       4
+#define MATMUL_BLOCK_VECS       2
+#define GEMV_VECS               8
+#define TRANSPOSE               4
+#define DECODE_ACCUMULATORS     8
+#define ROTATE_HALF_VECS        2
+#define ROTATE_INTERLEAVED_VECS 4
+#define ROTATE_CROSS_VECS       16
 
 typedef v128_t vec;
 typedef v128_t mask;
@@ -24,7 +24,7 @@ static inline vec vec_load(const float *p) {
     return wasm_v128_load(p);
 }
 /* What is loaded is held: there is no arithmetic on memory. */
-static inline vec vec_held(vec a) {
+static inline vec vec_in_register(vec a) {
     return a;
 }
 static inline void vec_store(float *p, vec a) {
@@ -58,20 +58,20 @@ static inline vec vec_min(vec a, vec b) {
 static inline mask vec_not_less(vec a, vec b) {
     return wasm_v128_not(wasm_f32x4_lt(a, b));
 }
-static inline mask vec_unequal(vec a, vec b) {
+static inline mask vec_not_equal(vec a, vec b) {
     return wasm_f32x4_ne(a, b);
 }
-static inline vec vec_keep(mask m, vec a) {
+static inline vec vec_and_mask(mask m, vec a) {
     return wasm_v128_and(m, a);
 }
-static inline vec vec_choose(mask m, vec yes, vec no) {
+static inline vec vec_select(mask m, vec yes, vec no) {
     return wasm_v128_bitselect(yes, no, m);
 }
-static inline float vec_sum(vec a) {
+static inline float vec_reduce_add(vec a) {
     const vec x = vec_add(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
     return wasm_f32x4_extract_lane(x, 0) + wasm_f32x4_extract_lane(x, 1);
 }
-static inline float vec_top(vec a) {
+static inline float vec_reduce_max(vec a) {
     const vec x = vec_max(a, wasm_i32x4_shuffle(a, a, 2, 3, 0, 1));
     return wasm_f32x4_extract_lane(vec_max(x, wasm_i32x4_shuffle(x, x, 1, 0, 3, 2)), 0);
 }
@@ -79,34 +79,34 @@ static inline vec sum_neighbours(vec a, vec b) {
     return vec_add(wasm_i32x4_shuffle(a, b, 0, 2, 4, 6), wasm_i32x4_shuffle(a, b, 1, 3, 5, 7));
 }
 /* lane i = the sum of a[i], i < 4, each in one order */
-static inline vec vec_sums(const vec *a) {
+static inline vec vec_reduce_add_each(const vec *a) {
     return sum_neighbours(sum_neighbours(a[0], a[1]), sum_neighbours(a[2], a[3]));
 }
 
 /* y 2^n by adding to the exponent; n whole, the result a normal number.  A NaN converts to 0, and y is one then. */
-static inline vec vec_scale(vec y, vec n) {
+static inline vec vec_ldexp(vec y, vec n) {
     return wasm_i32x4_add(y, wasm_i32x4_shl(wasm_i32x4_trunc_sat_f32x4(n), 23));
 }
 
-static inline void transpose_square(const float *in, int64_t in_row, float *out, int64_t out_row) {
-    const vec a = wasm_v128_load(in), b = wasm_v128_load(in + in_row);
-    const vec c = wasm_v128_load(in + 2 * in_row), d = wasm_v128_load(in + 3 * in_row);
+static inline void transpose_square(const float *in, int64_t in_row_stride, float *out, int64_t out_row_stride) {
+    const vec a = wasm_v128_load(in), b = wasm_v128_load(in + in_row_stride);
+    const vec c = wasm_v128_load(in + 2 * in_row_stride), d = wasm_v128_load(in + 3 * in_row_stride);
     const vec ab = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), cd = wasm_i32x4_shuffle(c, d, 0, 4, 1, 5);
     const vec ab2 = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7), cd2 = wasm_i32x4_shuffle(c, d, 2, 6, 3, 7);
     wasm_v128_store(out, wasm_i64x2_shuffle(ab, cd, 0, 2));
-    wasm_v128_store(out + out_row, wasm_i64x2_shuffle(ab, cd, 1, 3));
-    wasm_v128_store(out + 2 * out_row, wasm_i64x2_shuffle(ab2, cd2, 0, 2));
-    wasm_v128_store(out + 3 * out_row, wasm_i64x2_shuffle(ab2, cd2, 1, 3));
+    wasm_v128_store(out + out_row_stride, wasm_i64x2_shuffle(ab, cd, 1, 3));
+    wasm_v128_store(out + 2 * out_row_stride, wasm_i64x2_shuffle(ab2, cd2, 0, 2));
+    wasm_v128_store(out + 3 * out_row_stride, wasm_i64x2_shuffle(ab2, cd2, 1, 3));
 }
 
 /* lane i = from[row[i] - low], 0 <= row[i] - low < 4: the four bytes of a lane, looked up. */
-static inline vec vec_deal(const float *from, const int32_t *row, int32_t low) {
+static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
     const v128_t lane = wasm_i32x4_sub(wasm_v128_load(row), wasm_i32x4_splat(low));
     const v128_t bytes = wasm_i32x4_add(wasm_i32x4_mul(lane, wasm_i32x4_splat(0x04040404)), wasm_i32x4_splat(0x03020100));
     return wasm_i8x16_swizzle(wasm_v128_load(from), bytes);
 }
 
-/* -- other types, and pairs ------------------------------------------------------------------------------------------ */
+/* -- other types, and pairs -- */
 /* The bits below the sign, moved to where a float has them, read as a number 2^112 times too small, subnormal or not; the
  * product is exact.  Infinities and NaNs have the largest exponent in either type. */
 static inline vec vec_load_f16(const uint16_t *p) {
@@ -116,8 +116,8 @@ static inline vec vec_load_f16(const uint16_t *p) {
     const v128_t beyond = wasm_i32x4_gt(rest, wasm_i32x4_splat(0x7bff));
     return wasm_v128_or(sign, wasm_v128_or(finite, wasm_v128_and(beyond, wasm_i32x4_splat(0x7f800000))));
 }
-/* As gyre_half_round (half.h) does it, every case computed and the right one chosen. */
-static inline v128_t half_round(vec a) {
+/* As gyre_f16_round (half.h) does it, every case computed and the right one chosen. */
+static inline v128_t f16_round(vec a) {
     const v128_t rest = wasm_v128_and(a, wasm_i32x4_splat(0x7fffffff)), sign = wasm_u32x4_shr(wasm_v128_xor(a, rest), 16);
     const v128_t last = wasm_v128_and(wasm_u32x4_shr(rest, 13), wasm_i32x4_splat(1));
     const v128_t sum = wasm_i32x4_add(wasm_i32x4_add(rest, last), wasm_i32x4_splat(0xfff - 0x38000000));
@@ -131,7 +131,7 @@ static inline v128_t half_round(vec a) {
     return wasm_v128_or(sign, out);
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
-    const v128_t half = half_round(a);
+    const v128_t half = f16_round(a);
     wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(half, half), 0);
 }
 static inline vec vec_load_bf16(const uint16_t *p) {
@@ -139,96 +139,96 @@ static inline vec vec_load_bf16(const uint16_t *p) {
 }
 /* The upper half of each lane is its bf16, to nearest even: the half below the last bit kept, less one where that bit is 0,
  * is added.  A NaN would run over into infinity or into the sign, and is made quiet instead. */
-static inline v128_t brain_round(vec a) {
+static inline v128_t bf16_round(vec a) {
     const v128_t last = wasm_v128_and(wasm_u32x4_shr(a, 16), wasm_i32x4_splat(1));
     const v128_t rounded = wasm_i32x4_add(wasm_i32x4_add(a, wasm_i32x4_splat(0x7fff)), last);
     return wasm_v128_bitselect(rounded, wasm_v128_or(a, wasm_i32x4_splat(0x400000)), wasm_f32x4_eq(a, a));
 }
 static inline void vec_store_bf16(uint16_t *p, vec a) {
-    const v128_t brain = wasm_u32x4_shr(brain_round(a), 16);
-    wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(brain, brain), 0);
+    const v128_t bf16 = wasm_u32x4_shr(bf16_round(a), 16);
+    wasm_v128_store64_lane(p, wasm_u16x8_narrow_i32x4(bf16, bf16), 0);
 }
 /* 8 elements as those at even places and those at odd ones: two to a lane of 32 bits, widened where they are. */
-static inline void vec_load_two_bf16(const uint16_t *p, vec *even, vec *odd) {
+static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     const v128_t both = wasm_v128_load(p);
     *even = wasm_i32x4_shl(both, 16);
     *odd = wasm_v128_and(both, wasm_i32x4_splat((int32_t)0xffff0000));
 }
-static inline void vec_store_two_bf16(uint16_t *p, vec even, vec odd) {
-    const v128_t high = wasm_v128_and(brain_round(odd), wasm_i32x4_splat((int32_t)0xffff0000));
-    wasm_v128_store(p, wasm_v128_or(high, wasm_u32x4_shr(brain_round(even), 16)));
+static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
+    const v128_t high = wasm_v128_and(bf16_round(odd), wasm_i32x4_splat((int32_t)0xffff0000));
+    wasm_v128_store(p, wasm_v128_or(high, wasm_u32x4_shr(bf16_round(even), 16)));
 }
 static inline vec vec_load_q8(const int8_t *p) {
     return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
 }
 /* Neighbours exchanged: lanes 1, 0, 3, 2. */
-static inline vec vec_swap(vec a) {
+static inline vec vec_swap_pairs(vec a) {
     return wasm_i32x4_shuffle(a, a, 1, 0, 3, 2);
 }
 /* From (a0 b0 a1 b1 ...) over two vectors to all a and all b, and back. */
-static inline void vec_part(vec *low, vec *high) {
+static inline void vec_deinterleave(vec *low, vec *high) {
     const vec a = wasm_i32x4_shuffle(*low, *high, 0, 2, 4, 6);
     *high = wasm_i32x4_shuffle(*low, *high, 1, 3, 5, 7);
     *low = a;
 }
-static inline void vec_join(vec *a, vec *b) {
+static inline void vec_interleave(vec *a, vec *b) {
     const vec low = wasm_i32x4_shuffle(*a, *b, 0, 4, 1, 5);
     *b = wasm_i32x4_shuffle(*a, *b, 2, 6, 3, 7);
     *a = low;
 }
 
-/* -- doubles ------------------------------------------------------------------------------------------------------------ */
-#define WIDE_LANES 2
-typedef v128_t wide;
-static inline wide wide_load(const double *p) {
+/* -- doubles -- */
+#define VECD_LANES 2
+typedef v128_t vecd;
+static inline vecd vecd_load(const double *p) {
     return wasm_v128_load(p);
 }
-static inline wide wide_held(wide a) {
+static inline vecd vecd_in_register(vecd a) {
     return a;
 }
-static inline void wide_store(double *p, wide a) {
+static inline void vecd_store(double *p, vecd a) {
     wasm_v128_store(p, a);
 }
-static inline wide wide_set1(double a) {
+static inline vecd vecd_set1(double a) {
     return wasm_f64x2_splat(a);
 }
-static inline wide wide_mul(wide a, wide b) {
+static inline vecd vecd_mul(vecd a, vecd b) {
     return wasm_f64x2_mul(a, b);
 }
-static inline wide wide_fma(wide a, wide b, wide c) {
+static inline vecd vecd_fma(vecd a, vecd b, vecd c) {
     return wasm_f64x2_add(wasm_f64x2_mul(a, b), c);
 }
-static inline wide wide_swap(wide a) {
+static inline vecd vecd_swap(vecd a) {
     return wasm_i64x2_shuffle(a, a, 1, 0);
 }
-static inline void wide_part(wide *low, wide *high) {
-    const wide a = wasm_i64x2_shuffle(*low, *high, 0, 2);
+static inline void vecd_deinterleave(vecd *low, vecd *high) {
+    const vecd a = wasm_i64x2_shuffle(*low, *high, 0, 2);
     *high = wasm_i64x2_shuffle(*low, *high, 1, 3);
     *low = a;
 }
-static inline void wide_join(wide *a, wide *b) {
-    wide_part(a, b); /* of two by two, the same */
+static inline void vecd_interleave(vecd *a, vecd *b) {
+    vecd_deinterleave(a, b); /* of two by two, the same */
 }
 
-/* -- whole numbers of 32 bits, one for each lane of vec ---------------------------------------------------------------- */
-typedef v128_t words;
-static inline words words_load(const uint32_t *p) {
+/* -- whole numbers of 32 bits, one for each lane of vec -- */
+typedef v128_t vecu;
+static inline vecu vecu_load(const uint32_t *p) {
     return wasm_v128_load(p);
 }
-static inline void words_store(uint32_t *p, words a) {
+static inline void vecu_store(uint32_t *p, vecu a) {
     wasm_v128_store(p, a);
 }
-static inline words words_set1(uint32_t a) {
+static inline vecu vecu_set1(uint32_t a) {
     return wasm_u32x4_splat(a);
 }
-static inline words words_add(words a, words b) {
+static inline vecu vecu_add(vecu a, vecu b) {
     return wasm_i32x4_add(a, b);
 }
-static inline words words_xor(words a, words b, words c) {
+static inline vecu vecu_xor(vecu a, vecu b, vecu c) {
     return wasm_v128_xor(wasm_v128_xor(a, b), c);
 }
 /* The lower halves of the products. out: the upper ones. */
-static inline words words_multiply(words a, words b, words *high) {
+static inline vecu vecu_mul(vecu a, vecu b, vecu *high) {
     const v128_t first = wasm_u64x2_extmul_low_u32x4(a, b), second = wasm_u64x2_extmul_high_u32x4(a, b);
     *high = wasm_i32x4_shuffle(first, second, 1, 3, 5, 7);
     return wasm_i32x4_shuffle(first, second, 0, 2, 4, 6);

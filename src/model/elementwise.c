@@ -8,8 +8,7 @@
 
 enum { LANES = 16, CHUNK = 256 };
 
-/* -- norms ---------------------------------------------------------------------------------------------------------------
- */
+/* -- norms -- */
 /* A fixed tree over sixteen lanes: wide registers can hold it, and every machine adds in the same order. */
 static float lane_sum(float *lanes) {
     for (int n = LANES / 2; n > 0; n /= 2)
@@ -30,7 +29,7 @@ static float sum(const float *x, int64_t n) {
 }
 
 /* Sum of (x - shift)^2. */
-static float squares(const float *x, int64_t n, float shift) {
+static float sum_squares(const float *x, int64_t n, float shift) {
     float lanes[LANES] = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -41,12 +40,12 @@ static float squares(const float *x, int64_t n, float shift) {
     return lane_sum(lanes);
 }
 
-void gyre_norm_rows_run(const gyre_norm_rows *n, const float *x, float *y, int64_t y_step) {
-    const int64_t width = n->norm->width;
-    const float *gain = n->norm->gain, *bias = n->norm->bias;
-    for (int64_t r = 0; r < n->rows; r++, x += n->row_step, y += y_step) {
+void gyre_normalize_rows(const gyre_norm_args *n, const float *x, float *y, int64_t y_step) {
+    const int64_t width = n->weights->dim;
+    const float *gain = n->weights->gain, *bias = n->weights->bias;
+    for (int64_t r = 0; r < n->rows; r++, x += n->row_stride, y += y_step) {
         const float mean = n->kind == GYRE_NORM_LAYER ? (float)((double)sum(x, width) / (double)width) : 0.0F;
-        const double variance = (double)squares(x, width, mean) / (double)width;
+        const double variance = (double)sum_squares(x, width, mean) / (double)width;
         const float scale = (float)(1 / sqrt(variance + n->epsilon));
         for (int64_t i = 0; i < width; i++)
             y[i] = (x[i] - mean) * scale * gain[i];
@@ -55,8 +54,7 @@ void gyre_norm_rows_run(const gyre_norm_rows *n, const float *x, float *y, int64
     }
 }
 
-/* -- activations ---------------------------------------------------------------------------------------------------------
- */
+/* -- activations -- */
 /* out[i] = 1 / (1 + exp(-x[i])), through exp(-|x|) so that nothing overflows. */
 static void sigmoid(const gyre_kernels *kernels, const float *x, int64_t n, float *restrict out) {
     for (int64_t i = 0; i < n; i++)
@@ -96,16 +94,16 @@ static void relu(const float *x, int64_t n, float *restrict out) {
 static void activate(const gyre_kernels *kernels, gyre_activation activation, const float *x, int64_t n,
                      float *restrict out) {
     switch (activation) {
-    case GYRE_SILU:
+    case GYRE_ACTIVATION_SILU:
         silu(kernels, x, n, out);
         break;
-    case GYRE_GELU_TANH:
+    case GYRE_ACTIVATION_GELU_TANH:
         gelu_tanh(kernels, x, n, out);
         break;
-    case GYRE_GELU:
+    case GYRE_ACTIVATION_GELU:
         gelu(x, n, out);
         break;
-    case GYRE_RELU:
+    case GYRE_ACTIVATION_RELU:
         relu(x, n, out);
         break;
     }
@@ -122,7 +120,7 @@ void gyre_activate(const gyre_kernels *kernels, gyre_activation activation, int 
         }
 }
 
-void gyre_cap(const gyre_kernels *kernels, float *x, int64_t n, double cap) {
+void gyre_softcap(const gyre_kernels *kernels, float *x, int64_t n, double cap) {
     const int64_t whole = n / LANES * LANES;
     float tail[LANES] = {0};
     if (whole) kernels->softcap_row_f32(x, NULL, whole, (float)cap);

@@ -10,11 +10,11 @@
 typedef struct gyre_layer_tables {
     const gyre_model *model;
     const gyre_encoding *encoding;
-    gyre_tables *layer; /* [layers] */
-    int64_t rows;       /* of P */
-    int64_t made_count; /* floats of the products of one layer; 0 = nothing is projected */
-    float *fixed;       /* [rows][width]: P where nobody trains it */
-    float *made;        /* [layers][made_count] */
+    gyre_tables *layer;      /* [layers] */
+    int64_t rows;            /* of P */
+    int64_t projected_count; /* floats of the products of one layer; 0 = nothing is projected */
+    float *sinusoid;         /* [rows][width]: P where nobody trains it */
+    float *projected;        /* [layers][projected_count] */
 } gyre_layer_tables;
 
 /* encoding: the model's own or one whose tables are the model's in number and shape (a fixed P may have other rows); any
@@ -25,9 +25,11 @@ void gyre_layer_tables_free(gyre_layer_tables *t);
 /* Forms the products again, after the weights have changed. */
 void gyre_layer_tables_refresh(gyre_layer_tables *t, const gyre_exec *exec);
 
-/* Where gradients to the tables of a layer go: `gradient` is laid out as the weights, `dmade` is [layers][made_count]. */
-gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int64_t layer, float *gradient, float *dmade);
+/* Where gradients to the tables of a layer go: `gradient` is laid out as the weights, `dmade` is
+ * [layers][projected_count]. */
+gyre_table_gradients gyre_layer_table_gradients(const gyre_layer_tables *t, int64_t layer, float *gradient,
+                                                float *dprojected);
 /* gradient += those of W and P, from those of the products; dmade is left zero. */
-void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dmade, float *gradient);
+void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, float *gradient);
 
 #endif

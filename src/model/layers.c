@@ -10,7 +10,7 @@ void gyre_blas_single_thread(void) {
     openblas_set_num_threads(1);
 }
 
-float *gyre_floats(int64_t count) {
+float *gyre_alloc_floats(int64_t count) {
     if (count < 0 || (uint64_t)count > SIZE_MAX / sizeof(float) - 64) return NULL;
     size_t bytes = ((size_t)count * sizeof(float) + 63) / 64 * 64;
     float *memory = aligned_alloc(64, bytes ? bytes : 64);
@@ -18,53 +18,54 @@ float *gyre_floats(int64_t count) {
     return memory;
 }
 
-/* -- layout ------------------------------------------------------------------------------------------------------ */
-int64_t gyre_qkv_width(const gyre_model_config *config) {
+/* -- layout -- */
+int64_t gyre_qkv_dim(const gyre_model_config *config) {
     return (config->heads + 2 * config->kv_heads) * config->head_dim;
 }
 
-enum { BLOCK_PARTS = 11 };
+enum { BLOCK_BUFFERS = 11 };
 
-static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_PARTS]) {
-    const int64_t per_row[BLOCK_PARTS] = {
-        c->width, c->width,      1,        gyre_qkv_width(c), c->heads * c->head_dim, c->heads, c->width, c->width,
-        1,        2 * c->hidden, c->hidden};
-    for (int i = 0; i < BLOCK_PARTS; i++)
+static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
+    const int64_t per_row[BLOCK_BUFFERS] = {
+        c->model_dim,   c->model_dim, 1, gyre_qkv_dim(c), c->heads * c->head_dim, c->heads, c->model_dim, c->model_dim, 1,
+        2 * c->mlp_dim, c->mlp_dim};
+    for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = (per_row[i] * rows + LANES - 1) / LANES * LANES;
 }
 
 int64_t gyre_block_floats(const gyre_model_config *config, int64_t rows) {
-    int64_t sizes[BLOCK_PARTS], sum = 0;
+    int64_t sizes[BLOCK_BUFFERS], sum = 0;
     block_sizes(config, rows, sizes);
-    for (int i = 0; i < BLOCK_PARTS; i++)
+    for (int i = 0; i < BLOCK_BUFFERS; i++)
         sum += sizes[i];
     return sum;
 }
 
-void gyre_block_carve(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory) {
-    int64_t sizes[BLOCK_PARTS];
+void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory) {
+    int64_t sizes[BLOCK_BUFFERS];
     block_sizes(config, rows, sizes);
-    float **parts[BLOCK_PARTS] = {&block->x,   &block->norm1, &block->scale1, &block->qkv,     &block->mixed,  &block->lse,
-                                  &block->mid, &block->norm2, &block->scale2, &block->gate_up, &block->product};
+    float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
+                                    &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
+                                    &block->mlp_rstd, &block->gate_up,   &block->mlp_act};
     block->rows = rows;
-    for (int i = 0; i < BLOCK_PARTS; i++) {
+    for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
         memory += sizes[i];
     }
 }
 
-void gyre_block_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]) {
+void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]) {
     const int64_t heads[3] = {config->heads, config->kv_heads, config->kv_heads};
-    const int64_t width = gyre_qkv_width(config);
+    const int64_t width = gyre_qkv_dim(config);
     for (int i = 0; i < 3; i++) {
-        views[i] = gyre_dense(qkv, GYRE_F32, batch, rows / batch, heads[i], config->head_dim);
+        views[i] = gyre_dense(qkv, GYRE_DTYPE_F32, batch, rows / batch, heads[i], config->head_dim);
         views[i].stride[0] = rows / batch * width;
         views[i].stride[1] = width;
         qkv += heads[i] * config->head_dim;
     }
 }
 
-/* -- products ---------------------------------------------------------------------------------------------------- */
+/* -- products -- */
 void gyre_linear_forward(const gyre_linear *l, const float *x, float beta, float *y) {
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)l->rows, (int)l->out, (int)l->in, 1, x, (int)l->in, l->w,
                 (int)l->in, beta, y, (int)l->out);
@@ -80,7 +81,7 @@ void gyre_linear_weight_gradient(const gyre_linear *l, const float *x, const flo
                 (int)l->in, 1, dw, (int)l->in);
 }
 
-/* -- RMSNorm ------------------------------------------------------------------------------------------------------ */
+/* -- RMSNorm -- */
 /* A fixed tree over sixteen lanes: wide registers can hold it, and every machine adds in the same order. */
 static float lane_sum(const float *lanes) {
     float half[LANES];
@@ -113,30 +114,30 @@ static float dot3(const float *a, const float *b, const float *c, int64_t n) {
     return lane_sum(lanes);
 }
 
-void gyre_norm_forward(const gyre_norm *n, const float *x, float *restrict y, float *scale) {
-    for (int64_t r = 0; r < n->rows; r++, x += n->width, y += n->width) {
-        const double mean = (double)dot(x, x, n->width) / (double)n->width;
+void gyre_rmsnorm_forward(const gyre_rmsnorm *n, const float *x, float *restrict y, float *scale) {
+    for (int64_t r = 0; r < n->rows; r++, x += n->dim, y += n->dim) {
+        const double mean = (double)dot(x, x, n->dim) / (double)n->dim;
         const float s = (float)(1 / sqrt(mean + n->epsilon));
         scale[r] = s;
-        for (int64_t i = 0; i < n->width; i++)
+        for (int64_t i = 0; i < n->dim; i++)
             y[i] = x[i] * s * n->gain[i];
     }
 }
 
 /* With y = x s g and s = (mean x^2 + e)^(-1/2):  dx = s (dy g - x s^2 mean(dy g x)). */
-void gyre_norm_gradient(const gyre_norm *n, const float *x, const float *scale, const float *dy, float *restrict dx,
-                        float *restrict dgain) {
-    for (int64_t r = 0; r < n->rows; r++, x += n->width, dy += n->width, dx += n->width) {
+void gyre_rmsnorm_gradient(const gyre_rmsnorm *n, const float *x, const float *scale, const float *dy, float *restrict dx,
+                           float *restrict dgain) {
+    for (int64_t r = 0; r < n->rows; r++, x += n->dim, dy += n->dim, dx += n->dim) {
         const float s = scale[r];
-        const float shared = dot3(dy, n->gain, x, n->width) / (float)n->width * s * s;
-        for (int64_t i = 0; i < n->width; i++) {
+        const float shared = dot3(dy, n->gain, x, n->dim) / (float)n->dim * s * s;
+        for (int64_t i = 0; i < n->dim; i++) {
             dgain[i] += dy[i] * x[i] * s;
             dx[i] += s * (dy[i] * n->gain[i] - x[i] * shared);
         }
     }
 }
 
-/* -- exponentials ---------------------------------------------------------------------------------------------------- */
+/* -- exponentials -- */
 float gyre_exp_row(const gyre_kernels *kernels, float *x, int64_t n, float shift) {
     const int64_t whole = n / LANES * LANES;
     float sum = 0, rest = 0;
@@ -202,54 +203,53 @@ void gyre_swiglu_gradient(const gyre_kernels *kernels, int64_t rows, int64_t hid
         }
 }
 
-/* -- the layer -----------------------------------------------------------------------------------------------------------
- */
-static const float *weight(const gyre_model *model, int64_t layer, int tensor) {
-    return model->weights + gyre_layer_offset(&model->layout, layer, tensor);
+/* -- the layer -- */
+static const float *layer_weight(const gyre_model *model, int64_t layer, int tensor) {
+    return model->weights + gyre_layer_tensor_offset(&model->layout, layer, tensor);
 }
 
-void gyre_block_begin(const gyre_model *model, int64_t layer, const gyre_block *block) {
+void gyre_block_forward_qkv(const gyre_model *model, int64_t layer, const gyre_block *block) {
     const gyre_model_config *c = &model->config;
-    const gyre_norm norm = {weight(model, layer, GYRE_NORM1), block->rows, c->width, c->norm_epsilon};
-    const gyre_linear qkv = {weight(model, layer, GYRE_Q), block->rows, c->width, gyre_qkv_width(c)};
-    gyre_norm_forward(&norm, block->x, block->norm1, block->scale1);
-    gyre_linear_forward(&qkv, block->norm1, 0, block->qkv);
+    const gyre_rmsnorm norm = {layer_weight(model, layer, GYRE_WEIGHT_ATTN_NORM), block->rows, c->model_dim,
+                               c->norm_epsilon};
+    const gyre_linear qkv = {layer_weight(model, layer, GYRE_WEIGHT_Q), block->rows, c->model_dim, gyre_qkv_dim(c)};
+    gyre_rmsnorm_forward(&norm, block->x, block->attn_norm, block->attn_rstd);
+    gyre_linear_forward(&qkv, block->attn_norm, 0, block->qkv);
 }
 
-void gyre_block_end(const gyre_model *model, int64_t layer, const gyre_block *block, float *out) {
+void gyre_block_forward_output(const gyre_model *model, int64_t layer, const gyre_block *block, float *out) {
     const gyre_model_config *c = &model->config;
-    const size_t bytes = (size_t)(block->rows * c->width) * sizeof(float);
-    const gyre_linear o = {weight(model, layer, GYRE_O), block->rows, c->heads * c->head_dim, c->width};
-    const gyre_norm norm = {weight(model, layer, GYRE_NORM2), block->rows, c->width, c->norm_epsilon};
-    const gyre_linear gate_up = {weight(model, layer, GYRE_GATE), block->rows, c->width, 2 * c->hidden};
-    const gyre_linear down = {weight(model, layer, GYRE_DOWN), block->rows, c->hidden, c->width};
-    memcpy(block->mid, block->x, bytes);
-    gyre_linear_forward(&o, block->mixed, 1, block->mid);
-    gyre_norm_forward(&norm, block->mid, block->norm2, block->scale2);
-    gyre_linear_forward(&gate_up, block->norm2, 0, block->gate_up);
-    gyre_swiglu_forward(model->encoding->kernels, block->rows, c->hidden, block->gate_up, block->product);
-    memcpy(out, block->mid, bytes);
-    gyre_linear_forward(&down, block->product, 1, out);
+    const size_t bytes = (size_t)(block->rows * c->model_dim) * sizeof(float);
+    const gyre_linear o = {layer_weight(model, layer, GYRE_WEIGHT_O), block->rows, c->heads * c->head_dim, c->model_dim};
+    const gyre_rmsnorm norm = {layer_weight(model, layer, GYRE_WEIGHT_MLP_NORM), block->rows, c->model_dim, c->norm_epsilon};
+    const gyre_linear gate_up = {layer_weight(model, layer, GYRE_WEIGHT_GATE), block->rows, c->model_dim, 2 * c->mlp_dim};
+    const gyre_linear down = {layer_weight(model, layer, GYRE_WEIGHT_DOWN), block->rows, c->mlp_dim, c->model_dim};
+    memcpy(block->attn_residual, block->x, bytes);
+    gyre_linear_forward(&o, block->attn_out, 1, block->attn_residual);
+    gyre_rmsnorm_forward(&norm, block->attn_residual, block->mlp_norm, block->mlp_rstd);
+    gyre_linear_forward(&gate_up, block->mlp_norm, 0, block->gate_up);
+    gyre_swiglu_forward(model->encoding->kernels, block->rows, c->mlp_dim, block->gate_up, block->mlp_act);
+    memcpy(out, block->attn_residual, bytes);
+    gyre_linear_forward(&down, block->mlp_act, 1, out);
 }
 
-/* -- the input
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- the input -- */
 /* The input table as it lies in the weights; that of another encoding has the same shape, or there is none. */
 static gyre_tables input_tables(const gyre_model *model) {
-    const gyre_part *part = &model->layout.input;
+    const gyre_tensor_spec *part = &model->layout.input;
     float *data = part->name ? model->weights + part->offset : NULL;
-    return (gyre_tables){.input = gyre_cdense(data, GYRE_F32, 1, 1, part->shape[0], part->shape[1])};
+    return (gyre_tables){.input = gyre_cdense(data, GYRE_DTYPE_F32, 1, 1, part->shape[0], part->shape[1])};
 }
 
 gyre_status gyre_embed(const gyre_model *model, const gyre_encoding *encoding, const int32_t *tokens, int64_t sequences,
                        int64_t per_sequence, int64_t first, float *x) {
-    const int64_t width = model->config.width;
+    const int64_t model_dim = model->config.model_dim;
     for (int64_t i = 0; i < sequences * per_sequence; i++)
-        memcpy(x + i * width, model->weights + tokens[i] * width, (size_t)width * sizeof *x);
-    if (!(gyre_encoding_places(encoding) & GYRE_AT_INPUT)) return GYRE_OK;
+        memcpy(x + i * model_dim, model->weights + tokens[i] * model_dim, (size_t)model_dim * sizeof *x);
+    if (!(gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
     const gyre_tables tables = input_tables(model);
     const gyre_positions positions = {.base = first};
-    const gyre_view view = gyre_dense(x, GYRE_F32, sequences, per_sequence, 1, width);
+    const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, sequences, per_sequence, 1, model_dim);
     const gyre_cview in = gyre_const(view);
-    return gyre_add(encoding, &tables, &positions, &in, &view, NULL);
+    return gyre_add_input(encoding, &tables, &positions, &in, &view, NULL);
 }

@@ -9,29 +9,29 @@
 /* What one layer computes for `rows` tokens, kept for the gradient. */
 typedef struct gyre_block {
     int64_t rows;
-    float *x;                 /* [rows][width] entering */
-    float *norm1, *scale1;    /* [rows][width], [rows]: normalised x and 1 / rms */
-    float *qkv;               /* [rows][query, key and value heads][head_dim] */
-    float *mixed, *lse;       /* [rows][heads][head_dim], [rows][heads]: attention's out and log-sum-exp */
-    float *mid;               /* [rows][width] after attention */
-    float *norm2, *scale2;    /* of mid */
-    float *gate_up, *product; /* [rows][2 hidden], [rows][hidden]: silu(gate) up */
+    float *x;                     /* [rows][width] entering */
+    float *attn_norm, *attn_rstd; /* [rows][width], [rows]: normalised x and 1 / rms */
+    float *qkv;                   /* [rows][query, key and value heads][head_dim] */
+    float *attn_out, *lse;        /* [rows][heads][head_dim], [rows][heads]: attention's out and log-sum-exp */
+    float *attn_residual;         /* [rows][width] after attention */
+    float *mlp_norm, *mlp_rstd;   /* of mid */
+    float *gate_up, *mlp_act;     /* [rows][2 hidden], [rows][hidden]: silu(gate) up */
 } gyre_block;
 
 /* Floats of one block, and its pointers laid out in `memory` (64-byte aligned parts). */
 int64_t gyre_block_floats(const gyre_model_config *config, int64_t rows);
-void gyre_block_carve(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory);
+void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory);
 
 /* Channels of one row of qkv. */
-int64_t gyre_qkv_width(const gyre_model_config *config);
+int64_t gyre_qkv_dim(const gyre_model_config *config);
 
 /* block->qkv = W_qkv rmsnorm(block->x). */
-void gyre_block_begin(const gyre_model *model, int64_t layer, const gyre_block *block);
+void gyre_block_forward_qkv(const gyre_model *model, int64_t layer, const gyre_block *block);
 /* out = mid + W_down swiglu(W_gate_up rmsnorm(mid)), mid = x + W_o mixed.  out may be block->x. */
-void gyre_block_end(const gyre_model *model, int64_t layer, const gyre_block *block, float *out);
+void gyre_block_forward_output(const gyre_model *model, int64_t layer, const gyre_block *block, float *out);
 
 /* The views of q, k and v inside block->qkv as [batch, rows / batch, heads, head_dim]. */
-void gyre_block_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]);
+void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]);
 
 /* y[rows][out] = x[rows][in] w^T + beta y, w [out][in]. */
 typedef struct gyre_linear {
@@ -44,14 +44,15 @@ void gyre_linear_input_gradient(const gyre_linear *l, const float *dy, float bet
 void gyre_linear_weight_gradient(const gyre_linear *l, const float *x, const float *dy, float *dw);
 
 /* y = x * scale * gain by row, scale = 1 / sqrt(mean(x^2) + epsilon). */
-typedef struct gyre_norm {
+typedef struct gyre_rmsnorm {
     const float *gain;
-    int64_t rows, width;
+    int64_t rows, dim;
     double epsilon;
-} gyre_norm;
-void gyre_norm_forward(const gyre_norm *n, const float *x, float *y, float *scale);
+} gyre_rmsnorm;
+void gyre_rmsnorm_forward(const gyre_rmsnorm *n, const float *x, float *y, float *scale);
 /* dx += gradient to x; dgain += gradient to the gain.  scale: as the forward pass wrote it. */
-void gyre_norm_gradient(const gyre_norm *n, const float *x, const float *scale, const float *dy, float *dx, float *dgain);
+void gyre_rmsnorm_gradient(const gyre_rmsnorm *n, const float *x, const float *scale, const float *dy, float *dx,
+                           float *dgain);
 
 /* product[i] = silu(gate[i]) up[i], gate_up row = gate, then up. */
 void gyre_swiglu_forward(const gyre_kernels *kernels, int64_t rows, int64_t hidden, const float *gate_up, float *product);
@@ -70,6 +71,6 @@ gyre_status gyre_embed(const gyre_model *model, const gyre_encoding *encoding, c
 /* One thread for OpenBLAS, whose own split of a product would change the bits. */
 void gyre_blas_single_thread(void);
 /* 64-byte aligned floats, zeroed; NULL if there is no memory.  Freed by free(). */
-float *gyre_floats(int64_t count);
+float *gyre_alloc_floats(int64_t count);
 
 #endif

@@ -5,7 +5,7 @@
  * few has the bits that it has alone; among many, OpenBLAS sums in another order, which may depend on how many they are. */
 #ifndef GYRE_MODEL_MATRIX_H
 #define GYRE_MODEL_MATRIX_H
-#include "files/stored.h"
+#include "files/tensor_store.h"
 
 typedef struct gyre_matrix {
     gyre_stored_type type;
@@ -15,23 +15,23 @@ typedef struct gyre_matrix {
 } gyre_matrix;
 
 /* y[r][o] = sum over i of x[r][i] w[o][i] + bias[o] + (add ? y[r][o] : 0), r < rows.  x and y do not overlap. */
-typedef struct gyre_product {
+typedef struct gyre_gemm {
     const gyre_matrix *w;
     const float *bias; /* [out], or NULL */
-    const float *x;    /* rows x_row floats apart */
-    float *y;          /* rows y_row floats apart */
-    int64_t rows, x_row, y_row;
-    int add;
-} gyre_product;
+    const float *x;    /* rows x_row_stride floats apart */
+    float *y;          /* rows y_row_stride floats apart */
+    int64_t rows, x_row_stride, y_row_stride;
+    int accumulate;
+} gyre_gemm;
 
 /* out = floats of scratch for products with w of up to `rows` rows, under an exec of that width. */
-int64_t gyre_product_scratch(const gyre_matrix *w, int64_t rows, int width);
+int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int width);
 /* scratch: of those floats, 64-byte aligned. */
-void gyre_product_run(const gyre_product *product, const gyre_kernels *kernels, float *scratch, const gyre_exec *exec);
+void gyre_gemm_run(const gyre_gemm *product, const gyre_kernels *kernels, float *scratch, const gyre_exec *exec);
 /* The same of several, none of which needs what another gives (query, key and value; gate and up): threads are woken once
  * for all.  scratch: as much as the one that needs most. */
-void gyre_products_run(const gyre_product *products, int count, const gyre_kernels *kernels, float *scratch,
-                       const gyre_exec *exec);
+void gyre_gemm_run_many(const gyre_gemm *products, int count, const gyre_kernels *kernels, float *scratch,
+                        const gyre_exec *exec);
 /* out[0 .. in - 1] = row `row` of w. */
 void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out);
 

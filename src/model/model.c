@@ -2,10 +2,10 @@
 #include "model/model.h"
 
 #include "files/file_read.h"
-#include "files/folder.h"
-#include "files/hash.h"
+#include "files/fnv1a.h"
+#include "files/replace_folder.h"
 #include "files/safetensors.h"
-#include "model/architecture/config_json.h"
+#include "model/architecture/model_config_json.h"
 #include "model/random.h"
 
 #include <math.h>
@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- creation ---------------------------------------------------------------------------------------------------------- */
-static gyre_status check_fields(const gyre_model_config *c, gyre_error *err) {
+/* -- creation -- */
+static gyre_status check_sizes(const gyre_model_config *c, gyre_error *err) {
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"vocab", c->vocab},       {"width", c->width},       {"layers", c->layers}, {"heads", c->heads},
-                 {"kv_heads", c->kv_heads}, {"head_dim", c->head_dim}, {"hidden", c->hidden}};
+    } sizes[] = {{"vocab", c->vocab},       {"width", c->model_dim},   {"layers", c->layers}, {"heads", c->heads},
+                 {"kv_heads", c->kv_heads}, {"head_dim", c->head_dim}, {"hidden", c->mlp_dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (sizes[i].value < 1 || sizes[i].value > INT32_MAX)
             return gyre_fail(err, GYRE_EINVAL, "%s: %lld is outside 1 .. 2147483647 (model)", sizes[i].name,
@@ -32,11 +32,11 @@ static gyre_status check_fields(const gyre_model_config *c, gyre_error *err) {
     return GYRE_OK;
 }
 
-enum { MOST_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 MiB for 16 pairs */
+enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 MiB for 16 pairs */
 
 /* An encoding makes an array of all distances that have a row, and some make or project a vector for each.  What a file asks
  * for there must not be any size. */
-static gyre_status check_reach(const gyre_model_config *c, gyre_error *err) {
+static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
     enum { MOST = 1 << 20, MOST_NUMBERS = 1 << 26 };
     const int64_t reach = c->position.score.max_distance, width = c->position.score.width;
     if (reach > MOST || width > MOST)
@@ -48,47 +48,47 @@ static gyre_status check_reach(const gyre_model_config *c, gyre_error *err) {
 }
 
 /* The model without its weights: config complete, encoding made. */
-static gyre_status describe(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
+static gyre_status init_layout(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
     if (config->size != sizeof *config)
         return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
                          sizeof *config);
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;
-    position.input.dim = config->width;
+    position.input.dim = config->model_dim;
     /* So that training, and reading up to the trained length, meet no trigonometry. */
-    if (!position.rope.table_positions && position.trained_length <= MOST_ANGLES)
+    if (!position.rope.table_positions && position.trained_length <= MAX_CACHED_ANGLES)
         position.rope.table_positions = position.trained_length;
-    gyre_status status = check_fields(config, err);
+    gyre_status status = check_sizes(config, err);
     if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
-    if (status == GYRE_OK) status = check_reach(config, err);
+    if (status == GYRE_OK) status = check_table_size(config, err);
     if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
     if (status != GYRE_OK) return status;
     model->config = *config;
-    model->config.position = *gyre_encoding_config(model->encoding);
+    model->config.position = *gyre_encoding_get_config(model->encoding);
     /* So that two models that are the same have the same config: no rows where there is no table of them. */
     if (model->encoding->table[GYRE_TABLE_INPUT].rows != position.input.positions)
         model->config.position.input.positions = 0;
     status = gyre_weight_layout_check(&model->config, model->encoding, err);
     if (status != GYRE_OK) return status;
     model->layout = gyre_weight_layout_of(&model->config, model->encoding);
-    model->count = model->layout.count;
+    model->weight_count = model->layout.weight_count;
     return GYRE_OK;
 }
 
 static gyre_status allocate_weights(gyre_model *model, gyre_error *err) {
-    const uint64_t bytes = ((uint64_t)model->count * sizeof(float) + 63) / 64 * 64;
+    const uint64_t bytes = ((uint64_t)model->weight_count * sizeof(float) + 63) / 64 * 64;
     model->weights = bytes <= SIZE_MAX ? aligned_alloc(64, (size_t)bytes) : NULL;
     if (model->weights) return GYRE_OK;
-    return gyre_fail(err, GYRE_ENOMEM, "weights: no memory for %lld of them (model)", (long long)model->count);
+    return gyre_fail(err, GYRE_ENOMEM, "weights: no memory for %lld of them (model)", (long long)model->weight_count);
 }
 
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err) {
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = describe(model, config, err);
+    gyre_status status = init_layout(model, config, err);
     if (status == GYRE_OK) status = allocate_weights(model, err);
-    if (status == GYRE_OK) status = gyre_network_over(&model->network, model, err);
+    if (status == GYRE_OK) status = gyre_network_from_model(&model->network, model, err);
     if (status == GYRE_OK)
         *out = model;
     else
@@ -106,7 +106,7 @@ void gyre_model_free(gyre_model *model) {
 }
 
 /* A matrix keeps the size of what goes through it, whatever the width; blocks' outputs start small, as GPT-2's do. */
-static double deviation_of(const gyre_model *model, const gyre_tensor *tensor) {
+static double init_std(const gyre_model *model, const gyre_tensor *tensor) {
     const int ends_block = strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
     if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
     const double kept = 1 / sqrt((double)tensor->shape[1]);
@@ -114,27 +114,27 @@ static double deviation_of(const gyre_model *model, const gyre_tensor *tensor) {
 }
 
 /* Entry i of a tensor that is a table, from one draw. */
-static double first_entry(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
+static double init_table_entry(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
     const int64_t rows = model->encoding->table[tensor->table].rows, row = i / tensor->shape[1];
     gyre_table_entry entry = {0};
     const gyre_status status = gyre_encoding_table_entry(model->encoding, (gyre_table)tensor->table, row / rows, row % rows,
                                                          i % tensor->shape[1], &entry);
-    const double value = entry.start + entry.deviation * normal;
+    const double value = entry.initial_mean + entry.initial_deviation * normal;
     if (status != GYRE_OK) return 0; /* every entry of the layout is one of the table */
-    return value < entry.least ? entry.least : value > entry.most ? entry.most : value;
+    return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
 }
 
 /* Each tensor has its own stream, named by the tensor: two models that differ in their encoding alone start from the same
  * weights, which is what comparing encodings asks for. */
-static void draw_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
+static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
     float *out = model->weights + tensor->offset;
-    const double deviation = deviation_of(model, tensor);
+    const double deviation = init_std(model, tensor);
     uint64_t state = seed;
-    state = gyre_random_next(&state) ^ gyre_hash(GYRE_HASH_START, tensor->name, strlen(tensor->name));
+    state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
         const double normal = tensor->rank == 1 ? 0 : gyre_random_normal(&state);
         out[i] = tensor->rank == 1    ? 1.0f
-                 : tensor->table >= 0 ? (float)first_entry(model, tensor, i, normal)
+                 : tensor->table >= 0 ? (float)init_table_entry(model, tensor, i, normal)
                                       : (float)(deviation * normal);
     }
 }
@@ -146,50 +146,49 @@ gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config,
     if (status != GYRE_OK) return status;
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
-        draw_tensor(model, &tensor, seed);
+        init_tensor(model, &tensor, seed);
     }
     *out = model;
     return GYRE_OK;
 }
 
-/* -- its folder ----------------------------------------------------------------------------------------------------------
- */
-static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
+/* -- its folder -- */
+static gyre_status join_path(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
     if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
 }
 
 /* What a file may hold beside the weights: the output matrix of a tied model, and tables that the config gives. */
-static int is_passed_over(const char *name) {
+static int is_ignored(const char *name) {
     static const char table[] = ".rotary_emb.inv_freq";
     const size_t length = strlen(name), tail = sizeof table - 1;
     return strcmp(name, "lm_head.weight") == 0 || (length > tail && strcmp(name + length - tail, table) == 0);
 }
 
-static int is_tensor_of(const gyre_weight_layout *layout, const char *name) {
+static int has_tensor(const gyre_weight_layout *layout, const char *name) {
     for (int64_t i = 0; i < gyre_tensor_count(layout); i++)
         if (strcmp(gyre_tensor_at(layout, i).name, name) == 0) return 1;
     return 0;
 }
 
 /* A weight that the config knows nothing of (a bias, a layer more) would be left out without a word. */
-static gyre_status check_no_others(const gyre_weight_layout *layout, const gyre_safetensors *file, const char *path,
-                                   gyre_error *err) {
+static gyre_status check_unknown_tensors(const gyre_weight_layout *layout, const gyre_safetensors *file, const char *path,
+                                         gyre_error *err) {
     int64_t known = 0;
     const int64_t count = gyre_safetensors_count(file);
     for (int64_t i = 0; i < count; i++)
-        known += !is_passed_over(gyre_safetensors_name(file, i));
+        known += !is_ignored(gyre_safetensors_name(file, i));
     if (known == gyre_tensor_count(layout)) return GYRE_OK;
     int64_t i = 0;
     while (i + 1 < count &&
-           (is_passed_over(gyre_safetensors_name(file, i)) || is_tensor_of(layout, gyre_safetensors_name(file, i))))
+           (is_ignored(gyre_safetensors_name(file, i)) || has_tensor(layout, gyre_safetensors_name(file, i))))
         i++;
     return gyre_fail(err, GYRE_EFORMAT, "%.100s: no tensor of the model that config.json describes (%s)",
                      gyre_safetensors_name(file, i), path);
 }
 
 static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_safetensors *file, gyre_error *err) {
-    gyre_stored_tensor stored;
+    gyre_safetensors_view stored;
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; status == GYRE_OK && i < gyre_tensor_count(layout); i++) {
         const gyre_tensor tensor = gyre_tensor_at(layout, i);
@@ -202,14 +201,14 @@ static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_saf
  * soon as the encoding has told them. */
 static gyre_status check_file(gyre_model *model, const gyre_model_config *config, const gyre_safetensors *file,
                               const char *path, gyre_error *err) {
-    gyre_status status = check_fields(config, err);
+    gyre_status status = check_sizes(config, err);
     if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
     if (status != GYRE_OK) return status;
     const gyre_weight_layout plain = gyre_weight_layout_of(config, NULL);
     status = check_shapes(&plain, file, err);
-    if (status == GYRE_OK) status = describe(model, config, err);
+    if (status == GYRE_OK) status = init_layout(model, config, err);
     if (status == GYRE_OK) status = check_shapes(&model->layout, file, err);
-    return status == GYRE_OK ? check_no_others(&model->layout, file, path, err) : status;
+    return status == GYRE_OK ? check_unknown_tensors(&model->layout, file, path, err) : status;
 }
 
 static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, gyre_error *err) {
@@ -226,32 +225,32 @@ static gyre_status read_config(const char *path, gyre_model_config *config, gyre
     size_t bytes;
     gyre_status status = gyre_file_read(path, &json, &bytes, err);
     if (status != GYRE_OK) return status;
-    status = gyre_config_parse(json, bytes, path, config, arrays, err);
+    status = gyre_model_config_parse(json, bytes, path, config, arrays, err);
     free(json);
     return status;
 }
 
 /* A config that no model can have is a malformed file here, whoever found it out. */
-static gyre_status blame_file(gyre_status status, const gyre_error *why, const char *path, gyre_error *err) {
+static gyre_status fail_with_path(gyre_status status, const gyre_error *why, const char *path, gyre_error *err) {
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why->text, path);
 }
 
-static gyre_status open_into(gyre_model *model, const char *folder, gyre_error *err) {
+static gyre_status load_folder(gyre_model *model, const char *folder, gyre_error *err) {
     char described[PATH_MAX], weights[PATH_MAX];
     gyre_model_config config;
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
-    gyre_status status = join(folder, "config.json", described, err);
-    if (status == GYRE_OK) status = join(folder, "model.safetensors", weights, err);
+    gyre_status status = join_path(folder, "config.json", described, err);
+    if (status == GYRE_OK) status = join_path(folder, "model.safetensors", weights, err);
     if (status == GYRE_OK) status = read_config(described, &config, &arrays, err);
     if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
     if (status == GYRE_OK) {
         status = check_file(model, &config, file, weights, &why);
-        if (status != GYRE_OK) status = blame_file(status, &why, described, err);
+        if (status != GYRE_OK) status = fail_with_path(status, &why, described, err);
     }
     if (status == GYRE_OK) status = read_weights(model, file, err);
-    if (status == GYRE_OK) status = gyre_network_over(&model->network, model, err);
+    if (status == GYRE_OK) status = gyre_network_from_model(&model->network, model, err);
     gyre_config_arrays_free(&arrays);
     gyre_safetensors_free(file);
     return status;
@@ -261,7 +260,7 @@ gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_
     if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = open_into(model, folder, err);
+    gyre_status status = load_folder(model, folder, err);
     if (status == GYRE_OK && !(model->path = strdup(folder)))
         status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
     if (status == GYRE_OK)
@@ -274,12 +273,12 @@ gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_
 static gyre_status write_weights(const gyre_model *model, const char *path, gyre_dtype dtype, gyre_error *err) {
     const int64_t count = gyre_tensor_count(&model->layout);
     gyre_tensor *tensors = calloc((size_t)count, sizeof *tensors);
-    gyre_tensor_to_write *list = calloc((size_t)count, sizeof *list);
+    gyre_safetensors_input *list = calloc((size_t)count, sizeof *list);
     gyre_status status;
     if (tensors && list) {
         for (int64_t i = 0; i < count; i++) {
             const gyre_tensor t = tensors[i] = gyre_tensor_at(&model->layout, i);
-            list[i] = (gyre_tensor_to_write){tensors[i].name, t.rank, {t.shape[0], t.shape[1]}, model->weights + t.offset};
+            list[i] = (gyre_safetensors_input){tensors[i].name, t.rank, {t.shape[0], t.shape[1]}, model->weights + t.offset};
         }
         status = gyre_safetensors_write(path, list, count, dtype, err);
     } else {
@@ -290,9 +289,10 @@ static gyre_status write_weights(const gyre_model *model, const char *path, gyre
     return status;
 }
 
-gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder *folder, gyre_dtype dtype, gyre_error *err) {
+gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_replacement *folder, gyre_dtype dtype,
+                                 gyre_error *err) {
     char path[PATH_MAX], *json;
-    gyre_status status = gyre_config_print(&model->config, dtype, &json, err);
+    gyre_status status = gyre_model_config_to_json(&model->config, dtype, &json, err);
     if (status != GYRE_OK) return status;
     status = gyre_folder_write(folder, "config.json", json, err);
     free(json);
@@ -305,23 +305,22 @@ gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dt
     if (!model->weights)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "model: opened to be read, its weights are those of its files (%s)",
                          model->path);
-    gyre_folder place;
+    gyre_folder_replacement place;
     gyre_status status = gyre_folder_begin(&place, folder, err);
     if (status != GYRE_OK) return status;
     status = gyre_model_save_into(model, &place, dtype, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&place, err);
-    if (status != GYRE_OK) gyre_folder_abandon(&place);
+    if (status != GYRE_OK) gyre_folder_discard(&place);
     return status;
 }
 
-/* -- what is inside ------------------------------------------------------------------------------------------------------
- */
-const gyre_model_config *gyre_model_config_of(const gyre_model *model) {
+/* -- what is inside -- */
+const gyre_model_config *gyre_model_get_config(const gyre_model *model) {
     return &model->config;
 }
-const gyre_encoding *gyre_model_encoding(const gyre_model *model) {
+const gyre_encoding *gyre_model_get_encoding(const gyre_model *model) {
     return model->encoding;
 }
 int64_t gyre_model_parameters(const gyre_model *model) {
-    return model->network->parameters;
+    return model->network->parameter_count;
 }

@@ -2,7 +2,7 @@
 #ifndef GYRE_MODEL_MODEL_H
 #define GYRE_MODEL_MODEL_H
 #include "core/encoding.h"
-#include "files/folder.h"
+#include "files/replace_folder.h"
 #include "gyre/gyre_model.h"
 #include "model/architecture/weight_layout.h"
 #include "model/network.h"
@@ -14,12 +14,13 @@ struct gyre_model {
     /* Of a model made here, or opened to be trained. */
     gyre_weight_layout layout;
     float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned; NULL = opened to be read */
-    int64_t count;
+    int64_t weight_count;
     char *path; /* NULL = made here */
 };
 
 /* Writes config.json and model.safetensors (dtype F32, F16 or BF16) into a folder that the caller commits. */
-gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder *folder, gyre_dtype dtype, gyre_error *err);
+gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_replacement *folder, gyre_dtype dtype,
+                                 gyre_error *err);
 
 /* Checks the sizes, completes config->position and creates the encoding.  Weights stay unset (allocated). */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);

@@ -25,19 +25,19 @@ static int is_native(const char *path) {
     return native;
 }
 
-static void describe(gyre_model *model) {
+static void fill_config(gyre_model *model) {
     const gyre_architecture *a = &model->network->arch;
-    model->encoding = model->network->group[model->network->main].encoding;
+    model->encoding = model->network->group[model->network->main_group].encoding;
     model->config = (gyre_model_config)GYRE_MODEL_CONFIG_INIT;
     model->config.vocab = a->vocab;
-    model->config.width = a->width;
+    model->config.model_dim = a->model_dim;
     model->config.layers = a->layers;
     model->config.heads = a->heads;
     model->config.kv_heads = a->kv_heads;
     model->config.head_dim = a->head_dim;
-    model->config.hidden = a->hidden;
+    model->config.mlp_dim = a->mlp_dim;
     model->config.norm_epsilon = a->norm_epsilon;
-    model->config.position = *gyre_encoding_config(model->encoding);
+    model->config.position = *gyre_encoding_get_config(model->encoding);
 }
 
 gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
@@ -53,19 +53,19 @@ gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile 
         gyre_model_free(model);
         return status;
     }
-    describe(model);
+    fill_config(model);
     *out = model;
     return GYRE_OK;
 }
 
 gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err) {
-    return gyre_model_open_as(out, path, GYRE_AS_USUAL, 0, err);
+    return gyre_model_open_as(out, path, GYRE_PROFILE_DEFAULT, 0, err);
 }
 
-gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre_config *out, gyre_reading **reading,
-                                   gyre_error *err) {
+gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t length, gyre_config *out, gyre_reading **reading,
+                                           gyre_error *err) {
     const gyre_network *n = model->network;
-    const gyre_config *own = gyre_encoding_config(model->encoding);
+    const gyre_config *own = gyre_encoding_get_config(model->encoding);
     gyre_reading *read = NULL;
     if (n->reading) {
         const gyre_status status = gyre_reading_open(&read, n->reading->path, n->reading->profile, length, err);
@@ -76,7 +76,7 @@ gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre
                              n->reading->path);
         }
     }
-    gyre_config config = read ? read->groups[n->main].config : *own;
+    gyre_config config = read ? read->groups[n->main_group].config : *own;
     config.heads = own->heads;
     config.head_dim = own->head_dim;
     config.input.dim = own->input.dim;
@@ -85,27 +85,27 @@ gyre_status gyre_model_position_at(const gyre_model *model, int64_t length, gyre
     return GYRE_OK;
 }
 
-/* -- where it came from --------------------------------------------------------------------------------------------------
- */
+/* -- where it came from -- */
 /* Files mix types; the one that holds most numbers is what people call the file by. */
 static const char *stored_type(const gyre_network *n) {
-    enum { MAPS = 7 };
+    enum { LAYER_LINEARS = 7 };
     int64_t count[GYRE_STORED_OTHER] = {0};
     int most = GYRE_STORED_F32;
     for (int64_t i = 0; i < n->arch.layers; i++) {
         const gyre_network_layer *l = &n->layer[i];
-        const gyre_affine *maps[MAPS] = {&l->qkv[0], &l->qkv[1], &l->qkv[2], &l->o, &l->up[0], &l->up[1], &l->down};
-        for (size_t m = 0; m < MAPS; m++)
-            if (maps[m]->w.out > 0) count[maps[m]->w.type] += maps[m]->w.out * maps[m]->w.in;
+        const gyre_affine *linears[LAYER_LINEARS] = {&l->qkv[0],     &l->qkv[1],     &l->qkv[2], &l->o,
+                                                     &l->gate_up[0], &l->gate_up[1], &l->down};
+        for (size_t m = 0; m < LAYER_LINEARS; m++)
+            if (linears[m]->w.out > 0) count[linears[m]->w.type] += linears[m]->w.out * linears[m]->w.in;
     }
     for (int type = 0; type < GYRE_STORED_OTHER; type++)
         if (count[type] > count[most]) most = type;
     return gyre_stored_type_name((gyre_stored_type)most);
 }
 
-gyre_model_source gyre_model_source_of(const gyre_model *model) {
+gyre_model_source gyre_model_get_source(const gyre_model *model) {
     const gyre_network *n = model->network;
-    const int is_gguf = n->store && gyre_store_gguf(n->store);
+    const int is_gguf = n->store && gyre_tensor_store_gguf(n->store);
     struct stat info;
     char weights[PATH_MAX];
     gyre_model_source source = {.path = model->path,
@@ -113,8 +113,8 @@ gyre_model_source gyre_model_source_of(const gyre_model *model) {
                                 .format = is_gguf       ? "GGUF"
                                           : model->path ? "safetensors"
                                                         : "memory",
-                                .profile = n->reading ? n->reading->profile : GYRE_AS_HF_5,
-                                .bytes = n->store ? gyre_store_bytes(n->store) : 0,
+                                .profile = n->reading ? n->reading->profile : GYRE_PROFILE_HF_5,
+                                .bytes = n->store ? gyre_tensor_store_bytes(n->store) : 0,
                                 .weight_bytes = n->weight_bytes,
                                 .stored = stored_type(n)};
     if (!n->store && model->path &&
@@ -126,12 +126,12 @@ gyre_model_source gyre_model_source_of(const gyre_model *model) {
 
 gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err) {
     *out = 0;
-    if (model->network->store) return gyre_store_hash(model->network->store, out, err);
+    if (model->network->store) return gyre_tensor_store_hash(model->network->store, out, err);
     if (!model->path) return GYRE_OK;
-    gyre_store *store;
-    gyre_status status = gyre_store_open(&store, model->path, err);
+    gyre_tensor_store *store;
+    gyre_status status = gyre_tensor_store_open(&store, model->path, err);
     if (status) return status;
-    status = gyre_store_hash(store, out, err);
-    gyre_store_free(store);
+    status = gyre_tensor_store_hash(store, out, err);
+    gyre_tensor_store_free(store);
     return status;
 }

@@ -2,41 +2,41 @@
 #include "reading/config_edit.h"
 
 #include "core/encoding.h"
-#include "files/json_text.h"
+#include "files/json_locate.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char space[] = " \t\r\n";
 
-/* -- text that grows --------------------------------------------------------------------------------------------- */
+/* -- text that grows -- */
 /* Once memory runs out it stays failed. */
-typedef struct pen {
+typedef struct text_buffer {
     char *text;
-    size_t length, room;
+    size_t length, capacity;
     int failed;
-} pen;
+} text_buffer;
 
-static void put_bytes(pen *p, const char *bytes, size_t count) {
+static void append_bytes(text_buffer *p, const char *bytes, size_t count) {
     if (p->failed) return;
-    if (!p->text || p->length + count + 1 > p->room) {
-        const size_t room = 2 * (p->length + count) + 64;
-        char *larger = realloc(p->text, room);
+    if (!p->text || p->length + count + 1 > p->capacity) {
+        const size_t capacity = 2 * (p->length + count) + 64;
+        char *larger = realloc(p->text, capacity);
         p->failed = !larger;
         if (!larger) return;
         p->text = larger;
-        p->room = room;
+        p->capacity = capacity;
     }
     if (count > 0) memcpy(p->text + p->length, bytes, count);
     p->length += count;
     p->text[p->length] = '\0';
 }
 
-static void put(pen *p, const char *text) {
-    put_bytes(p, text, strlen(text));
+static void append(text_buffer *p, const char *text) {
+    append_bytes(p, text, strlen(text));
 }
 
-/* -- the state --------------------------------------------------------------------------------------------------- */
+/* -- the state -- */
 static void out_of_memory(gyre_config_edit *edit) {
     if (edit->status == GYRE_OK) edit->status = gyre_fail(edit->err, GYRE_ENOMEM, "config.json: no memory to change it");
 }
@@ -58,7 +58,7 @@ void gyre_edit_end(gyre_config_edit *edit) {
 }
 
 /* The bytes from .. to - 1 make place for those of the pen, which is emptied. */
-static void splice(gyre_config_edit *edit, size_t from, size_t to, pen *p) {
+static void splice(gyre_config_edit *edit, size_t from, size_t to, text_buffer *p) {
     const size_t tail = edit->bytes - to, bytes = from + p->length + tail;
     char *text = p->failed ? NULL : malloc(bytes + 1);
     if (text) {
@@ -73,13 +73,14 @@ static void splice(gyre_config_edit *edit, size_t from, size_t to, pen *p) {
         out_of_memory(edit);
     }
     free(p->text);
-    *p = (pen){NULL, 0, 0, 0};
+    *p = (text_buffer){NULL, 0, 0, 0};
 }
 
-/* -- places ------------------------------------------------------------------------------------------------------ */
+/* -- places -- */
 /* *out = the member, its offsets those of the whole text. */
-static int find(const gyre_config_edit *edit, const gyre_json_member *object, const char *key, gyre_json_member *out) {
-    if (!gyre_json_find(edit->text + object->value, object->end - object->value, key, out)) return 0;
+static int find_member(const gyre_config_edit *edit, const gyre_json_member *object, const char *key,
+                       gyre_json_member *out) {
+    if (!gyre_json_locate(edit->text + object->value, object->end - object->value, key, out)) return 0;
     out->key += object->value;
     out->value += object->value;
     out->end += object->value;
@@ -88,79 +89,79 @@ static int find(const gyre_config_edit *edit, const gyre_json_member *object, co
 
 int gyre_edit_has(const gyre_config_edit *edit, const char *object, const char *key) {
     gyre_json_member place, member;
-    return edit->status == GYRE_OK && gyre_json_object(edit->text, edit->bytes, object, &place) &&
-           find(edit, &place, key, &member);
+    return edit->status == GYRE_OK && gyre_json_locate_object(edit->text, edit->bytes, object, &place) &&
+           find_member(edit, &place, key, &member);
 }
 
 static int is_space(char c) {
     return c != '\0' && strchr(space, c) != NULL;
 }
 
-static size_t after_space(const gyre_config_edit *edit, size_t at) {
+static size_t skip_space(const gyre_config_edit *edit, size_t at) {
     while (at < edit->bytes && is_space(edit->text[at]))
         at++;
     return at;
 }
 
 /* The first byte of the white space that ends before `at`. */
-static size_t before_space(const gyre_config_edit *edit, size_t at) {
+static size_t skip_space_back(const gyre_config_edit *edit, size_t at) {
     while (at > 0 && is_space(edit->text[at - 1]))
         at--;
     return at;
 }
 
-/* -- the style of a file ----------------------------------------------------------------------------------------- */
+/* -- the style of a file -- */
 /* White space, each a piece of the text or a literal: what stands before a key that is not the first, before the brace
  * that closes, and around a colon. */
 typedef struct style {
-    pen before_key, before_end;
+    text_buffer before_key, before_brace;
     char colon[16];
 } style;
 
 static void style_free(style *s) {
     free(s->before_key.text);
-    free(s->before_end.text);
+    free(s->before_brace.text);
 }
 
-static int has_line_end(const pen *p) {
+static int has_newline(const text_buffer *p) {
     return p->text && strchr(p->text, '\n') != NULL;
 }
 
 /* What stands between the first key of the object and its value, ": " where it has none; too long a one is not copied. */
 static void copy_colon(const gyre_config_edit *edit, size_t brace, char colon[16]) {
-    size_t at = after_space(edit, brace + 1), from;
+    size_t at = skip_space(edit, brace + 1), from;
     memcpy(colon, ": ", sizeof ": ");
     if (edit->text[at] != '"') return;
     for (at++; at < edit->bytes && edit->text[at] != '"'; at++)
         if (edit->text[at] == '\\') at++;
     from = ++at;
-    at = after_space(edit, at);
+    at = skip_space(edit, at);
     if (at >= edit->bytes || edit->text[at] != ':') return;
-    at = after_space(edit, at + 1);
+    at = skip_space(edit, at + 1);
     if (at - from >= 16 || at > edit->bytes) return;
     memcpy(colon, edit->text + from, at - from);
     colon[at - from] = '\0';
 }
 
 /* The white space at the start of the line that holds `at`. */
-static void put_line_indent(const gyre_config_edit *edit, size_t at, pen *p) {
+static void append_line_indent(const gyre_config_edit *edit, size_t at, text_buffer *p) {
     while (at > 0 && edit->text[at - 1] != '\n')
         at--;
     const size_t from = at;
     while (at < edit->bytes && (edit->text[at] == ' ' || edit->text[at] == '\t'))
         at++;
-    put_bytes(p, edit->text + from, at - from);
+    append_bytes(p, edit->text + from, at - from);
 }
 
 /* How an object looks that has a key: as that one stands, behind a line end or not. */
 static void style_of_members(const gyre_config_edit *edit, const gyre_json_member *object, style *s) {
-    const size_t first = after_space(edit, object->value + 1), end = before_space(edit, object->end - 1);
-    put_bytes(&s->before_key, edit->text + object->value + 1, first - object->value - 1);
-    put_bytes(&s->before_end, edit->text + end, object->end - 1 - end);
+    const size_t first = skip_space(edit, object->value + 1), end = skip_space_back(edit, object->end - 1);
+    append_bytes(&s->before_key, edit->text + object->value + 1, first - object->value - 1);
+    append_bytes(&s->before_brace, edit->text + end, object->end - 1 - end);
     /* In one line "{"a": 1, "b": 2}" has a space after commas and none after the brace. */
-    if (!has_line_end(&s->before_key)) {
+    if (!has_newline(&s->before_key)) {
         s->before_key.length = 0;
-        put(&s->before_key, s->colon[strlen(s->colon) - 1] == ':' ? "" : " ");
+        append(&s->before_key, s->colon[strlen(s->colon) - 1] == ':' ? "" : " ");
     }
 }
 
@@ -168,28 +169,28 @@ static void style_of_members(const gyre_config_edit *edit, const gyre_json_membe
 static void style_of_new(const gyre_config_edit *edit, size_t key, style *s) {
     gyre_json_member root;
     style whole = {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, ": "};
-    if (gyre_json_object(edit->text, edit->bytes, "", &root)) style_of_members(edit, &root, &whole);
+    if (gyre_json_locate_object(edit->text, edit->bytes, "", &root)) style_of_members(edit, &root, &whole);
     /* A file in one line, or a key in an object that is: so is the new one. */
-    const size_t line = before_space(edit, key);
+    const size_t line = skip_space_back(edit, key);
     const int own_line = memchr(edit->text + line, '\n', key - line) != NULL;
-    if (has_line_end(&whole.before_key) && own_line) {
+    if (has_newline(&whole.before_key) && own_line) {
         const char *step = strrchr(whole.before_key.text, '\n') + 1;
         const char *line_end = strchr(whole.before_key.text, '\r') ? "\r\n" : "\n";
-        put(&s->before_end, line_end);
-        put_line_indent(edit, key, &s->before_end);
-        put(&s->before_key, s->before_end.text ? s->before_end.text : "");
-        put(&s->before_key, step);
+        append(&s->before_brace, line_end);
+        append_line_indent(edit, key, &s->before_brace);
+        append(&s->before_key, s->before_brace.text ? s->before_brace.text : "");
+        append(&s->before_key, step);
     } else {
-        put(&s->before_key, s->colon[strlen(s->colon) - 1] == ':' ? "" : " ");
-        put(&s->before_end, "");
+        append(&s->before_key, s->colon[strlen(s->colon) - 1] == ':' ? "" : " ");
+        append(&s->before_brace, "");
     }
     s->before_key.failed |= whole.before_key.failed;
     style_free(&whole);
 }
 
-/* -- values ------------------------------------------------------------------------------------------------------ */
+/* -- values -- */
 /* The fewest digits that read back as the same number, whatever the locale: 0.1, not 0.10000000000000001. */
-static void put_value(pen *p, const json_t *value) {
+static void append_value(text_buffer *p, const json_t *value) {
     char *text = NULL;
     for (size_t digits = 1; digits <= 17; digits++) {
         free(text);
@@ -200,64 +201,64 @@ static void put_value(pen *p, const json_t *value) {
         if (same || !text) break;
     }
     if (text)
-        put(p, text);
+        append(p, text);
     else
         p->failed = 1;
     free(text);
 }
 
 /* A list: a number to a line, one step further in than its key, where the key has a line of its own. */
-static void put_list(pen *p, const json_t *list, const style *s) {
-    const int lines = has_line_end(&s->before_key);
-    put(p, "[");
+static void append_list(text_buffer *p, const json_t *list, const style *s) {
+    const int lines = has_newline(&s->before_key);
+    append(p, "[");
     for (size_t i = 0; i < json_array_size(list); i++) {
-        put(p, i > 0 ? "," : "");
-        if (lines || i > 0) put(p, s->before_key.text);
-        put_value(p, json_array_get(list, i));
+        append(p, i > 0 ? "," : "");
+        if (lines || i > 0) append(p, s->before_key.text);
+        append_value(p, json_array_get(list, i));
     }
-    if (lines) put(p, s->before_end.text);
-    put(p, "]");
+    if (lines) append(p, s->before_brace.text);
+    append(p, "]");
 }
 
-static void put_object(pen *p, json_t *object, const style *s) {
+static void append_object(text_buffer *p, json_t *object, const style *s) {
     const char *key;
     json_t *value;
     int first = 1;
-    put(p, "{");
+    append(p, "{");
     json_object_foreach(object, key, value) {
-        if (!first) put(p, ",");
-        if (!first || has_line_end(&s->before_key)) put(p, s->before_key.text);
-        put(p, "\"");
-        put(p, key);
-        put(p, "\"");
-        put(p, s->colon);
-        put_value(p, value);
+        if (!first) append(p, ",");
+        if (!first || has_newline(&s->before_key)) append(p, s->before_key.text);
+        append(p, "\"");
+        append(p, key);
+        append(p, "\"");
+        append(p, s->colon);
+        append_value(p, value);
         first = 0;
     }
-    if (!first && has_line_end(&s->before_key)) put(p, s->before_end.text);
-    put(p, "}");
+    if (!first && has_newline(&s->before_key)) append(p, s->before_brace.text);
+    append(p, "}");
 }
 
 /* key: where the key of the value stands. */
-static void put_any(const gyre_config_edit *edit, size_t key, const char colon[16], json_t *value, pen *p) {
+static void append_any(const gyre_config_edit *edit, size_t key, const char colon[16], json_t *value, text_buffer *p) {
     style s = {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, ": "};
     memcpy(s.colon, colon, sizeof s.colon);
     style_of_new(edit, key, &s);
-    p->failed |= s.before_key.failed || s.before_end.failed;
+    p->failed |= s.before_key.failed || s.before_brace.failed;
     if (p->failed)
         ;
     else if (json_is_object(value))
-        put_object(p, value, &s);
+        append_object(p, value, &s);
     else if (json_is_array(value))
-        put_list(p, value, &s);
+        append_list(p, value, &s);
     else
-        put_value(p, value);
+        append_value(p, value);
     style_free(&s);
 }
 
-/* -- changes ----------------------------------------------------------------------------------------------------- */
+/* -- changes -- */
 /* 1 where the file says it already: 4 and 4.0 are one number. */
-static int says_already(const gyre_config_edit *edit, const gyre_json_member *member, const json_t *value) {
+static int has_same_value(const gyre_config_edit *edit, const gyre_json_member *member, const json_t *value) {
     json_t *old = json_loadb(edit->text + member->value, member->end - member->value, JSON_DECODE_ANY, NULL);
     const int same = json_equal(old, value) ||
                      (json_is_number(old) && json_is_number(value) && json_number_value(old) == json_number_value(value));
@@ -267,21 +268,21 @@ static int says_already(const gyre_config_edit *edit, const gyre_json_member *me
 
 static void replace_value(gyre_config_edit *edit, const gyre_json_member *object, const gyre_json_member *member,
                           json_t *value) {
-    pen p = {NULL, 0, 0, 0};
+    text_buffer p = {NULL, 0, 0, 0};
     char colon[16] = "";
-    if (says_already(edit, member, value)) return;
+    if (has_same_value(edit, member, value)) return;
     copy_colon(edit, object->value, colon);
-    put_any(edit, member->key, colon, value, &p);
+    append_any(edit, member->key, colon, value, &p);
     splice(edit, member->value, member->end, &p);
 }
 
 /* Puts the key with a null, so that its value can be put in like any other. */
 static void insert_null(gyre_config_edit *edit, const gyre_json_member *object, const char *key, const char *after) {
-    const size_t end = before_space(edit, object->end - 1);
+    const size_t end = skip_space_back(edit, object->end - 1);
     const int empty = end == object->value + 1;
     gyre_json_member sibling;
     style s = {{NULL, 0, 0, 0}, {NULL, 0, 0, 0}, ": "};
-    pen p = {NULL, 0, 0, 0};
+    text_buffer p = {NULL, 0, 0, 0};
     size_t at = end, to = end;
     copy_colon(edit, object->value, s.colon);
     if (empty) {
@@ -289,17 +290,17 @@ static void insert_null(gyre_config_edit *edit, const gyre_json_member *object, 
         to = object->end - 1;
     } else {
         style_of_members(edit, object, &s);
-        if (after && find(edit, object, after, &sibling)) at = to = sibling.end;
-        put(&p, ",");
+        if (after && find_member(edit, object, after, &sibling)) at = to = sibling.end;
+        append(&p, ",");
     }
-    p.failed |= s.before_key.failed || s.before_end.failed;
-    if (!p.failed && (!empty || has_line_end(&s.before_key))) put(&p, s.before_key.text);
-    put(&p, "\"");
-    put(&p, key);
-    put(&p, "\"");
-    put(&p, s.colon);
-    put(&p, "null");
-    if (!p.failed && empty && has_line_end(&s.before_key)) put(&p, s.before_end.text);
+    p.failed |= s.before_key.failed || s.before_brace.failed;
+    if (!p.failed && (!empty || has_newline(&s.before_key))) append(&p, s.before_key.text);
+    append(&p, "\"");
+    append(&p, key);
+    append(&p, "\"");
+    append(&p, s.colon);
+    append(&p, "null");
+    if (!p.failed && empty && has_newline(&s.before_key)) append(&p, s.before_brace.text);
     splice(edit, at, to, &p);
     style_free(&s);
 }
@@ -308,14 +309,14 @@ void gyre_edit_set(gyre_config_edit *edit, const char *object, const char *key, 
     gyre_json_member place, member;
     if (!value) out_of_memory(edit);
     if (edit->status != GYRE_OK) goto done;
-    if (!gyre_json_object(edit->text, edit->bytes, object, &place)) {
+    if (!gyre_json_locate_object(edit->text, edit->bytes, object, &place)) {
         edit->status = gyre_fail(edit->err, GYRE_EFORMAT, "%s: no object to set \"%s\" in (config.json)", object, key);
         goto done;
     }
-    if (!find(edit, &place, key, &member)) {
+    if (!find_member(edit, &place, key, &member)) {
         insert_null(edit, &place, key, after);
-        if (edit->status != GYRE_OK || !gyre_json_object(edit->text, edit->bytes, object, &place) ||
-            !find(edit, &place, key, &member))
+        if (edit->status != GYRE_OK || !gyre_json_locate_object(edit->text, edit->bytes, object, &place) ||
+            !find_member(edit, &place, key, &member))
             goto done;
     }
     replace_value(edit, &place, &member, value);
@@ -325,17 +326,17 @@ done:
 
 void gyre_edit_remove(gyre_config_edit *edit, const char *object, const char *key) {
     gyre_json_member place, member;
-    pen nothing = {NULL, 0, 0, 0};
-    if (edit->status != GYRE_OK || !gyre_json_object(edit->text, edit->bytes, object, &place) ||
-        !find(edit, &place, key, &member))
+    text_buffer nothing = {NULL, 0, 0, 0};
+    if (edit->status != GYRE_OK || !gyre_json_locate_object(edit->text, edit->bytes, object, &place) ||
+        !find_member(edit, &place, key, &member))
         return;
-    size_t from = member.key, to = after_space(edit, member.end);
+    size_t from = member.key, to = skip_space(edit, member.end);
     if (to < edit->bytes && edit->text[to] == ',') {
-        to = after_space(edit, to + 1); /* the next key takes its place */
+        to = skip_space(edit, to + 1); /* the next key takes its place */
     } else {
         /* The last: the comma before it goes instead, and the white space before the brace stays. */
-        from = before_space(edit, member.key);
-        if (from > 0 && edit->text[from - 1] == ',') from = before_space(edit, from - 1), to = member.end;
+        from = skip_space_back(edit, member.key);
+        if (from > 0 && edit->text[from - 1] == ',') from = skip_space_back(edit, from - 1), to = member.end;
     }
     splice(edit, from, to, &nothing);
 }

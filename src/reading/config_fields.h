@@ -3,39 +3,39 @@
 #define GYRE_READING_CONFIG_FIELDS_H
 #include "gyre/gyre.h"
 
-typedef struct gyre_config_word {
+typedef struct gyre_config_enum_name {
     const char *text;
     int value;
-} gyre_config_word;
+} gyre_config_enum_name;
 /* Scalings, as transformers' rope_type spells those that it knows; ends with a NULL text, as every list. */
-extern const gyre_config_word gyre_rope_types[];
+extern const gyre_config_enum_name gyre_rope_types[];
 /* NULL where there is none. */
-const gyre_config_word *gyre_config_word_of(const gyre_config_word *words, const char *text);
-const char *gyre_config_text_of(const gyre_config_word *words, int value);
+const gyre_config_enum_name *gyre_config_find_enum(const gyre_config_enum_name *enum_names, const char *text);
+const char *gyre_config_enum_text(const gyre_config_enum_name *enum_names, int value);
 
 /* A field of gyre_config under a key of its own, absent where the field is 0: its default.  Counts and numbers that a 0 in
  * the file would turn into a default are refused there. */
-typedef enum gyre_config_type {
-    GYRE_CONFIG_SIZE,   /* from 1 */
-    GYRE_CONFIG_WHOLE,  /* of any sign */
-    GYRE_CONFIG_NUMBER, /* a double */
+typedef enum gyre_config_field_type {
+    GYRE_CONFIG_SIZE,    /* from 1 */
+    GYRE_CONFIG_INTEGER, /* of any sign */
+    GYRE_CONFIG_NUMBER,  /* a double */
     GYRE_CONFIG_FLAG,
-    GYRE_CONFIG_WORD,
-    GYRE_CONFIG_SET /* a list of words, one for each bit */
-} gyre_config_type;
+    GYRE_CONFIG_ENUM,
+    GYRE_CONFIG_BITMASK /* a list of words, one for each bit */
+} gyre_config_field_type;
 typedef struct gyre_config_field {
     const char *key;
     size_t offset;
-    gyre_config_type type;
-    const gyre_config_word *words;
+    gyre_config_field_type type;
+    const gyre_config_enum_name *enum_names;
 } gyre_config_field;
 /* At the input and on scores; of queries under any kind; of rotations, beside what transformers has words for.  Each ends
  * with a NULL key.  Not among them: rope.table_positions, which changes what is kept in memory and no number. */
-extern const gyre_config_field gyre_table_fields[], gyre_query_fields[], gyre_rope_fields[];
+extern const gyre_config_field gyre_input_score_fields[], gyre_query_fields[], gyre_rope_fields[];
 /* Where a field lies, by its type: sizes and wholes, numbers, all others. */
-int64_t *gyre_config_count(gyre_config *config, const gyre_config_field *field);
-double *gyre_config_number(gyre_config *config, const gyre_config_field *field);
-unsigned *gyre_config_bits(gyre_config *config, const gyre_config_field *field);
+int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *field);
+double *gyre_config_double_field(gyre_config *config, const gyre_config_field *field);
+unsigned *gyre_config_unsigned_field(gyre_config *config, const gyre_config_field *field);
 
 /* 1: the frequencies depend on L, and the file keeps it apart from the length that the model now serves. */
 int gyre_scaling_has_original_length(gyre_scaling scaling);

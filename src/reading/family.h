@@ -5,22 +5,22 @@
 
 /* Peculiarities that a reader of rotations has to know of; most families have none. */
 enum {
-    GYRE_NO_ROPE_LAYERS = 1,    /* some layers have no positions: llama4, smollm3 (no_rope_layers, no_rope_layer_interval) */
-    GYRE_SLIDING_ROPE = 2,      /* only sliding layers turn: cohere2, exaone4 */
-    GYRE_LATENT = 4,            /* latent attention: qk_rope_head_dim turns, YaRN adds to the softmax: deepseek */
-    GYRE_DUAL_BASE = 8,         /* rope_local_base_freq for sliding layers: gemma3, modernbert */
-    GYRE_CHUNKED_AXES = 16,     /* mrope_section deals out pairs in blocks: qwen2_vl */
-    GYRE_INTERLEAVED_AXES = 32, /* ... in turn: qwen3_vl */
-    GYRE_YARN_IS_LONGROPE = 64, /* types su and yarn both mean longrope: phi3 */
-    GYRE_WHOLE_HEAD = 128,      /* partial_rotary_factor is not looked at: most classes written like Llama's */
-    GYRE_TEXT_INSIDE = 256,     /* the decoder is described in text_config */
-    GYRE_FULL_SCALED = 512,     /* rope_scaling speaks of full_attention layers alone: olmo3 */
-    GYRE_QUERY_SCALAR = 1024,   /* scores are multiplied by query_pre_attn_scalar^-0.5: gemma2, gemma3 */
-    GYRE_UNIT_SCALE = 2048,     /* ... by 1: gemma3n, gemma4 */
-    GYRE_ERNIE_AXES = 4096,     /* mrope_section deals out pairs as only ernie4_5_vl_moe does */
-    GYRE_QUERY_BETA = 8192,     /* llama_4_scaling_beta in the rotation's object: ministral3, mistral4 */
-    GYRE_QUERY_TUNING = 16384,  /* attn_temperature_tuning where nothing turns: llama4 */
-    GYRE_TWISTED_AXES = 32768   /* two channels of a pair may turn along different axes: hunyuan_vl */
+    GYRE_NO_ROPE_LAYERS = 1, /* some layers have no positions: llama4, smollm3 (no_rope_layers, no_rope_layer_interval) */
+    GYRE_SLIDING_ROPE = 2,   /* only sliding layers turn: cohere2, exaone4 */
+    GYRE_MLA = 4,            /* latent attention: qk_rope_head_dim turns, YaRN adds to the softmax: deepseek */
+    GYRE_DUAL_BASE = 8,      /* rope_local_base_freq for sliding layers: gemma3, modernbert */
+    GYRE_MROPE_CHUNKED = 16, /* mrope_section deals out pairs in blocks: qwen2_vl */
+    GYRE_MROPE_INTERLEAVED = 32,          /* ... in turn: qwen3_vl */
+    GYRE_YARN_IS_LONGROPE = 64,           /* types su and yarn both mean longrope: phi3 */
+    GYRE_WHOLE_HEAD = 128,                /* partial_rotary_factor is not looked at: most classes written like Llama's */
+    GYRE_TEXT_CONFIG = 256,               /* the decoder is described in text_config */
+    GYRE_SCALING_FULL_ONLY = 512,         /* rope_scaling speaks of full_attention layers alone: olmo3 */
+    GYRE_QUERY_PRE_ATTN_SCALAR = 1024,    /* scores are multiplied by query_pre_attn_scalar^-0.5: gemma2, gemma3 */
+    GYRE_UNIT_SCALE = 2048,               /* ... by 1: gemma3n, gemma4 */
+    GYRE_MROPE_ERNIE = 4096,              /* mrope_section deals out pairs as only ernie4_5_vl_moe does */
+    GYRE_LLAMA4_SCALING_BETA = 8192,      /* llama_4_scaling_beta in the rotation's object: ministral3, mistral4 */
+    GYRE_ATTN_TEMPERATURE_TUNING = 16384, /* attn_temperature_tuning where nothing turns: llama4 */
+    GYRE_XDROPE = 32768                   /* two channels of a pair may turn along different axes: hunyuan_vl */
 };
 
 typedef struct gyre_family gyre_family;
@@ -30,10 +30,10 @@ typedef void gyre_family_read(const gyre_family *family, const gyre_scope *root)
 struct gyre_family {
     const char *model_type;
     gyre_family_read *read;
-    double base;       /* rope_theta where none is given; 0 = 10000 */
-    double partial;    /* share of the head that turns where none is given; 0 = 1 */
-    int64_t positions; /* max_position_embeddings where none is given; 0 = it must be */
-    int64_t head_dim;  /* where no head_dim is given; 0 = the width over the heads */
+    double base;                  /* rope_theta where none is given; 0 = 10000 */
+    double partial_rotary_factor; /* share of the head that turns where none is given; 0 = 1 */
+    int64_t positions;            /* max_position_embeddings where none is given; 0 = it must be */
+    int64_t head_dim;             /* where no head_dim is given; 0 = the width over the heads */
     gyre_layout layout;
     unsigned traits;
 };
@@ -45,12 +45,12 @@ const gyre_family *gyre_family_at(size_t i);
 
 /* Who reads: each in a file of its own. */
 gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, under every profile */
-gyre_family_read gyre_read_still;   /* there too: no positions, whatever the file says */
+gyre_family_read gyre_read_nope;    /* there too: no positions, whatever the file says */
 gyre_family_read gyre_read_native;  /* read_native.c: model_type gyre */
 gyre_family_read gyre_read_learned; /* read_input_tables.c: gpt2, opt, bart, clip */
 gyre_family_read gyre_read_gpt_neo;
 gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */
-gyre_family_read gyre_read_either_table;
+gyre_family_read gyre_read_learned_or_sinusoidal;
 gyre_family_read gyre_read_whisper;
 gyre_family_read gyre_read_musicgen;
 gyre_family_read gyre_read_bert;     /* read_bert.c: roberta, electra, esm too */

@@ -1,7 +1,7 @@
 /* json_scope.c: values of a JSON file by key. */
 #include "reading/json_scope.h"
 
-#include "files/json_text.h"
+#include "files/json_locate.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,7 @@ const char *gyre_scope_first(const gyre_scope *s, const char *const *names) {
     return NULL;
 }
 
-gyre_scope gyre_scope_into(const gyre_scope *s, const char *key) {
+gyre_scope gyre_scope_child(const gyre_scope *s, const char *key) {
     const json_t *value = gyre_scope_value(s, key);
     gyre_scope inner = {s->source, json_is_object(value) ? value : NULL, ""};
     const int length = snprintf(inner.prefix, sizeof inner.prefix, "%s%s.", s->prefix, key);
@@ -38,15 +38,15 @@ gyre_scope gyre_scope_into(const gyre_scope *s, const char *key) {
     return inner;
 }
 
-/* -- places ------------------------------------------------------------------------------------------------------------ */
+/* -- places -- */
 gyre_place gyre_scope_place(const gyre_scope *s, const char *key) {
     gyre_json_member member = {0, 0, 0, 0};
-    gyre_place place = {gyre_build_text(build_of(s), "%s%s", s->prefix, key), 0, 0};
+    gyre_place place = {gyre_build_format(build_of(s), "%s%s", s->prefix, key), 0, 0};
     char parent[sizeof s->prefix];
     snprintf(parent, sizeof parent, "%s", s->prefix);
-    if (!gyre_json_find(s->source->text, s->source->bytes, place.key, &member) && *parent) {
+    if (!gyre_json_locate(s->source->text, s->source->bytes, place.key, &member) && *parent) {
         parent[strlen(parent) - 1] = '\0';
-        (void)gyre_json_find(s->source->text, s->source->bytes, parent, &member);
+        (void)gyre_json_locate(s->source->text, s->source->bytes, parent, &member);
     }
     place.line = member.line;
     place.offset = member.key;
@@ -75,8 +75,8 @@ void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, .
     gyre_build_warn(build_of(s), &place, "%s", text);
 }
 
-/* -- values ------------------------------------------------------------------------------------------------------------ */
-int64_t gyre_scope_size(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
+/* -- values -- */
+int64_t gyre_scope_integer(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
     const json_t *value = gyre_scope_value(s, key);
     const double most = 9007199254740992.0; /* 2^53: from here a double no longer counts */
     if (!value) return fallback;
@@ -98,7 +98,7 @@ double gyre_scope_number(const gyre_scope *s, const char *key, double fallback) 
     return isnan(fallback) ? 0.0 : fallback;
 }
 
-int gyre_scope_flag(const gyre_scope *s, const char *key, int fallback) {
+int gyre_scope_bool(const gyre_scope *s, const char *key, int fallback) {
     const json_t *value = gyre_scope_value(s, key);
     if (!value) return fallback;
     if (json_is_boolean(value)) return json_is_true(value);
@@ -108,7 +108,7 @@ int gyre_scope_flag(const gyre_scope *s, const char *key, int fallback) {
     return fallback;
 }
 
-const char *gyre_scope_text(const gyre_scope *s, const char *key, const char *fallback) {
+const char *gyre_scope_string(const gyre_scope *s, const char *key, const char *fallback) {
     const json_t *value = gyre_scope_value(s, key);
     if (json_is_string(value)) return json_string_value(value);
     if (value)
@@ -123,7 +123,7 @@ double *gyre_scope_numbers(const gyre_scope *s, const char *key, int64_t count) 
     if (!list) gyre_scope_fail(s, GYRE_EFORMAT, key, "missing");
     if (list && (!json_is_array(list) || (int64_t)json_array_size(list) != count))
         gyre_scope_fail(s, GYRE_EFORMAT, key, "not a list of %" PRId64 " numbers", count);
-    double *out = gyre_build_status(build_of(s)) == GYRE_OK ? gyre_build_numbers(build_of(s), count) : NULL;
+    double *out = gyre_build_status(build_of(s)) == GYRE_OK ? gyre_build_alloc_numbers(build_of(s), count) : NULL;
     for (int64_t i = 0; i < count && out; i++) {
         const json_t *number = json_array_get(list, (size_t)i);
         if (!json_is_number(number)) gyre_scope_fail(s, GYRE_EFORMAT, key, "entry %" PRId64 " is not a number", i);

@@ -4,14 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- a name that is not known
- * ------------------------------------------------------------------------------------------------ */
+/* -- a name that is not known -- */
 /* Letters to change, add or leave out; anything above 2 is 3. */
-static int distance(const char *a, const char *b) {
-    enum { LONGEST = 40 };
-    int row[LONGEST + 1], previous;
+static int edit_distance(const char *a, const char *b) {
+    enum { MAX_NAME_BYTES = 40 };
+    int row[MAX_NAME_BYTES + 1], previous;
     const size_t n = strlen(a), m = strlen(b);
-    if (n > LONGEST || m > LONGEST) return 3;
+    if (n > MAX_NAME_BYTES || m > MAX_NAME_BYTES) return 3;
     for (size_t j = 0; j <= m; j++)
         row[j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
@@ -27,13 +26,13 @@ static int distance(const char *a, const char *b) {
     return row[m] < 3 ? row[m] : 3;
 }
 
-static const char *nearest(const char *type) {
+static const char *closest_model_type(const char *type) {
     const gyre_family *family;
     const char *best = NULL;
     /* Of a short name two letters are most of it. */
     int least = strlen(type) < 6 ? 2 : 3;
     for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
-        const int d = distance(type, family->model_type);
+        const int d = edit_distance(type, family->model_type);
         if (d < least) {
             least = d;
             best = family->model_type;
@@ -51,10 +50,10 @@ static const char *rotation_key(const gyre_scope *s) {
 }
 
 /* A class that nobody has told us of, most likely written like Llama's; if a share of the head turns, it says so. */
-static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_HALF, 0, 0, 0, 0, 0};
+static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_LAYOUT_HALF, 0, 0, 0, 0, 0};
 
 static void read_unknown(const gyre_scope *s, const char *type) {
-    const char *key = rotation_key(s), *near = nearest(type);
+    const char *key = rotation_key(s), *near = closest_model_type(type);
     char hint[100] = "";
     if (near && *type) snprintf(hint, sizeof hint, " (did you mean \"%s\"?)", near);
     if (key) {
@@ -72,14 +71,13 @@ static void read_unknown(const gyre_scope *s, const char *type) {
                     *type ? "\"" : "missing", type, *type ? "\" is not known" : "", hint);
 }
 
-/* -- a model within a model
- * -------------------------------------------------------------------------------------------------- */
+/* -- a model within a model -- */
 /* Where composite models keep their decoder: the first of these that is an object. */
 static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
     static const char *const keys[] = {"text_config", "llm_config", "language_config", "thinker_config", "decoder", NULL};
     for (int i = 0; keys[i]; i++) {
         if (!json_is_object(gyre_scope_value(root, keys[i]))) continue;
-        *out = gyre_scope_into(root, keys[i]);
+        *out = gyre_scope_child(root, keys[i]);
         gyre_scope inner;
         if (strcmp(keys[i], "thinker_config") == 0 && decoder_scope(out, &inner)) *out = inner;
         return 1;
@@ -90,8 +88,8 @@ static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
 /* The decoder's own type; or the outer one's for texts; or that one. */
 static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scope *text, const char **type) {
     char name[100];
-    const char *outer = gyre_scope_text(root, "model_type", "");
-    *type = gyre_scope_text(text, "model_type", "");
+    const char *outer = gyre_scope_string(root, "model_type", "");
+    *type = gyre_scope_string(text, "model_type", "");
     const gyre_family *family = gyre_family_of(*type);
     if (family || **type) return family;
     *type = outer;
@@ -109,27 +107,26 @@ static void warn_of_outer_keys(const gyre_scope *root, const gyre_scope *text) {
                             (int)(strlen(text->prefix) - 1), text->prefix);
 }
 
-/* -- the file
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- the file -- */
 static void read_tower(const gyre_scope *root) {
     static const char *const keys[] = {"vision_config", NULL};
     if (!json_is_object(gyre_scope_value(root, keys[0]))) return;
-    const gyre_scope vision = gyre_scope_into(root, keys[0]);
+    const gyre_scope vision = gyre_scope_child(root, keys[0]);
     gyre_read_vision(&vision);
 }
 
 void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     const gyre_scope s = {source, root, ""};
-    const char *type = gyre_scope_text(&s, "model_type", "");
+    const char *type = gyre_scope_string(&s, "model_type", "");
     const gyre_family *family = gyre_family_of(type);
     gyre_scope text;
-    gyre_build_model_type(source->build, type);
-    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_into(&s, "text_config"); /* fails where it is no object */
-    const int is_whole = family && !(family->traits & GYRE_TEXT_INSIDE) && family->read != gyre_read_rope;
+    gyre_build_set_model_type(source->build, type);
+    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails where it is no object */
+    const int is_whole = family && !(family->traits & GYRE_TEXT_CONFIG) && family->read != gyre_read_rope;
     if (!is_whole && decoder_scope(&s, &text)) {
         family = decoder_family(&s, &text, &type);
         warn_of_outer_keys(&s, &text);
-        if (!*gyre_scope_text(&s, "model_type", "")) gyre_build_model_type(source->build, type);
+        if (!*gyre_scope_string(&s, "model_type", "")) gyre_build_set_model_type(source->build, type);
     } else {
         text = s;
     }

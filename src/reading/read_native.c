@@ -1,23 +1,22 @@
 /* read_native.c: model_type gyre: what Gyre writes of a model that no other program has words for.  All profiles read it
  * alike: no other program does. */
 #include "reading/config_fields.h"
-#include "reading/rope/rope_plan.h"
+#include "reading/rope/read_rope.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* -- fields
- * ------------------------------------------------------------------------------------------------------------------ */
-static int word_at(const gyre_scope *s, const char *key, const gyre_config_word *words) {
-    const char *text = gyre_scope_text(s, key, NULL);
-    const gyre_config_word *found = gyre_config_word_of(words, text);
+/* -- fields -- */
+static int enum_at(const gyre_scope *s, const char *key, const gyre_config_enum_name *words) {
+    const char *text = gyre_scope_string(s, key, NULL);
+    const gyre_config_enum_name *found = gyre_config_find_enum(words, text);
     if (found) return found->value;
     gyre_scope_fail(s, GYRE_EFORMAT, key, "\"%.60s\" is not known", text);
     return 0;
 }
 
-static int64_t whole_at(const gyre_scope *s, const char *key) {
+static int64_t integer_at(const gyre_scope *s, const char *key) {
     const json_t *value = gyre_scope_value(s, key);
     if (!json_is_integer(value)) gyre_scope_fail(s, GYRE_EFORMAT, key, "not a whole number");
     return (int64_t)json_integer_value(value);
@@ -30,13 +29,14 @@ static double nonzero_at(const gyre_scope *s, const char *key) {
 }
 
 /* A list of words, each of which stands for a bit. */
-static unsigned set_at(const gyre_scope *s, const char *key, const gyre_config_word *words) {
+static unsigned bitmask_at(const gyre_scope *s, const char *key, const gyre_config_enum_name *words) {
     const json_t *list = gyre_scope_value(s, key), *text;
     size_t i;
     unsigned set = 0;
     if (!json_is_array(list) || json_array_size(list) == 0) gyre_scope_fail(s, GYRE_EFORMAT, key, "not a list of words");
     json_array_foreach((json_t *)list, i, text) {
-        const gyre_config_word *found = json_is_string(text) ? gyre_config_word_of(words, json_string_value(text)) : NULL;
+        const gyre_config_enum_name *found =
+            json_is_string(text) ? gyre_config_find_enum(words, json_string_value(text)) : NULL;
         if (!found) gyre_scope_fail(s, GYRE_EFORMAT, key, "holds a word that is not known");
         set |= found ? (unsigned)found->value : 0;
     }
@@ -46,28 +46,28 @@ static unsigned set_at(const gyre_scope *s, const char *key, const gyre_config_w
 static void read_field(const gyre_scope *s, const gyre_config_field *f, gyre_config *c) {
     switch (f->type) {
     case GYRE_CONFIG_SIZE:
-        *gyre_config_count(c, f) = gyre_scope_size(s, f->key, 1, 0);
+        *gyre_config_int64_field(c, f) = gyre_scope_integer(s, f->key, 1, 0);
         break;
-    case GYRE_CONFIG_WHOLE:
-        *gyre_config_count(c, f) = whole_at(s, f->key);
+    case GYRE_CONFIG_INTEGER:
+        *gyre_config_int64_field(c, f) = integer_at(s, f->key);
         break;
     case GYRE_CONFIG_NUMBER:
-        *gyre_config_number(c, f) = nonzero_at(s, f->key);
+        *gyre_config_double_field(c, f) = nonzero_at(s, f->key);
         break;
     case GYRE_CONFIG_FLAG:
-        *gyre_config_bits(c, f) = (unsigned)gyre_scope_flag(s, f->key, 0);
+        *gyre_config_unsigned_field(c, f) = (unsigned)gyre_scope_bool(s, f->key, 0);
         break;
-    case GYRE_CONFIG_WORD:
-        *gyre_config_bits(c, f) = (unsigned)word_at(s, f->key, f->words);
+    case GYRE_CONFIG_ENUM:
+        *gyre_config_unsigned_field(c, f) = (unsigned)enum_at(s, f->key, f->enum_names);
         break;
-    case GYRE_CONFIG_SET:
-        *gyre_config_bits(c, f) = set_at(s, f->key, f->words);
+    case GYRE_CONFIG_BITMASK:
+        *gyre_config_unsigned_field(c, f) = bitmask_at(s, f->key, f->enum_names);
         break;
     }
 }
 
 /* Fields that other files have under other keys: what a reading calls them. */
-static const char *name_of(const char *key) {
+static const char *field_name(const char *key) {
     static const char *const names[][2] = {{"rope_layout", "layout"},
                                            {"rope_clockwise", "clockwise"},
                                            {"rope_axes", "axes"},
@@ -91,22 +91,24 @@ static const char *name_of(const char *key) {
 }
 
 /* The value as it stands in the file. */
-static void note_field(const gyre_scope *s, const char *key, gyre_layers *group) {
+static void note_field(const gyre_scope *s, const char *key, gyre_layer_group *group) {
     const json_t *value = gyre_scope_value(s, key);
     gyre_build *build = s->source->build;
     const gyre_place place = gyre_scope_place(s, key);
     if (json_is_number(value))
-        gyre_build_number(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, json_number_value(value));
+        gyre_build_set_number(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, json_number_value(value));
     else if (json_is_string(value))
-        gyre_build_field(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, "%.60s", json_string_value(value));
+        gyre_build_set_field(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, "%.60s",
+                             json_string_value(value));
     else if (json_is_boolean(value))
-        gyre_build_field(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, "%s",
-                         json_is_true(value) ? "true" : "false");
+        gyre_build_set_field(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, "%s",
+                             json_is_true(value) ? "true" : "false");
     else
-        gyre_build_field(build, group, name_of(key), GYRE_FROM_FILE, &place, NULL, "%zu entries", json_array_size(value));
+        gyre_build_set_field(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, "%zu entries",
+                             json_array_size(value));
 }
 
-static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gyre_layers *group) {
+static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gyre_layer_group *group) {
     for (const gyre_config_field *f = fields; f->key; f++)
         if (gyre_scope_value(s, f->key)) {
             read_field(s, f, &group->config);
@@ -114,33 +116,33 @@ static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gy
         }
 }
 
-/* -- rotations
- * --------------------------------------------------------------------------------------------------------------- */
-static void note_number(const gyre_scope *s, const char *key, gyre_layers *group, const char *name, gyre_origin fallback,
-                        double value) {
+/* -- rotations -- */
+static void note_number(const gyre_scope *s, const char *key, gyre_layer_group *group, const char *name,
+                        gyre_origin fallback, double value) {
     const int there = key && gyre_scope_value(s, key);
     const gyre_place place = there ? gyre_scope_place(s, key) : (gyre_place){NULL, 0, 0};
-    gyre_build_number(s->source->build, group, name, there ? GYRE_FROM_FILE : fallback, &place, NULL, value);
+    gyre_build_set_number(s->source->build, group, name, there ? GYRE_ORIGIN_FILE : fallback, &place, NULL, value);
 }
 
 /* L, where the file keeps it apart from the length that the model now serves. */
-static void read_trained_length(const gyre_scope *root, const gyre_scope *rope, gyre_layers *group) {
+static void read_trained_length(const gyre_scope *root, const gyre_scope *rope, gyre_layer_group *group) {
     const char *inside = "original_max_position_embeddings", *served = "max_position_embeddings";
     const int has_original =
         gyre_scaling_has_original_length(group->config.rope.scaling) && gyre_scope_value(rope, inside) != NULL;
-    group->config.trained_length = has_original ? gyre_scope_size(rope, inside, 1, 0) : gyre_scope_size(root, served, 1, 0);
-    if (group->config.trained_length == 0 &&
-        (gyre_scaling_has_original_length(group->config.rope.scaling) || group->config.rope.scaling == GYRE_DYNAMIC_NTK))
+    group->config.trained_length =
+        has_original ? gyre_scope_integer(rope, inside, 1, 0) : gyre_scope_integer(root, served, 1, 0);
+    if (group->config.trained_length == 0 && (gyre_scaling_has_original_length(group->config.rope.scaling) ||
+                                              group->config.rope.scaling == GYRE_SCALING_DYNAMIC_NTK))
         gyre_scope_fail(root, GYRE_EFORMAT, served, "missing");
     if (gyre_scope_value(root, served))
-        note_number(root, served, group, "max_length", GYRE_FROM_FILE, (double)gyre_scope_size(root, served, 1, 0));
+        note_number(root, served, group, "max_length", GYRE_ORIGIN_FILE, (double)gyre_scope_integer(root, served, 1, 0));
     if (group->config.trained_length > 0)
-        note_number(has_original ? rope : root, has_original ? inside : served, group, "trained_length", GYRE_FROM_READER,
+        note_number(has_original ? rope : root, has_original ? inside : served, group, "trained_length", GYRE_ORIGIN_READER,
                     (double)group->config.trained_length);
 }
 
 /* The share of the head that turns, as rope.dim (truncated, as Python's int does), or of its pairs. */
-static void read_share(const gyre_scope *root, const gyre_scope *dict, gyre_layers *group) {
+static void read_rotary_dim(const gyre_scope *root, const gyre_scope *dict, gyre_layer_group *group) {
     struct gyre_rope_config *rope = &group->config.rope;
     const char *key = "partial_rotary_factor";
     const int64_t head = group->config.head_dim;
@@ -150,16 +152,16 @@ static void read_share(const gyre_scope *root, const gyre_scope *dict, gyre_laye
         gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
         share = 1.0;
     }
-    note_number(s, key, group, "partial", GYRE_FROM_READER, share);
+    note_number(s, key, group, "partial", GYRE_ORIGIN_READER, share);
     rope->dim = head;
-    if (rope->scaling == GYRE_PROPORTIONAL)
+    if (rope->scaling == GYRE_SCALING_PROPORTIONAL)
         rope->proportion = share;
     else if (share > 0.0 && share <= 1.0)
         rope->dim = (int64_t)((double)head * share);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",
                         "leaves no whole pairs of channels to turn");
-    note_number(root, NULL, group, "rotary_dim", GYRE_DERIVED, (double)rope->dim);
+    note_number(root, NULL, group, "rotary_dim", GYRE_ORIGIN_DERIVED, (double)rope->dim);
 }
 
 static double positive_at(const gyre_scope *s, const char *key, double fallback) {
@@ -168,11 +170,11 @@ static double positive_at(const gyre_scope *s, const char *key, double fallback)
     return number;
 }
 
-static void read_numbers(const gyre_scope *dict, gyre_layers *group) {
+static void read_numbers(const gyre_scope *dict, gyre_layer_group *group) {
     struct gyre_rope_config *rope = &group->config.rope;
     const struct {
         const char *key;
-        double *to;
+        double *target;
     } numbers[] = {{"beta_fast", &rope->beta_fast},
                    {"beta_slow", &rope->beta_slow},
                    {"mscale", &rope->mscale},
@@ -182,11 +184,11 @@ static void read_numbers(const gyre_scope *dict, gyre_layers *group) {
                    {"attention_factor", &rope->attention_factor}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (!gyre_scope_value(dict, numbers[i].key)) continue;
-        *numbers[i].to = positive_at(dict, numbers[i].key, 0.0);
-        note_number(dict, numbers[i].key, group, numbers[i].key, GYRE_FROM_FILE, *numbers[i].to);
+        *numbers[i].target = positive_at(dict, numbers[i].key, 0.0);
+        note_number(dict, numbers[i].key, group, numbers[i].key, GYRE_ORIGIN_FILE, *numbers[i].target);
     }
-    rope->fractional_bounds = !gyre_scope_flag(dict, "truncate", 1);
-    if (rope->scaling == GYRE_LONGROPE) {
+    rope->fractional_bounds = !gyre_scope_bool(dict, "truncate", 1);
+    if (rope->scaling == GYRE_SCALING_LONGROPE) {
         rope->short_factor = gyre_scope_numbers(dict, "short_factor", rope->dim / 2);
         rope->long_factor = gyre_scope_numbers(dict, "long_factor", rope->dim / 2);
         note_field(dict, "short_factor", group);
@@ -194,7 +196,7 @@ static void read_numbers(const gyre_scope *dict, gyre_layers *group) {
     }
 }
 
-static void read_sections(const gyre_scope *root, gyre_layers *group) {
+static void read_sections(const gyre_scope *root, gyre_layer_group *group) {
     struct gyre_rope_config *rope = &group->config.rope;
     const char *key = "rope_section";
     const json_t *list = gyre_scope_value(root, key);
@@ -207,47 +209,47 @@ static void read_sections(const gyre_scope *root, gyre_layers *group) {
     for (int64_t a = 0; a < rope->axes && gyre_build_status(root->source->build) == GYRE_OK; a++) {
         const json_t *pairs = json_array_get(list, (size_t)a);
         if (!json_is_integer(pairs)) gyre_scope_fail(root, GYRE_EFORMAT, key, "holds something that is no whole number");
-        rope->section[a] = (int64_t)json_integer_value(pairs);
+        rope->axis_pairs[a] = (int64_t)json_integer_value(pairs);
     }
 }
 
-static void read_rotation(const gyre_scope *root, gyre_layers *group) {
+static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
     static const char *const dicts[] = {"rope_scaling", "rope_parameters", NULL}, *const words[] = {"rope_type", "type",
                                                                                                     NULL};
     struct gyre_rope_config *rope = &group->config.rope;
     const char *key = gyre_scope_first(root, dicts);
-    const gyre_scope dict = key ? gyre_scope_into(root, key) : (gyre_scope){root->source, NULL, ""};
+    const gyre_scope dict = key ? gyre_scope_child(root, key) : (gyre_scope){root->source, NULL, ""};
     const char *type = gyre_scope_first(&dict, words);
-    if (type) rope->scaling = (gyre_scaling)word_at(&dict, type, gyre_rope_types);
+    if (type) rope->scaling = (gyre_scaling)enum_at(&dict, type, gyre_rope_types);
     const gyre_place place = type ? gyre_scope_place(&dict, type) : (gyre_place){NULL, 0, 0};
-    gyre_build_field(root->source->build, group, "scaling", type ? GYRE_FROM_FILE : GYRE_FROM_READER, &place, NULL, "%s",
-                     gyre_config_text_of(gyre_rope_types, (int)rope->scaling));
+    gyre_build_set_field(root->source->build, group, "scaling", type ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_READER, &place, NULL,
+                         "%s", gyre_config_enum_text(gyre_rope_types, (int)rope->scaling));
     rope->base = gyre_scope_number(root, "rope_theta", gyre_scope_number(&dict, "rope_theta", 10000.0));
     if (!(rope->base > 1.0)) gyre_scope_fail(root, GYRE_EFORMAT, "rope_theta", "not above 1");
-    note_number(gyre_scope_value(root, "rope_theta") ? root : &dict, "rope_theta", group, "base", GYRE_FROM_READER,
+    note_number(gyre_scope_value(root, "rope_theta") ? root : &dict, "rope_theta", group, "base", GYRE_ORIGIN_READER,
                 rope->base);
     read_trained_length(root, &dict, group);
-    read_share(root, &dict, group);
-    if (rope->scaling != GYRE_UNSCALED) {
+    read_rotary_dim(root, &dict, group);
+    if (rope->scaling != GYRE_SCALING_NONE) {
         rope->factor = gyre_scope_number(
-            &dict, "factor", rope->scaling == GYRE_PROPORTIONAL || rope->scaling == GYRE_DYNAMIC_YARN ? 1.0 : NAN);
+            &dict, "factor",
+            rope->scaling == GYRE_SCALING_PROPORTIONAL || rope->scaling == GYRE_SCALING_DYNAMIC_YARN ? 1.0 : NAN);
         if (rope->factor < 1.0) gyre_scope_fail(&dict, GYRE_EFORMAT, "factor", "%g is below 1", rope->factor);
-        note_number(&dict, "factor", group, "factor", GYRE_FROM_READER, rope->factor);
+        note_number(&dict, "factor", group, "factor", GYRE_ORIGIN_READER, rope->factor);
     }
     read_numbers(&dict, group);
-    rope->length = gyre_scope_size(root, "rope_length", 1, 0);
-    if (gyre_build_length(root->source->build) > 0) rope->length = gyre_build_length(root->source->build);
-    if (gyre_scope_flag(root, "rope_interleaved", 0)) rope->layout = GYRE_INTERLEAVED;
-    gyre_build_field(root->source->build, group, "layout", GYRE_FROM_READER, NULL, NULL, "%s",
-                     rope->layout == GYRE_INTERLEAVED ? "interleaved" : "half");
+    rope->context_length = gyre_scope_integer(root, "rope_length", 1, 0);
+    if (gyre_build_length(root->source->build) > 0) rope->context_length = gyre_build_length(root->source->build);
+    if (gyre_scope_bool(root, "rope_interleaved", 0)) rope->layout = GYRE_LAYOUT_INTERLEAVED;
+    gyre_build_set_field(root->source->build, group, "layout", GYRE_ORIGIN_READER, NULL, NULL, "%s",
+                         rope->layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "half");
     read_fields(root, gyre_rope_fields, group);
     if (rope->axes > 1) read_sections(root, group);
 }
 
-/* -- the whole
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- the whole -- */
 static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
-    const char *text = gyre_scope_text(s, key, NULL), *name;
+    const char *text = gyre_scope_string(s, key, NULL), *name;
     for (int kind = 0; (name = gyre_kind_name((gyre_kind)kind)) != NULL; kind++)
         if (strcmp(name, text) == 0) {
             *out = (gyre_kind)kind;
@@ -257,36 +259,38 @@ static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
     return 0;
 }
 
-static void read_sizes(const gyre_scope *root, gyre_layers *group) {
+static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {
     gyre_config *config = &group->config;
-    config->heads = gyre_scope_size(root, "num_attention_heads", 1, 0);
-    config->input.dim = gyre_scope_size(root, "hidden_size", 1, 0);
-    config->head_dim = gyre_rope_channels(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
-    config->trained_length = gyre_scope_size(root, "max_position_embeddings", 1, 0);
-    if (config->head_dim > 0) note_number(root, "head_dim", group, "head_dim", GYRE_DERIVED, (double)config->head_dim);
+    config->heads = gyre_scope_integer(root, "num_attention_heads", 1, 0);
+    config->input.dim = gyre_scope_integer(root, "hidden_size", 1, 0);
+    config->head_dim =
+        gyre_rope_read_channels(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
+    config->trained_length = gyre_scope_integer(root, "max_position_embeddings", 1, 0);
+    if (config->head_dim > 0)
+        note_number(root, "head_dim", group, "head_dim", GYRE_ORIGIN_DERIVED, (double)config->head_dim);
 }
 
 void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
     static const char kind_key[] = "position_embedding_type";
     gyre_build *build = root->source->build;
-    gyre_layers *group = gyre_build_layers(build, "all");
+    gyre_layer_group *group = gyre_build_add_group(build, "all");
     (void)family;
     if (!kind_at(root, kind_key, &group->config.kind)) return;
     const gyre_place place = gyre_scope_place(root, kind_key);
-    gyre_build_field(build, group, "encoding", GYRE_FROM_FILE, &place, NULL, "%s", gyre_kind_name(group->config.kind));
+    gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "%s", gyre_kind_name(group->config.kind));
     read_sizes(root, group);
-    read_fields(root, gyre_table_fields, group);
+    read_fields(root, gyre_input_score_fields, group);
     read_fields(root, gyre_query_fields, group);
-    if (group->config.kind == GYRE_ROPE) read_rotation(root, group);
-    if (group->config.kind == GYRE_LEARNED && !gyre_scope_value(root, "position_table_rows"))
+    if (group->config.kind == GYRE_KIND_ROPE) read_rotation(root, group);
+    if (group->config.kind == GYRE_KIND_LEARNED && !gyre_scope_value(root, "position_table_rows"))
         gyre_scope_fail(root, GYRE_EFORMAT, "position_table_rows", "missing");
     const int64_t heads = group->config.heads;
     if (gyre_scope_value(root, "alibi_slopes")) group->config.score.slopes = gyre_scope_numbers(root, "alibi_slopes", heads);
     if (gyre_scope_value(root, "alibi_slopes_after"))
         group->config.score.slopes_after = gyre_scope_numbers(root, "alibi_slopes_after", heads);
-    const int64_t layers = gyre_scope_size(root, "num_hidden_layers", 1, 0);
+    const int64_t layers = gyre_scope_integer(root, "num_hidden_layers", 1, 0);
     if (layers > 65536)
         gyre_scope_fail(root, GYRE_EFORMAT, "num_hidden_layers", "%" PRId64 " layers; the most is 65536", layers);
     for (int64_t i = 0; i < layers && i < 65536; i++)
-        gyre_build_layer(build, group, i);
+        gyre_build_add_layer(build, group, i);
 }

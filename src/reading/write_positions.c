@@ -5,12 +5,12 @@
  * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
 #include "core/encoding.h"
 #include "files/file_read.h"
-#include "files/gguf_write.h"
+#include "files/gguf_rewrite.h"
 #include "files/json_load.h"
 #include "files/replace_file.h"
 #include "reading/config_edit.h"
 #include "reading/family.h"
-#include "reading/rope/rope_words.h"
+#include "reading/rope/rope_parameters.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,64 +18,64 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_PATH = 256 };
+enum { MAX_KEY_PATH = 256 };
 
-typedef struct writing {
+typedef struct config_rewrite {
     const gyre_encoding *encoding; /* the positions asked for */
     int64_t length;
-    gyre_reading *before;
+    gyre_reading *old_reading;
     json_t *root;
-    char decoder[KEY_PATH]; /* "" or "text_config": the object that describes the decoder */
+    char decoder[MAX_KEY_PATH]; /* "" or "text_config": the object that describes the decoder */
     gyre_config_edit edit;
-    gyre_rope_words words;
+    gyre_rope_parameters parameters;
     gyre_error *err;
-} writing;
+} config_rewrite;
 
-/* -- which layers ------------------------------------------------------------------------------------------------ */
-static int rotates(const gyre_layer_reading *group) {
-    return group->config.kind == GYRE_ROPE && strcmp(group->name, "vision") != 0;
+/* -- which layers -- */
+static int is_rope_group(const gyre_layer_reading *group) {
+    return group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0;
 }
 
 /* 1 where the scaling is for the layers of this group. */
-static int is_concerned(const gyre_reading *reading, const gyre_layer_reading *group) {
+static int is_target_group(const gyre_reading *reading, const gyre_layer_reading *group) {
     int some_see_all = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        some_see_all |= rotates(&reading->groups[i]) && reading->groups[i].window == 0;
-    return rotates(group) && (group->window == 0 || !some_see_all);
+        some_see_all |= is_rope_group(&reading->groups[i]) && reading->groups[i].window == 0;
+    return is_rope_group(group) && (group->window == 0 || !some_see_all);
 }
 
-static const gyre_layer_reading *first_concerned(const gyre_reading *reading) {
+static const gyre_layer_reading *first_target_group(const gyre_reading *reading) {
     for (int64_t i = 0; i < reading->groups_count; i++)
-        if (is_concerned(reading, &reading->groups[i])) return &reading->groups[i];
+        if (is_target_group(reading, &reading->groups[i])) return &reading->groups[i];
     return NULL;
 }
 
 /* The key that a field of the group was read from, or NULL. */
 static const char *key_of(const gyre_layer_reading *group, const char *name) {
     for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(group->fields[i].name, name) == 0 && group->fields[i].origin == GYRE_FROM_FILE)
+        if (strcmp(group->fields[i].name, name) == 0 && group->fields[i].origin == GYRE_ORIGIN_FILE)
             return group->fields[i].key;
     return NULL;
 }
 
-/* -- objects ----------------------------------------------------------------------------------------------------- */
-static void join(writing *w, const char *object, const char *key, char out[KEY_PATH]) {
-    const int length = snprintf(out, KEY_PATH, "%s%s%s", object, *object ? "." : "", key);
-    if (length >= KEY_PATH && w->edit.status == GYRE_OK)
+/* -- objects -- */
+static void join_path(config_rewrite *w, const char *object, const char *key, char out[MAX_KEY_PATH]) {
+    const int length = snprintf(out, MAX_KEY_PATH, "%s%s%s", object, *object ? "." : "", key);
+    if (length >= MAX_KEY_PATH && w->edit.status == GYRE_OK)
         w->edit.status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%.100s...: nested under names that are too long (%s)", out,
-                                   w->before->path);
+                                   w->old_reading->path);
 }
 
 /* "a.b.c" = object "a.b", key "c". */
-static const char *split_path(const char *path, char object[KEY_PATH]) {
+static const char *split_path(const char *path, char object[MAX_KEY_PATH]) {
     const char *dot = strrchr(path, '.');
-    snprintf(object, KEY_PATH, "%.*s", dot ? (int)(dot - path) : 0, path);
+    snprintf(object, MAX_KEY_PATH, "%.*s", dot ? (int)(dot - path) : 0, path);
     return dot ? dot + 1 : path;
 }
 
-static json_t *decoder_of(const writing *w) {
+static json_t *decoder_of(const config_rewrite *w) {
     json_t *object = w->root;
-    char path[KEY_PATH], *rest = path;
+    char path[MAX_KEY_PATH], *rest = path;
     snprintf(path, sizeof path, "%s", w->decoder);
     for (char *key; (key = strtok_r(rest, ".", &rest)) != NULL;)
         object = json_object_get(object, key);
@@ -83,24 +83,24 @@ static json_t *decoder_of(const writing *w) {
 }
 
 /* "text_config" of "text_config.rope_scaling.factor" and of "text_config.head_dim". */
-static void decoder_of_key(const char *key, char out[KEY_PATH]) {
+static void decoder_of_key(const char *key, char out[MAX_KEY_PATH]) {
     const char *dict = strstr(key, "rope_scaling.");
     if (!dict) dict = strstr(key, "rope_parameters.");
     if (dict)
-        snprintf(out, KEY_PATH, "%.*s", dict > key ? (int)(dict - key) - 1 : 0, key);
+        snprintf(out, MAX_KEY_PATH, "%.*s", dict > key ? (int)(dict - key) - 1 : 0, key);
     else
         split_path(key, out);
 }
 
 /* Where the reader found what it read: first what stands beside the rotation's dict, for sure. */
-static void find_decoder(writing *w) {
+static void find_decoder(config_rewrite *w) {
     static const char *const names[] = {"max_length", "head_dim", "base"};
-    const gyre_layer_reading *group = first_concerned(w->before);
+    const gyre_layer_reading *group = first_target_group(w->old_reading);
     const char *key = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !key; i++)
         key = key_of(group, names[i]);
     for (int64_t i = 0; i < group->fields_count && !key; i++)
-        if (group->fields[i].origin == GYRE_FROM_FILE) key = group->fields[i].key;
+        if (group->fields[i].origin == GYRE_ORIGIN_FILE) key = group->fields[i].key;
     if (key) decoder_of_key(key, w->decoder);
     if (!json_is_object(decoder_of(w))) *w->decoder = '\0';
 }
@@ -117,7 +117,7 @@ static int is_nested(const json_t *dict) {
     return objects > 0;
 }
 
-/* -- one dict ---------------------------------------------------------------------------------------------------- */
+/* -- one dict -- */
 /* A key that says what YaRN does without it too stays: other programs may have other defaults. */
 static int is_default_of(const char *type, const char *key, const json_t *value) {
     if (strcmp(type, "yarn") != 0) return 0;
@@ -127,63 +127,63 @@ static int is_default_of(const char *type, const char *key, const json_t *value)
 }
 
 /* A key that the scaling before had, and the one after has not. */
-static void drop_old_keys(writing *w, const char *path, const json_t *dict) {
+static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dict) {
     const char *key;
     json_t *value;
     /* Ministral's temperature counts from the original length, whatever scales the rotation. */
     const int temperature = json_object_get(dict, "llama_4_scaling_beta") != NULL;
     json_object_foreach((json_t *)dict, key, value) {
-        if (gyre_rope_key_stays(key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
+        if (gyre_rope_key_is_not_scaling(key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
         if (temperature && strcmp(key, "original_max_position_embeddings") == 0) continue;
-        if (!json_object_get(w->words.values, key) && !is_default_of(w->words.type, key, value))
+        if (!json_object_get(w->parameters.values, key) && !is_default_of(w->parameters.type, key, value))
             gyre_edit_remove(&w->edit, path, key);
     }
 }
 
 /* Under the name, or names, that the dict has for it. */
-static void set_type(writing *w, const char *path, const json_t *dict) {
+static void set_type(config_rewrite *w, const char *path, const json_t *dict) {
     const int as_type = json_object_get(dict, "type") != NULL;
     const char *old = json_string_value(json_object_get(dict, as_type ? "type" : "rope_type"));
     /* "mrope" is a "default" that says how its axes are dealt out. */
-    if (old && strcmp(old, "mrope") == 0 && strcmp(w->words.type, "default") == 0) return;
-    if (as_type) gyre_edit_set(&w->edit, path, "type", json_string(w->words.type), NULL);
+    if (old && strcmp(old, "mrope") == 0 && strcmp(w->parameters.type, "default") == 0) return;
+    if (as_type) gyre_edit_set(&w->edit, path, "type", json_string(w->parameters.type), NULL);
     if (!as_type || json_object_get(dict, "rope_type"))
-        gyre_edit_set(&w->edit, path, "rope_type", json_string(w->words.type), NULL);
+        gyre_edit_set(&w->edit, path, "rope_type", json_string(w->parameters.type), NULL);
 }
 
-static void set_values(writing *w, const char *path, const json_t *dict) {
+static void set_values(config_rewrite *w, const char *path, const json_t *dict) {
     const char *key, *after = json_object_get(dict, "rope_type") || !json_object_get(dict, "type") ? "rope_type" : "type";
     json_t *value;
-    json_object_foreach(w->words.values, key, value) {
+    json_object_foreach(w->parameters.values, key, value) {
         gyre_edit_set(&w->edit, path, key, json_incref(value), after);
         after = key;
     }
 }
 
-static void change_dict(writing *w, const char *path, const json_t *dict) {
+static void change_dict(config_rewrite *w, const char *path, const json_t *dict) {
     drop_old_keys(w, path, dict);
     set_type(w, path, dict);
     set_values(w, path, dict);
 }
 
 /* 1 where nothing would be left in the dict but a type that says nothing. */
-static int becomes_empty(const writing *w, const json_t *dict) {
+static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)dict, key, value) {
-        if (gyre_rope_key_stays(key)) return 0;
+        if (gyre_rope_key_is_not_scaling(key)) return 0;
     }
-    return strcmp(w->words.type, "default") == 0 && json_object_size(w->words.values) == 0;
+    return strcmp(w->parameters.type, "default") == 0 && json_object_size(w->parameters.values) == 0;
 }
 
 /* A dict that is not there yet: first the object with what fits a line each, then the lists. */
-static void add_dict(writing *w, const char *name) {
-    char path[KEY_PATH];
+static void add_dict(config_rewrite *w, const char *name) {
+    char path[MAX_KEY_PATH];
     const char *key;
     json_t *value, *object = json_object();
-    join(w, w->decoder, name, path);
-    int ok = json_object_set_new(object, "rope_type", json_string(w->words.type)) == 0;
-    json_object_foreach(w->words.values, key, value) {
+    join_path(w, w->decoder, name, path);
+    int ok = json_object_set_new(object, "rope_type", json_string(w->parameters.type)) == 0;
+    json_object_foreach(w->parameters.values, key, value) {
         if (!json_is_array(value)) ok = ok && json_object_set(object, key, value) == 0;
     }
     if (!ok) {
@@ -191,66 +191,66 @@ static void add_dict(writing *w, const char *name) {
         object = NULL;
     }
     gyre_edit_set(&w->edit, w->decoder, name, object, "rope_theta");
-    json_object_foreach(w->words.values, key, value) {
+    json_object_foreach(w->parameters.values, key, value) {
         if (json_is_array(value)) gyre_edit_set(&w->edit, path, key, json_incref(value), NULL);
     }
 }
 
-/* -- the whole config -------------------------------------------------------------------------------------------- */
+/* -- the whole config -- */
 /* 1 where the group was read from that dict, or bears its name. */
 static int is_read_from(const gyre_layer_reading *group, const char *kind, const char *path) {
     const size_t length = strlen(path);
     if (strcmp(group->name, kind) == 0) return 1;
     for (int64_t i = 0; i < group->fields_count; i++) {
-        const char *key = group->fields[i].origin == GYRE_FROM_FILE ? group->fields[i].key : NULL;
+        const char *key = group->fields[i].origin == GYRE_ORIGIN_FILE ? group->fields[i].key : NULL;
         if (key && strncmp(key, path, length) == 0 && key[length] == '.') return 1;
     }
     return 0;
 }
 
 /* The dicts for each kind of layers: those that the scaling is for. */
-static void change_nested(writing *w, const char *path, const json_t *dict) {
+static void change_nested(config_rewrite *w, const char *path, const json_t *dict) {
     const char *kind;
     json_t *inner;
     json_object_foreach((json_t *)dict, kind, inner) {
-        char inner_path[KEY_PATH];
-        int concerned = 0;
-        join(w, path, kind, inner_path);
-        for (int64_t i = 0; i < w->before->groups_count; i++)
-            concerned |=
-                is_concerned(w->before, &w->before->groups[i]) && is_read_from(&w->before->groups[i], kind, inner_path);
-        if (concerned && json_is_object(inner)) change_dict(w, inner_path, inner);
+        char inner_path[MAX_KEY_PATH];
+        int targeted = 0;
+        join_path(w, path, kind, inner_path);
+        for (int64_t i = 0; i < w->old_reading->groups_count; i++)
+            targeted |= is_target_group(w->old_reading, &w->old_reading->groups[i]) &&
+                        is_read_from(&w->old_reading->groups[i], kind, inner_path);
+        if (targeted && json_is_object(inner)) change_dict(w, inner_path, inner);
     }
 }
 
 /* 1 where the layers have no scaling now: to some classes, gpt-oss's for one, no dict means one of their own. */
-static int is_unscaled(const writing *w) {
+static int is_unscaled(const config_rewrite *w) {
     gyre_reading *now = NULL;
     if (w->edit.status != GYRE_OK ||
-        gyre_reading_parse(&now, w->edit.text, w->edit.bytes, NULL, GYRE_AS_USUAL, w->length, NULL) != GYRE_OK)
+        gyre_reading_parse(&now, w->edit.text, w->edit.bytes, NULL, GYRE_PROFILE_DEFAULT, w->length, NULL) != GYRE_OK)
         return 1; /* what is wrong is told when the whole is read back */
-    const gyre_layer_reading *group = first_concerned(now);
-    const int unscaled = !group || group->config.rope.scaling == GYRE_UNSCALED;
+    const gyre_layer_reading *group = first_target_group(now);
+    const int unscaled = !group || group->config.rope.scaling == GYRE_SCALING_NONE;
     gyre_reading_free(now);
     return unscaled;
 }
 
 /* A dict that says no more than that there is no scaling: null, as good as none, where that will do. */
-static void clear_scaling(writing *w, const char *name, const json_t *old) {
+static void clear_scaling(config_rewrite *w, const char *name, const json_t *old) {
     if (json_object_size(old) > 0) gyre_edit_set(&w->edit, w->decoder, name, json_null(), NULL);
     if (!is_unscaled(w)) add_dict(w, name);
 }
 
 /* The dict that is read: a rope_scaling that says something goes before rope_parameters. */
-static void change_scaling(writing *w) {
+static void change_scaling(config_rewrite *w) {
     const json_t *decoder = decoder_of(w), *old = json_object_get(decoder, "rope_scaling");
     const char *name = "rope_scaling";
     if (json_object_size(old) == 0 && json_object_get(decoder, "rope_parameters")) {
         name = "rope_parameters";
         old = json_object_get(decoder, name);
     }
-    char path[KEY_PATH];
-    join(w, w->decoder, name, path);
+    char path[MAX_KEY_PATH];
+    join_path(w, w->decoder, name, path);
     const int nothing = becomes_empty(w, old);
     if (is_nested(old))
         change_nested(w, path, old);
@@ -263,163 +263,163 @@ static void change_scaling(writing *w) {
 }
 
 /* One base: under the key that it was read from, else under its usual name. */
-static gyre_status change_base(writing *w, const gyre_layer_reading *group) {
+static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *group) {
     const char *path = key_of(group, "base");
-    char object[KEY_PATH], inside[KEY_PATH];
+    char object[MAX_KEY_PATH], inside[MAX_KEY_PATH];
     const double base = group->config.rope.base != 0.0 ? group->config.rope.base : 10000.0;
-    if (base == w->words.base) return GYRE_OK;
+    if (base == w->parameters.base) return GYRE_OK;
     if (!path) {
-        join(w, w->decoder, "rope_parameters", inside);
+        join_path(w, w->decoder, "rope_parameters", inside);
         const int has_dict = json_is_object(json_object_get(decoder_of(w), "rope_parameters")) &&
                              json_object_size(json_object_get(decoder_of(w), "rope_scaling")) == 0;
-        gyre_edit_set(&w->edit, has_dict ? inside : w->decoder, "rope_theta", json_real(w->words.base), NULL);
+        gyre_edit_set(&w->edit, has_dict ? inside : w->decoder, "rope_theta", json_real(w->parameters.base), NULL);
         return GYRE_OK;
     }
     const char *key = split_path(path, object);
     if (!strstr(key, "theta") && !strstr(key, "base"))
         return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: the base follows from it and cannot be set to %.17g (%s)", path,
-                         w->words.base, w->before->path);
-    gyre_edit_set(&w->edit, object, key, json_real(w->words.base), NULL);
+                         w->parameters.base, w->old_reading->path);
+    gyre_edit_set(&w->edit, object, key, json_real(w->parameters.base), NULL);
     return GYRE_OK;
 }
 
-static gyre_status change_bases(writing *w) {
+static gyre_status change_bases(config_rewrite *w) {
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < w->before->groups_count && status == GYRE_OK; i++)
-        if (is_concerned(w->before, &w->before->groups[i])) status = change_base(w, &w->before->groups[i]);
+    for (int64_t i = 0; i < w->old_reading->groups_count && status == GYRE_OK; i++)
+        if (is_target_group(w->old_reading, &w->old_reading->groups[i])) status = change_base(w, &w->old_reading->groups[i]);
     return status;
 }
 
-static void change_lengths(writing *w) {
+static void change_lengths(config_rewrite *w) {
     static const char original[] = "original_max_position_embeddings";
     const json_t *decoder = decoder_of(w);
-    const char *path = key_of(first_concerned(w->before), "max_length"), *key = "max_position_embeddings";
-    char object[KEY_PATH];
+    const char *path = key_of(first_target_group(w->old_reading), "max_length"), *key = "max_position_embeddings";
+    char object[MAX_KEY_PATH];
     snprintf(object, sizeof object, "%s", w->decoder);
     if (path) key = split_path(path, object);
-    gyre_edit_set(&w->edit, object, key, json_integer(w->words.length), NULL);
-    const json_t *inside = json_object_get(w->words.values, original);
+    gyre_edit_set(&w->edit, object, key, json_integer(w->parameters.length), NULL);
+    const json_t *inside = json_object_get(w->parameters.values, original);
     /* transformers lets it overrule the one in the dict; 4.x looks for LongRoPE's nowhere else, nor does llama.cpp's
      * converter for Llama 3's, and takes 8192. */
-    const int longrope = strcmp(w->words.type, "longrope") == 0, llama3 = strcmp(w->words.type, "llama3") == 0;
+    const int longrope = strcmp(w->parameters.type, "longrope") == 0, llama3 = strcmp(w->parameters.type, "llama3") == 0;
     const int asked_for =
         (longrope && !json_object_get(decoder, "rope_parameters")) || (llama3 && json_integer_value(inside) != 8192);
-    const int native = strcmp(w->before->model_type, "gyre") == 0;
+    const int native = strcmp(w->old_reading->model_type, "gyre") == 0;
     if (inside && (json_object_get(decoder, original) || (asked_for && !native)))
         gyre_edit_set(&w->edit, w->decoder, original, json_integer(json_integer_value(inside)), key);
 }
 
-static gyre_vocabulary vocabulary_of(const gyre_reading *reading) {
+static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
     const gyre_family *family = gyre_family_of(reading->model_type);
-    if (strcmp(reading->model_type, "gyre") == 0) return GYRE_WORDS_NATIVE;
-    return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_WORDS_LISTS : GYRE_WORDS_TRANSFORMERS;
+    if (strcmp(reading->model_type, "gyre") == 0) return GYRE_DIALECT_NATIVE;
+    return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_DIALECT_LONGROPE_ONLY : GYRE_DIALECT_TRANSFORMERS;
 }
 
 /* What a config can say of positions, and the scaling is not, must be as it was. */
-static gyre_status check_rest(const writing *w, const gyre_layer_reading *group) {
-    const gyre_config *a = gyre_encoding_config(w->encoding);
+static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_reading *group) {
+    const gyre_config *a = gyre_encoding_get_config(w->encoding);
     gyre_encoding *own = NULL;
     gyre_status status = gyre_encoding_create(&own, &group->config, NULL, w->err);
     if (status != GYRE_OK) return status;
-    const gyre_config *b = gyre_encoding_config(own);
+    const gyre_config *b = gyre_encoding_get_config(own);
     const char *what = NULL;
-    if (a->rope.far != b->rope.far || a->rope.window != b->rope.window) what = "far positions";
+    if (a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window) what = "far positions";
     if (a->query.temperature != b->query.temperature) what = "a temperature of queries";
     if (a->rope.xpos_base != b->rope.xpos_base) what = "xPos";
-    if (a->head_dim != b->head_dim || a->rope.dim != b->rope.dim || a->rope.first != b->rope.first)
+    if (a->head_dim != b->head_dim || a->rope.dim != b->rope.dim || a->rope.first_channel != b->rope.first_channel)
         what = "other channels that turn";
     if (a->rope.length_policy != b->rope.length_policy) what = "another length policy";
-    if (a->rope.length_policy == GYRE_LENGTH_CAUSAL && a->rope.length_block != b->rope.length_block)
+    if (a->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL && a->rope.length_block != b->rope.length_block)
         what = "another block of lengths";
     if (a->rope.layout != b->rope.layout || a->rope.clockwise != b->rope.clockwise) what = "another layout";
     gyre_encoding_free(own);
     if (!what) return GYRE_OK;
-    return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->before->path);
+    return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->old_reading->path);
 }
 
-static gyre_status change_all(writing *w) {
-    gyre_status status = gyre_rope_words_of(w->encoding, w->length, vocabulary_of(w->before), &w->words, w->err);
+static gyre_status change_all(config_rewrite *w) {
+    gyre_status status = gyre_rope_parameters_of(w->encoding, w->length, dialect_of(w->old_reading), &w->parameters, w->err);
     if (status != GYRE_OK) return status;
     find_decoder(w);
     change_scaling(w);
     status = change_bases(w);
     change_lengths(w);
-    if (vocabulary_of(w->before) == GYRE_WORDS_NATIVE &&
-        (w->words.resonance || gyre_edit_has(&w->edit, "", "rope_resonance")))
-        gyre_edit_set(&w->edit, "", "rope_resonance", json_boolean(w->words.resonance), "rope_scaling");
+    if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE &&
+        (w->parameters.resonance || gyre_edit_has(&w->edit, "", "rope_resonance")))
+        gyre_edit_set(&w->edit, "", "rope_resonance", json_boolean(w->parameters.resonance), "rope_scaling");
     return status != GYRE_OK ? status : w->edit.status;
 }
 
-/* -- reading it back --------------------------------------------------------------------------------------------- */
-static int is_near(double a, double b) {
+/* -- reading it back -- */
+static int nearly_equal(double a, double b) {
     return fabs(a - b) <= 1e-12 * fabs(b);
 }
 
 /* Fails unless `got` turns as w->encoding does at the length. */
-static gyre_status compare(const writing *w, const gyre_encoding *got, const gyre_layer_reading *group) {
-    const int64_t pairs = gyre_encoding_config(w->encoding)->rope.dim / 2;
+static gyre_status compare_frequencies(const config_rewrite *w, const gyre_encoding *got, const gyre_layer_reading *group) {
+    const int64_t pairs = gyre_encoding_get_config(w->encoding)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0.0, factor_b = 0.0;
-    if (!a) return gyre_fail(w->err, GYRE_ENOMEM, "%s: no memory to read it back", w->before->path);
+    if (!a) return gyre_fail(w->err, GYRE_ENOMEM, "%s: no memory to read it back", w->old_reading->path);
     gyre_status status = gyre_encoding_frequencies(w->encoding, w->length, a, &factor_a);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(got, w->length, a + pairs, &factor_b);
     for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
-        if (!is_near(a[pairs + i], a[i]))
+        if (!nearly_equal(a[pairs + i], a[i]))
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED,
                                "%s layers: read back, pair %lld has frequency %.17g, not %.17g: this config cannot say the "
                                "scaling (%s)",
-                               group->name, (long long)i, a[pairs + i], a[i], w->before->path);
-    if (status == GYRE_OK && !is_near(factor_b, factor_a))
+                               group->name, (long long)i, a[pairs + i], a[i], w->old_reading->path);
+    if (status == GYRE_OK && !nearly_equal(factor_b, factor_a))
         status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: read back, the attention factor is %.17g, not %.17g (%s)",
-                           group->name, factor_b, factor_a, w->before->path);
+                           group->name, factor_b, factor_a, w->old_reading->path);
     free(a);
     return status;
 }
 
-static gyre_status verify(const writing *w, const char *path) {
+static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
-    gyre_status status = gyre_reading_open(&after, path, GYRE_AS_USUAL, w->length, w->err);
+    gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, w->err);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
         gyre_encoding *got = NULL;
-        if (!is_concerned(after, &after->groups[i])) continue;
+        if (!is_target_group(after, &after->groups[i])) continue;
         status = gyre_encoding_create(&got, &after->groups[i].config, NULL, w->err);
-        if (status == GYRE_OK && gyre_encoding_config(got)->rope.dim != gyre_encoding_config(w->encoding)->rope.dim)
+        if (status == GYRE_OK && gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)", after->groups[i].name,
-                               w->before->path);
-        if (status == GYRE_OK) status = compare(w, got, &after->groups[i]);
+                               w->old_reading->path);
+        if (status == GYRE_OK) status = compare_frequencies(w, got, &after->groups[i]);
         gyre_encoding_free(got);
     }
     gyre_reading_free(after);
     return status;
 }
 
-/* -- the call ---------------------------------------------------------------------------------------------------- */
-static gyre_status write_config(writing *w, const char *target) {
-    gyre_replacement r;
-    gyre_status status = gyre_replacement_of(&r, w->before->path, target, "config.json", w->err);
+/* -- the call -- */
+static gyre_status write_config(config_rewrite *w, const char *target) {
+    gyre_file_replacement r;
+    gyre_status status = gyre_file_replacement_init(&r, w->old_reading->path, target, "config.json", w->err);
     if (status == GYRE_OK) status = change_all(w);
-    if (status == GYRE_OK) status = gyre_replacement_write(&r, w->edit.text, w->edit.bytes, w->err);
+    if (status == GYRE_OK) status = gyre_file_replacement_write(&r, w->edit.text, w->edit.bytes, w->err);
     if (status == GYRE_OK) status = verify(w, r.temporary);
-    if (status == GYRE_OK) status = gyre_replacement_commit(&r, w->err);
-    gyre_replacement_drop(&r);
-    json_decref(w->words.values);
+    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, w->err);
+    gyre_file_replacement_discard(&r);
+    json_decref(w->parameters.values);
     return status;
 }
 
-static gyre_status change_config(writing *w, const char *target) {
+static gyre_status change_config(config_rewrite *w, const char *target) {
     char *text = NULL;
     size_t bytes = 0;
-    const gyre_layer_reading *group = first_concerned(w->before);
+    const gyre_layer_reading *group = first_target_group(w->old_reading);
     if (!group)
         return gyre_fail(w->err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)",
-                         w->before->path);
-    gyre_status status = check_rest(w, group);
-    if (status == GYRE_OK) status = gyre_file_read(w->before->path, &text, &bytes, w->err);
+                         w->old_reading->path);
+    gyre_status status = check_other_fields(w, group);
+    if (status == GYRE_OK) status = gyre_file_read(w->old_reading->path, &text, &bytes, w->err);
     if (status != GYRE_OK) return status;
     w->root = gyre_json_load(text, bytes, NULL);
     gyre_edit_begin(&w->edit, text, bytes, w->err);
     free(text);
     if (!w->root)
-        status = gyre_fail(w->err, GYRE_EFORMAT, "config.json: changed while it was read (%s)", w->before->path);
+        status = gyre_fail(w->err, GYRE_EFORMAT, "config.json: changed while it was read (%s)", w->old_reading->path);
     else
         status = w->edit.status == GYRE_OK ? write_config(w, target) : w->edit.status;
     json_decref(w->root);
@@ -430,17 +430,17 @@ static gyre_status change_config(writing *w, const char *target) {
 /* In a folder it keeps its own name. */
 static gyre_status change_gguf(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
-    gyre_replacement r;
+    gyre_file_replacement r;
     const char *slash = strrchr(path, '/');
-    const gyre_status status = gyre_replacement_of(&r, path, target, slash ? slash + 1 : path, err);
+    const gyre_status status = gyre_file_replacement_init(&r, path, target, slash ? slash + 1 : path, err);
     return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, r.final, err) : status;
 }
 
-static gyre_status check(const char *path, const gyre_config *position, int64_t length, const char *target,
-                         gyre_error *err) {
+static gyre_status check_arguments(const char *path, const gyre_config *position, int64_t length, const char *target,
+                                   gyre_error *err) {
     if (!path || !position || !target) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_write: an argument is missing");
     if (length < 1) return gyre_fail(err, GYRE_EINVAL, "length: %lld is below 1", (long long)length);
-    if (position->kind != GYRE_ROPE)
+    if (position->kind != GYRE_KIND_ROPE)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: only rotations are written, and this is another kind (%d)",
                          (int)position->kind);
     if (position->trained_length < 1) return gyre_fail(err, GYRE_EINVAL, "trained_length: below 1");
@@ -450,15 +450,15 @@ static gyre_status check(const char *path, const gyre_config *position, int64_t 
 gyre_status gyre_reading_write(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
     gyre_encoding *encoding = NULL;
-    gyre_status status = check(path, position, length, target, err);
+    gyre_status status = check_arguments(path, position, length, target, err);
     if (status == GYRE_OK) status = gyre_encoding_create(&encoding, position, NULL, err);
     if (status != GYRE_OK) return status;
-    writing w = {.encoding = encoding, .length = length, .err = err};
-    status = gyre_reading_open(&w.before, path, GYRE_AS_USUAL, length, err);
+    config_rewrite w = {.encoding = encoding, .length = length, .err = err};
+    status = gyre_reading_open(&w.old_reading, path, GYRE_PROFILE_DEFAULT, length, err);
     if (status == GYRE_OK)
-        status = strcmp(w.before->format, "GGUF") == 0 ? change_gguf(path, position, length, target, err)
-                                                       : change_config(&w, target);
-    gyre_reading_free(w.before);
+        status = strcmp(w.old_reading->format, "GGUF") == 0 ? change_gguf(path, position, length, target, err)
+                                                            : change_config(&w, target);
+    gyre_reading_free(w.old_reading);
     gyre_encoding_free(encoding);
     return status;
 }

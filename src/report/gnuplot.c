@@ -14,19 +14,19 @@
 extern char **environ;
 
 /* A script written, and what came back. */
-typedef struct conversation {
+typedef struct gnuplot_io {
     const char *script;
-    size_t left;
-    gyre_buffer output, words; /* standard output and standard error */
-} conversation;
+    size_t remaining;
+    gyre_report_buffer output, error_output; /* standard output and standard error */
+} gnuplot_io;
 
 static gyre_status system_failed(gyre_error *err, int code) {
     return gyre_report_fail(err, GYRE_EIO, "gnuplot: %s (figure)", strerror(code));
 }
 
-/* -- channels -------------------------------------------------------------------------------------------------------- */
+/* -- channels -- */
 /* Above the three standard numbers, which the child's copies are moved to, and closed by any exec. */
-static int move_up(int fd) {
+static int dup_above_stdio(int fd) {
     const int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     const int code = errno;
     close(fd);
@@ -35,7 +35,7 @@ static int move_up(int fd) {
 }
 
 /* Sockets in place of pipes: a write to a reader that has gone is an error to this thread alone, not a SIGPIPE. */
-static int open_channel(int ends[2]) {
+static int open_socketpair(int ends[2]) {
     int raw[2];
 #ifdef SOCK_CLOEXEC
     const int type = SOCK_STREAM | SOCK_CLOEXEC;
@@ -43,8 +43,8 @@ static int open_channel(int ends[2]) {
     const int type = SOCK_STREAM;
 #endif
     if (socketpair(AF_UNIX, type, 0, raw)) return -1;
-    ends[0] = move_up(raw[0]);
-    ends[1] = move_up(raw[1]);
+    ends[0] = dup_above_stdio(raw[0]);
+    ends[1] = dup_above_stdio(raw[1]);
     return ends[0] < 0 || ends[1] < 0 ? -1 : 0;
 }
 
@@ -56,7 +56,7 @@ static void close_all(int fds[4]) {
 }
 
 /* fds: our end and the child's of the channel for script and SVG, then of the one for the child's words. */
-static int spawn_with(pid_t *child, int fds[4], posix_spawn_file_actions_t *actions) {
+static int spawn_child(pid_t *child, int fds[4], posix_spawn_file_actions_t *actions) {
     /* -d: without the user's own settings, so that every machine draws the same. */
     char name[] = "gnuplot", defaults[] = "-d";
     char *argv[] = {name, defaults, NULL};
@@ -67,11 +67,11 @@ static int spawn_with(pid_t *child, int fds[4], posix_spawn_file_actions_t *acti
 }
 
 static gyre_status start(pid_t *child, int fds[4], gyre_error *err) {
-    if (open_channel(fds) || open_channel(fds + 2)) return system_failed(err, errno);
+    if (open_socketpair(fds) || open_socketpair(fds + 2)) return system_failed(err, errno);
     posix_spawn_file_actions_t actions;
     int code = posix_spawn_file_actions_init(&actions);
     if (code) return system_failed(err, code);
-    code = spawn_with(child, fds, &actions);
+    code = spawn_child(child, fds, &actions);
     posix_spawn_file_actions_destroy(&actions);
     close(fds[1]);
     close(fds[3]);
@@ -81,40 +81,40 @@ static gyre_status start(pid_t *child, int fds[4], gyre_error *err) {
     return code ? system_failed(err, code) : GYRE_OK;
 }
 
-/* -- talking --------------------------------------------------------------------------------------------------------- */
-static void send_script(conversation *c, int fd) {
-    const ssize_t sent = send(fd, c->script, c->left, MSG_NOSIGNAL | MSG_DONTWAIT);
+/* -- talking -- */
+static void send_script(gnuplot_io *c, int fd) {
+    const ssize_t sent = send(fd, c->script, c->remaining, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent > 0) {
         c->script += sent;
-        c->left -= (size_t)sent;
+        c->remaining -= (size_t)sent;
     } else if (sent < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
-        c->left = 0; /* it has gone: its words and exit status say why */
-    if (c->left == 0) shutdown(fd, SHUT_WR);
+        c->remaining = 0; /* it has gone: its words and exit status say why */
+    if (c->remaining == 0) shutdown(fd, SHUT_WR);
 }
 
 /* out = 0 once there is no more. */
-static int receive(gyre_buffer *buffer, int fd) {
+static int receive(gyre_report_buffer *buffer, int fd) {
     char chunk[16384];
     const ssize_t got = recv(fd, chunk, sizeof chunk, MSG_DONTWAIT);
-    if (got > 0) gyre_put_bytes(buffer, chunk, (size_t)got);
+    if (got > 0) gyre_report_put_bytes(buffer, chunk, (size_t)got);
     return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK));
 }
 
 /* Reads while it writes: a child that waits for its reader while its writer waits for it would hang both. */
-static void talk(conversation *c, int fds[4]) {
+static void exchange(gnuplot_io *c, int fds[4]) {
     struct pollfd ends[2] = {{fds[0], POLLIN, 0}, {fds[2], POLLIN, 0}};
     while (ends[0].fd >= 0 || ends[1].fd >= 0) {
-        ends[0].events = c->left ? POLLIN | POLLOUT : POLLIN;
+        ends[0].events = c->remaining ? POLLIN | POLLOUT : POLLIN;
         if (poll(ends, 2, -1) < 0 && errno != EINTR && errno != EAGAIN) break;
-        if (c->left && (ends[0].revents & POLLOUT)) send_script(c, fds[0]);
+        if (c->remaining && (ends[0].revents & POLLOUT)) send_script(c, fds[0]);
         if (ends[0].fd >= 0 && (ends[0].revents & ~POLLOUT) && !receive(&c->output, fds[0])) ends[0].fd = -1;
-        if (ends[1].fd >= 0 && ends[1].revents && !receive(&c->words, fds[2])) ends[1].fd = -1;
+        if (ends[1].fd >= 0 && ends[1].revents && !receive(&c->error_output, fds[2])) ends[1].fd = -1;
     }
 }
 
 /* The last line that says something: gnuplot shows the place of an error first. */
-static void last_words(gyre_buffer *words, char out[200]) {
-    const char *text = words->text ? words->text : "";
+static void last_error_line(gyre_report_buffer *error_output, char out[200]) {
+    const char *text = error_output->text ? error_output->text : "";
     size_t end = strlen(text);
     while (end && strchr(" \t\n", text[end - 1]))
         end--;
@@ -123,31 +123,31 @@ static void last_words(gyre_buffer *words, char out[200]) {
         begin--;
     while (begin < end && strchr(" \t", text[begin]))
         begin++;
-    gyre_buffer line = {NULL, 0, 0, 0};
-    gyre_put_bytes(&line, text + begin, end - begin);
-    gyre_buffer clean = {NULL, 0, 0, 0};
-    gyre_put_clean(&clean, line.text);
+    gyre_report_buffer line = {NULL, 0, 0, 0};
+    gyre_report_put_bytes(&line, text + begin, end - begin);
+    gyre_report_buffer clean = {NULL, 0, 0, 0};
+    gyre_report_put_sanitized(&clean, line.text);
     snprintf(out, 200, "%s", clean.text && clean.length ? clean.text : "it says nothing");
-    gyre_buffer_free(&line);
-    gyre_buffer_free(&clean);
+    gyre_report_buffer_free(&line);
+    gyre_report_buffer_free(&clean);
 }
 
-static gyre_status judge(conversation *c, int status, int code, gyre_error *err) {
-    char words[200];
-    last_words(&c->words, words);
+static gyre_status check_result(gnuplot_io *c, int status, int code, gyre_error *err) {
+    char error_output[200];
+    last_error_line(&c->error_output, error_output);
     /* ECHILD: the caller has its children reaped for it; whether the picture is complete still shows. */
     if (code && code != ECHILD) return system_failed(err, code);
     if (!code && WIFSIGNALED(status))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: killed by signal %d: %s (figure)", WTERMSIG(status), words);
+        return gyre_report_fail(err, GYRE_EIO, "gnuplot: killed by signal %d: %s (figure)", WTERMSIG(status), error_output);
     if (!code && WEXITSTATUS(status))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), words);
+        return gyre_report_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
     if (c->output.failed) return gyre_report_fail(err, GYRE_ENOMEM, "gnuplot: no memory for its output (figure)");
     if (!c->output.text || !strstr(c->output.text, "<svg") || !strstr(c->output.text, "</svg>"))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", words);
+        return gyre_report_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", error_output);
     return GYRE_OK;
 }
 
-static gyre_status run(conversation *c, gyre_error *err) {
+static gyre_status run(gnuplot_io *c, gyre_error *err) {
     int fds[4] = {-1, -1, -1, -1}, status = 0, code = 0;
     pid_t child = -1;
     const gyre_status started = start(&child, fds, err);
@@ -155,34 +155,34 @@ static gyre_status run(conversation *c, gyre_error *err) {
         close_all(fds);
         return started;
     }
-    talk(c, fds);
+    exchange(c, fds);
     close_all(fds);
     while (waitpid(child, &status, 0) < 0 && (code = errno) == EINTR)
         code = 0;
-    return judge(c, status, code, err);
+    return check_result(c, status, code, err);
 }
 
-/* -- the SVG --------------------------------------------------------------------------------------------------------- */
+/* -- the SVG -- */
 /* Browsers show a <title> when the pointer rests on what it names.  gnuplot names curves "gnuplot_plot_3": the text of the
  * legend, first in the curve's group, says more.  out = behind the title's end. */
-static const char *put_curve_title(gyre_buffer *out, const char *title) {
+static const char *put_curve_title(gyre_report_buffer *out, const char *title) {
     const char *group = strstr(title, "<g id="), *text = strstr(title, "<text>");
     const char *end = text && (!group || text < group) ? strstr(text, "</text>") : NULL;
     if (end) {
-        gyre_put(out, "<title>");
-        gyre_put_bytes(out, text + strlen("<text>"), (size_t)(end - text) - strlen("<text>"));
-        gyre_put(out, "</title>");
+        gyre_report_put(out, "<title>");
+        gyre_report_put_bytes(out, text + strlen("<text>"), (size_t)(end - text) - strlen("<text>"));
+        gyre_report_put(out, "</title>");
     }
     return strstr(title, "</title>") + strlen("</title>");
 }
 
 /* gnuplot's hollow symbols are hairlines.  out = what of the tag is left to copy. */
-static const char *put_symbol(gyre_buffer *out, const char *tag, const char *end) {
+static const char *put_thicker_symbol(gyre_report_buffer *out, const char *tag, const char *end) {
     static const char width[] = " stroke-width='";
     const char *at = strstr(tag, width);
     if (!at || at >= end) return tag;
-    gyre_put_bytes(out, tag, (size_t)(at - tag));
-    gyre_put(out, " stroke-width='0.36'");
+    gyre_report_put_bytes(out, tag, (size_t)(at - tag));
+    gyre_report_put(out, " stroke-width='0.36'");
     at += strlen(width);
     return at + strcspn(at, "'") + 1;
 }
@@ -193,10 +193,10 @@ static int is_symbol(const char *tag) {
 }
 
 /* From <svg to </svg>: named, heat maps with hard cells, curves by their names, bolder symbols. */
-static void put_svg(gyre_buffer *out, const char *svg, const gyre_canvas *canvas) {
+static void put_svg(gyre_report_buffer *out, const char *svg, const gyre_report_canvas *canvas) {
     static const char title[] = "<title>", image[] = "<image ";
     const char *at = strstr(svg, "<svg"), *end = strstr(svg, "</svg>");
-    gyre_put(out, "<svg role=\"img\"");
+    gyre_report_put(out, "<svg role=\"img\"");
     at += strlen("<svg");
     for (const char *next; at < end; at = next) {
         next = at + 1 + strcspn(at + 1, "<");
@@ -204,39 +204,40 @@ static void put_svg(gyre_buffer *out, const char *svg, const gyre_canvas *canvas
             const int own = strncmp(at, "<title>Gnuplot<", 15) == 0;
             next = own ? strstr(at, "</title>") + strlen("</title>") : put_curve_title(out, at);
             if (!own) continue;
-            gyre_put(out, title);
-            gyre_put_html(out, canvas->title ? canvas->title : "figure");
-            gyre_put(out, "</title>");
+            gyre_report_put(out, title);
+            gyre_report_put_html(out, canvas->title ? canvas->title : "figure");
+            gyre_report_put(out, "</title>");
         } else if (strncmp(at, image, strlen(image)) == 0) {
-            gyre_put(out, "<image style='image-rendering:pixelated' ");
-            gyre_put_bytes(out, at + strlen(image), (size_t)(next - at) - strlen(image));
+            gyre_report_put(out, "<image style='image-rendering:pixelated' ");
+            gyre_report_put_bytes(out, at + strlen(image), (size_t)(next - at) - strlen(image));
         } else {
-            if (is_symbol(at)) at = put_symbol(out, at, next);
-            gyre_put_bytes(out, at, (size_t)(next - at));
+            if (is_symbol(at)) at = put_thicker_symbol(out, at, next);
+            gyre_report_put_bytes(out, at, (size_t)(next - at));
         }
     }
-    gyre_put(out, "</svg>\n");
+    gyre_report_put(out, "</svg>\n");
 }
 
-gyre_status gyre_gnuplot(const gyre_canvas *canvas, const gyre_buffer *script, char **out, gyre_error *err) {
-    gyre_buffer whole = {NULL, 0, 0, script->failed}, svg = {NULL, 0, 0, 0};
-    gyre_putf(&whole,
-              "set encoding utf8\n"
-              "set terminal svg size %d,%d dynamic noenhanced rounded font 'sans-serif,13' background '#ffffff'\n",
-              canvas->width, canvas->height);
-    if (script->text) gyre_put_bytes(&whole, script->text, script->length);
+gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
+                                gyre_error *err) {
+    gyre_report_buffer whole = {NULL, 0, 0, script->failed}, svg = {NULL, 0, 0, 0};
+    gyre_report_printf(&whole,
+                       "set encoding utf8\n"
+                       "set terminal svg size %d,%d dynamic noenhanced rounded font 'sans-serif,13' background '#ffffff'\n",
+                       canvas->width, canvas->height);
+    if (script->text) gyre_report_put_bytes(&whole, script->text, script->length);
     if (whole.failed) {
-        gyre_buffer_free(&whole);
+        gyre_report_buffer_free(&whole);
         return gyre_report_fail(err, GYRE_ENOMEM, "figure: out of memory (report)");
     }
-    conversation c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
+    gnuplot_io c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
     gyre_status status = run(&c, err);
     if (status == GYRE_OK && c.output.text) {
         put_svg(&svg, c.output.text, canvas);
-        status = gyre_buffer_take(&svg, out, "figure", err);
+        status = gyre_report_buffer_take(&svg, out, "figure", err);
     }
-    gyre_buffer_free(&whole);
-    gyre_buffer_free(&c.output);
-    gyre_buffer_free(&c.words);
+    gyre_report_buffer_free(&whole);
+    gyre_report_buffer_free(&c.output);
+    gyre_report_buffer_free(&c.error_output);
     return status;
 }

@@ -4,73 +4,80 @@
 #include "report/report.h"
 
 #if defined(__GNUC__)
-#define GYRE_FORMAT(text, first) __attribute__((format(printf, text, first)))
+#define GYRE_REPORT_PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
 #else
-#define GYRE_FORMAT(text, first)
+#define GYRE_REPORT_PRINTF_LIKE(text, first)
 #endif
 
 /* Writes the text into err, which may be NULL; out = status. */
-gyre_status gyre_report_fail(gyre_error *err, gyre_status status, const char *format, ...) GYRE_FORMAT(3, 4);
+gyre_status gyre_report_fail(gyre_error *err, gyre_status status, const char *format, ...) GYRE_REPORT_PRINTF_LIKE(3, 4);
 #ifdef __clang_analyzer__ /* which does not see into its source: that it returns its status */
 #define gyre_report_fail(err, status, ...) ((void)gyre_report_fail(err, status, __VA_ARGS__), (status))
 #endif
 
-/* -- text that grows ------------------------------------------------------------------------------------------------- */
-/* All zeros is empty.  Once memory runs out it stays `failed` and takes no more: checked once, by gyre_buffer_take. */
-typedef struct gyre_buffer {
+/* -- text that grows -- */
+/* All zeros is empty.  Once memory runs out it stays `failed` and takes no more: checked once, by
+ * gyre_report_buffer_take. */
+typedef struct gyre_report_buffer {
     char *text; /* ends with 0 where not NULL */
     size_t length, capacity;
     int failed;
-} gyre_buffer;
+} gyre_report_buffer;
 
-void gyre_put_bytes(gyre_buffer *buffer, const char *bytes, size_t count);
-void gyre_put(gyre_buffer *buffer, const char *text);
-void gyre_putf(gyre_buffer *buffer, const char *format, ...) GYRE_FORMAT(2, 3);
-void gyre_put_spaces(gyre_buffer *buffer, int64_t count);
-void gyre_put_clean(gyre_buffer *buffer, const char *text);  /* as gyre_character gives it, on one line */
-void gyre_put_html(gyre_buffer *buffer, const char *text);   /* escaped for HTML content and attributes; keeps line ends */
-void gyre_put_markup(gyre_buffer *buffer, const char *text); /* the same with `code` */
-void gyre_put_quoted(gyre_buffer *buffer, const char *text); /* a string of gnuplot, in single quotes, on one line */
-void gyre_put_number(gyre_buffer *buffer, double value);     /* for gnuplot: exact; NaN for what is not finite */
-void gyre_buffer_free(gyre_buffer *buffer);
+void gyre_report_put_bytes(gyre_report_buffer *buffer, const char *bytes, size_t count);
+void gyre_report_put(gyre_report_buffer *buffer, const char *text);
+void gyre_report_printf(gyre_report_buffer *buffer, const char *format, ...) GYRE_REPORT_PRINTF_LIKE(2, 3);
+void gyre_report_put_spaces(gyre_report_buffer *buffer, int64_t count);
+void gyre_report_put_sanitized(gyre_report_buffer *buffer, const char *text); /* as gyre_report_char gives it, on one line */
+void gyre_report_put_html(gyre_report_buffer *buffer,
+                          const char *text); /* escaped for HTML content and attributes; keeps line ends */
+void gyre_report_put_markup(gyre_report_buffer *buffer, const char *text); /* the same with `code` */
+void gyre_report_put_gnuplot_string(gyre_report_buffer *buffer,
+                                    const char *text); /* a string of gnuplot, in single quotes, on one line */
+void gyre_report_put_gnuplot_number(gyre_report_buffer *buffer,
+                                    double value); /* for gnuplot: exact; NaN for what is not finite */
+void gyre_report_buffer_free(gyre_report_buffer *buffer);
 /* *out = the text, never NULL, the buffer's no more.  ENOMEM where the buffer failed, which frees it. */
-gyre_status gyre_buffer_take(gyre_buffer *buffer, char **out, const char *what, gyre_error *err);
+gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, const char *what, gyre_error *err);
 
 /* One character of shown text: well-formed, never a control character but '\n'. */
-typedef struct gyre_character {
+typedef struct gyre_report_char {
     uint32_t code;
     char bytes[5];
     size_t count; /* of bytes; 0 at the end */
-} gyre_character;
-gyre_character gyre_next_character(const char **text);
+} gyre_report_char;
+gyre_report_char gyre_report_next_char(const char **text);
 /* out = places the text takes on a terminal. */
-int64_t gyre_text_width(const char *text);
+int64_t gyre_report_display_width(const char *text);
 /* Writes value as printf's %.*f (style 'f') or another style, with a point whatever the locale. */
-void gyre_format_number(char out[64], char style, int digits, double value);
+void gyre_report_format_number(char out[64], char style, int digits, double value);
 
-/* -- figures --------------------------------------------------------------------------------------------------------- */
+/* -- figures -- */
 /* *out = the <svg> element that gnuplot makes of the script, its title replaced by `title`.  Terminal and encoding are set
  * before the script. */
-typedef struct gyre_canvas {
+typedef struct gyre_report_canvas {
     const char *title;
     int width, height;
-} gyre_canvas;
-gyre_status gyre_gnuplot(const gyre_canvas *canvas, const gyre_buffer *script, char **out, gyre_error *err);
+} gyre_report_canvas;
+gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
+                                gyre_error *err);
 
 /* The numbers an axis has to show. */
-typedef struct gyre_extent {
+typedef struct gyre_report_range {
     double low, high; /* low > high: none yet */
-} gyre_extent;
-#define GYRE_EXTENT_EMPTY                                                                                                   \
+} gyre_report_range;
+#define GYRE_REPORT_RANGE_EMPTY                                                                                             \
     { 1, 0 }
-void gyre_extent_add(gyre_extent *extent, double value);
+void gyre_report_range_add(gyre_report_range *data_range, double value);
 /* Puts range, scale, ticks and label of axis `letter` into the script.  clip: its tick reads "≥ clip"; 0 = none. */
-void gyre_put_axis(gyre_buffer *script, char letter, const gyre_axis *axis, gyre_extent extent, double clip);
+void gyre_report_put_axis(gyre_report_buffer *script, char letter, const gyre_report_axis *axis,
+                          gyre_report_range data_range, double clip);
 /* EINVAL for an impossible range or scale. */
-gyre_status gyre_axis_check(const gyre_axis *axis, const char *name, gyre_error *err);
-int gyre_axis_shows(const gyre_axis *axis, double value); /* finite, and above 0 where the scale is logarithmic */
+gyre_status gyre_report_axis_check(const gyre_report_axis *axis, const char *name, gyre_error *err);
+int gyre_report_axis_can_show(const gyre_report_axis *axis,
+                              double value); /* finite, and above 0 where the scale is logarithmic */
 
-/* -- files ----------------------------------------------------------------------------------------------------------- */
-gyre_status gyre_write_whole(const char *path, const char *bytes, size_t count, gyre_error *err);
+/* -- files -- */
+gyre_status gyre_report_write_atomic(const char *path, const char *bytes, size_t count, gyre_error *err);
 
 #endif

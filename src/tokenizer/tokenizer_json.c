@@ -1,12 +1,12 @@
-/* tokenizer_json.c: vocabulary, merges and added tokens of a tokenizer.json, and what its neighbours say of begin and end.
- */
+/* tokenizer_json.c: vocabulary, merges and added tokens of a tokenizer.json, and what its neighbours say of begin and
+ * end. */
 #include "tokenizer/tokenizer_json.h"
 
 #include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/json_load.h"
-#include "files/json_text.h"
-#include "tokenizer/tokenizer_alphabet.h"
+#include "files/json_locate.h"
+#include "tokenizer/tokenizer_byte_level.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,38 +14,41 @@
 #include <string.h>
 
 enum {
-    SPARSE = 16,  /* ids may reach to so many times the number of tokens, */
-    SLACK = 65536 /* and so much further */
+    MAX_ID_RATIO = 16,   /* ids may reach to so many times the number of tokens, */
+    MAX_ID_SLACK = 65536 /* and so much further */
 };
 
-gyre_status gyre_token_fail(const gyre_token_reader *r, gyre_status status, const char *key, const char *format, ...) {
+gyre_status gyre_tokenizer_json_fail(const gyre_tokenizer_json_reader *r, gyre_status status, const char *key,
+                                     const char *format, ...) {
     char why[300], line[32] = "";
     gyre_json_member member = {0};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    if (gyre_json_find(r->text, r->bytes, key, &member)) snprintf(line, sizeof line, ", line %lld", (long long)member.line);
+    if (gyre_json_locate(r->text, r->bytes, key, &member))
+        snprintf(line, sizeof line, ", line %lld", (long long)member.line);
     status = gyre_fail(r->err, status, "%s (%.150s%s)", why, r->path, line);
     if (r->err) r->err->offset = member.key;
     return status;
 }
 
 #ifdef __clang_analyzer__ /* which does not look into functions of any number of arguments */
-#define gyre_token_fail(r, status, ...) ((void)gyre_token_fail(r, status, __VA_ARGS__), (status))
+#define gyre_tokenizer_json_fail(r, status, ...) ((void)gyre_tokenizer_json_fail(r, status, __VA_ARGS__), (status))
 #endif
 
-const char *gyre_token_text(const json_t *object, const char *key) {
+const char *gyre_tokenizer_json_string(const json_t *object, const char *key) {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
 }
 
-/* -- vocabulary ----------------------------------------------------------------------------------------------------------
- */
+/* -- vocabulary -- */
 /* The largest id of both lists, which must not be far more than there are. */
-static gyre_status count_ids(const gyre_token_reader *r, const json_t *vocab, const json_t *added, int64_t *count) {
+static gyre_status count_ids(const gyre_tokenizer_json_reader *r, const json_t *vocab, const json_t *added, int64_t *count) {
     const size_t tokens = json_object_size(vocab) + json_array_size(added);
-    const int64_t most = (int64_t)(tokens < INT32_MAX / 2 / SPARSE ? tokens : INT32_MAX / 2 / SPARSE) * SPARSE + SLACK;
+    const int64_t most =
+        (int64_t)(tokens < INT32_MAX / 2 / MAX_ID_RATIO ? tokens : INT32_MAX / 2 / MAX_ID_RATIO) * MAX_ID_RATIO +
+        MAX_ID_SLACK;
     const char *piece;
     size_t i;
     json_t *value;
@@ -53,50 +56,53 @@ static gyre_status count_ids(const gyre_token_reader *r, const json_t *vocab, co
     json_object_foreach((json_t *)vocab, piece, value) {
         const json_int_t id = json_integer_value(value);
         if (!json_is_integer(value) || id < 0 || id >= most)
-            return gyre_token_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: the id of \"%.60s\" is not of 0 .. %lld",
-                                   piece, (long long)most - 1);
+            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab",
+                                            "model.vocab: the id of \"%.60s\" is not of 0 .. %lld", piece,
+                                            (long long)most - 1);
         if (id >= *count) *count = id + 1;
     }
     json_array_foreach(added, i, value) {
         const json_t *number = json_object_get(value, "id");
         const json_int_t id = json_integer_value(number);
         if (!json_is_integer(number) || id < 0 || id >= most)
-            return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: not of 0 .. %lld", i,
-                                   (long long)most - 1);
+            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: not of 0 .. %lld", i,
+                                            (long long)most - 1);
         if (!json_is_string(json_object_get(value, "content")))
-            return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].content: no text", i);
+            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].content: no text", i);
         if (id >= *count) *count = id + 1;
     }
-    return *count > 0 ? GYRE_OK : gyre_token_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: no tokens");
+    return *count > 0 ? GYRE_OK : gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: no tokens");
 }
 
 /* The piece's bytes of text in to[]; out = whether text can have them. */
-static int decode_piece(const gyre_token_reader *r, const char *piece, size_t bytes, unsigned char *to, size_t *length) {
-    if (r->byte_level && gyre_alphabet_decode(piece, bytes, to, length)) return 1;
-    if (!r->byte_level && r->spaces) return gyre_spaces_decode(piece, bytes, to, length);
+static int decode_piece(const gyre_tokenizer_json_reader *r, const char *piece, size_t bytes, unsigned char *to,
+                        size_t *length) {
+    if (r->byte_level && gyre_byte_level_decode(piece, bytes, to, length)) return 1;
+    if (!r->byte_level && r->spaces) return gyre_metaspace_decode(piece, bytes, to, length);
     memcpy(to, piece, bytes);
     *length = bytes;
     return !r->byte_level;
 }
 
-static gyre_status put_piece(const gyre_token_reader *r, const char *piece, int32_t id, int has_bytes,
+static gyre_status put_piece(const gyre_tokenizer_json_reader *r, const char *piece, int32_t id, int has_bytes,
                              unsigned char *scratch) {
-    gyre_vocabulary *v = &r->t->vocabulary;
+    gyre_rope_dialect *v = &r->t->vocabulary;
     size_t length;
     if (v->pieces[id].kind != GYRE_PIECE_NONE)
-        return gyre_token_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: \"%.60s\" has the id %d of another", piece,
-                               (int)id);
-    const int byte = has_bytes ? gyre_byte_piece(piece, strlen(piece)) : -1;
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: \"%.60s\" has the id %d of another",
+                                        piece, (int)id);
+    const int byte = has_bytes ? gyre_byte_fallback_decode(piece, strlen(piece)) : -1;
     const int is_text = decode_piece(r, piece, strlen(piece), scratch, &length);
     v->pieces[id].kind = byte >= 0 ? GYRE_PIECE_BYTE : GYRE_PIECE_NORMAL;
     v->pieces[id].byte = (unsigned char)(byte >= 0 ? byte : 0);
     v->pieces[id].is_text = is_text != 0;
     const gyre_status status = gyre_vocabulary_set(v, id, scratch, length, r->err);
-    return status == GYRE_EFORMAT ? gyre_token_fail(r, status, "model.vocab", "model.vocab: too long a token") : status;
+    return status == GYRE_EFORMAT ? gyre_tokenizer_json_fail(r, status, "model.vocab", "model.vocab: too long a token")
+                                  : status;
 }
 
 /* Pieces that are text first, so that they are the ones found where another is written otherwise and stands for the same. */
-static gyre_status put_vocabulary(const gyre_token_reader *r, const json_t *vocab, unsigned char *scratch) {
+static gyre_status put_vocabulary(const gyre_tokenizer_json_reader *r, const json_t *vocab, unsigned char *scratch) {
     const int has_bytes = !r->byte_level && json_is_true(json_object_get(r->model, "byte_fallback"));
     const char *piece;
     json_t *value;
@@ -111,39 +117,39 @@ static gyre_status put_vocabulary(const gyre_token_reader *r, const json_t *voca
     return status;
 }
 
-/* -- added tokens ----------------------------------------------------------------------------------------------------------
- */
-static gyre_status put_added(const gyre_token_reader *r, const json_t *token, size_t i) {
+/* -- added tokens -- */
+static gyre_status put_added_token(const gyre_tokenizer_json_reader *r, const json_t *token, size_t i) {
     gyre_tokenizer *t = r->t;
-    const char *content = gyre_token_text(token, "content");
+    const char *content = gyre_tokenizer_json_string(token, "content");
     const int32_t id = (int32_t)json_integer_value(json_object_get(token, "id"));
     const int special = json_is_true(json_object_get(token, "special"));
     if (!*content) return GYRE_OK;
     if (json_is_true(json_object_get(token, "single_word")))
-        return gyre_token_fail(r, GYRE_EUNSUPPORTED, "added_tokens",
-                               "added_tokens[%zu].single_word: \"%.60s\" wants it, "
-                               "which is not done here",
-                               i, content);
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "added_tokens",
+                                        "added_tokens[%zu].single_word: \"%.60s\" wants it, "
+                                        "which is not done here",
+                                        i, content);
     gyre_piece *p = &t->vocabulary.pieces[id];
     if (p->kind == GYRE_PIECE_ADDED || p->kind == GYRE_PIECE_SPECIAL)
-        return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: %d is that of another", i, (int)id);
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: %d is that of another", i,
+                                        (int)id);
     /* What such a token stands for is spaces; the text that it is written as has to come back as that text. */
     if (r->spaces && p->kind != GYRE_PIECE_NONE && !special && strstr(content, "\xE2\x96\x81")) return GYRE_OK;
     p->is_text = 0;
     gyre_status status = gyre_vocabulary_set(&t->vocabulary, id, content, strlen(content), r->err);
     if (status == GYRE_OK)
-        status = gyre_tokenizer_add(t, id, special, json_is_true(json_object_get(token, "normalized")),
-                                    json_is_true(json_object_get(token, "lstrip")),
-                                    json_is_true(json_object_get(token, "rstrip")), r->err);
+        status = gyre_tokenizer_mark_added(t, id, special, json_is_true(json_object_get(token, "normalized")),
+                                           json_is_true(json_object_get(token, "lstrip")),
+                                           json_is_true(json_object_get(token, "rstrip")), r->err);
     if (status == GYRE_ENOMEM || status == GYRE_OK) return status;
-    return gyre_token_fail(r, status, "added_tokens", "added_tokens[%zu].content: %d bytes are the most that are looked for",
-                           i, GYRE_ADDED_LONGEST);
+    return gyre_tokenizer_json_fail(r, status, "added_tokens",
+                                    "added_tokens[%zu].content: %d bytes are the most that are looked for", i,
+                                    GYRE_MAX_ADDED_TOKEN_BYTES);
 }
 
-/* -- merges
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- merges -- */
 /* The two halves of a merge: "a b", or ["a", "b"]. */
-static int halves_of(const json_t *merge, const char *half[2], size_t bytes[2]) {
+static int split_merge(const json_t *merge, const char *half[2], size_t bytes[2]) {
     if (json_is_array(merge) && json_array_size(merge) == 2) {
         for (size_t i = 0; i < 2; i++) {
             half[i] = json_string_value(json_array_get(merge, i));
@@ -160,13 +166,14 @@ static int halves_of(const json_t *merge, const char *half[2], size_t bytes[2]) 
     return 1;
 }
 
-static gyre_status put_merge(const gyre_token_reader *r, const json_t *merge, size_t i, unsigned char *scratch) {
-    const gyre_vocabulary *v = &r->t->vocabulary;
+static gyre_status put_merge(const gyre_tokenizer_json_reader *r, const json_t *merge, size_t i, unsigned char *scratch) {
+    const gyre_rope_dialect *v = &r->t->vocabulary;
     const char *half[2];
     size_t bytes[2], length[2];
     int32_t id[3];
-    if (!halves_of(merge, half, bytes))
-        return gyre_token_fail(r, GYRE_EFORMAT, "model.merges", "model.merges[%zu]: neither \"a b\" nor [\"a\", \"b\"]", i);
+    if (!split_merge(merge, half, bytes))
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.merges",
+                                        "model.merges[%zu]: neither \"a b\" nor [\"a\", \"b\"]", i);
     (void)decode_piece(r, half[0], bytes[0], scratch, &length[0]);
     (void)decode_piece(r, half[1], bytes[1], scratch + length[0], &length[1]);
     id[0] = gyre_vocabulary_find(v, scratch, length[0]);
@@ -174,53 +181,53 @@ static gyre_status put_merge(const gyre_token_reader *r, const json_t *merge, si
     id[2] = gyre_vocabulary_find(v, scratch, length[0] + length[1]);
     for (int k = 0; k < 3; k++)
         if (id[k] < 0)
-            return gyre_token_fail(r, GYRE_EFORMAT, "model.merges", "model.merges[%zu]: \"%.*s\" is not in model.vocab", i,
-                                   k < 2 ? (int)(bytes[k] < 60 ? bytes[k] : 60) : 60, k < 2 ? half[k] : "what it makes");
-    if (gyre_tokenizer_merge(r->t, id[0], id[1], id[2], (uint32_t)i) < 0)
+            return gyre_tokenizer_json_fail(
+                r, GYRE_EFORMAT, "model.merges", "model.merges[%zu]: \"%.*s\" is not in model.vocab", i,
+                k < 2 ? (int)(bytes[k] < 60 ? bytes[k] : 60) : 60, k < 2 ? half[k] : "what it makes");
+    if (gyre_tokenizer_add_merge(r->t, id[0], id[1], id[2], (uint32_t)i) < 0)
         return gyre_fail(r->err, GYRE_ENOMEM, "tokenizer: no memory for merges (%s)", r->path);
     return GYRE_OK;
 }
 
-/* -- the file
- * ---------------------------------------------------------------------------------------------------------------- */
-static gyre_status check_model(const gyre_token_reader *r) {
-    const char *type = gyre_token_text(r->model, "type");
+/* -- the file -- */
+static gyre_status check_model(const gyre_tokenizer_json_reader *r) {
+    const char *type = gyre_tokenizer_json_string(r->model, "type");
     const json_t *merges = json_object_get(r->model, "merges");
-    if (!json_is_object(r->model)) return gyre_token_fail(r, GYRE_EFORMAT, "model", "model: no object");
+    if (!json_is_object(r->model)) return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model", "model: no object");
     if (*type ? strcmp(type, "BPE") != 0 : !merges)
-        return gyre_token_fail(r, GYRE_EUNSUPPORTED, "model.type", "model.type: \"%.60s\" is not BPE", type);
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "model.type", "model.type: \"%.60s\" is not BPE", type);
     if (!json_is_object(json_object_get(r->model, "vocab")))
-        return gyre_token_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: no object");
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: no object");
     if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX)
-        return gyre_token_fail(r, GYRE_EFORMAT, "model.merges", "model.merges: no array");
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.merges", "model.merges: no array");
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "end_of_word_suffix" : "continuing_subword_prefix";
-        if (*gyre_token_text(r->model, name))
-            return gyre_token_fail(r, GYRE_EUNSUPPORTED, "model", "model.%s: not done here", name);
+        if (*gyre_tokenizer_json_string(r->model, name))
+            return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "model", "model.%s: not done here", name);
     }
     const json_t *added = json_object_get(r->root, "added_tokens");
     if (added && !json_is_null(added) && !json_is_array(added))
-        return gyre_token_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens: no array");
-    if (json_number_value(json_object_get(r->model, "dropout")) > 0.0) gyre_tokenizer_note(r->t, "dropout: not applied");
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens: no array");
+    if (json_number_value(json_object_get(r->model, "dropout")) > 0.0) gyre_tokenizer_add_note(r->t, "dropout: not applied");
     return GYRE_OK;
 }
 
-static gyre_status put_tokens(const gyre_token_reader *r, unsigned char *scratch) {
+static gyre_status put_tokens(const gyre_tokenizer_json_reader *r, unsigned char *scratch) {
     const json_t *vocab = json_object_get(r->model, "vocab"), *merges = json_object_get(r->model, "merges");
     const json_t *added = json_object_get(r->root, "added_tokens"), *value;
     int64_t count;
     size_t i;
     gyre_status status = count_ids(r, vocab, added, &count);
-    if (status == GYRE_OK) status = gyre_vocabulary_begin(&r->t->vocabulary, count, r->err);
+    if (status == GYRE_OK) status = gyre_vocabulary_init(&r->t->vocabulary, count, r->err);
     if (status == GYRE_OK) status = put_vocabulary(r, vocab, scratch);
     /* Added tokens first: nothing is merged into one. */
     for (i = 0; i < json_array_size(added) && status == GYRE_OK; i++)
-        status = put_added(r, json_array_get(added, i), i);
+        status = put_added_token(r, json_array_get(added, i), i);
     for (i = 0; i < json_array_size(merges) && status == GYRE_OK; i++) {
         value = json_array_get(merges, i);
         status = put_merge(r, value, i, scratch);
     }
-    r->t->whole_words = json_is_true(json_object_get(r->model, "ignore_merges"));
+    r->t->ignore_merges = json_is_true(json_object_get(r->model, "ignore_merges"));
     return status;
 }
 
@@ -228,10 +235,9 @@ static int32_t id_of(const gyre_tokenizer *t, const char *content) {
     return content && *content ? gyre_vocabulary_find(&t->vocabulary, content, strlen(content)) : -1;
 }
 
-/* -- beside it
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- beside it -- */
 /* out = the file's object, or NULL where it is missing or none: then it says nothing. */
-static json_t *load_beside(const char *folder, const char *name) {
+static json_t *load_sibling_json(const char *folder, const char *name) {
     char path[4096], *text;
     size_t bytes;
     json_error_t why;
@@ -243,21 +249,22 @@ static json_t *load_beside(const char *folder, const char *name) {
 }
 
 /* "bos_token": a text, or an added token. */
-static int32_t named_token(const gyre_tokenizer *t, const json_t *settings, const char *key) {
+static int32_t settings_token_id(const gyre_tokenizer *t, const json_t *settings, const char *key) {
     const json_t *value = json_object_get(settings, key);
-    return id_of(t, json_is_object(value) ? gyre_token_text(value, "content") : json_string_value(value));
+    return id_of(t, json_is_object(value) ? gyre_tokenizer_json_string(value, "content") : json_string_value(value));
 }
 
 /* "eos_token_id": a number, or a list, whose first is taken. */
-static int32_t numbered_token(const gyre_tokenizer *t, const json_t *config, const char *key) {
+static int32_t config_token_id(const gyre_tokenizer *t, const json_t *config, const char *key) {
     const json_t *value = json_object_get(config, key);
     if (json_is_array(value)) value = json_array_get(value, 0);
     const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     return id >= 0 && id < t->vocabulary.count ? (int32_t)id : -1;
 }
 
-static void look_beside(gyre_tokenizer *t, const char *folder, int has_template) {
-    json_t *settings = load_beside(folder, "tokenizer_config.json"), *config = load_beside(folder, "config.json");
+static void read_special_ids(gyre_tokenizer *t, const char *folder, int has_template) {
+    json_t *settings = load_sibling_json(folder, "tokenizer_config.json"),
+           *config = load_sibling_json(folder, "config.json");
     const struct {
         const char *name, *number;
         int32_t *id;
@@ -266,8 +273,8 @@ static void look_beside(gyre_tokenizer *t, const char *folder, int has_template)
                   {"pad_token", "pad_token_id", &t->info.pad},
                   {"unk_token", "unk_token_id", &t->info.unknown}};
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        if (*wanted[i].id < 0) *wanted[i].id = named_token(t, settings, wanted[i].name);
-        if (*wanted[i].id < 0) *wanted[i].id = numbered_token(t, config, wanted[i].number);
+        if (*wanted[i].id < 0) *wanted[i].id = settings_token_id(t, settings, wanted[i].name);
+        if (*wanted[i].id < 0) *wanted[i].id = config_token_id(t, config, wanted[i].number);
     }
     if (!has_template && t->info.begin >= 0 && json_is_true(json_object_get(settings, "add_bos_token")))
         t->info.adds_begin = 1;
@@ -276,9 +283,9 @@ static void look_beside(gyre_tokenizer *t, const char *folder, int has_template)
 }
 
 /* What a template puts before the text; out = 1 where there is one. */
-static int read_template(const gyre_token_reader *r, const json_t *post, int depth) {
+static int read_template(const gyre_tokenizer_json_reader *r, const json_t *post, int depth) {
     gyre_tokenizer *t = r->t;
-    const char *type = gyre_token_text(post, "type");
+    const char *type = gyre_tokenizer_json_string(post, "type");
     int32_t id = -1;
     if (strcmp(type, "Sequence") == 0 && depth < 4) {
         const json_t *list = json_object_get(post, "processors");
@@ -291,11 +298,11 @@ static int read_template(const gyre_token_reader *r, const json_t *post, int dep
         const json_t *list = json_object_get(post, "single");
         const json_t *first = json_object_get(json_array_get(list, 0), "SpecialToken");
         const json_t *last = json_object_get(json_array_get(list, json_array_size(list) - 1), "SpecialToken");
-        id = id_of(t, gyre_token_text(first, "id"));
-        if (last && last != first) gyre_tokenizer_note(t, "post_processor: no token is added at the end");
+        id = id_of(t, gyre_tokenizer_json_string(first, "id"));
+        if (last && last != first) gyre_tokenizer_add_note(t, "post_processor: no token is added at the end");
     } else if (strcmp(type, "RobertaProcessing") == 0 || strcmp(type, "BertProcessing") == 0) {
         id = id_of(t, json_string_value(json_array_get(json_object_get(post, "cls"), 0)));
-        gyre_tokenizer_note(t, "post_processor: no token is added at the end");
+        gyre_tokenizer_add_note(t, "post_processor: no token is added at the end");
     } else {
         return 0;
     }
@@ -306,28 +313,28 @@ static int read_template(const gyre_token_reader *r, const json_t *post, int dep
     return 1;
 }
 
-static gyre_status read_file(gyre_token_reader *r, const char *folder) {
+static gyre_status read_file(gyre_tokenizer_json_reader *r, const char *folder) {
     unsigned char *scratch = malloc(r->bytes + 8); /* no string is longer than the file, nor are two halves of one */
     gyre_status status = scratch ? GYRE_OK : gyre_fail(r->err, GYRE_ENOMEM, "tokenizer: no memory (%s)", r->path);
     if (status == GYRE_OK) status = check_model(r);
-    if (status == GYRE_OK) status = gyre_token_steps(r);
+    if (status == GYRE_OK) status = gyre_tokenizer_json_pipeline(r);
     if (status == GYRE_OK) status = put_tokens(r, scratch);
     free(scratch);
     if (status != GYRE_OK) return status;
     gyre_tokenizer *t = r->t;
-    t->prefix = r->prefix;
-    t->info.unknown = id_of(t, gyre_token_text(r->model, "unk_token"));
+    t->prepend_scheme = r->prepend_scheme;
+    t->info.unknown = id_of(t, gyre_tokenizer_json_string(r->model, "unk_token"));
     const int has_template = read_template(r, json_object_get(r->root, "post_processor"), 0);
-    if (folder) look_beside(t, folder, has_template);
+    if (folder) read_special_ids(t, folder, has_template);
     gyre_tokenizer_finish(t);
     return GYRE_OK;
 }
 
-gyre_status gyre_tokenizer_of_json(gyre_tokenizer **out, const char *text, size_t bytes, const char *path,
-                                   const char *folder, gyre_error *err) {
+gyre_status gyre_tokenizer_from_json(gyre_tokenizer **out, const char *text, size_t bytes, const char *path,
+                                     const char *folder, gyre_error *err) {
     json_error_t why;
     json_t *root = gyre_json_load(text, bytes, &why);
-    gyre_token_reader r = {.path = path, .text = text, .bytes = bytes, .root = root, .err = err};
+    gyre_tokenizer_json_reader r = {.path = path, .text = text, .bytes = bytes, .root = root, .err = err};
     if (!json_is_object(root)) {
         const size_t offset = root ? 0 : why.position > 0 ? (size_t)why.position : 0;
         (void)gyre_fail(err, GYRE_EFORMAT, "tokenizer: %s (%.150s, line %d)", root ? "no object" : why.text, path,
@@ -337,7 +344,7 @@ gyre_status gyre_tokenizer_of_json(gyre_tokenizer **out, const char *text, size_
         return GYRE_EFORMAT;
     }
     r.model = json_object_get(root, "model");
-    gyre_status status = gyre_tokenizer_begin(&r.t, path, GYRE_TOKENIZER_PIECES, err);
+    gyre_status status = gyre_tokenizer_create(&r.t, path, GYRE_TOKENIZER_PIECES, err);
     if (status == GYRE_OK) {
         status = read_file(&r, folder);
         if (status == GYRE_OK)

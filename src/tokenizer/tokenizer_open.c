@@ -1,8 +1,8 @@
 /* tokenizer_open.c: which file of a model holds its tokenizer. */
 #include "core/encoding.h"
 #include "files/file_read.h"
-#include "files/folder.h"
 #include "files/json_load.h"
+#include "files/replace_folder.h"
 #include "tokenizer/tokenizer.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ static gyre_status open_gguf(gyre_tokenizer **out, const char *path, gyre_error 
     gyre_mapping map;
     gyre_status status = gyre_mapping_open(&map, path, err);
     if (status != GYRE_OK) return status;
-    status = gyre_tokenizer_of_gguf(out, map.bytes, map.size, path, err);
+    status = gyre_tokenizer_from_gguf(out, map.bytes, map.size, path, err);
     gyre_mapping_close(&map);
     return status;
 }
@@ -26,13 +26,13 @@ static gyre_status open_json(gyre_tokenizer **out, const char *path, const char 
     size_t bytes;
     gyre_status status = gyre_file_read(path, &text, &bytes, err);
     if (status != GYRE_OK) return status;
-    status = gyre_tokenizer_of_json(out, text, bytes, path, folder, err);
+    status = gyre_tokenizer_from_json(out, text, bytes, path, folder, err);
     free(text);
     return status;
 }
 
 /* A model of bytes needs no file that says so. */
-static gyre_status open_without(gyre_tokenizer **out, const char *folder, gyre_error *err) {
+static gyre_status open_byte_tokenizer(gyre_tokenizer **out, const char *folder, gyre_error *err) {
     char path[PATH_MAX], *text;
     size_t bytes;
     json_error_t why;
@@ -44,7 +44,7 @@ static gyre_status open_without(gyre_tokenizer **out, const char *folder, gyre_e
     const long long size = json_is_integer(vocab) ? (long long)json_integer_value(vocab) : -1;
     json_decref(config);
     free(text);
-    if (size == BYTE_VOCABULARY) return gyre_tokenizer_bytes(out, err);
+    if (size == BYTE_VOCABULARY) return gyre_tokenizer_create_bytes(out, err);
     return gyre_fail(err, GYRE_EIO,
                      "%s: no tokenizer.json, and config.json tells of no vocabulary of 256, which would be bytes", folder);
 }
@@ -54,7 +54,7 @@ static gyre_status open_folder(gyre_tokenizer **out, const char *folder, gyre_er
     struct stat info;
     if ((size_t)snprintf(path, sizeof path, "%s/tokenizer.json", folder) >= sizeof path)
         return gyre_fail(err, GYRE_EIO, "%.200s...: too long a path", folder);
-    return stat(path, &info) == 0 ? open_json(out, path, folder, err) : open_without(out, folder, err);
+    return stat(path, &info) == 0 ? open_json(out, path, folder, err) : open_byte_tokenizer(out, folder, err);
 }
 
 gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_error *err) {
@@ -64,7 +64,7 @@ gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_err
     if (strlen(path) + sizeof "/tokenizer_config.json" > sizeof folder)
         return gyre_fail(err, GYRE_EIO, "%.200s...: too long a path", path);
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode)) return open_folder(out, path, err);
-    if (gyre_file_begins(path, "GGUF", 4)) return open_gguf(out, path, err);
+    if (gyre_file_starts_with(path, "GGUF", 4)) return open_gguf(out, path, err);
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (slash == path) memcpy(folder, "/", 2);

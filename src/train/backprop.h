@@ -11,9 +11,10 @@ typedef struct gyre_backprop {
     float *memory;
     int32_t *inputs;    /* [rows] */
     gyre_block *blocks; /* [layers] */
-    float *last, *final, *final_scale, *logits;
-    float *dx, *dnorm, *dproduct, *dmixed, *dqkv;
-    float *dmade; /* [layers][tables->made_count]: the gradient to tables that are products, since it was last passed on */
+    float *layers_out, *final_norm, *final_rstd, *logits;
+    float *dx, *dnorm, *dmlp_act, *dattn_out, *dqkv;
+    float *
+        dprojected; /* [layers][tables->made_count]: the gradient to tables that are products, since it was last passed on */
     void *scratch;
     size_t scratch_bytes;
 } gyre_backprop;
@@ -24,12 +25,12 @@ gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tabl
 void gyre_backprop_free(gyre_backprop *b);
 /* *loss += sum of -weight log p(token) over all predictions;  gradient[] += its derivative times `share`.
  * tokens, weights: [sequences][length + 1]; the first weight of a sequence is not used. */
-typedef struct gyre_lesson {
+typedef struct gyre_microbatch {
     const int32_t *tokens;
-    const float *weights;
-    double share;
-} gyre_lesson;
-gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_lesson *lesson, double *loss, float *gradient);
+    const float *loss_weights;
+    double grad_scale;
+} gyre_microbatch;
+gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *lesson, double *loss, float *gradient);
 /* After the last run whose gradient goes to `gradient`: what the runs left to tables that are made of other weights is
  * passed on to those, once for all runs. */
 void gyre_backprop_finish(gyre_backprop *b, float *gradient);

@@ -1,7 +1,7 @@
 /* checkpoint.c: a run on disk.  Beside the model lie optimizer.safetensors (both moments) and training.json (options and
  * step). */
 #include "files/file_read.h"
-#include "files/folder.h"
+#include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "train/trainer.h"
 #include <inttypes.h>
@@ -11,30 +11,30 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const tasks[] = {"text", "posgen-recursive", "posgen-cot", "posgen-semi", "copy"};
-enum { TASKS = sizeof tasks / sizeof *tasks };
+static const char *const task_names[] = {"text", "posgen-recursive", "posgen-cot", "posgen-semi", "copy"};
+enum { TASKS = sizeof task_names / sizeof *task_names };
 
 /* A task has no text: none is none, whatever is given. */
-static gyre_text text_of(const gyre_train_options *o, const gyre_text *text) {
+static gyre_text training_text(const gyre_train_options *o, const gyre_text *text) {
     return o->task == GYRE_TASK_TEXT && text ? *text : (gyre_text){0};
 }
 
 static json_t *options_json(const gyre_trainer *t) {
     const gyre_train_options *o = &t->options;
-    const gyre_text text = text_of(o, t->text);
+    const gyre_text text = training_text(o, t->text);
     char hash[17], seed[21];
     snprintf(hash, sizeof hash, "%016" PRIx64, text.hash);
     snprintf(seed, sizeof seed, "%" PRIu64, o->seed);
     json_t *json = json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:s, s:{s:s, s:I}}", "step",
                              (json_int_t)t->step, "steps", (json_int_t)o->steps, "context", (json_int_t)o->context, "batch",
                              (json_int_t)o->batch, "warmup", (json_int_t)o->warmup, "learning_rate", o->learning_rate,
-                             "final_share", o->final_share, "weight_decay", o->weight_decay, "clip", o->clip, "mix", o->mix,
-                             "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
-    if (json && o->task != GYRE_TASK_TEXT) json_object_set_new(json, "task", json_string(tasks[o->task]));
+                             "final_share", o->final_fraction, "weight_decay", o->weight_decay, "clip", o->clip, "mix",
+                             o->retrieval_fraction, "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
+    if (json && o->task != GYRE_TASK_TEXT) json_object_set_new(json, "task", json_string(task_names[o->task]));
     return json;
 }
 
-static gyre_status write_options(const gyre_trainer *t, const gyre_folder *folder, gyre_error *err) {
+static gyre_status write_options(const gyre_trainer *t, const gyre_folder_replacement *folder, gyre_error *err) {
     json_t *json = options_json(t);
     if (json && t->command) json_object_set_new(json, "command", json_string(t->command));
     char *text = json ? json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) : NULL;
@@ -45,42 +45,43 @@ static gyre_status write_options(const gyre_trainer *t, const gyre_folder *folde
     return status;
 }
 
-static gyre_status write_moments(const gyre_trainer *t, const gyre_folder *folder, gyre_error *err) {
+static gyre_status write_moments(const gyre_trainer *t, const gyre_folder_replacement *folder, gyre_error *err) {
     char path[PATH_MAX];
-    const gyre_tensor_to_write tensors[2] = {{"first_moment", 1, {t->optimizer.count, 0, 0, 0}, t->optimizer.first},
-                                             {"second_moment", 1, {t->optimizer.count, 0, 0, 0}, t->optimizer.second}};
+    const gyre_safetensors_input tensors[2] = {
+        {"first_moment", 1, {t->optimizer.weight_count, 0, 0, 0}, t->optimizer.first_moment},
+        {"second_moment", 1, {t->optimizer.weight_count, 0, 0, 0}, t->optimizer.second_moment}};
     const gyre_status status = gyre_folder_path(folder, "optimizer.safetensors", path, err);
-    return status ? status : gyre_safetensors_write(path, tensors, 2, GYRE_F32, err);
+    return status ? status : gyre_safetensors_write(path, tensors, 2, GYRE_DTYPE_F32, err);
 }
 
 gyre_status gyre_trainer_save(const gyre_trainer *t, const char *path, gyre_error *err) {
-    gyre_folder folder;
+    gyre_folder_replacement folder;
     gyre_status status = gyre_folder_begin(&folder, path, err);
     if (status) return status;
-    status = gyre_model_save_into(t->model, &folder, GYRE_F32, err);
+    status = gyre_model_save_into(t->model, &folder, GYRE_DTYPE_F32, err);
     if (!status) status = write_moments(t, &folder, err);
     if (!status) status = write_options(t, &folder, err);
     if (!status) status = gyre_folder_commit(&folder, err);
-    if (status) gyre_folder_abandon(&folder);
+    if (status) gyre_folder_discard(&folder);
     return status;
 }
 
 gyre_status gyre_trainer_export(const gyre_trainer *t, const char *path, gyre_dtype dtype, gyre_error *err) {
-    gyre_folder folder;
+    gyre_folder_replacement folder;
     gyre_status status = gyre_folder_begin(&folder, path, err);
     if (status) return status;
     status = gyre_model_save_into(t->model, &folder, dtype, err);
     if (!status) status = write_options(t, &folder, err);
     if (!status) status = gyre_folder_commit(&folder, err);
-    if (status) gyre_folder_abandon(&folder);
+    if (status) gyre_folder_discard(&folder);
     return status;
 }
 
 /* What training.json holds beside the options. */
-typedef struct stored {
+typedef struct saved_run {
     int64_t step;
     char *command;
-} stored;
+} saved_run;
 
 static gyre_status parse_task(const json_t *json, const char *path, gyre_train_options *o, gyre_error *err) {
     const json_t *value = json_object_get(json, "task");
@@ -88,26 +89,26 @@ static gyre_status parse_task(const json_t *json, const char *path, gyre_train_o
     if (!value) return GYRE_OK;
     const char *name = json_string_value(value);
     for (int i = 0; name && i < TASKS; i++)
-        if (strcmp(name, tasks[i]) == 0) {
+        if (strcmp(name, task_names[i]) == 0) {
             o->task = (gyre_task)i;
             return GYRE_OK;
         }
     return gyre_fail(err, GYRE_EFORMAT, "training.json: \"%.100s\" is no task (%s)", name ? name : "", path);
 }
 
-static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, stored *found, const gyre_text *text,
-                                 gyre_error *err) {
+static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, saved_run *found,
+                                 const gyre_text *text, gyre_error *err) {
     json_int_t at, steps, context, batch, warmup, bytes;
     const char *seed, *hash;
     json_error_t why;
     if (json_unpack_ex(json, &why, 0, "{s:I, s:I, s:I, s:I, s:I, s:F, s:F, s:F, s:F, s:F, s:s, s:{s:s, s:I}}", "step", &at,
                        "steps", &steps, "context", &context, "batch", &batch, "warmup", &warmup, "learning_rate",
-                       &o->learning_rate, "final_share", &o->final_share, "weight_decay", &o->weight_decay, "clip", &o->clip,
-                       "mix", &o->mix, "seed", &seed, "text", "fnv1a64", &hash, "bytes", &bytes))
+                       &o->learning_rate, "final_share", &o->final_fraction, "weight_decay", &o->weight_decay, "clip",
+                       &o->clip, "mix", &o->retrieval_fraction, "seed", &seed, "text", "fnv1a64", &hash, "bytes", &bytes))
         return gyre_fail(err, GYRE_EFORMAT, "training.json: %s (%s)", why.text, path);
     const gyre_status status = parse_task(json, path, o, err);
     if (status) return status;
-    const gyre_text expected = text_of(o, text);
+    const gyre_text expected = training_text(o, text);
     char ours[17], *end;
     snprintf(ours, sizeof ours, "%016" PRIx64, expected.hash);
     o->steps = steps;
@@ -127,7 +128,7 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
     return command && !found->command ? gyre_fail(err, GYRE_ENOMEM, "training.json: out of memory (%s)", path) : GYRE_OK;
 }
 
-static gyre_status read_options(const char *folder, gyre_train_options *o, stored *found, const gyre_text *text,
+static gyre_status read_options(const char *folder, gyre_train_options *o, saved_run *found, const gyre_text *text,
                                 gyre_error *err) {
     char path[PATH_MAX], *bytes = NULL;
     size_t size = 0;
@@ -147,18 +148,19 @@ static gyre_status read_options(const char *folder, gyre_train_options *o, store
 static gyre_status read_moments(const char *folder, gyre_optimizer *o, gyre_error *err) {
     char path[PATH_MAX];
     gyre_safetensors *file = NULL;
-    const int64_t shape[1] = {o->count};
+    const int64_t shape[1] = {o->weight_count};
     if (snprintf(path, sizeof path, "%s/optimizer.safetensors", folder) >= (int)sizeof path)
         return gyre_fail(err, GYRE_EIO, "path: too long (%s)", folder);
     gyre_status status = gyre_safetensors_open(&file, path, err);
-    if (!status) status = gyre_safetensors_read(file, "first_moment", shape, 1, o->first, err);
-    if (!status) status = gyre_safetensors_read(file, "second_moment", shape, 1, o->second, err);
+    if (!status) status = gyre_safetensors_read(file, "first_moment", shape, 1, o->first_moment, err);
+    if (!status) status = gyre_safetensors_read(file, "second_moment", shape, 1, o->second_moment, err);
     gyre_safetensors_free(file);
     return status;
 }
 
 /* A finished run has no optimiser state any more. */
-static gyre_status check_unfinished(const char *folder, const gyre_train_options *o, const stored *found, gyre_error *err) {
+static gyre_status check_unfinished(const char *folder, const gyre_train_options *o, const saved_run *found,
+                                    gyre_error *err) {
     char path[PATH_MAX];
     struct stat is;
     snprintf(path, sizeof path, "%s/optimizer.safetensors", folder);
@@ -166,29 +168,29 @@ static gyre_status check_unfinished(const char *folder, const gyre_train_options
     return gyre_fail(err, GYRE_EINVAL, "run: complete, all %lld steps are done (%s)", (long long)o->steps, folder);
 }
 
-static gyre_status reopen(gyre_trainer **out, const char *folder, gyre_train_options *options, const gyre_text *text,
-                          const gyre_exec *exec, gyre_error *err) {
+static gyre_status open_trainer(gyre_trainer **out, const char *folder, gyre_train_options *options, const gyre_text *text,
+                                const gyre_exec *exec, gyre_error *err) {
     gyre_model *model = NULL;
     gyre_status status = gyre_model_open_to_train(&model, folder, err);
     if (status) return status;
-    options->model = *gyre_model_config_of(model);
+    options->model = *gyre_model_get_config(model);
     status = gyre_train_options_check(options, text, err);
     if (status) {
         gyre_model_free(model);
         return status;
     }
-    return gyre_trainer_assemble(out, options, model, text, exec, err);
+    return gyre_trainer_from_model(out, options, model, text, exec, err);
 }
 
 gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text, const gyre_exec *exec,
                               gyre_error *err) {
     gyre_train_options options = GYRE_TRAIN_INIT;
     gyre_trainer *t = NULL;
-    stored found = {0};
+    saved_run found = {0};
     gyre_status status = gyre_folder_recover(folder, err);
     if (!status) status = read_options(folder, &options, &found, text, err);
     if (!status) status = check_unfinished(folder, &options, &found, err);
-    if (!status) status = reopen(&t, folder, &options, text, exec, err);
+    if (!status) status = open_trainer(&t, folder, &options, text, exec, err);
     if (!status) status = read_moments(folder, &t->optimizer, err);
     if (status) {
         gyre_trainer_free(t);

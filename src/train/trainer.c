@@ -4,14 +4,14 @@
 #include <string.h>
 
 /* GROUPS bounds both the threads that can help and the memory of the gradients; it must not depend on the threads. */
-enum { GROUPS = 8, PASS_ROWS = 512 };
+enum { GROUPS = 8, MICROBATCH_TOKENS = 512 };
 
 static gyre_status out_of_range(gyre_error *err, const char *what, double value, const char *range) {
     return gyre_fail(err, GYRE_EINVAL, "%s: %g is not %s (training options)", what, value, range);
 }
 
 static gyre_status check_text(const gyre_train_options *o, const gyre_text *text, gyre_error *err) {
-    if (o->mix > 0 && o->model.vocab < 256)
+    if (o->retrieval_fraction > 0 && o->model.vocab < 256)
         return gyre_fail(err, GYRE_EINVAL, "mix: passkeys and copies are bytes, the vocabulary is %lld (training options)",
                          (long long)o->model.vocab);
     if (!text) return gyre_fail(err, GYRE_EINVAL, "text: missing (training)");
@@ -44,11 +44,13 @@ gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_tex
     if (o->warmup < 0) return out_of_range(err, "warmup", (double)o->warmup, "at least 0");
     if (!(o->learning_rate > 0 && o->learning_rate < 1))
         return out_of_range(err, "learning rate", o->learning_rate, "in (0, 1)");
-    if (!(o->final_share >= 0 && o->final_share <= 1)) return out_of_range(err, "final share", o->final_share, "in 0 .. 1");
+    if (!(o->final_fraction >= 0 && o->final_fraction <= 1))
+        return out_of_range(err, "final share", o->final_fraction, "in 0 .. 1");
     if (!(o->weight_decay >= 0 && o->weight_decay < 10))
         return out_of_range(err, "weight decay", o->weight_decay, "in 0 .. 10");
     if (!(o->clip >= 0)) return out_of_range(err, "clip", o->clip, "at least 0");
-    if (!(o->mix >= 0 && o->mix <= 1)) return out_of_range(err, "mix", o->mix, "in 0 .. 1");
+    if (!(o->retrieval_fraction >= 0 && o->retrieval_fraction <= 1))
+        return out_of_range(err, "mix", o->retrieval_fraction, "in 0 .. 1");
     return o->task == GYRE_TASK_TEXT ? check_text(o, text, err) : check_task(o, err);
 }
 
@@ -57,12 +59,12 @@ static gyre_status create_workers(gyre_trainer *t) {
     if (!t->workers) return GYRE_ENOMEM;
     for (int64_t i = 0; i < t->worker_count; i++) {
         const gyre_status status =
-            gyre_backprop_create(&t->workers[i].backprop, &t->tables, t->per_pass, t->options.context);
+            gyre_backprop_create(&t->workers[i].backprop, &t->tables, t->microbatch_size, t->options.context);
         if (status) return status;
-        const size_t count = (size_t)(t->per_pass * (t->options.context + 1));
+        const size_t count = (size_t)(t->microbatch_size * (t->options.context + 1));
         t->workers[i].tokens = malloc(count * sizeof(int32_t));
-        t->workers[i].weights = malloc(count * sizeof(float));
-        if (!t->workers[i].tokens || !t->workers[i].weights) return GYRE_ENOMEM;
+        t->workers[i].loss_weights = malloc(count * sizeof(float));
+        if (!t->workers[i].tokens || !t->workers[i].loss_weights) return GYRE_ENOMEM;
     }
     return GYRE_OK;
 }
@@ -73,23 +75,23 @@ static void split_batch(gyre_trainer *t) {
     for (t->groups = GROUPS; o->batch % t->groups; t->groups--) {
     }
     const int64_t in_group = o->batch / t->groups;
-    t->per_pass = PASS_ROWS / o->context < 1 ? 1 : PASS_ROWS / o->context;
-    if (t->per_pass > in_group) t->per_pass = in_group;
-    while (in_group % t->per_pass)
-        t->per_pass--;
-    t->worker_count = t->exec.run ? gyre_exec_width(&t->exec) : 1;
+    t->microbatch_size = MICROBATCH_TOKENS / o->context < 1 ? 1 : MICROBATCH_TOKENS / o->context;
+    if (t->microbatch_size > in_group) t->microbatch_size = in_group;
+    while (in_group % t->microbatch_size)
+        t->microbatch_size--;
+    t->worker_count = t->exec.run ? gyre_exec_concurrency(&t->exec) : 1;
     if (t->worker_count > t->groups) t->worker_count = t->groups;
 }
 
-gyre_status gyre_trainer_assemble(gyre_trainer **out, const gyre_train_options *options, gyre_model *model,
-                                  const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options *options, gyre_model *model,
+                                    const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
     gyre_trainer *t = calloc(1, sizeof *t);
     if (!t) {
         gyre_model_free(model);
         return gyre_fail(err, GYRE_ENOMEM, "trainer: out of memory (training)");
     }
     t->options = *options;
-    t->options.model = *gyre_model_config_of(model);
+    t->options.model = *gyre_model_get_config(model);
     t->model = model;
     t->text = text;
     if (exec) t->exec = *exec;
@@ -99,7 +101,7 @@ gyre_status gyre_trainer_assemble(gyre_trainer **out, const gyre_train_options *
     if (!status) status = gyre_layer_tables_create(&t->tables, model, model->encoding, NULL);
     if (!status) status = gyre_optimizer_create(&t->optimizer, model);
     if (!status) status = create_workers(t);
-    t->gradients = gyre_floats(t->groups * model->count);
+    t->gradients = gyre_alloc_floats(t->groups * model->weight_count);
     t->losses = calloc((size_t)t->groups, sizeof *t->losses);
     if (!status && (!t->gradients || !t->losses)) status = GYRE_ENOMEM;
     if (status) {
@@ -139,8 +141,8 @@ gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *op
         gyre_model_free(model);
         return status;
     }
-    if (start) memcpy(model->weights, start->weights, (size_t)model->count * sizeof(float));
-    return gyre_trainer_assemble(out, options, model, text, exec, err);
+    if (start) memcpy(model->weights, start->weights, (size_t)model->weight_count * sizeof(float));
+    return gyre_trainer_from_model(out, options, model, text, exec, err);
 }
 
 void gyre_trainer_free(gyre_trainer *t) {
@@ -148,7 +150,7 @@ void gyre_trainer_free(gyre_trainer *t) {
     for (int64_t i = 0; t->workers && i < t->worker_count; i++) {
         gyre_backprop_free(&t->workers[i].backprop);
         free(t->workers[i].tokens);
-        free(t->workers[i].weights);
+        free(t->workers[i].loss_weights);
     }
     free(t->workers);
     gyre_layer_tables_free(&t->tables);
@@ -169,26 +171,26 @@ gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gy
 int64_t gyre_trainer_steps(const gyre_trainer *trainer) {
     return trainer->step;
 }
-const gyre_train_options *gyre_trainer_options(const gyre_trainer *trainer) {
+const gyre_train_options *gyre_trainer_get_options(const gyre_trainer *trainer) {
     return &trainer->options;
 }
-const gyre_model *gyre_trainer_model(const gyre_trainer *trainer) {
+const gyre_model *gyre_trainer_get_model(const gyre_trainer *trainer) {
     return trainer->model;
 }
 
-/* -- a step ------------------------------------------------------------------------------------------------------- */
+/* -- a step -- */
 static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
     const gyre_train_options *o = &t->options;
     const int64_t in_group = o->batch / t->groups, length = o->context + 1;
-    float *gradient = t->gradients + group * t->model->count;
-    memset(gradient, 0, (size_t)t->model->count * sizeof *gradient);
+    float *gradient = t->gradients + group * t->model->weight_count;
+    memset(gradient, 0, (size_t)t->model->weight_count * sizeof *gradient);
     t->losses[group] = 0;
-    for (int64_t from = 0; from < in_group && !w->status; from += t->per_pass) {
-        for (int64_t s = 0; s < t->per_pass; s++)
+    for (int64_t from = 0; from < in_group && !w->status; from += t->microbatch_size) {
+        for (int64_t s = 0; s < t->microbatch_size; s++)
             gyre_train_sequence(t->text, o, t->step, group * in_group + from + s, length, w->tokens + s * length,
-                                w->weights + s * length);
-        const gyre_lesson lesson = {w->tokens, w->weights, 1 / (double)(o->batch * o->context)};
-        w->status = gyre_backprop_run(&w->backprop, &lesson, &t->losses[group], gradient);
+                                w->loss_weights + s * length);
+        const gyre_microbatch microbatch = {w->tokens, w->loss_weights, 1 / (double)(o->batch * o->context)};
+        w->status = gyre_backprop_run(&w->backprop, &microbatch, &t->losses[group], gradient);
     }
     gyre_backprop_finish(&w->backprop, gradient);
 }
@@ -200,11 +202,11 @@ static void run_worker(void *arg, int64_t index) {
         run_group(t, &t->workers[index], group);
 }
 
-static double rate_at(const gyre_train_options *o, int64_t step) {
+static double learning_rate_at(const gyre_train_options *o, int64_t step) {
     if (step < o->warmup) return o->learning_rate * (double)(step + 1) / (double)o->warmup;
     const double pi = 3.14159265358979323846;
     const double done = o->steps > o->warmup ? (double)(step - o->warmup) / (double)(o->steps - o->warmup) : 1;
-    return o->learning_rate * (o->final_share + (1 - o->final_share) * 0.5 * (1 + cos(pi * done)));
+    return o->learning_rate * (o->final_fraction + (1 - o->final_fraction) * 0.5 * (1 + cos(pi * done)));
 }
 
 gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
@@ -219,13 +221,13 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
                              gyre_status_text(t->workers[i].status));
     for (int64_t g = 0; g < t->groups; g++)
         sum += t->losses[g];
-    const gyre_update update = {.weights = t->model->weights,
-                                .gradients = t->gradients,
-                                .groups = t->groups,
-                                .step = t->step + 1,
-                                .rate = rate_at(o, t->step),
-                                .decay = o->weight_decay,
-                                .clip = o->clip};
+    const gyre_adamw_args update = {.weights = t->model->weights,
+                                    .gradients = t->gradients,
+                                    .groups = t->groups,
+                                    .step = t->step + 1,
+                                    .learning_rate = learning_rate_at(o, t->step),
+                                    .weight_decay = o->weight_decay,
+                                    .clip = o->clip};
     if (isfinite(sum)) gyre_optimizer_step(&t->optimizer, &update, exec, &norm);
     if (!isfinite(sum) || !isfinite(norm))
         return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld; a lower learning rate may help (training)",
@@ -237,6 +239,6 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
 }
 
 double gyre_train_flops(const gyre_model_config *model, int64_t context) {
-    return 6 * (double)gyre_weight_layout_of(model, NULL).count +
+    return 6 * (double)gyre_weight_layout_of(model, NULL).weight_count +
            12 * (double)(model->layers * model->heads * model->head_dim) * (double)context;
 }

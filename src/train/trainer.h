@@ -8,8 +8,8 @@
 /* One worker's memory; worker w of n takes groups w, w + n, ... */
 typedef struct gyre_train_worker {
     gyre_backprop backprop;
-    int32_t *tokens; /* [per_pass][context + 1] */
-    float *weights;  /* [per_pass][context + 1] */
+    int32_t *tokens;     /* [microbatch_size][context + 1] */
+    float *loss_weights; /* [microbatch_size][context + 1] */
     gyre_status status;
 } gyre_train_worker;
 
@@ -19,9 +19,9 @@ struct gyre_trainer {
     const gyre_text *text;
     gyre_exec exec; /* run == NULL: one thread */
     int64_t step;
-    char *command;            /* NULL: none given */
-    int64_t groups, per_pass; /* sequences of one backward pass */
-    gyre_layer_tables tables; /* of the model, formed again after each step */
+    char *command;                   /* NULL: none given */
+    int64_t groups, microbatch_size; /* sequences of one backward pass */
+    gyre_layer_tables tables;        /* of the model, formed again after each step */
     gyre_optimizer optimizer;
     float *gradients; /* [groups][weights] */
     double *losses;   /* [groups] */
@@ -30,8 +30,8 @@ struct gyre_trainer {
 };
 
 /* Checks the options; makes a trainer at step 0 that owns `model` from here on, even when it fails. */
-gyre_status gyre_trainer_assemble(gyre_trainer **out, const gyre_train_options *options, gyre_model *model,
-                                  const gyre_text *text, const gyre_exec *exec, gyre_error *err);
+gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options *options, gyre_model *model,
+                                    const gyre_text *text, const gyre_exec *exec, gyre_error *err);
 gyre_status gyre_train_options_check(const gyre_train_options *options, const gyre_text *text, gyre_error *err);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <float.h>
 
-/* -- the reference figures ----------------------------------------------------------------------------------------- */
+/* -- the reference figures -- */
 
 /* json [head][token][channel] -> dense [token][head][channel]. */
 static void read_heads(const json_t *object, const char *key, float *out, int64_t heads, int64_t tokens, int64_t channels) {
@@ -30,19 +30,20 @@ static gyre_encoding *reference_encoding(const json_t *object, int64_t heads, in
     config.head_dim = head_dim;
     config.heads = heads;
     if (strcmp(kind, "alibi") == 0) {
-        config.kind = GYRE_ALIBI;
+        config.kind = GYRE_KIND_ALIBI;
         config.score.slopes = slopes;
         assert_int_equal(test_numbers(parameters, "slopes", slopes, 8), heads);
     } else if (strncmp(kind, "rope-", 5) == 0) {
-        config.kind = GYRE_ROPE;
+        config.kind = GYRE_KIND_ROPE;
         config.rope.base = test_number(parameters, "base");
-        config.rope.layout = strcmp(test_string(parameters, "pairing"), "half") == 0 ? GYRE_HALF : GYRE_INTERLEAVED;
+        config.rope.layout =
+            strcmp(test_string(parameters, "pairing"), "half") == 0 ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
         const json_t *yarn = json_object_get(parameters, "yarn");
         if (yarn) {
-            config.rope.scaling = GYRE_YARN;
+            config.rope.scaling = GYRE_SCALING_YARN;
             config.rope.factor = test_number(yarn, "factor");
             config.trained_length = test_integer(yarn, "original_max_position_embeddings");
-            config.rope.length = 64;
+            config.rope.context_length = 64;
         }
     } else if (strcmp(kind, "none") != 0) {
         return NULL;
@@ -60,10 +61,10 @@ static void check_reference_case(const json_t *object, const gyre_encoding *enco
     read_heads(object, "out", want, heads, queries, dim);
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     args.encoding = encoding;
-    args.q = gyre_cdense(q, GYRE_F32, 1, queries, heads, dim);
-    args.k = gyre_cdense(k, GYRE_F32, 1, keys, heads, dim);
-    args.v = gyre_cdense(v, GYRE_F32, 1, keys, heads, dim);
-    args.out = gyre_dense(out, GYRE_F32, 1, queries, heads, dim);
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, heads, dim);
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, keys, heads, dim);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, keys, heads, dim);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, queries, heads, dim);
     args.q_pos.base = test_integer(object, "query_offset");
     args.causal = json_is_true(json_object_get(object, "causal"));
     args.scale = test_number(object, "scale");
@@ -95,23 +96,24 @@ static void agrees_with_reference(void **state) {
     json_decref(cases);
 }
 
-/* -- the definition ------------------------------------------------------------------------------------------------ */
+/* -- the definition -- */
 
 static const shape shapes[] = {
     /* kind, layout, batch, queries, keys, query heads, key heads, dim, value dim, causal, window, order */
-    {GYRE_NOPE, GYRE_HALF, 1, 1, 1, 1, 1, 1, 1, 0, 0, IN_ORDER},
-    {GYRE_NOPE, GYRE_HALF, 2, 70, 130, 2, 1, 32, 32, 0, 0, IN_ORDER},
-    {GYRE_ROPE, GYRE_HALF, 2, 256, 256, 4, 4, 32, 32, 1, 0, IN_ORDER},
-    {GYRE_ROPE, GYRE_INTERLEAVED, 2, 65, 129, 6, 2, 20, 24, 1, 0, ROW_OFFSETS},
-    {GYRE_ROPE, GYRE_HALF, 3, 33, 200, 4, 1, 64, 7, 1, 19, ROW_OFFSETS},
-    {GYRE_ROPE, GYRE_HALF, 2, 90, 150, 2, 2, 48, 16, 1, 40, SHUFFLED},
-    {GYRE_ALIBI, GYRE_HALF, 2, 100, 100, 6, 3, 17, 33, 1, 0, IN_ORDER},
-    {GYRE_ALIBI, GYRE_HALF, 2, 40, 200, 4, 2, 16, 16, 0, 30, SHUFFLED},
-    {GYRE_NOPE, GYRE_HALF, 1, 20, 300, 1, 1, 8, 8, 0, 1, IN_ORDER},
-    {GYRE_ROPE, GYRE_HALF, 1, 1, 500, 8, 2, 128, 128, 1, 0, IN_ORDER},
-    {GYRE_ROPE, GYRE_HALF, 1, 3, 67, 1, 1, 256, 256, 0, 0, IN_ORDER},
-    {GYRE_NOPE, GYRE_HALF, 2, 50, 10, 1, 1, 4, 4, 1, 0, IN_ORDER}, /* queries before every key: some rows see none */
-    {GYRE_NOPE, GYRE_HALF, 1, 5, 0, 1, 1, 4, 4, 0, 0, IN_ORDER},
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 1, 1, 1, 1, 1, 1, 0, 0, IN_ORDER},
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 2, 70, 130, 2, 1, 32, 32, 0, 0, IN_ORDER},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 256, 256, 4, 4, 32, 32, 1, 0, IN_ORDER},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 2, 65, 129, 6, 2, 20, 24, 1, 0, ROW_OFFSETS},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 3, 33, 200, 4, 1, 64, 7, 1, 19, ROW_OFFSETS},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 90, 150, 2, 2, 48, 16, 1, 40, SHUFFLED},
+    {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 2, 100, 100, 6, 3, 17, 33, 1, 0, IN_ORDER},
+    {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 2, 40, 200, 4, 2, 16, 16, 0, 30, SHUFFLED},
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 20, 300, 1, 1, 8, 8, 0, 1, IN_ORDER},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 1, 500, 8, 2, 128, 128, 1, 0, IN_ORDER},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 3, 67, 1, 1, 256, 256, 0, 0, IN_ORDER},
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 2, 50, 10, 1, 1, 4, 4, 1, 0,
+     IN_ORDER}, /* queries before every key: some rows see none */
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 5, 0, 1, 1, 4, 4, 0, 0, IN_ORDER},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
@@ -154,7 +156,7 @@ static void scale_of_the_caller(void **state) {
     (void)state;
     static const double scales[] = {0.61, -0.3, 1e-300};
     for (int i = 0; i < 3; i++) {
-        const shape s = {GYRE_ROPE, GYRE_HALF, 1, 40, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
+        const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 40, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
         problem p = make_problem(&s, 41);
         gyre_attention_args args = problem_args(&p);
         p.scale = args.scale = scales[i];
@@ -165,7 +167,7 @@ static void scale_of_the_caller(void **state) {
 
 static void length_is_that_of_the_queries(void **state) {
     (void)state;
-    const shape s = {GYRE_ROPE, GYRE_INTERLEAVED, 2, 30, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 2, 30, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
     for (int64_t length = 0; length <= 1000; length += 500) {
         problem p = make_problem(&s, 42);
         const gyre_attention_args args = at_length(&p, length);
@@ -178,9 +180,9 @@ static void length_is_that_of_the_queries(void **state) {
 static void other_ways_through_memory(void **state) {
     (void)state;
     enum { QUERIES = 40, KEYS = 140, DIM = 16 };
-    const shape s = {GYRE_ROPE, GYRE_HALF, 2, QUERIES, KEYS, 4, 2, DIM, DIM, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, QUERIES, KEYS, 4, 2, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 43);
-    gyre_config config = *gyre_encoding_config(p.encoding);
+    gyre_config config = *gyre_encoding_get_config(p.encoding);
     config.rope.table_positions = 120;
     change_encoding(&p, &config, 0);
     for (size_t i = p.k_size / 2; i < p.k_size; i++) {
@@ -195,8 +197,8 @@ static void other_ways_through_memory(void **state) {
     for (int i = 0; i < KEYS; i++)
         k_at[i] = (int32_t)p.k_at[i];
     gyre_attention_args args = problem_args(&p);
-    args.q_pos = (gyre_positions){q_at, GYRE_I32, 0, 0, 0, 1, 0};
-    args.k_pos = (gyre_positions){k_at, GYRE_I32, 0, 0, 0, 1, 0};
+    args.q_pos = (gyre_positions){q_at, GYRE_DTYPE_I32, 0, 0, 0, 1, 0};
+    args.k_pos = (gyre_positions){k_at, GYRE_DTYPE_I32, 0, 0, 0, 1, 0};
     args.k.stride[0] = args.v.stride[0] = args.q.stride[2] = 0;
     run_and_compare(&p, &args);
     free_problem(&p);
@@ -205,10 +207,10 @@ static void other_ways_through_memory(void **state) {
 /* The ends of the range, where windows reach past it. */
 static void farthest_positions(void **state) {
     (void)state;
-    static const gyre_kind kinds[] = {GYRE_ROPE, GYRE_ALIBI};
+    static const gyre_kind kinds[] = {GYRE_KIND_ROPE, GYRE_KIND_ALIBI};
     const int64_t end = (int64_t)1 << 31;
     for (int i = 0; i < 8; i++) {
-        const shape s = {kinds[i / 4], GYRE_HALF, 1, 40, 140, 2, 1, 16, 16, i % 2, i / 2 % 2 ? 30 : 0, SHUFFLED};
+        const shape s = {kinds[i / 4], GYRE_LAYOUT_HALF, 1, 40, 140, 2, 1, 16, 16, i % 2, i / 2 % 2 ? 30 : 0, SHUFFLED};
         for (int side = -1; side <= 1; side += 2) {
             problem p = make_problem(&s, 44);
             for (int t = 0; t < 40; t++)
@@ -227,7 +229,7 @@ static void farthest_positions(void **state) {
 static void widest_window(void **state) {
     (void)state;
     for (int causal = 0; causal < 2; causal++) {
-        const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 40, 140, 2, 1, 16, 16, causal, 0, ROW_OFFSETS};
+        const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 40, 140, 2, 1, 16, 16, causal, 0, ROW_OFFSETS};
         problem p = make_problem(&s, 45);
         gyre_attention_args args = problem_args(&p);
         for (int64_t less = 0; less < 3; less++) {
@@ -246,19 +248,19 @@ static void far_keys_keep_their_difference(void **state) {
     float out[4], lse[1];
     const double slope = 0.5;
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ALIBI;
+    config.kind = GYRE_KIND_ALIBI;
     config.heads = 1;
     config.score.slopes = &slope;
     gyre_encoding *e = test_encoding(&config);
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     int64_t at[KEYS];
     args.encoding = e;
-    args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, 4);
-    args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, 4);
-    args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, 4);
-    args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 4);
-    args.lse = gyre_dense(lse, GYRE_F32, 1, 1, 1, 1);
-    args.k_pos = (gyre_positions){at, GYRE_I64, 0, 0, 0, 1, 0};
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 4);
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, KEYS, 1, 4);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, 4);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, 4);
+    args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, 1, 1, 1);
+    args.k_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
     args.q_pos.base = 100000001;
     const int places[][2] = {{0, 1}, {1, 0}, {0, 199}, {199, 0}, {150, 40}, {150, 199}};
     for (size_t i = 0; i < 3 * sizeof places / sizeof *places; i++) {
@@ -276,7 +278,7 @@ static void far_keys_keep_their_difference(void **state) {
     gyre_encoding_free(e);
 }
 
-/* -- laws ---------------------------------------------------------------------------------------------------------- */
+/* -- laws -- */
 
 static void same_for_any_threads(void **state) {
     (void)state;
@@ -307,9 +309,9 @@ static void same_for_any_threads(void **state) {
 /* Token t alone, with the keys up to it, gives row t of the whole. */
 static void decode_equals_whole(void **state) {
     (void)state;
-    static const gyre_kind kinds[] = {GYRE_NOPE, GYRE_ROPE, GYRE_ALIBI};
+    static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI};
     for (int kind = 0; kind < 3; kind++) {
-        const shape s = {kinds[kind], GYRE_HALF, 2, 140, 140, 4, 2, 32, 32, 1, 0, IN_ORDER};
+        const shape s = {kinds[kind], GYRE_LAYOUT_HALF, 2, 140, 140, 4, 2, 32, 32, 1, 0, IN_ORDER};
         problem p = make_problem(&s, 3);
         gyre_attention_args args = problem_args(&p);
         run_forward(&args, NULL);
@@ -319,8 +321,8 @@ static void decode_equals_whole(void **state) {
             step.q.data = p.q + t * 4 * 32;
             step.q.shape[1] = 1;
             step.k.shape[1] = step.v.shape[1] = t + 1;
-            step.q_pos = (gyre_positions){NULL, GYRE_I64, t, 0, 0, 0, 0};
-            step.out = gyre_dense(one, GYRE_F32, 2, 1, 4, 32);
+            step.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, t, 0, 0, 0, 0};
+            step.out = gyre_dense(one, GYRE_DTYPE_F32, 2, 1, 4, 32);
             step.lse.data = NULL;
             run_forward(&step, NULL);
             for (int64_t i = 0; i < 2 * 4 * 32; i++) {
@@ -336,7 +338,7 @@ static void decode_equals_whole(void **state) {
 static void strided_equals_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, ROW = 3 * HEADS * DIM, GAP = 5, OUT = DIM + GAP };
-    const shape s = {GYRE_ROPE, GYRE_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
     const gyre_attention_args dense = problem_args(&p);
     run_forward(&dense, NULL);
@@ -352,14 +354,14 @@ static void strided_equals_dense(void **state) {
     gyre_cview *views[] = {&args.q, &args.k, &args.v};
     for (int part = 0; part < 3; part++) {
         const gyre_cview view = {
-            fused + part * HEADS * DIM + DIM - 1, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * ROW, ROW, DIM, -1}};
+            fused + part * HEADS * DIM + DIM - 1, GYRE_DTYPE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * ROW, ROW, DIM, -1}};
         *views[part] = view;
     }
-    const gyre_view gaps = {out, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * HEADS * OUT, HEADS * OUT, OUT, 1}};
+    const gyre_view gaps = {out, GYRE_DTYPE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * HEADS * OUT, HEADS * OUT, OUT, 1}};
     args.out = gaps;
     float *lse = room(2 * TOKENS * HEADS * 3, sizeof *lse); /* tokens last and backwards, gaps of 2 */
     const gyre_view apart = {
-        lse + 3 * (TOKENS - 1), GYRE_F32, {2, TOKENS, HEADS, 1}, {3 * HEADS * TOKENS, -3, 3 * TOKENS, 1}};
+        lse + 3 * (TOKENS - 1), GYRE_DTYPE_F32, {2, TOKENS, HEADS, 1}, {3 * HEADS * TOKENS, -3, 3 * TOKENS, 1}};
     args.lse = apart;
     run_forward(&args, NULL);
     for (int64_t i = 0; i < 2 * TOKENS * HEADS; i++) {
@@ -383,7 +385,7 @@ static void masked_nan_stays_away(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    const shape s = {GYRE_ROPE, GYRE_HALF, 1, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 21);
     const gyre_attention_args args = problem_args(&p);
     naive(&p);
@@ -416,10 +418,10 @@ static void vanishing_weights_add_nothing(void **state) {
     float out[16];
     q[0] = 1;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, 16);
-    args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, 16);
-    args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, 16);
-    args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 16);
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 16);
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, KEYS, 1, 16);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, 16);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, 16);
     args.scale = 1;
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const int bad = cases[i / 2].bad, big = cases[i / 2].big;
@@ -452,7 +454,7 @@ static void vanishing_weights_add_nothing(void **state) {
 
 static void huge_scores_do_not_overflow(void **state) {
     (void)state;
-    const shape s = {GYRE_NOPE, GYRE_HALF, 1, 40, 90, 1, 1, 16, 16, 0, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 40, 90, 1, 1, 16, 16, 0, 0, IN_ORDER};
     problem p = make_problem(&s, 2);
     for (size_t i = 0; i < p.q_size; i++)
         p.q[i] *= 1e4f, p.q64[i] = (double)p.q[i];
@@ -464,11 +466,11 @@ static void huge_scores_do_not_overflow(void **state) {
     free_problem(&p);
 }
 
-/* -- scratch and errors -------------------------------------------------------------------------------------------- */
+/* -- scratch and errors -- */
 
 static void scratch_grows_linearly(void **state) {
     (void)state;
-    const shape s = {GYRE_NOPE, GYRE_HALF, 1, 4, 4, 4, 2, 64, 64, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 4, 4, 4, 2, 64, 64, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
     gyre_attention_args args = problem_args(&p);
     for (int gradient = 0; gradient < 2; gradient++) {
@@ -488,7 +490,7 @@ static void scratch_grows_linearly(void **state) {
 static void scratch_of_a_long_prefill(void **state) {
     (void)state;
     enum { N = 65536 };
-    gyre_config config = test_rope_config(128, GYRE_HALF);
+    gyre_config config = test_rope_config(128, GYRE_LAYOUT_HALF);
     gyre_encoding *encoding = test_encoding(&config);
     static float x;
     static const int64_t starts[4] = {0, 100, 40000, N};
@@ -496,9 +498,9 @@ static void scratch_of_a_long_prefill(void **state) {
     args.encoding = encoding;
     args.causal = 1;
     args.sequences = 3;
-    args.q = gyre_cdense(&x, GYRE_F32, 1, N, 32, 128);
-    args.k = args.v = gyre_cdense(&x, GYRE_F32, 1, N, 8, 128);
-    args.out = gyre_dense(&x, GYRE_F32, 1, N, 32, 128);
+    args.q = gyre_cdense(&x, GYRE_DTYPE_F32, 1, N, 32, 128);
+    args.k = args.v = gyre_cdense(&x, GYRE_DTYPE_F32, 1, N, 8, 128);
+    args.out = gyre_dense(&x, GYRE_DTYPE_F32, 1, N, 32, 128);
     for (int threads = 1; threads <= 2; threads++) {
         gyre_pool *pool;
         assert_ok(gyre_pool_create(&pool, threads, NULL));
@@ -535,7 +537,7 @@ static void fails(const gyre_attention_args *args, gyre_status want) {
 
 static void refuses_bad_arguments(void **state) {
     (void)state;
-    const shape s = {GYRE_ROPE, GYRE_HALF, 2, 5, 7, 4, 2, 8, 8, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 5, 7, 4, 2, 8, 8, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
     const gyre_attention_args good = problem_args(&p);
     gyre_attention_args args;
@@ -550,14 +552,14 @@ static void refuses_bad_arguments(void **state) {
     FAILS(GYRE_EINVAL, args.out.stride[3] = 0);
     FAILS(GYRE_EINVAL, args.lse.stride[2] = 0);
     FAILS(GYRE_EINVAL, args.window = -1);
-    FAILS(GYRE_EINVAL, args.q_pos.length = -1);
+    FAILS(GYRE_EINVAL, args.q_pos.context_length = -1);
     FAILS(GYRE_EINVAL, args.q.data = NULL);
     FAILS(GYRE_EINVAL, args.k.data = NULL);
     FAILS(GYRE_EINVAL, args.v.data = NULL);
     FAILS(GYRE_EINVAL, args.out.data = NULL);
-    FAILS(GYRE_EDTYPE, args.q.dtype = GYRE_F64);
-    FAILS(GYRE_EDTYPE, args.lse.dtype = GYRE_F64);
-    FAILS(GYRE_EDTYPE, args.q_pos.dtype = GYRE_F32);
+    FAILS(GYRE_EDTYPE, args.q.dtype = GYRE_DTYPE_F64);
+    FAILS(GYRE_EDTYPE, args.lse.dtype = GYRE_DTYPE_F64);
+    FAILS(GYRE_EDTYPE, args.q_pos.dtype = GYRE_DTYPE_F32);
     FAILS(GYRE_ESHAPE, args.k.shape[0] = 1);
     FAILS(GYRE_ESHAPE, args.k.shape[3] = 4);
     FAILS(GYRE_ESHAPE, args.v.shape[1] = 6);
@@ -593,21 +595,21 @@ static void refuses_absurd_shapes(void **state) {
     float x[16] = {0};
     const int64_t most = INT32_MAX;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = args.k = args.v = (gyre_cview){x, GYRE_F32, {most, most, most, 16}, {0}};
-    args.out = gyre_dense(x, GYRE_F32, most, most, most, 16);
+    args.q = args.k = args.v = (gyre_cview){x, GYRE_DTYPE_F32, {most, most, most, 16}, {0}};
+    args.out = gyre_dense(x, GYRE_DTYPE_F32, most, most, most, 16);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 2, NULL));
     gyre_exec exec = gyre_pool_exec(pool);
-    exec.width = INT64_MAX;
+    exec.concurrency = INT64_MAX;
     assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
     fails(&args, GYRE_ESHAPE);
     args.k.shape[2] = args.v.shape[2] = 1;
     assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
     fails(&args, GYRE_ESHAPE);
-    args.q = (gyre_cview){x, GYRE_F32, {most, 1 << 17, 1, 65536}, {0}}; /* this one alone */
-    args.k = (gyre_cview){x, GYRE_F32, {most, 1, 1, 65536}, {0}};
-    args.v = (gyre_cview){x, GYRE_F32, {most, 1, 1, 1}, {0}};
-    args.out = gyre_dense(x, GYRE_F32, most, 1 << 17, 1, 1);
+    args.q = (gyre_cview){x, GYRE_DTYPE_F32, {most, 1 << 17, 1, 65536}, {0}}; /* this one alone */
+    args.k = (gyre_cview){x, GYRE_DTYPE_F32, {most, 1, 1, 65536}, {0}};
+    args.v = (gyre_cview){x, GYRE_DTYPE_F32, {most, 1, 1, 1}, {0}};
+    args.out = gyre_dense(x, GYRE_DTYPE_F32, most, 1 << 17, 1, 1);
     assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
     gyre_pool_free(pool);
 }
@@ -615,8 +617,8 @@ static void refuses_absurd_shapes(void **state) {
 /* No keys: rows of zeros.  No queries: nothing to write, and no key gets a gradient. */
 static void empty_inputs(void **state) {
     (void)state;
-    const shape no_keys = {GYRE_ALIBI, GYRE_HALF, 2, 5, 0, 4, 2, 8, 8, 0, 0, IN_ORDER};
-    const shape no_queries = {GYRE_ROPE, GYRE_HALF, 2, 0, 7, 4, 2, 8, 8, 1, 9, IN_ORDER};
+    const shape no_keys = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 2, 5, 0, 4, 2, 8, 8, 0, 0, IN_ORDER};
+    const shape no_queries = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 0, 7, 4, 2, 8, 8, 1, 9, IN_ORDER};
     problem p = make_problem(&no_keys, 3);
     gyre_attention_args args = problem_args(&p);
     memset(p.out, 0x5A, p.out_size * sizeof(float));
@@ -639,11 +641,11 @@ static void empty_inputs(void **state) {
 
     const int64_t most = INT32_MAX; /* empty, but with more heads and keys than there is time to look at */
     args.encoding = NULL;
-    args.q = (gyre_cview){NULL, GYRE_F32, {most, 0, most, 8}, {0}};
-    args.k = args.v = (gyre_cview){NULL, GYRE_F32, {most, 0, most, 8}, {0}};
-    args.out = gyre_dense(NULL, GYRE_F32, most, 0, most, 8);
-    args.lse = gyre_dense(p.lse, GYRE_F32, most, 0, most, 1);
-    const gyre_view none = gyre_dense(NULL, GYRE_F32, most, 0, most, 8), dqkv[3] = {none, none, none};
+    args.q = (gyre_cview){NULL, GYRE_DTYPE_F32, {most, 0, most, 8}, {0}};
+    args.k = args.v = (gyre_cview){NULL, GYRE_DTYPE_F32, {most, 0, most, 8}, {0}};
+    args.out = gyre_dense(NULL, GYRE_DTYPE_F32, most, 0, most, 8);
+    args.lse = gyre_dense(p.lse, GYRE_DTYPE_F32, most, 0, most, 1);
+    const gyre_view none = gyre_dense(NULL, GYRE_DTYPE_F32, most, 0, most, 8), dqkv[3] = {none, none, none};
     const gyre_cview dout = gyre_const(none);
     assert_ok(gyre_attention(&args, NULL, 0, NULL));
     assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, NULL, 0, NULL));
@@ -655,7 +657,7 @@ static void empty_inputs(void **state) {
 
 static void bias_needs_its_heads(void **state) {
     (void)state;
-    const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 2, 2, 4, 2, 8, 8, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 2, 2, 4, 2, 8, 8, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
     gyre_attention_args args = problem_args(&p);
     args.q.shape[2] = args.out.shape[2] = args.lse.shape[2] = 2;

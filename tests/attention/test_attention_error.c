@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- cases ------------------------------------------------------------------------------------------------------------- */
+/* -- cases -- */
 typedef struct problem_case {
     const char *name;
     gyre_kind kind; /* NOPE, ROPE or ALIBI */
@@ -19,45 +19,45 @@ typedef struct problem_case {
 
 /* All causal, the queries the last of the keys' tokens. */
 static const problem_case cases[] = {
-    {"prefill", GYRE_NOPE, 2048, 2048, 4, 2, 128, 2047, 1, 0},
-    {"prefill, sharp", GYRE_NOPE, 1024, 1024, 4, 2, 128, 1023, 4, 0},
-    {"prefill", GYRE_NOPE, 300, 300, 4, 4, 16, 299, 2, 0},
-    {"prefill", GYRE_NOPE, 300, 300, 4, 2, 40, 299, 2, 0},
-    {"prefill", GYRE_NOPE, 300, 300, 4, 1, 64, 299, 2, 0},
-    {"prefill", GYRE_NOPE, 300, 300, 2, 1, 200, 299, 2, 0},
-    {"prefill", GYRE_NOPE, 300, 300, 2, 1, 256, 299, 2, 0},
-    {"prefill after a prefix", GYRE_NOPE, 64, 1500, 4, 2, 128, 1499, 2, 0},
-    {"prefill after a long prefix", GYRE_NOPE, 20, 32768, 2, 1, 128, 32767, 1, 0},
-    {"prefill", GYRE_ROPE, 2048, 2048, 4, 2, 128, 2047, 1, 0},
-    {"prefill around 2^20", GYRE_ROPE, 2048, 2048, 4, 2, 128, (1 << 20) + 1000, 2, 0},
-    {"prefill around 2^20", GYRE_ROPE, 400, 400, 2, 1, 64, (1 << 20) + 200, 4, 0},
-    {"prefill", GYRE_ALIBI, 2048, 2048, 8, 2, 128, 2047, 1, 0},
-    {"prefill around 2^20", GYRE_ALIBI, 400, 400, 8, 8, 32, (1 << 20) + 200, 2, 0},
-    {"decode", GYRE_NOPE, 1, 32768, 4, 1, 128, 32767, 1, 0},
-    {"decode, sharp", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 0},
-    {"decode", GYRE_NOPE, 1, 4096, 2, 2, 16, 4095, 2, 0},
-    {"decode", GYRE_NOPE, 1, 4096, 4, 1, 64, 4095, 2, 0},
-    {"decode", GYRE_NOPE, 1, 4096, 2, 2, 256, 4095, 2, 0},
-    {"decode, 8 queries", GYRE_NOPE, 8, 4096, 4, 1, 128, 4095, 2, 0},
-    {"decode", GYRE_ROPE, 1, 32768, 4, 1, 128, 32767, 1, 0},
-    {"decode around 2^20", GYRE_ROPE, 1, 4096, 4, 2, 128, (1 << 20) + 2000, 2, 0},
-    {"decode around 2^20, 3 queries", GYRE_ROPE, 3, 4096, 4, 2, 64, (1 << 20) + 2000, 2, 0},
-    {"decode", GYRE_ALIBI, 1, 32768, 8, 2, 128, 32767, 1, 0},
-    {"prefill, softcap 30", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 4, 30},
-    {"prefill, softcap 50", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 4, 50},
-    {"prefill, sharp under softcap 30", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 20, 30},
-    {"prefill, sharp under softcap 50", GYRE_NOPE, 512, 512, 4, 2, 128, 511, 20, 50},
-    {"decode, softcap 30", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 30},
-    {"decode, softcap 50", GYRE_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 50},
+    {"prefill", GYRE_KIND_NOPE, 2048, 2048, 4, 2, 128, 2047, 1, 0},
+    {"prefill, sharp", GYRE_KIND_NOPE, 1024, 1024, 4, 2, 128, 1023, 4, 0},
+    {"prefill", GYRE_KIND_NOPE, 300, 300, 4, 4, 16, 299, 2, 0},
+    {"prefill", GYRE_KIND_NOPE, 300, 300, 4, 2, 40, 299, 2, 0},
+    {"prefill", GYRE_KIND_NOPE, 300, 300, 4, 1, 64, 299, 2, 0},
+    {"prefill", GYRE_KIND_NOPE, 300, 300, 2, 1, 200, 299, 2, 0},
+    {"prefill", GYRE_KIND_NOPE, 300, 300, 2, 1, 256, 299, 2, 0},
+    {"prefill after a prefix", GYRE_KIND_NOPE, 64, 1500, 4, 2, 128, 1499, 2, 0},
+    {"prefill after a long prefix", GYRE_KIND_NOPE, 20, 32768, 2, 1, 128, 32767, 1, 0},
+    {"prefill", GYRE_KIND_ROPE, 2048, 2048, 4, 2, 128, 2047, 1, 0},
+    {"prefill around 2^20", GYRE_KIND_ROPE, 2048, 2048, 4, 2, 128, (1 << 20) + 1000, 2, 0},
+    {"prefill around 2^20", GYRE_KIND_ROPE, 400, 400, 2, 1, 64, (1 << 20) + 200, 4, 0},
+    {"prefill", GYRE_KIND_ALIBI, 2048, 2048, 8, 2, 128, 2047, 1, 0},
+    {"prefill around 2^20", GYRE_KIND_ALIBI, 400, 400, 8, 8, 32, (1 << 20) + 200, 2, 0},
+    {"decode", GYRE_KIND_NOPE, 1, 32768, 4, 1, 128, 32767, 1, 0},
+    {"decode, sharp", GYRE_KIND_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 0},
+    {"decode", GYRE_KIND_NOPE, 1, 4096, 2, 2, 16, 4095, 2, 0},
+    {"decode", GYRE_KIND_NOPE, 1, 4096, 4, 1, 64, 4095, 2, 0},
+    {"decode", GYRE_KIND_NOPE, 1, 4096, 2, 2, 256, 4095, 2, 0},
+    {"decode, 8 queries", GYRE_KIND_NOPE, 8, 4096, 4, 1, 128, 4095, 2, 0},
+    {"decode", GYRE_KIND_ROPE, 1, 32768, 4, 1, 128, 32767, 1, 0},
+    {"decode around 2^20", GYRE_KIND_ROPE, 1, 4096, 4, 2, 128, (1 << 20) + 2000, 2, 0},
+    {"decode around 2^20, 3 queries", GYRE_KIND_ROPE, 3, 4096, 4, 2, 64, (1 << 20) + 2000, 2, 0},
+    {"decode", GYRE_KIND_ALIBI, 1, 32768, 8, 2, 128, 32767, 1, 0},
+    {"prefill, softcap 30", GYRE_KIND_NOPE, 512, 512, 4, 2, 128, 511, 4, 30},
+    {"prefill, softcap 50", GYRE_KIND_NOPE, 512, 512, 4, 2, 128, 511, 4, 50},
+    {"prefill, sharp under softcap 30", GYRE_KIND_NOPE, 512, 512, 4, 2, 128, 511, 20, 30},
+    {"prefill, sharp under softcap 50", GYRE_KIND_NOPE, 512, 512, 4, 2, 128, 511, 20, 50},
+    {"decode, softcap 30", GYRE_KIND_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 30},
+    {"decode, softcap 50", GYRE_KIND_NOPE, 1, 4096, 4, 1, 128, 4095, 4, 50},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
-/* -- the problem ------------------------------------------------------------------------------------------------------- */
+/* -- the problem -- */
 typedef struct types {
     gyre_dtype q, kv, out;
 } types;
 static const char *type_name(gyre_dtype dtype) {
-    return dtype == GYRE_F32 ? "f32" : dtype == GYRE_F16 ? "f16" : dtype == GYRE_BF16 ? "bf16" : "q8";
+    return dtype == GYRE_DTYPE_F32 ? "f32" : dtype == GYRE_DTYPE_F16 ? "f16" : dtype == GYRE_DTYPE_BF16 ? "bf16" : "q8";
 }
 
 typedef struct problem {
@@ -123,7 +123,7 @@ static gyre_attention_args problem_args(const problem *p, const gyre_encoding *e
     args.k = gyre_cdense(p->x[1], p->types.kv, 1, c->keys, c->key_heads, c->dim);
     args.v = gyre_cdense(p->x[2], p->types.kv, 1, c->keys, c->key_heads, c->dim);
     args.out = gyre_dense(p->out, p->types.out, 1, c->queries, c->heads, c->dim);
-    args.lse = gyre_dense(p->lse, GYRE_F32, 1, c->queries, c->heads, 1);
+    args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, 1, c->queries, c->heads, 1);
     args.q_pos.base = c->last - c->queries + 1;
     args.k_pos.base = c->last - c->keys + 1;
     args.causal = 1;
@@ -150,7 +150,7 @@ static void run_problem(const problem *p) {
     gyre_encoding_free(encoding);
 }
 
-/* -- the definition ---------------------------------------------------------------------------------------------------- */
+/* -- the definition -- */
 /* In double: around position 2^20 off by some 2^-33, a thousandth of what is measured. */
 static void find_angles(problem *p) {
     const int64_t pairs = p->c->dim / 2, first = p->c->last - p->c->keys + 1;
@@ -201,7 +201,7 @@ static double define_row(const problem *p, int64_t i, int64_t h, double *restric
     for (int64_t j = 0; j < seen; j++) {
         score[j] = product(q, p->x64[1] + (j * c->key_heads + kh) * dim, dim) / scale;
         if (c->cap > 0) score[j] = (double)c->cap * tanh(score[j] / (double)c->cap);
-        if (c->kind == GYRE_ALIBI) score[j] -= slope(h, c->heads) * (double)(seen - 1 - j);
+        if (c->kind == GYRE_KIND_ALIBI) score[j] -= slope(h, c->heads) * (double)(seen - 1 - j);
         top = fmax(top, score[j]);
     }
     for (int64_t e = 0; e < dim; e++)
@@ -218,7 +218,7 @@ static double define_row(const problem *p, int64_t i, int64_t h, double *restric
     return top + log(sum);
 }
 
-/* -- errors ------------------------------------------------------------------------------------------------------------ */
+/* -- errors -- */
 /* Of many queries, some: both ends of all tiles come up. */
 static int is_checked(const problem_case *c, int64_t i) {
     return c->queries <= 64 || i % 67 == 0 || i % 64 == 63 || i >= c->queries - 2;
@@ -251,7 +251,8 @@ static errors find_errors(const problem *p) {
 }
 
 static void check_error(const problem *p, double bound) {
-    static const char *const kinds[] = {[GYRE_NOPE] = "no positions", [GYRE_ROPE] = "rope", [GYRE_ALIBI] = "alibi"};
+    static const char *const kinds[] = {
+        [GYRE_KIND_NOPE] = "no positions", [GYRE_KIND_ROPE] = "rope", [GYRE_KIND_ALIBI] = "alibi"};
     const problem_case *c = p->c;
     const errors e = find_errors(p);
     char name[160];
@@ -268,7 +269,7 @@ static const double bound_f32 = 2e-6;
 static problem prepare(const problem_case *c, types t) {
     problem p = make_problem(c, t);
     run_problem(&p);
-    if (c->kind == GYRE_ROPE) {
+    if (c->kind == GYRE_KIND_ROPE) {
         find_angles(&p);
         turn(&p, p.x64[0], c->queries, c->heads, c->keys - c->queries);
         turn(&p, p.x64[1], c->keys, c->key_heads, 0);
@@ -279,17 +280,17 @@ static problem prepare(const problem_case *c, types t) {
 static void floats(void **state) {
     (void)state;
     for (int i = 0; i < CASES; i++) {
-        problem p = prepare(&cases[i], (types){GYRE_F32, GYRE_F32, GYRE_F32});
+        problem p = prepare(&cases[i], (types){GYRE_DTYPE_F32, GYRE_DTYPE_F32, GYRE_DTYPE_F32});
         check_error(&p, bound_f32);
         free_problem(&p);
     }
 }
 
-/* -- types of 16 bits -------------------------------------------------------------------------------------------------- */
+/* -- types of 16 bits -- */
 /* What a type holds exactly goes through as floats do: only the rounding of the output adds to the error, by 0.43 units on
  * average where one unit is 2^-11 or 2^-8. */
 static double rounding_bound(gyre_dtype dtype) {
-    return dtype == GYRE_F32 ? bound_f32 : dtype == GYRE_F16 ? 2.5e-4 : 2e-3;
+    return dtype == GYRE_DTYPE_F32 ? bound_f32 : dtype == GYRE_DTYPE_F16 ? 2.5e-4 : 2e-3;
 }
 
 /* Rounded once: what the call with an output of floats gives, rounded. */
@@ -304,25 +305,25 @@ static void check_rounded_once(const problem *p, const problem *wide) {
 static void small_types(void **state) {
     (void)state;
     static const problem_case some[] = {
-        {"prefill", GYRE_NOPE, 400, 400, 4, 2, 128, 399, 1, 0},
-        {"prefill around 2^20", GYRE_ROPE, 300, 300, 2, 1, 64, (1 << 20) + 100, 2, 0},
-        {"prefill", GYRE_ALIBI, 300, 300, 8, 2, 40, 299, 1, 0},
-        {"decode", GYRE_NOPE, 1, 8192, 2, 1, 128, 8191, 1, 0},
-        {"decode, 5 queries", GYRE_NOPE, 5, 2100, 2, 1, 128, 2099, 2, 0},
-        {"decode around 2^20", GYRE_ROPE, 1, 2100, 4, 1, 128, (1 << 20) + 1000, 2, 0},
-        {"decode", GYRE_ALIBI, 1, 2100, 4, 2, 256, 2099, 1, 0},
+        {"prefill", GYRE_KIND_NOPE, 400, 400, 4, 2, 128, 399, 1, 0},
+        {"prefill around 2^20", GYRE_KIND_ROPE, 300, 300, 2, 1, 64, (1 << 20) + 100, 2, 0},
+        {"prefill", GYRE_KIND_ALIBI, 300, 300, 8, 2, 40, 299, 1, 0},
+        {"decode", GYRE_KIND_NOPE, 1, 8192, 2, 1, 128, 8191, 1, 0},
+        {"decode, 5 queries", GYRE_KIND_NOPE, 5, 2100, 2, 1, 128, 2099, 2, 0},
+        {"decode around 2^20", GYRE_KIND_ROPE, 1, 2100, 4, 1, 128, (1 << 20) + 1000, 2, 0},
+        {"decode", GYRE_KIND_ALIBI, 1, 2100, 4, 2, 256, 2099, 1, 0},
     };
-    static const types all[] = {{GYRE_F16, GYRE_F16, GYRE_F16},
-                                {GYRE_BF16, GYRE_BF16, GYRE_BF16},
-                                {GYRE_F32, GYRE_F16, GYRE_F32},
-                                {GYRE_F32, GYRE_BF16, GYRE_F32},
-                                {GYRE_BF16, GYRE_F32, GYRE_F16}};
+    static const types all[] = {{GYRE_DTYPE_F16, GYRE_DTYPE_F16, GYRE_DTYPE_F16},
+                                {GYRE_DTYPE_BF16, GYRE_DTYPE_BF16, GYRE_DTYPE_BF16},
+                                {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_F32},
+                                {GYRE_DTYPE_F32, GYRE_DTYPE_BF16, GYRE_DTYPE_F32},
+                                {GYRE_DTYPE_BF16, GYRE_DTYPE_F32, GYRE_DTYPE_F16}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
         for (size_t t = 0; t < sizeof all / sizeof *all; t++) {
             problem p = prepare(&some[i], all[t]);
             check_error(&p, rounding_bound(all[t].out));
-            if (all[t].out != GYRE_F32) {
-                problem wide = make_problem(&some[i], (types){all[t].q, all[t].kv, GYRE_F32});
+            if (all[t].out != GYRE_DTYPE_F32) {
+                problem wide = make_problem(&some[i], (types){all[t].q, all[t].kv, GYRE_DTYPE_F32});
                 run_problem(&wide);
                 check_rounded_once(&p, &wide);
                 free_problem(&wide);
@@ -331,10 +332,10 @@ static void small_types(void **state) {
         }
 }
 
-/* -- from a cache ------------------------------------------------------------------------------------------------------ */
+/* -- from a cache -- */
 typedef struct cached {
     gyre_dtype dtype;
-    gyre_keys keys;
+    gyre_cache_keys keys;
     double bound;
 } cached;
 
@@ -356,9 +357,9 @@ static void run_cached(const problem *p, const cached *how, int64_t page) {
     for (int64_t first = 0, count = 100; first < c->keys; first += count) {
         if (count > c->keys - first) count = c->keys - first;
         const int64_t at = first * c->key_heads * c->dim;
-        const gyre_cview k = gyre_cdense((float *)p->x[1] + at, GYRE_F32, 1, count, c->key_heads, c->dim);
-        const gyre_cview v = gyre_cdense((float *)p->x[2] + at, GYRE_F32, 1, count, c->key_heads, c->dim);
-        const gyre_positions positions = {NULL, GYRE_I64, c->last - c->keys + 1 + first, 0, 0, 0, 0};
+        const gyre_cview k = gyre_cdense((float *)p->x[1] + at, GYRE_DTYPE_F32, 1, count, c->key_heads, c->dim);
+        const gyre_cview v = gyre_cdense((float *)p->x[2] + at, GYRE_DTYPE_F32, 1, count, c->key_heads, c->dim);
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, c->last - c->keys + 1 + first, 0, 0, 0, 0};
         assert_ok(gyre_cache_append(cache, 0, &k, &v, &positions, NULL));
     }
     gyre_attention_args args = problem_args(p, shape.encoding);
@@ -376,21 +377,22 @@ static void run_cached(const problem *p, const cached *how, int64_t page) {
  * the row's mean square being a third of its largest's), once of the values and once of the scores, whose deviation is 1. */
 static void caches(void **state) {
     (void)state;
-    static const problem_case some[] = {{"cache", GYRE_ROPE, 1, 16384, 2, 1, 128, 16383, 1, 0},
-                                        {"cache around 2^20", GYRE_ROPE, 1, 4096, 4, 2, 64, (1 << 20) + 2000, 1, 0},
-                                        {"cache, 7 queries", GYRE_ROPE, 7, 1100, 2, 1, 128, 1099, 1, 0}};
-    static const cached all[] = {{GYRE_F32, GYRE_KEYS_RAW, 2e-6},  {GYRE_F32, GYRE_KEYS_ROTATED, 2e-6},
-                                 {GYRE_F16, GYRE_KEYS_RAW, 5e-4},  {GYRE_F16, GYRE_KEYS_ROTATED, 5e-4},
-                                 {GYRE_BF16, GYRE_KEYS_RAW, 4e-3}, {GYRE_BF16, GYRE_KEYS_ROTATED, 4e-3},
-                                 {GYRE_Q8, GYRE_KEYS_RAW, 8e-3},   {GYRE_Q8, GYRE_KEYS_ROTATED, 8e-3}};
+    static const problem_case some[] = {{"cache", GYRE_KIND_ROPE, 1, 16384, 2, 1, 128, 16383, 1, 0},
+                                        {"cache around 2^20", GYRE_KIND_ROPE, 1, 4096, 4, 2, 64, (1 << 20) + 2000, 1, 0},
+                                        {"cache, 7 queries", GYRE_KIND_ROPE, 7, 1100, 2, 1, 128, 1099, 1, 0}};
+    static const cached all[] = {
+        {GYRE_DTYPE_F32, GYRE_CACHE_KEYS_RAW, 2e-6},  {GYRE_DTYPE_F32, GYRE_CACHE_KEYS_ROTATED, 2e-6},
+        {GYRE_DTYPE_F16, GYRE_CACHE_KEYS_RAW, 5e-4},  {GYRE_DTYPE_F16, GYRE_CACHE_KEYS_ROTATED, 5e-4},
+        {GYRE_DTYPE_BF16, GYRE_CACHE_KEYS_RAW, 4e-3}, {GYRE_DTYPE_BF16, GYRE_CACHE_KEYS_ROTATED, 4e-3},
+        {GYRE_DTYPE_Q8, GYRE_CACHE_KEYS_RAW, 8e-3},   {GYRE_DTYPE_Q8, GYRE_CACHE_KEYS_ROTATED, 8e-3}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++) {
-        problem p = prepare(&some[i], (types){GYRE_F32, GYRE_F32, GYRE_F32});
+        problem p = prepare(&some[i], (types){GYRE_DTYPE_F32, GYRE_DTYPE_F32, GYRE_DTYPE_F32});
         for (size_t h = 0; h < sizeof all / sizeof *all; h++) {
             run_cached(&p, &all[h], h % 3 == 0 ? 0 : 64);
             const double rms = find_errors(&p).rms;
             print_message("%s, %lld keys, dim %lld, %s, %s: %.2e of %.1e\n", some[i].name, (long long)some[i].keys,
-                          (long long)some[i].dim, type_name(all[h].dtype), all[h].keys == GYRE_KEYS_RAW ? "raw" : "rotated",
-                          rms, all[h].bound);
+                          (long long)some[i].dim, type_name(all[h].dtype),
+                          all[h].keys == GYRE_CACHE_KEYS_RAW ? "raw" : "rotated", rms, all[h].bound);
             if (!(rms <= all[h].bound)) fail_msg("%.3e is above %.1e", rms, all[h].bound);
         }
         free_problem(&p);

@@ -3,7 +3,7 @@
 
 #include "each_tier.h"
 
-/* -- central differences ------------------------------------------------------------------------------------------- */
+/* -- central differences -- */
 
 /* sum of dout . out over one batch row, by the definition. */
 static double loss(const problem *p, int64_t batch) {
@@ -50,18 +50,18 @@ static void check_shape(const shape *s, size_t samples) {
 
 static const shape small[] = {
     /* kind, layout, batch, queries, keys, query heads, key heads, dim, value dim, causal, window, order */
-    {GYRE_NOPE, GYRE_HALF, 1, 1, 1, 1, 1, 1, 1, 0, 0, IN_ORDER},
-    {GYRE_NOPE, GYRE_HALF, 2, 5, 7, 4, 2, 6, 5, 0, 0, IN_ORDER},
-    {GYRE_ROPE, GYRE_HALF, 2, 6, 6, 2, 2, 8, 8, 1, 0, ROW_OFFSETS},
-    {GYRE_ROPE, GYRE_INTERLEAVED, 1, 9, 12, 6, 2, 6, 3, 1, 4, SHUFFLED},
-    {GYRE_ALIBI, GYRE_HALF, 2, 7, 9, 4, 1, 4, 4, 1, 0, IN_ORDER},
-    {GYRE_ALIBI, GYRE_HALF, 1, 12, 8, 2, 1, 4, 4, 1, 3, SHUFFLED}, /* some rows see no key */
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 1, 1, 1, 1, 1, 1, 0, 0, IN_ORDER},
+    {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 2, 5, 7, 4, 2, 6, 5, 0, 0, IN_ORDER},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 6, 6, 2, 2, 8, 8, 1, 0, ROW_OFFSETS},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 1, 9, 12, 6, 2, 6, 3, 1, 4, SHUFFLED},
+    {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 2, 7, 9, 4, 1, 4, 4, 1, 0, IN_ORDER},
+    {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 12, 8, 2, 1, 4, 4, 1, 3, SHUFFLED}, /* some rows see no key */
 };
 
 static const shape large[] = {
-    {GYRE_ROPE, GYRE_HALF, 2, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER},
-    {GYRE_ROPE, GYRE_INTERLEAVED, 1, 65, 150, 2, 2, 20, 24, 1, 30, SHUFFLED},
-    {GYRE_ALIBI, GYRE_HALF, 1, 70, 130, 2, 2, 16, 40, 0, 0, ROW_OFFSETS},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER},
+    {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 1, 65, 150, 2, 2, 20, 24, 1, 30, SHUFFLED},
+    {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 70, 130, 2, 2, 16, 40, 0, 0, ROW_OFFSETS},
 };
 enum { SMALL = sizeof small / sizeof *small, LARGE = sizeof large / sizeof *large };
 
@@ -98,7 +98,7 @@ static void length_is_that_of_the_queries(void **state) {
 /* Keys so far that a float lse cannot tell their weights; their gradients can. */
 static void far_keys_keep_their_difference(void **state) {
     (void)state;
-    const shape s = {GYRE_ALIBI, GYRE_HALF, 1, 6, 150, 2, 1, 8, 8, 1, 0, SHUFFLED};
+    const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 6, 150, 2, 1, 8, 8, 1, 0, SHUFFLED};
     problem p = make_problem(&s, 20);
     for (int i = 0; i < 6; i++)
         p.q_at[i] = i % 3 ? 1000000001 + i : 100 + i; /* some rows see far keys only, some near ones */
@@ -107,11 +107,11 @@ static void far_keys_keep_their_difference(void **state) {
     free_problem(&p);
 }
 
-/* -- laws ---------------------------------------------------------------------------------------------------------- */
+/* -- laws -- */
 
 static void same_for_any_threads(void **state) {
     (void)state;
-    const shape s = {GYRE_ROPE, GYRE_HALF, 3, 130, 130, 6, 2, 32, 32, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 3, 130, 130, 6, 2, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 5);
     const gyre_attention_args args = problem_args(&p);
     float *parts[3] = {p.dq, p.dk, p.dv}, *kept[3];
@@ -142,7 +142,7 @@ static void same_for_any_threads(void **state) {
 static void strided_equals_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, PART = HEADS * DIM, GAP = 4, ROW = 3 * PART + GAP };
-    const shape s = {GYRE_ROPE, GYRE_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
     const gyre_attention_args args = problem_args(&p);
     run_forward(&args, NULL);
@@ -152,10 +152,10 @@ static void strided_equals_dense(void **state) {
         fused[i] = 99.25f;
     gyre_view dqkv[3];
     for (int part = 0; part < 3; part++) {
-        const gyre_view view = {fused + part * PART, GYRE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * ROW, ROW, DIM, 1}};
+        const gyre_view view = {fused + part * PART, GYRE_DTYPE_F32, {2, TOKENS, HEADS, DIM}, {TOKENS * ROW, ROW, DIM, 1}};
         dqkv[part] = view;
     }
-    const gyre_cview dout = gyre_cdense(p.dout, GYRE_F32, 2, TOKENS, HEADS, DIM);
+    const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 2, TOKENS, HEADS, DIM);
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     unsigned char *scratch = scratch_for(bytes + 64);
     assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL));
@@ -176,11 +176,11 @@ static void strided_equals_dense(void **state) {
 /* Rows that see no key have no gradient, and keys that nobody sees get none: exact zeros. */
 static void unseen_gets_nothing(void **state) {
     (void)state;
-    const shape s = {GYRE_ROPE, GYRE_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
     problem p = make_problem(&s, 9);
     gyre_attention_args args = problem_args(&p);
     args.q_pos =
-        (gyre_positions){NULL, GYRE_I64, -57, 0, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
+        (gyre_positions){NULL, GYRE_DTYPE_I64, -57, 0, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
     run_forward(&args, NULL);
     memset(p.dq, 0xFF, p.q_size * sizeof(float));
     memset(p.dk, 0xFF, p.k_size * sizeof(float));
@@ -200,7 +200,7 @@ static void masked_nan_stays_away(void **state) {
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     enum { TOKENS = 90, DIM = 16, KEY = 60, QUERY = 20 };
-    const shape s = {GYRE_ROPE, GYRE_HALF, 1, TOKENS, TOKENS, 1, 1, DIM, DIM, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, TOKENS, TOKENS, 1, 1, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 13);
     const gyre_attention_args args = problem_args(&p);
     for (int c = 0; c < DIM; c++) {
@@ -249,15 +249,15 @@ static void masked_nan_stays_away(void **state) {
 
 static void refuses_bad_arguments(void **state) {
     (void)state;
-    const shape s = {GYRE_ROPE, GYRE_HALF, 1, 5, 7, 2, 1, 8, 6, 1, 0, IN_ORDER};
+    const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 5, 7, 2, 1, 8, 6, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
     gyre_attention_args args = problem_args(&p);
     run_forward(&args, NULL);
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
-    const gyre_cview dout = gyre_cdense(p.dout, GYRE_F32, 1, 5, 2, 6);
-    const gyre_view good[3] = {gyre_dense(p.dq, GYRE_F32, 1, 5, 2, 8), gyre_dense(p.dk, GYRE_F32, 1, 7, 1, 8),
-                               gyre_dense(p.dv, GYRE_F32, 1, 7, 1, 6)};
+    const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 1, 5, 2, 6);
+    const gyre_view good[3] = {gyre_dense(p.dq, GYRE_DTYPE_F32, 1, 5, 2, 8), gyre_dense(p.dk, GYRE_DTYPE_F32, 1, 7, 1, 8),
+                               gyre_dense(p.dv, GYRE_DTYPE_F32, 1, 7, 1, 6)};
     memset(p.dq, 0x5A, p.q_size * sizeof(float));
 #define GRADIENT(dout, dqkv, bytes) gyre_attention_gradient(&args, dout, dqkv, NULL, scratch, bytes, NULL)
     assert_int_equal(GRADIENT(NULL, good, bytes), GYRE_EINVAL);
@@ -265,7 +265,7 @@ static void refuses_bad_arguments(void **state) {
     assert_int_equal(GRADIENT(&dout, good, bytes - 1), GYRE_ENOMEM);
     for (int i = 0; i < 3; i++) {
         gyre_view bad[3] = {good[0], good[1], good[2]};
-        bad[i].dtype = GYRE_BF16;
+        bad[i].dtype = GYRE_DTYPE_BF16;
         assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EDTYPE);
         bad[i] = good[i];
         bad[i].shape[1]++;

@@ -8,22 +8,22 @@ static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75,
 
 #define ROTATED(...)                                                                                                        \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_ROPE, .rope = { __VA_ARGS__ }                                             \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
     }
 static const gyre_config schemes[] = {
-    WITH(GYRE_NOPE, .max_distance = 0),
+    WITH(GYRE_KIND_NOPE, .max_distance = 0),
     ROTATED(.base = 10000),
-    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_ALIBI, .slopes = before),
-    WITH(GYRE_KERPLE, .decay = GYRE_DECAY_POWER),
-    WITH(GYRE_T5, .buckets = 32, .max_distance = 128),
-    WITH(GYRE_SHAW, .max_distance = 9),
-    WITH(GYRE_BERT, .max_distance = 4096),
-    WITH(GYRE_FIRE, .width = 8),
-    WITH(GYRE_TRANSFORMER_XL, .max_distance = 40),
+    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_ALIBI, .slopes = before),
+    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
+    WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
+    WITH(GYRE_KIND_SHAW, .max_distance = 9),
+    WITH(GYRE_KIND_BERT, .max_distance = 4096),
+    WITH(GYRE_KIND_FIRE, .width = 8),
+    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
     /* from here on with causal 1 alone */
-    ROTATED(.base = 10000, .window = 11, .far = GYRE_FAR_CLAMPED),
-    ROTATED(.base = 10000, .window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
+    ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
+    ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
     ROTATED(.base = 10000, .xpos_base = 64),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes, ANY_CAUSAL = SCHEMES - 3 };
@@ -39,7 +39,7 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
 /* By bits: softcap, sinks, mask, sink logits; types and strides of masks take turns. */
 static options options_of(int bits, size_t turn, const layout *s) {
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     return (options){.softcap = bits & 1 ? 1.5 : 0,
                      .sinks = bits & 2 ? 5 : 0,
                      .mask = bits & 4,
@@ -62,7 +62,7 @@ static void agrees_with_definition(void **state) {
                 if (i >= SMALL && turn % 5 != 0) continue;
                 const options o = options_of(bits, turn, &layouts[i]);
                 layout s = layouts[i];
-                if (schemes[scheme].kind == GYRE_BERT) s.start = 0;
+                if (schemes[scheme].kind == GYRE_KIND_BERT) s.start = 0;
                 trial t = make_trial(&schemes[scheme], &s, &o, 3 + i);
                 run_trial(&t, NULL);
                 check_trial(&t);
@@ -107,13 +107,12 @@ static void all_are_sinks(void **state) {
     }
 }
 
-/* -- sequences of a packed batch -----------------------------------------------------------------------------------------
- */
+/* -- sequences of a packed batch -- */
 
 enum { FIRST = 40, SECOND = 150, ALL = FIRST + SECOND };
 
-/* Each sequence is what it is alone, with its part of the mask, keys that are not there hidden, and first keys of its own.
- */
+/* Each sequence is what it is alone, with its part of the mask, keys that are not there hidden, and first keys of its
+ * own. */
 static void check_sequences(const gyre_config *config, int causal, int part_hidden) {
     const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {3, 0}, k_end[2] = {FIRST, SECOND - (causal == 1 ? 20 : 0)};
     const layout packed = {1, ALL, ALL, 2, 1, 8, 8, causal, 12, 0, 0};
@@ -126,12 +125,12 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
         if (test_next(&random) % 4 == 0) mask[e] = -INFINITY;
     const gyre_tables tables = problem_tables(&t.p);
     gyre_attention_args args = trial_args(&t, &tables);
-    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     args.q_starts = args.k_starts = starts;
     args.sequences = 2;
     args.k_first = k_first;
     args.k_end = k_end;
-    args.mask = gyre_cdense(mask, GYRE_F32, 1, ALL, 2, SECOND);
+    args.mask = gyre_cdense(mask, GYRE_DTYPE_F32, 1, ALL, 2, SECOND);
     attend(&args, NULL);
     for (int64_t b = 0; b < 2; b++) {
         const int64_t first = starts[b], n = starts[b + 1] - first;
@@ -162,15 +161,15 @@ static void sequences_of_their_own(void **state) {
             check_sequences(&schemes[scheme], causal, scheme % 2 == 0);
 }
 
-/* -- rows that see nothing -----------------------------------------------------------------------------------------------
- */
+/* -- rows that see nothing -- */
 
 static void nothing_seen(void **state) {
     (void)state;
     const layout s = {1, 4, 140, 2, 1, 8, 8, 0, 0, 0, 0};
     for (int with_sink = 0; with_sink < 2; with_sink++)
         for (size_t scheme = 0; scheme < ANY_CAUSAL; scheme++) {
-            const options o = {.mask = 1, .mask_dtype = GYRE_F16, .sink_logits = with_sink, .softcap = with_sink ? 0 : 2};
+            const options o = {
+                .mask = 1, .mask_dtype = GYRE_DTYPE_F16, .sink_logits = with_sink, .softcap = with_sink ? 0 : 2};
             trial t = make_trial(&schemes[scheme], &s, &o, 8); /* row 1 is hidden */
             run_trial(&t, NULL);
             check_trial(&t);
@@ -182,8 +181,7 @@ static void nothing_seen(void **state) {
         }
 }
 
-/* -- what is hidden stays away ---------------------------------------------------------------------------------------------
- */
+/* -- what is hidden stays away -- */
 
 enum { KEYS = 150, TOKENS = 70, DIM = 8 };
 
@@ -203,12 +201,12 @@ static plain *make_plain(void) {
 
 static gyre_attention_args plain_args(plain *p) {
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_cdense(p->q, GYRE_F32, 1, TOKENS, 1, DIM);
-    args.k = gyre_cdense(p->k, GYRE_F32, 1, KEYS, 1, DIM);
-    args.v = gyre_cdense(p->v, GYRE_F32, 1, KEYS, 1, DIM);
-    args.mask = gyre_cdense(p->mask, GYRE_F32, 1, TOKENS, 1, KEYS);
-    args.out = gyre_dense(p->out, GYRE_F32, 1, TOKENS, 1, DIM);
-    args.lse = gyre_dense(p->lse, GYRE_F32, 1, TOKENS, 1, 1);
+    args.q = gyre_cdense(p->q, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
+    args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
+    args.v = gyre_cdense(p->v, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
+    args.mask = gyre_cdense(p->mask, GYRE_DTYPE_F32, 1, TOKENS, 1, KEYS);
+    args.out = gyre_dense(p->out, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
+    args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, 1, TOKENS, 1, 1);
     return args;
 }
 
@@ -252,15 +250,14 @@ static void mask_of_nan(void **state) {
     free(p);
 }
 
-/* -- biases
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- biases -- */
 
 /* Two keys a distance of 1 apart and 10^8 from the query, where a float does not tell the two biases apart, and one between
  * them and the query that is hidden. */
 static void biases_stay_relative_to_what_is_seen(void **state) {
     (void)state;
     static const double slope[1] = {0.5};
-    gyre_config config = WITH(GYRE_ALIBI, .slopes = slope);
+    gyre_config config = WITH(GYRE_KIND_ALIBI, .slopes = slope);
     config.heads = 1;
     gyre_encoding *encoding = test_encoding(&config);
     const int64_t q_at[1] = {100000000}, k_at[3] = {0, 1, 99999990};
@@ -269,14 +266,14 @@ static void biases_stay_relative_to_what_is_seen(void **state) {
     for (int by_mask = 0; by_mask < 2; by_mask++) {
         gyre_attention_args args = GYRE_ATTENTION_INIT;
         args.encoding = encoding;
-        args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, 8);
-        args.k = gyre_cdense(k, GYRE_F32, 1, 3, 1, 8);
-        args.v = gyre_cdense(v, GYRE_F32, 1, 3, 1, 8);
-        args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, 8);
-        args.q_pos = (gyre_positions){q_at, GYRE_I64, 0, 0, 0, 1, 0};
-        args.k_pos = (gyre_positions){k_at, GYRE_I64, 0, 0, 0, 1, 0};
+        args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 8);
+        args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, 1, 8);
+        args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, 3, 1, 8);
+        args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, 8);
+        args.q_pos = (gyre_positions){q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        args.k_pos = (gyre_positions){k_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
         if (by_mask)
-            args.mask = gyre_cdense(mask, GYRE_F32, 1, 1, 1, 3);
+            args.mask = gyre_cdense(mask, GYRE_DTYPE_F32, 1, 1, 1, 3);
         else
             args.window = 5, args.sinks = 2, args.causal = 1;
         attend(&args, NULL);
@@ -290,7 +287,8 @@ static void biases_stay_relative_to_what_is_seen(void **state) {
 /* Under a softcap biases are whole: from so far away every score is -c, and keys are as good as one another. */
 static void softcap_bends_the_whole_bias(void **state) {
     (void)state;
-    static const gyre_config far[2] = {WITH(GYRE_ALIBI, .slopes = before), WITH(GYRE_KERPLE, .decay = GYRE_DECAY_POWER)};
+    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = before),
+                                       WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER)};
     for (int i = 0; i < 2; i++) {
         const layout s = {1, 2, 6, 4, 2, 8, 8, 1, 0, 0, 0};
         const options o = {.softcap = 3};
@@ -304,8 +302,7 @@ static void softcap_bends_the_whole_bias(void **state) {
     }
 }
 
-/* -- the score that no key has
- * ------------------------------------------------------------------------------------------------ */
+/* -- the score that no key has -- */
 
 /* One head's sink of NaN leaves the other head alone. */
 static void sink_of_nan(void **state) {
@@ -362,8 +359,7 @@ static void values_behind_a_large_sink(void **state) {
     }
 }
 
-/* -- errors
- * -------------------------------------------------------------------------------------------------------------------- */
+/* -- errors -- */
 
 typedef struct mistake {
     void (*make)(gyre_attention_args *args);
@@ -383,15 +379,15 @@ MISTAKE(sinks_negative, args->sinks = -1)
 MISTAKE(dropout_negative, args->dropout = -0.1)
 MISTAKE(dropout_one, args->dropout = 1)
 MISTAKE(dropout_nan, args->dropout = (double)NAN)
-MISTAKE(mask_f64, args->mask.dtype = GYRE_F64)
-MISTAKE(mask_q8, args->mask.dtype = GYRE_Q8)
+MISTAKE(mask_f64, args->mask.dtype = GYRE_DTYPE_F64)
+MISTAKE(mask_q8, args->mask.dtype = GYRE_DTYPE_Q8)
 MISTAKE(mask_heads, args->mask.shape[2] = 2)
 MISTAKE(mask_keys, args->mask.shape[3]--)
 MISTAKE(mask_queries, args->mask.shape[1]++)
-MISTAKE(sink_f16, args->sink_logits.dtype = GYRE_F16)
+MISTAKE(sink_f16, args->sink_logits.dtype = GYRE_DTYPE_F16)
 MISTAKE(sink_heads, args->sink_logits.shape[2] = 2)
 MISTAKE(sink_tokens, args->sink_logits.shape[1] = 2)
-MISTAKE(weights_f16, args->weights.dtype = GYRE_F16)
+MISTAKE(weights_f16, args->weights.dtype = GYRE_DTYPE_F16)
 MISTAKE(weights_keys, args->weights.shape[3]--)
 MISTAKE(weights_heads, args->weights.shape[2] = 2)
 MISTAKE(weights_of_too_many, args->weights.shape[1] = TOKENS + 1; args->weights_first = 0)
@@ -434,8 +430,8 @@ static void refuses_bad_options(void **state) {
     const float sink[1] = {0};
     plain *p = make_plain();
     gyre_attention_args right = plain_args(p);
-    right.sink_logits = gyre_cdense(sink, GYRE_F32, 1, 1, 1, 1);
-    right.weights = gyre_dense(weights, GYRE_F32, 1, 2, 1, KEYS);
+    right.sink_logits = gyre_cdense(sink, GYRE_DTYPE_F32, 1, 1, 1, 1);
+    right.weights = gyre_dense(weights, GYRE_DTYPE_F32, 1, 2, 1, KEYS);
     right.weights_first = TOKENS - 2;
     const size_t bytes = gyre_attention_scratch(&right, 0, NULL);
     void *scratch = scratch_for(bytes);

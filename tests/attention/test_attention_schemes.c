@@ -7,14 +7,14 @@
 static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
 
 static const gyre_config schemes[] = {
-    WITH(GYRE_TRANSFORMER_XL, .max_distance = 4),
-    WITH(GYRE_TRANSFORMER_XL, .max_distance = 200),
-    WITH(GYRE_TRANSFORMER_XL, .max_distance = 5, .bidirectional = 1),
-    WITH(GYRE_FIRE, .width = 4),
-    WITH(GYRE_FIRE, .width = 32),
-    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
-    WITH(GYRE_ALIBI, .max_bias = 16),
+    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 4),
+    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 200),
+    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 5, .bidirectional = 1),
+    WITH(GYRE_KIND_FIRE, .width = 4),
+    WITH(GYRE_KIND_FIRE, .width = 32),
+    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
+    WITH(GYRE_KIND_ALIBI, .max_bias = 16),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
@@ -64,7 +64,7 @@ static void only_distances_matter(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
         layout s = {1, 50, 90, 2, 1, 16, 16, 1, 0, 0, 0};
-        if (schemes[scheme].kind == GYRE_FIRE) continue;
+        if (schemes[scheme].kind == GYRE_KIND_FIRE) continue;
         problem here = make_problem(&schemes[scheme], &s, 21);
         s.start = -123456789;
         problem there = make_problem(&schemes[scheme], &s, 21);
@@ -103,7 +103,7 @@ static void refuses_bad_tables(void **state) {
             view->shape[2]++;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_ESHAPE);
             *view = kept;
-            view->dtype = GYRE_BF16;
+            view->dtype = GYRE_DTYPE_BF16;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EDTYPE);
             *view = kept;
             args.tables = NULL;
@@ -120,8 +120,8 @@ static void refuses_bad_tables(void **state) {
 /* With u and v of zeros and one table for q and k, Transformer-XL is BERT's relative_key: the rows run the other way. */
 static void transformer_xl_without_biases(void **state) {
     (void)state;
-    const gyre_config xl = WITH(GYRE_TRANSFORMER_XL, .max_distance = 29, .bidirectional = 1);
-    const gyre_config bert = WITH(GYRE_BERT, .max_distance = 30);
+    const gyre_config xl = WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 29, .bidirectional = 1);
+    const gyre_config bert = WITH(GYRE_KIND_BERT, .max_distance = 30);
     const layout s = {1, 30, 30, 1, 1, 8, 8, 0, 0, 0, 0};
     problem a = make_problem(&xl, &s, 6), b = make_problem(&bert, &s, 6);
     for (part i = Q; i <= TABLE_A; i++)

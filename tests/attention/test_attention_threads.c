@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* -- what is run ------------------------------------------------------------------------------------------------------- */
+/* -- what is run -- */
 typedef struct scheme {
     const char *name;
     gyre_config config;
@@ -12,23 +12,23 @@ typedef struct scheme {
 
 #define TURNING(...)                                                                                                        \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_ROPE, .trained_length = 512, .rope = { __VA_ARGS__ }                      \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .trained_length = 512, .rope = { __VA_ARGS__ }                 \
     }
 static const double slopes[8] = {0.5, 0.25, 0.125, 0.0625, 1, 0.03125, 0.75, 0};
 
 static const scheme schemes[] = {
-    {"none", {.size = sizeof(gyre_config), .kind = GYRE_NOPE}},
-    {"rope", TURNING(.layout = GYRE_INTERLEAVED)},
-    {"rope without a table", TURNING(.table_positions = GYRE_NO_TABLE, .scaling = GYRE_YARN, .factor = 4)},
+    {"none", {.size = sizeof(gyre_config), .kind = GYRE_KIND_NOPE}},
+    {"rope", TURNING(.layout = GYRE_LAYOUT_INTERLEAVED)},
+    {"rope without a table", TURNING(.table_positions = GYRE_NO_TABLE, .scaling = GYRE_SCALING_YARN, .factor = 4)},
     {"xpos", TURNING(.xpos_base = 512)},
-    {"far", TURNING(.far = GYRE_FAR_GROUPED, .window = 37, .far_factor = 4)},
-    {"alibi", WITH(GYRE_ALIBI, .slopes = slopes)},
-    {"t5", WITH(GYRE_T5, .buckets = 32)},
-    {"fire", WITH(GYRE_FIRE, .width = 4)},
-    {"shaw", WITH(GYRE_SHAW, .max_distance = 20)},
-    {"bert", WITH(GYRE_BERT, .max_distance = 4096, .terms = GYRE_ON_QUERY | GYRE_ON_KEY)},
-    {"deberta", WITH(GYRE_DEBERTA, .max_distance = 90)},
-    {"transformer-xl", WITH(GYRE_TRANSFORMER_XL, .max_distance = 50)},
+    {"far", TURNING(.far = GYRE_FAR_GROUPED, .far_window = 37, .far_factor = 4)},
+    {"alibi", WITH(GYRE_KIND_ALIBI, .slopes = slopes)},
+    {"t5", WITH(GYRE_KIND_T5, .buckets = 32)},
+    {"fire", WITH(GYRE_KIND_FIRE, .width = 4)},
+    {"shaw", WITH(GYRE_KIND_SHAW, .max_distance = 20)},
+    {"bert", WITH(GYRE_KIND_BERT, .max_distance = 4096, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY)},
+    {"deberta", WITH(GYRE_KIND_DEBERTA, .max_distance = 90)},
+    {"transformer-xl", WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 50)},
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
@@ -40,7 +40,7 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-/* -- who runs it ------------------------------------------------------------------------------------------------------- */
+/* -- who runs it -- */
 /* One thread that takes the items from the last to the first, or every third of them in three sweeps. */
 static void last_to_first(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     (void)ctx;
@@ -92,7 +92,7 @@ static void at_once(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int6
     pthread_barrier_destroy(&all->begin);
 }
 
-/* -- the same bits ----------------------------------------------------------------------------------------------------- */
+/* -- the same bits -- */
 static size_t rows_of(const problem *p) {
     return (size_t)(p->s.batch * p->s.queries * p->s.heads);
 }
@@ -181,7 +181,7 @@ static void same_for_any_threads(void **state) {
         }
 }
 
-/* -- in calls of their own --------------------------------------------------------------------------------------------- */
+/* -- in calls of their own -- */
 /* Some batch rows and some key heads of a problem. */
 typedef struct cut {
     int64_t batch, rows, head, heads;
@@ -244,11 +244,11 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
     args.q_pos.data = p->q_at + c->batch * s->queries;
     args.k_pos.data = p->k_at + c->batch * s->keys;
     const gyre_cview dout =
-        cut_read(gyre_cdense(p->x[DOUT], GYRE_F32, s->batch, s->queries, s->heads, s->value_dim), c, group);
+        cut_read(gyre_cdense(p->x[DOUT], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->value_dim), c, group);
     const gyre_view dqkv[3] = {
-        cut_tokens(gyre_dense(p->grad[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim), c, group),
-        cut_tokens(gyre_dense(p->grad[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim), c, 1),
-        cut_tokens(gyre_dense(p->grad[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim), c, 1)};
+        cut_tokens(gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim), c, group),
+        cut_tokens(gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim), c, 1),
+        cut_tokens(gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim), c, 1)};
     for (int gradient = 0; gradient < 2; gradient++) {
         const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
         void *scratch = scratch_for(bytes);
@@ -285,16 +285,17 @@ static void same_in_parts(void **state) {
         }
 }
 
-/* -- what a call may ask for besides ----------------------------------------------------------------------------------- */
+/* -- what a call may ask for besides -- */
 typedef enum way { SOFTCAP, SINKS, SINK_LOGITS, MASK, DROPOUT, PADDED, PACKED, BY_LENGTH, HALVES, STRANGE, WAYS } way;
 static const char *const way_names[] = {"softcap", "sinks",  "sink logits",     "mask",        "dropout",
                                         "padded",  "packed", "length by query", "keys of f16", "an infinite value"};
-static const gyre_config turning = TURNING(.layout = GYRE_HALF);
+static const gyre_config turning = TURNING(.layout = GYRE_LAYOUT_HALF);
 static const gyre_config by_length = {
     .size = sizeof(gyre_config),
-    .kind = GYRE_ROPE,
+    .kind = GYRE_KIND_ROPE,
     .trained_length = 40,
-    .rope = {.scaling = GYRE_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_CAUSAL, .length_block = 48}};
+    .rope = {
+        .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_CAUSAL, .length_block = 48}};
 
 enum { PACKED_SEQUENCES = 4 };
 typedef struct wayward {
@@ -317,7 +318,7 @@ static wayward make_wayward(way w, const layout *s) {
     for (int i = 0; i < 2; i++) {
         x.halves[i] = room(x.p.size[K + i], sizeof(uint16_t));
         for (size_t e = 0; e < x.p.size[K + i]; e++)
-            test_put(x.halves[i], GYRE_F16, e, (double)x.p.x[K + i][e]);
+            test_put(x.halves[i], GYRE_DTYPE_F16, e, (double)x.p.x[K + i][e]);
     }
     for (int i = 0; i <= PACKED_SEQUENCES; i++) {
         static const int64_t quarter[] = {0, 1, 1, 3, 4};
@@ -343,19 +344,19 @@ static gyre_attention_args wayward_args(const wayward *x) {
     gyre_attention_args args = problem_args(&x->p, NULL);
     if (x->way == SOFTCAP) args.softcap = 2;
     if (x->way == SINKS) args.window = 50, args.sinks = 4;
-    if (x->way == SINK_LOGITS) args.sink_logits = gyre_cdense(x->logits, GYRE_F32, 1, 1, s->heads, 1);
-    if (x->way == MASK) args.mask = gyre_cdense(x->mask, GYRE_F32, s->batch, s->queries, s->heads, s->keys);
+    if (x->way == SINK_LOGITS) args.sink_logits = gyre_cdense(x->logits, GYRE_DTYPE_F32, 1, 1, s->heads, 1);
+    if (x->way == MASK) args.mask = gyre_cdense(x->mask, GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->keys);
     if (x->way == DROPOUT) args.dropout = 0.3, args.seed = 12345;
     if (x->way == PADDED) args.k_first = x->first, args.k_end = x->end;
     if (x->way == HALVES) {
-        args.k = gyre_cdense(x->halves[0], GYRE_F16, s->batch, s->keys, s->key_heads, s->dim);
-        args.v = gyre_cdense(x->halves[1], GYRE_F16, s->batch, s->keys, s->key_heads, s->value_dim);
+        args.k = gyre_cdense(x->halves[0], GYRE_DTYPE_F16, s->batch, s->keys, s->key_heads, s->dim);
+        args.v = gyre_cdense(x->halves[1], GYRE_DTYPE_F16, s->batch, s->keys, s->key_heads, s->value_dim);
     }
     if (x->way != PACKED) return args;
     args.q_starts = x->q_starts;
     args.k_starts = x->k_starts;
     args.sequences = PACKED_SEQUENCES;
-    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_I64, 3, 0, 0, 0, 0};
+    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 3, 0, 0, 0, 0};
     return args;
 }
 
@@ -376,10 +377,10 @@ typedef struct problem_views {
 } problem_views;
 static problem_views views_of(const problem *p) {
     const layout *s = &p->s;
-    return (problem_views){{gyre_dense(p->grad[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim),
-                            gyre_dense(p->grad[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim),
-                            gyre_dense(p->grad[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim)},
-                           gyre_cdense(p->x[DOUT], GYRE_F32, s->batch, s->queries, s->heads, s->value_dim)};
+    return (problem_views){{gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim),
+                            gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim),
+                            gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim)},
+                           gyre_cdense(p->x[DOUT], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->value_dim)};
 }
 
 typedef struct two_wayward {
@@ -459,7 +460,7 @@ static void packed_as_calls_of_their_own(void **state) {
     }
 }
 
-/* -- caches ------------------------------------------------------------------------------------------------------------ */
+/* -- caches -- */
 enum { CACHE_SEQUENCES = 3, CACHE_QUERIES = 2, CACHE_HEADS = 4, CACHE_KEY_HEADS = 2, CACHE_DIM = 16 };
 enum { CACHE_ROWS = CACHE_SEQUENCES * CACHE_QUERIES * CACHE_HEADS };
 static const int64_t cache_tokens[CACHE_SEQUENCES] = {2100, 30, 1100};
@@ -470,7 +471,7 @@ typedef struct cache_run {
     int64_t at[CACHE_SEQUENCES * CACHE_QUERIES];
 } cache_run;
 
-static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_keys keys, gyre_dtype dtype) {
+static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_cache_keys keys, gyre_dtype dtype) {
     gyre_cache_config config = GYRE_CACHE_INIT;
     gyre_cache *cache;
     gyre_error err;
@@ -488,9 +489,9 @@ static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_keys keys, gyr
         const size_t count = (size_t)(cache_tokens[s] * CACHE_KEY_HEADS * CACHE_DIM);
         float *x = room(2 * count, sizeof *x);
         test_fill(&random, x, 2 * count);
-        const gyre_cview k = gyre_cdense(x, GYRE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
-        const gyre_cview v = gyre_cdense(x + count, GYRE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
-        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+        const gyre_cview k = gyre_cdense(x, GYRE_DTYPE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
+        const gyre_cview v = gyre_cdense(x + count, GYRE_DTYPE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         assert_ok(gyre_cache_append(cache, s, &k, &v, &positions, NULL));
         free(x);
     }
@@ -502,10 +503,10 @@ static void attend_cache(cache_run *r, int64_t first, int64_t count, int which, 
     static const int64_t sequences[CACHE_SEQUENCES] = {0, 1, 2};
     const int64_t row = first * CACHE_QUERIES * CACHE_HEADS;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_cdense(r->q + row * CACHE_DIM, GYRE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
-    args.out = gyre_dense(r->out[which] + row * CACHE_DIM, GYRE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
-    args.lse = gyre_dense(r->lse[which] + row, GYRE_F32, count, CACHE_QUERIES, CACHE_HEADS, 1);
-    args.q_pos = (gyre_positions){r->at + first * CACHE_QUERIES, GYRE_I64, 0, 0, CACHE_QUERIES, 1, 0};
+    args.q = gyre_cdense(r->q + row * CACHE_DIM, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
+    args.out = gyre_dense(r->out[which] + row * CACHE_DIM, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
+    args.lse = gyre_dense(r->lse[which] + row, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, 1);
+    args.q_pos = (gyre_positions){r->at + first * CACHE_QUERIES, GYRE_DTYPE_I64, 0, 0, CACHE_QUERIES, 1, 0};
     args.causal = 1;
     const size_t bytes = gyre_cache_attention_scratch(r->cache, sequences + first, &args, exec);
     void *scratch = scratch_for(bytes);
@@ -529,11 +530,14 @@ static void run_cache_again(void *arg, const gyre_exec *exec, const char *where)
 
 static void caches_too(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_BF16, GYRE_Q8};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     static const char *const names[] = {"raw", "rotated"};
-    gyre_encoding *encoding = test_encoding(&(gyre_config){
-        .size = sizeof(gyre_config), .kind = GYRE_ROPE, .head_dim = CACHE_DIM, .heads = CACHE_HEADS, .trained_length = 512});
-    for (gyre_keys keys = GYRE_KEYS_RAW; keys <= GYRE_KEYS_ROTATED; keys++)
+    gyre_encoding *encoding = test_encoding(&(gyre_config){.size = sizeof(gyre_config),
+                                                           .kind = GYRE_KIND_ROPE,
+                                                           .head_dim = CACHE_DIM,
+                                                           .heads = CACHE_HEADS,
+                                                           .trained_length = 512});
+    for (gyre_cache_keys keys = GYRE_CACHE_KEYS_RAW; keys <= GYRE_CACHE_KEYS_ROTATED; keys++)
         for (int t = 0; t < 3; t++) {
             cache_run r = {.cache = fill_cache(encoding, keys, types[t])};
             test_random random = {32};

@@ -46,7 +46,7 @@ static problem *begin(const gyre_config *config, uint64_t seed) {
             for (int t = 0; t < TOKENS; t++)
                 p->at[b][a][t] = t + 5 * b;
     p->factor = 1;
-    if (config->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
+    if (config->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
     return p;
 }
 
@@ -55,12 +55,12 @@ static void end(problem *p) {
     free(p);
 }
 
-/* -- the definition -------------------------------------------------------------------------------------------------- */
+/* -- the definition -- */
 
 /* The distance that pair i turns by. */
 static double turn_of(const problem *p, int i, const int64_t *m, const int64_t *n, int64_t step) {
     const struct gyre_rope_config *rope = &p->config.rope;
-    const double near = (double)(m[p->axis[i] * step] - n[p->axis[i] * step]), w = (double)rope->window;
+    const double near = (double)(m[p->axis[i] * step] - n[p->axis[i] * step]), w = (double)rope->far_window;
     if (rope->far == GYRE_FAR_AS_NEAR || near < w) return near;
     if (rope->far == GYRE_FAR_CLAMPED) return w;
     if (rope->far == GYRE_FAR_LEAKY) return w + (near - w) / rope->far_factor;
@@ -69,7 +69,7 @@ static double turn_of(const problem *p, int i, const int64_t *m, const int64_t *
 }
 
 static double temperature_of(const struct gyre_query_config *query, int64_t m) {
-    const double n = (double)(m + 1), length = (double)query->length;
+    const double n = (double)(m + 1), length = (double)query->reference_length;
     if (query->temperature == GYRE_TEMPERATURE_LOG) return n > length ? log(n) / log(length) : 1;
     if (query->temperature == GYRE_TEMPERATURE_LLAMA4) return 1 + query->slope * log(1 + floor(n / length));
     return 1;
@@ -78,14 +78,15 @@ static double temperature_of(const struct gyre_query_config *query, int64_t m) {
 static double score(const problem *p, int b, int64_t m, int64_t n, int h) {
     const double *q = p->x[0] + (b * TOKENS + m) * ROW + h * DIM, *k = p->x[1] + (b * TOKENS + n) * KEY_ROW + h / 2 * DIM;
     const struct gyre_rope_config *rope = &p->config.rope;
-    const int pairs = p->config.kind == GYRE_ROPE ? (int)(rope->dim ? rope->dim : DIM - rope->first) / 2 : 0;
+    const int pairs = p->config.kind == GYRE_KIND_ROPE ? (int)(rope->dim ? rope->dim : DIM - rope->first_channel) / 2 : 0;
     const int64_t *at_m = &p->at[b][0][m], *at_n = &p->at[b][0][n];
     double sum = 0;
     for (int c = 0; c < DIM; c++)
-        if (c < rope->first || c >= rope->first + 2 * pairs) sum += q[c] * k[c];
+        if (c < rope->first_channel || c >= rope->first_channel + 2 * pairs) sum += q[c] * k[c];
     for (int i = 0; i < pairs; i++) {
-        const int half = rope->layout == GYRE_HALF;
-        const int lo = (int)rope->first + (half ? i : 2 * i), hi = (int)rope->first + (half ? i + pairs : 2 * i + 1);
+        const int half = rope->layout == GYRE_LAYOUT_HALF;
+        const int lo = (int)rope->first_channel + (half ? i : 2 * i),
+                  hi = (int)rope->first_channel + (half ? i + pairs : 2 * i + 1);
         const double angle = turn_of(p, i, at_m, at_n, TOKENS) * p->inv_freq[i] * (rope->clockwise ? -1 : 1);
         double pair = (q[lo] * k[lo] + q[hi] * k[hi]) * cos(angle) - (q[hi] * k[lo] - q[lo] * k[hi]) * sin(angle);
         if (rope->xpos_base > 0)
@@ -132,18 +133,18 @@ static double loss(const problem *p, int b, int key_head, int64_t from, int64_t 
     return sum;
 }
 
-/* -- the library ----------------------------------------------------------------------------------------------------- */
+/* -- the library -- */
 
 static gyre_attention_args arguments(problem *p) {
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     const int64_t skip = TOKENS - p->queries;
-    const gyre_positions at = {p->at, GYRE_I64, 0, 0, AXES * TOKENS, 1, TOKENS};
+    const gyre_positions at = {p->at, GYRE_DTYPE_I64, 0, 0, AXES * TOKENS, 1, TOKENS};
     args.encoding = p->encoding;
-    args.q = gyre_cdense(p->q + skip * ROW, GYRE_F32, BATCH, p->queries, HEADS, DIM);
-    args.k = gyre_cdense(p->k, GYRE_F32, BATCH, TOKENS, KEY_HEADS, DIM);
-    args.v = gyre_cdense(p->v, GYRE_F32, BATCH, TOKENS, KEY_HEADS, DIM);
-    args.out = gyre_dense(p->out + skip * ROW, GYRE_F32, BATCH, p->queries, HEADS, DIM);
-    args.lse = gyre_dense(p->lse + skip * HEADS, GYRE_F32, BATCH, p->queries, HEADS, 1);
+    args.q = gyre_cdense(p->q + skip * ROW, GYRE_DTYPE_F32, BATCH, p->queries, HEADS, DIM);
+    args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM);
+    args.v = gyre_cdense(p->v, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM);
+    args.out = gyre_dense(p->out + skip * ROW, GYRE_DTYPE_F32, BATCH, p->queries, HEADS, DIM);
+    args.lse = gyre_dense(p->lse + skip * HEADS, GYRE_DTYPE_F32, BATCH, p->queries, HEADS, 1);
     args.q.stride[0] = args.out.stride[0] = TOKENS * ROW;
     args.lse.stride[0] = TOKENS * HEADS;
     args.q_pos = args.k_pos = at;
@@ -166,10 +167,10 @@ static void run(problem *p, int threads) {
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch, 0xFF, bytes); /* NaNs */
-    gyre_cview dout = gyre_cdense(p->dout + skip * ROW, GYRE_F32, BATCH, p->queries, HEADS, DIM);
-    gyre_view dqkv[3] = {gyre_dense(p->dq + skip * ROW, GYRE_F32, BATCH, p->queries, HEADS, DIM),
-                         gyre_dense(p->dk, GYRE_F32, BATCH, TOKENS, KEY_HEADS, DIM),
-                         gyre_dense(p->dv, GYRE_F32, BATCH, TOKENS, KEY_HEADS, DIM)};
+    gyre_cview dout = gyre_cdense(p->dout + skip * ROW, GYRE_DTYPE_F32, BATCH, p->queries, HEADS, DIM);
+    gyre_view dqkv[3] = {gyre_dense(p->dq + skip * ROW, GYRE_DTYPE_F32, BATCH, p->queries, HEADS, DIM),
+                         gyre_dense(p->dk, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM),
+                         gyre_dense(p->dv, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM)};
     dout.stride[0] = dqkv[0].stride[0] = TOKENS * ROW;
     assert_ok(gyre_attention(&args, scratch, bytes, &exec));
     assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, &exec));
@@ -232,13 +233,13 @@ static void check(problem *p, uint64_t seed) {
 }
 
 static gyre_config rope(void) {
-    gyre_config config = test_rope_config(DIM, GYRE_HALF);
+    gyre_config config = test_rope_config(DIM, GYRE_LAYOUT_HALF);
     config.rope.base = 100;
     config.trained_length = 64;
     return config;
 }
 
-/* -- tests ----------------------------------------------------------------------------------------------------------- */
+/* -- tests -- */
 
 static void far_pairs(void **state) {
     (void)state;
@@ -251,8 +252,8 @@ static void far_pairs(void **state) {
             gyre_config config = rope();
             config.rope.far = methods[i].far;
             config.rope.far_factor = methods[i].factor;
-            config.rope.window = window;
-            config.rope.scaling = i == 3 ? GYRE_YARN : GYRE_UNSCALED;
+            config.rope.far_window = window;
+            config.rope.scaling = i == 3 ? GYRE_SCALING_YARN : GYRE_SCALING_NONE;
             config.rope.factor = 4;
             problem *p = begin(&config, 100 + i);
             p->window = i == 1 ? 90 : 0;
@@ -268,7 +269,7 @@ static void far_pairs_decode(void **state) {
     gyre_config config = rope();
     config.rope.far = GYRE_FAR_GROUPED;
     config.rope.far_factor = 8;
-    config.rope.window = 33;
+    config.rope.far_window = 33;
     problem *p = begin(&config, 5);
     for (int64_t *at = &p->at[0][0][0]; at < &p->at[0][0][0] + sizeof p->at / sizeof *at; at++)
         *at += 10000000;
@@ -289,8 +290,8 @@ static void xpos(void **state) {
         gyre_config config = rope();
         config.rope.xpos_base = bases[i];
         config.rope.dim = i == 1 ? DIM - 8 : 0;
-        config.rope.first = i == 1 ? 6 : 0;
-        config.rope.layout = i == 1 ? GYRE_INTERLEAVED : GYRE_HALF;
+        config.rope.first_channel = i == 1 ? 6 : 0;
+        config.rope.layout = i == 1 ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
         problem *p = begin(&config, 30 + (uint64_t)i);
         for (int t = 0; i == 2 && t < TOKENS; t++) /* far out, and with gaps */
             for (int b = 0; b < BATCH; b++)
@@ -319,7 +320,7 @@ static void several_axes(void **state) {
         gyre_config config = rope();
         config.rope.axes = AXES;
         config.rope.axes_layout = i % 2 ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
-        config.rope.section[0] = 4, config.rope.section[1] = 4, config.rope.section[2] = 4;
+        config.rope.axis_pairs[0] = 4, config.rope.axis_pairs[1] = 4, config.rope.axis_pairs[2] = 4;
         config.rope.clockwise = i == 2;
         problem *p = begin(&config, 50 + (uint64_t)i);
         for (int pair = 0; pair < DIM / 2; pair++)
@@ -336,12 +337,12 @@ static void temperature(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         gyre_config config = rope();
-        if (i == 1) config.kind = GYRE_NOPE;
+        if (i == 1) config.kind = GYRE_KIND_NOPE;
         config.query.temperature = i < 2 ? GYRE_TEMPERATURE_LOG : GYRE_TEMPERATURE_LLAMA4;
-        config.query.length = i < 2 ? 24 : 10;
+        config.query.reference_length = i < 2 ? 24 : 10;
         config.query.slope = 0.3;
         config.rope.far = i == 3 ? GYRE_FAR_CLAMPED : GYRE_FAR_AS_NEAR;
-        config.rope.window = 50;
+        config.rope.far_window = 50;
         check(begin(&config, 11 + (uint64_t)i), 13 + (uint64_t)i);
     }
 }
@@ -395,7 +396,7 @@ static void needs_causality(void **state) {
         gyre_config config = rope();
         config.rope.xpos_base = i == 0 ? 512 : 0;
         config.rope.far = i == 1 ? GYRE_FAR_CLAMPED : GYRE_FAR_AS_NEAR;
-        config.rope.window = i == 1 ? 9 : 0;
+        config.rope.far_window = i == 1 ? 9 : 0;
         problem *p = begin(&config, 3);
         gyre_attention_args args = arguments(p);
         args.causal = 0;

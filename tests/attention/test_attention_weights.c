@@ -8,14 +8,14 @@ static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75,
 
 #define ROTATED(...)                                                                                                        \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_ROPE, .rope = { __VA_ARGS__ }                                             \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
     }
 static const gyre_config schemes[] = {
     ROTATED(.base = 10000),
-    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_T5, .buckets = 32, .max_distance = 128),
-    WITH(GYRE_SHAW, .max_distance = 9),
-    ROTATED(.base = 10000, .window = 11, .far = GYRE_FAR_CLAMPED),
+    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
+    WITH(GYRE_KIND_SHAW, .max_distance = 9),
+    ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
     ROTATED(.base = 10000, .xpos_base = 64),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
@@ -38,7 +38,7 @@ static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *e
         float *weights = room(guarded, sizeof *weights);
         for (size_t e = 0; e < guarded; e++)
             weights[e] = 7;
-        args->weights = gyre_dense(weights, GYRE_F32, s->batch, n, s->heads, s->keys);
+        args->weights = gyre_dense(weights, GYRE_DTYPE_F32, s->batch, n, s->heads, s->keys);
         const int64_t stride[4] = {n * s->heads * row, s->heads * row, row, 2};
         memcpy(args->weights.stride, stride, sizeof stride);
         args->weights_first = first;
@@ -75,7 +75,7 @@ static void agrees_with_definition(void **state) {
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
             for (int all = 0; all < 2; all++, turn++) {
-                static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+                static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
                 const options o = {.softcap = 1.5 * all,
                                    .sinks = 5 * all,
                                    .mask = all,
@@ -109,7 +109,7 @@ static void weights_stand_alone(void **state) {
         float *out = room(t.p.out_size, sizeof *out), *weights = room((size_t)t.pairs, sizeof *weights);
         attend(&args, NULL);
         memcpy(out, t.p.out, out_size);
-        args.weights = gyre_dense(t.weights, GYRE_F32, s.batch, s.queries, s.heads, s.keys);
+        args.weights = gyre_dense(t.weights, GYRE_DTYPE_F32, s.batch, s.queries, s.heads, s.keys);
         attend(&args, NULL);
         assert_memory_equal(out, t.p.out, out_size);
         memcpy(weights, t.weights, size);
@@ -135,7 +135,7 @@ static void weights_of_nan(void **state) {
     trial t = make_trial(&schemes[0], &s, &o, 6);
     const gyre_tables tables = problem_tables(&t.p);
     gyre_attention_args args = trial_args(&t, &tables);
-    args.weights = gyre_dense(t.weights, GYRE_F32, 1, s.queries, 1, s.keys);
+    args.weights = gyre_dense(t.weights, GYRE_DTYPE_F32, 1, s.queries, 1, s.keys);
     t.p.x[Q][7 * s.dim] = NAN;
     attend(&args, NULL);
     for (int64_t i = 0; i < s.queries; i++)
@@ -161,18 +161,18 @@ static void sequences_of_their_own(void **state) {
         const size_t size = (size_t)(WANTED * 2 * SECOND);
         float *weights = room(size, sizeof *weights);
         memset(weights, 0xFF, size * sizeof *weights);
-        args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_I64, 0, 0, 0, 0, 0};
+        args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         args.q_starts = args.k_starts = starts;
         args.sequences = 2;
         args.k_first = k_first;
         args.k_end = k_end;
-        args.weights = gyre_dense(weights, GYRE_F32, 1, WANTED, 2, SECOND);
+        args.weights = gyre_dense(weights, GYRE_DTYPE_F32, 1, WANTED, 2, SECOND);
         args.weights_first = FROM;
         attend(&args, NULL);
         for (int64_t b = 0; b < 2; b++) {
             const int64_t first = starts[b], n = starts[b + 1] - first;
             const layout alone = {1, n, n, 2, 1, 8, 8, 1, 0, 0, 0};
-            const options hidden = {.mask = 1, .mask_dtype = GYRE_F32}; /* what is not there hides as a mask would */
+            const options hidden = {.mask = 1, .mask_dtype = GYRE_DTYPE_F32}; /* what is not there hides as a mask would */
             trial one = make_trial(&schemes[scheme], &alone, &hidden, 15);
             take_sequence(&one, &t, first);
             for (int64_t e = 0; e < one.pairs; e++)

@@ -1,7 +1,7 @@
 /* test_decode.c: few queries against keys where they lie, in every type, in one piece and in pages, moved since they were
  * turned or not, against the definition in double. */
+#include "attention/attention_run.h"
 #include "attention/decode.h"
-#include "attention/run.h"
 
 #include "support.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- a problem --------------------------------------------------------------------------------------------------------- */
+/* -- a problem -- */
 
 typedef struct decode_case {
     gyre_kind kind;
@@ -17,7 +17,7 @@ typedef struct decode_case {
     int64_t queries, keys, group, key_heads, dim, value_dim;
     int64_t page;  /* tokens that lie together; 0 = all, in views */
     int64_t step;  /* between channels */
-    int turned;    /* keys have been, */
+    int rotated;   /* keys have been, */
     int64_t shift; /* and have moved since, every page by another multiple of this */
     int causal;
     int64_t window;
@@ -60,7 +60,7 @@ static int64_t element_at(const decode_case *c, int64_t dim, int64_t head, int64
 /* The two members of pair i of a row turn by an angle. */
 static void turn(const decode_problem *p, double *row, double position, double factor) {
     const int64_t pairs = p->c.dim / 2;
-    for (int64_t i = 0; p->c.kind == GYRE_ROPE && i < pairs; i++) {
+    for (int64_t i = 0; p->c.kind == GYRE_KIND_ROPE && i < pairs; i++) {
         const double cosine = factor * cos(position * p->inv_freq[i]), sine = factor * sin(position * p->inv_freq[i]);
         const double a = row[i], b = row[i + pairs];
         row[i] = a * cosine - b * sine;
@@ -75,30 +75,30 @@ static void make_encoding(decode_problem *p, test_random *random) {
     config.head_dim = c->dim;
     config.heads = p->heads;
     config.trained_length = 64;
-    if (c->kind == GYRE_ROPE) { /* an attention factor other than 1: a shift must not apply it again */
-        config.rope.layout = GYRE_HALF;
-        config.rope.scaling = GYRE_YARN;
+    if (c->kind == GYRE_KIND_ROPE) { /* an attention factor other than 1: a shift must not apply it again */
+        config.rope.layout = GYRE_LAYOUT_HALF;
+        config.rope.scaling = GYRE_SCALING_YARN;
         config.rope.factor = 4;
         config.query.temperature = GYRE_TEMPERATURE_LOG;
     }
-    if (c->kind == GYRE_T5) config.score.buckets = 32;
+    if (c->kind == GYRE_KIND_T5) config.score.buckets = 32;
     p->encoding = test_encoding(&config);
     p->factor = 1;
-    if (c->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
-    if (c->kind == GYRE_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->numbers));
-    const int64_t rows = c->kind == GYRE_T5 ? 32 : c->kind == GYRE_KERPLE ? 2 : 0;
+    if (c->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
+    if (c->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->numbers));
+    const int64_t rows = c->kind == GYRE_KIND_T5 ? 32 : c->kind == GYRE_KIND_KERPLE ? 2 : 0;
     for (int64_t i = 0; i < rows * p->heads; i++)
         p->numbers[i] = (double)(p->table[i] = (float)fabs(test_uniform(random)));
-    p->tables.bias = gyre_cdense(p->table, GYRE_F32, 1, 1, rows, p->heads);
+    p->tables.bias = gyre_cdense(p->table, GYRE_DTYPE_F32, 1, 1, rows, p->heads);
 }
 
 /* b of a key that is `ahead` of the query. */
 static double number(const decode_problem *p, int64_t head, int64_t ahead) {
     const double d = fabs((double)ahead);
     const int64_t back = ahead < 0 ? -ahead : 0;
-    if (p->c.kind == GYRE_ALIBI) return -p->numbers[head] * d;
-    if (p->c.kind == GYRE_KERPLE) return -p->numbers[head] * log1p(p->numbers[p->heads + head] * d);
-    if (p->c.kind != GYRE_T5) return 0;
+    if (p->c.kind == GYRE_KIND_ALIBI) return -p->numbers[head] * d;
+    if (p->c.kind == GYRE_KIND_KERPLE) return -p->numbers[head] * log1p(p->numbers[p->heads + head] * d);
+    if (p->c.kind != GYRE_KIND_T5) return 0;
     const int64_t far = 16 + (back < 16 ? 0 : (int64_t)(log((double)back / 16) / log(128.0 / 16) * 16));
     return p->numbers[(back < 16 ? back : far < 31 ? far : 31) * p->heads + head];
 }
@@ -110,7 +110,7 @@ static void put_row(const decode_problem *p, gyre_dtype dtype, void *data, int64
         most = fmax(most, fabs(row[i]));
     *scale = (float)(most / 127);
     for (int64_t i = 0; i < n; i++, at += p->c.step)
-        if (dtype == GYRE_Q8) {
+        if (dtype == GYRE_DTYPE_Q8) {
             ((int8_t *)data)[at] = (int8_t)lrint(row[i] / (double)*scale);
             row[i] = (double)*scale * ((int8_t *)data)[at];
         } else {
@@ -127,10 +127,10 @@ static void fill_keys(decode_problem *p, test_random *random) {
             const int64_t moved = p->shifts[t / page_of(c)][0];
             test_fill_f64(random, k, (size_t)c->dim);
             test_fill_f64(random, v, (size_t)c->value_dim);
-            if (c->turned) turn(p, k, (double)(p->k_at[t] - moved), p->factor);
+            if (c->rotated) turn(p, k, (double)(p->k_at[t] - moved), p->factor);
             put_row(p, c->k, p->k, element_at(c, c->dim, h, t, 0), k, c->dim, &p->k_scale[h * c->keys + t]);
             put_row(p, c->v, p->v, element_at(c, c->value_dim, h, t, 0), v, c->value_dim, &p->v_scale[h * c->keys + t]);
-            if (c->turned)
+            if (c->rotated)
                 turn(p, k, (double)moved, 1);
             else
                 turn(p, k, (double)p->k_at[t], p->factor);
@@ -146,9 +146,9 @@ static void fill_queries(decode_problem *p, test_random *random) {
             row[i] = test_get(p->q, c->q, (size_t)(r * c->dim + i));
         }
         const int64_t at = p->q_at[r / p->heads];
-        const double temperature = c->kind == GYRE_ROPE && at >= 64 ? log((double)at + 1) / log(64.0) : 1;
+        const double temperature = c->kind == GYRE_KIND_ROPE && at >= 64 ? log((double)at + 1) / log(64.0) : 1;
         turn(p, row, (double)at, p->factor * temperature / sqrt((double)c->dim));
-        for (int64_t i = 0; c->kind != GYRE_ROPE && i < c->dim; i++)
+        for (int64_t i = 0; c->kind != GYRE_KIND_ROPE && i < c->dim; i++)
             row[i] /= sqrt((double)c->dim);
     }
 }
@@ -196,8 +196,7 @@ static void free_problem(decode_problem *p) {
     free(p);
 }
 
-/* -- the definition ------------------------------------------------------------------------------------------------------
- */
+/* -- the definition -- */
 
 static int sees(const decode_problem *p, int64_t query, int64_t key) {
     const decode_case *c = &p->c;
@@ -234,33 +233,33 @@ static void define(decode_problem *p) {
             define_row(p, query, head);
 }
 
-/* -- the library -----------------------------------------------------------------------------------------------------------
- */
+/* -- the library -- */
 
 static void run_of_pages(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
-    const decode_problem *p = source->of;
+    const decode_problem *p = source->run_ctx;
     const decode_case *c = &p->c;
     const int64_t page = page_of(c), left = page - first % page;
     assert_int_equal(batch, 0);
     *run =
         (gyre_key_run){.k = (const char *)p->k + (size_t)element_at(c, c->dim, head, first, 0) * gyre_dtype_size(c->k),
                        .v = (const char *)p->v + (size_t)element_at(c, c->value_dim, head, first, 0) * gyre_dtype_size(c->v),
-                       .k_scale = c->k == GYRE_Q8 ? p->k_scale + head * c->keys + first : NULL,
-                       .v_scale = c->v == GYRE_Q8 ? p->v_scale + head * c->keys + first : NULL,
+                       .k_scale = c->k == GYRE_DTYPE_Q8 ? p->k_scale + head * c->keys + first : NULL,
+                       .v_scale = c->v == GYRE_DTYPE_Q8 ? p->v_scale + head * c->keys + first : NULL,
                        .count = left < c->keys - first ? left : c->keys - first,
-                       .k_row = c->dim * c->step,
-                       .v_row = c->value_dim * c->step,
+                       .k_row_stride = c->dim * c->step,
+                       .v_row_stride = c->value_dim * c->step,
                        .k_step = c->step,
                        .v_step = c->step,
-                       .shift = c->turned && p->shifts[first / page][0] != 0 ? p->shifts[first / page] : NULL};
+                       .shift = c->rotated && p->shifts[first / page][0] != 0 ? p->shifts[first / page] : NULL};
 }
 
 static gyre_key_source source_of(const decode_problem *p) {
-    return (gyre_key_source){.of = p, .k_dtype = p->c.k, .v_dtype = p->c.v, .turned = p->c.turned, .run = run_of_pages};
+    return (gyre_key_source){
+        .run_ctx = p, .k_dtype = p->c.k, .v_dtype = p->c.v, .rotated = p->c.rotated, .run = run_of_pages};
 }
 
 static gyre_positions positions_of(const int64_t *at) {
-    return (gyre_positions){.data = at, .dtype = GYRE_I64, .stride_token = 1};
+    return (gyre_positions){.data = at, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
 }
 
 static gyre_attention_args args_of(const decode_problem *p) {
@@ -281,20 +280,20 @@ static gyre_attention_args args_of(const decode_problem *p) {
     args.k_pos = positions_of(p->k_at);
     args.causal = c->causal;
     args.window = c->window;
-    args.out = gyre_dense(p->out, GYRE_F32, 1, c->queries, p->heads, c->value_dim);
-    args.lse = gyre_dense(p->out_lse, GYRE_F32, 1, c->queries, p->heads, 1);
+    args.out = gyre_dense(p->out, GYRE_DTYPE_F32, 1, c->queries, p->heads, c->value_dim);
+    args.lse = gyre_dense(p->out_lse, GYRE_DTYPE_F32, 1, c->queries, p->heads, 1);
     return args;
 }
 
 /* The way that the tests of this file are about is the one that is taken. */
 static void assert_served(const gyre_attention_args *args, const gyre_key_source *source) {
     gyre_attention_plan plan;
-    gyre_passes passes;
-    gyre_pass pass;
-    gyre_passes_begin(&passes, args, source);
-    assert_int_equal(gyre_passes_next(&passes, &pass), 1);
+    gyre_segments passes;
+    gyre_segment pass;
+    gyre_segments_begin(&passes, args, source);
+    assert_int_equal(gyre_segments_next(&passes, &pass), 1);
     assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
-    assert_int_equal(gyre_decode_serves(&plan), 1);
+    assert_int_equal(gyre_decode_supported(&plan), 1);
     assert_true(gyre_decode_bytes(&plan) > 0);
 }
 
@@ -330,38 +329,37 @@ static double error_of(const decode_problem *p) {
     return size > 0 ? sqrt(off / size) : off;
 }
 
-/* -- tests -----------------------------------------------------------------------------------------------------------------
- */
+/* -- tests -- */
 
-#define F32 GYRE_F32
-#define F16 GYRE_F16
-#define B16 GYRE_BF16
-#define Q8  GYRE_Q8
+#define F32 GYRE_DTYPE_F32
+#define F16 GYRE_DTYPE_F16
+#define B16 GYRE_DTYPE_BF16
+#define Q8  GYRE_DTYPE_Q8
 static const decode_case cases[] = {
     /* kind, q, k, v, queries, keys, group, key heads, dim, value dim, page, step, turned, shift, causal, window */
-    {GYRE_NOPE, F32, F32, F32, 1, 300, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
-    {GYRE_NOPE, F32, F16, F16, 1, 2500, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
-    {GYRE_NOPE, F32, B16, B16, 2, 2500, 4, 1, 128, 64, 16, 1, 0, 0, 1, 0},
-    {GYRE_NOPE, F32, Q8, Q8, 1, 1300, 8, 2, 128, 128, 64, 1, 0, 0, 1, 0},
-    {GYRE_NOPE, F16, F16, F32, 3, 129, 1, 3, 16, 24, 0, 2, 0, 0, 1, 0},
-    {GYRE_NOPE, B16, Q8, F16, 8, 500, 3, 2, 24, 16, 7, 1, 0, 0, 2, 0},
-    {GYRE_NOPE, F32, F32, Q8, 1, 77, 1, 1, 40, 40, 5, 1, 0, 0, 0, 0},
-    {GYRE_ROPE, F32, F32, F32, 1, 1100, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
-    {GYRE_ROPE, F32, F16, F16, 5, 260, 3, 1, 80, 80, 32, 1, 0, 0, 1, 0},
-    {GYRE_ROPE, F16, Q8, Q8, 2, 400, 8, 1, 64, 64, 48, 1, 0, 0, 1, 0},
-    {GYRE_ROPE, F32, B16, F16, 1, 333, 2, 2, 256, 256, 0, 3, 0, 0, 1, 0},
-    {GYRE_ROPE, F32, F32, F32, 1, 700, 4, 2, 128, 128, 50, 1, 1, 0, 1, 0},
-    {GYRE_ROPE, F32, F32, F32, 2, 700, 4, 2, 64, 64, 40, 1, 1, 1237, 0, 0},
-    {GYRE_ROPE, F32, F16, B16, 4, 1500, 1, 2, 40, 128, 16, 1, 1, -29, 0, 0},
-    {GYRE_ROPE, B16, Q8, Q8, 1, 1025, 4, 1, 128, 128, 1, 1, 1, 100000, 0, 0},
-    {GYRE_ROPE, F32, F16, F16, 1, 3000, 4, 1, 64, 64, 128, 1, 1, 5, 1, 200},
-    {GYRE_ALIBI, F32, F16, F16, 1, 2300, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0},
-    {GYRE_ALIBI, F32, F32, F32, 8, 600, 3, 2, 80, 80, 33, 1, 0, 0, 1, 90},
-    {GYRE_ALIBI, F32, Q8, Q8, 3, 500, 1, 4, 48, 48, 64, 1, 0, 0, 2, 60},
-    {GYRE_T5, F32, F32, F32, 1, 1200, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0},
-    {GYRE_T5, F32, F16, Q8, 6, 333, 2, 2, 64, 72, 20, 1, 0, 0, 1, 0},
-    {GYRE_KERPLE, F32, B16, B16, 2, 1400, 3, 2, 64, 64, 0, 1, 0, 0, 1, 0},
-    {GYRE_KERPLE, F32, F32, F32, 1, 90, 1, 2, 128, 128, 9, 1, 0, 0, 0, 15},
+    {GYRE_KIND_NOPE, F32, F32, F32, 1, 300, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_NOPE, F32, F16, F16, 1, 2500, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_NOPE, F32, B16, B16, 2, 2500, 4, 1, 128, 64, 16, 1, 0, 0, 1, 0},
+    {GYRE_KIND_NOPE, F32, Q8, Q8, 1, 1300, 8, 2, 128, 128, 64, 1, 0, 0, 1, 0},
+    {GYRE_KIND_NOPE, F16, F16, F32, 3, 129, 1, 3, 16, 24, 0, 2, 0, 0, 1, 0},
+    {GYRE_KIND_NOPE, B16, Q8, F16, 8, 500, 3, 2, 24, 16, 7, 1, 0, 0, 2, 0},
+    {GYRE_KIND_NOPE, F32, F32, Q8, 1, 77, 1, 1, 40, 40, 5, 1, 0, 0, 0, 0},
+    {GYRE_KIND_ROPE, F32, F32, F32, 1, 1100, 4, 2, 128, 128, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_ROPE, F32, F16, F16, 5, 260, 3, 1, 80, 80, 32, 1, 0, 0, 1, 0},
+    {GYRE_KIND_ROPE, F16, Q8, Q8, 2, 400, 8, 1, 64, 64, 48, 1, 0, 0, 1, 0},
+    {GYRE_KIND_ROPE, F32, B16, F16, 1, 333, 2, 2, 256, 256, 0, 3, 0, 0, 1, 0},
+    {GYRE_KIND_ROPE, F32, F32, F32, 1, 700, 4, 2, 128, 128, 50, 1, 1, 0, 1, 0},
+    {GYRE_KIND_ROPE, F32, F32, F32, 2, 700, 4, 2, 64, 64, 40, 1, 1, 1237, 0, 0},
+    {GYRE_KIND_ROPE, F32, F16, B16, 4, 1500, 1, 2, 40, 128, 16, 1, 1, -29, 0, 0},
+    {GYRE_KIND_ROPE, B16, Q8, Q8, 1, 1025, 4, 1, 128, 128, 1, 1, 1, 100000, 0, 0},
+    {GYRE_KIND_ROPE, F32, F16, F16, 1, 3000, 4, 1, 64, 64, 128, 1, 1, 5, 1, 200},
+    {GYRE_KIND_ALIBI, F32, F16, F16, 1, 2300, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_ALIBI, F32, F32, F32, 8, 600, 3, 2, 80, 80, 33, 1, 0, 0, 1, 90},
+    {GYRE_KIND_ALIBI, F32, Q8, Q8, 3, 500, 1, 4, 48, 48, 64, 1, 0, 0, 2, 60},
+    {GYRE_KIND_T5, F32, F32, F32, 1, 1200, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_T5, F32, F16, Q8, 6, 333, 2, 2, 64, 72, 20, 1, 0, 0, 1, 0},
+    {GYRE_KIND_KERPLE, F32, B16, B16, 2, 1400, 3, 2, 64, 64, 0, 1, 0, 0, 1, 0},
+    {GYRE_KIND_KERPLE, F32, F32, F32, 1, 90, 1, 2, 128, 128, 9, 1, 0, 0, 0, 15},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -383,7 +381,7 @@ static void agrees_with_definition(void **state) {
 /* Neither threads nor pages change a bit. */
 static void same_for_any_threads_and_pages(void **state) {
     (void)state;
-    decode_case c = {GYRE_ALIBI, F32, F16, F16, 2, 5000, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0};
+    decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 2, 5000, 4, 2, 64, 64, 0, 1, 0, 0, 1, 0};
     gyre_pool *pool = NULL;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
@@ -404,7 +402,7 @@ static void same_for_any_threads_and_pages(void **state) {
 /* A query by itself has the bits it has beside others, and a head those it has in its group. */
 static void same_for_any_rows(void **state) {
     (void)state;
-    const decode_case c = {GYRE_ROPE, F32, B16, F16, 7, 1500, 3, 2, 80, 72, 0, 1, 0, 0, 1, 0};
+    const decode_case c = {GYRE_KIND_ROPE, F32, B16, F16, 7, 1500, 3, 2, 80, 72, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 91);
     run(p, NULL);
     float out[72];
@@ -418,7 +416,7 @@ static void same_for_any_rows(void **state) {
             args.q_pos = positions_of(p->q_at + query);
             args.out = gyre_dense(out, F32, 1, 1, 1, c.value_dim);
             args.lse.data = NULL;
-            gyre_config config = *gyre_encoding_config(p->encoding);
+            gyre_config config = *gyre_encoding_get_config(p->encoding);
             config.heads = 1;
             gyre_encoding *alone = test_encoding(&config);
             args.encoding = alone;
@@ -432,7 +430,7 @@ static void same_for_any_rows(void **state) {
 /* A value that no weight reaches may be anything; one that a weight does reach comes out. */
 static void strange_values_stay_where_they_are(void **state) {
     (void)state;
-    const decode_case c = {GYRE_NOPE, F32, F32, F32, 2, 1200, 2, 1, 32, 32, 0, 1, 0, 0, 1, 300};
+    const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 2, 1200, 2, 1, 32, 32, 0, 1, 0, 0, 1, 300};
     decode_problem *p = make_problem(&c, 92);
     float *v = p->v, *k = p->k;
     define(p);
@@ -454,7 +452,7 @@ static void strange_values_stay_where_they_are(void **state) {
 /* Rows that see nothing, among rows that do: zeros, and minus infinity. */
 static void rows_that_see_nothing(void **state) {
     (void)state;
-    const decode_case c = {GYRE_ALIBI, F32, F16, F16, 4, 200, 2, 2, 32, 32, 0, 1, 0, 0, 1, 0};
+    const decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 4, 200, 2, 2, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 93);
     p->q_at[1] = -5;
     p->q_at[2] = -1;
@@ -469,7 +467,7 @@ static void rows_that_see_nothing(void **state) {
 /* Biases far past what a float tells apart: relative to the nearest key that is seen, differences of one stay. */
 static void far_biases_keep_their_differences(void **state) {
     (void)state;
-    const decode_case c = {GYRE_ALIBI, F32, F32, F32, 1, 1500, 2, 1, 32, 32, 0, 1, 0, 0, 1, 0};
+    const decode_case c = {GYRE_KIND_ALIBI, F32, F32, F32, 1, 1500, 2, 1, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 94);
     p->q_at[0] = 2000000000;
     define(p);
@@ -484,19 +482,19 @@ static void far_biases_keep_their_differences(void **state) {
 /* What decode.c does not know how to do goes another way. */
 static void leaves_the_rest_to_tiles(void **state) {
     (void)state;
-    const decode_case c = {GYRE_NOPE, F32, F32, F32, 9, 50, 1, 1, 32, 32, 0, 1, 0, 0, 1, 0};
+    const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 9, 50, 1, 1, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 95);
     gyre_attention_args args = args_of(p);
     gyre_attention_plan plan;
-    gyre_passes passes;
-    gyre_pass pass;
+    gyre_segments passes;
+    gyre_segment pass;
     for (int way = 0; way < 3; way++) {
         args.q.shape[1] = args.out.shape[1] = args.lse.shape[1] = way == 0 ? 9 : 8;
         args.dropout = way == 2 ? 0.5 : 0;
-        gyre_passes_begin(&passes, &args, NULL);
-        assert_int_equal(gyre_passes_next(&passes, &pass), 1);
+        gyre_segments_begin(&passes, &args, NULL);
+        assert_int_equal(gyre_segments_next(&passes, &pass), 1);
         assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
-        assert_int_equal(gyre_decode_serves(&plan), way == 1);
+        assert_int_equal(gyre_decode_supported(&plan), way == 1);
     }
     free_problem(p);
 }
@@ -518,10 +516,10 @@ static void parts_hide_what_the_whole_does(void **state) {
     v[1500 * DIM] = 3;
     for (int tiles = 0; tiles < 2; tiles++) {
         gyre_attention_args args = GYRE_ATTENTION_INIT;
-        args.q = gyre_cdense(q, GYRE_F32, 1, 1, 1, DIM);
-        args.k = gyre_cdense(k, GYRE_F32, 1, KEYS, 1, DIM);
-        args.v = gyre_cdense(v, GYRE_F32, 1, KEYS, 1, DIM);
-        args.out = gyre_dense(out, GYRE_F32, 1, 1, 1, DIM);
+        args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, DIM);
+        args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
+        args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
+        args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, DIM);
         args.scale = 1;
         args.dropout = tiles ? 1e-12 : 0;
         assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
@@ -534,7 +532,7 @@ static void parts_hide_what_the_whole_does(void **state) {
 static void heads_lie_as_they_like(void **state) {
     (void)state;
     enum { KEYS = 1300, HEADS = 5, DIM = 24, MOST = KEYS * HEADS * DIM };
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     test_random r = {11};
     double *numbers = room(2 * MOST, sizeof *numbers);
     for (int64_t i = 0; i < 2 * MOST; i++)
@@ -554,7 +552,7 @@ static void heads_lie_as_they_like(void **state) {
         for (int way = 0; way < 2; way++) {
             gyre_attention_args args = GYRE_ATTENTION_INIT;
             char *memory = way ? apart : beside;
-            args.q = gyre_cdense(q, GYRE_F32, 1, queries, HEADS * group, DIM);
+            args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
             args.k = gyre_cdense(memory, type, 1, KEYS, HEADS, DIM);
             args.v = gyre_cdense(memory + MOST * size, type, 1, KEYS, HEADS, DIM);
             if (way) {
@@ -565,7 +563,7 @@ static void heads_lie_as_they_like(void **state) {
             args.window = 1000; /* begins inside a piece */
             args.q_pos.base = KEYS - queries;
             out[way] = room(queries * HEADS * group * DIM, sizeof(float));
-            args.out = gyre_dense(out[way], GYRE_F32, 1, queries, HEADS * group, DIM);
+            args.out = gyre_dense(out[way], GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
             const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
             void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_OK);

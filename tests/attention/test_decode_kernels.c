@@ -6,14 +6,15 @@
 #include <float.h>
 #include <stdlib.h>
 
-/* -- types ------------------------------------------------------------------------------------------------------------- */
+/* -- types -- */
 
 typedef struct element_type {
     const char *name;
     gyre_dtype dtype;
     size_t size;
 } element_type;
-static const element_type types[] = {{"f32", GYRE_F32, 4}, {"f16", GYRE_F16, 2}, {"bf16", GYRE_BF16, 2}, {"q8", GYRE_Q8, 1}};
+static const element_type types[] = {
+    {"f32", GYRE_DTYPE_F32, 4}, {"f16", GYRE_DTYPE_F16, 2}, {"bf16", GYRE_DTYPE_BF16, 2}, {"q8", GYRE_DTYPE_Q8, 1}};
 enum { TYPES = sizeof types / sizeof *types };
 
 static void (*scores_of(const gyre_kernels *kernels, int type))(const gyre_key_scores *) {
@@ -21,9 +22,9 @@ static void (*scores_of(const gyre_kernels *kernels, int type))(const gyre_key_s
                                                     kernels->score_rows_bf16, kernels->score_rows_q8};
     return all[type];
 }
-static void (*sums_of(const gyre_kernels *kernels, int type))(const gyre_value_sums *) {
-    void (*const all[])(const gyre_value_sums *) = {kernels->weigh_rows_f32, kernels->weigh_rows_f16,
-                                                    kernels->weigh_rows_bf16, kernels->weigh_rows_q8};
+static void (*sums_of(const gyre_kernels *kernels, int type))(const gyre_weighted_values *) {
+    void (*const all[])(const gyre_weighted_values *) = {kernels->weighted_sum_f32, kernels->weighted_sum_f16,
+                                                         kernels->weighted_sum_bf16, kernels->weighted_sum_q8};
     return all[type];
 }
 
@@ -53,7 +54,7 @@ static int64_t round_up(int64_t n, int64_t to) {
     return (n + to - 1) / to * to;
 }
 
-/* -- scores ------------------------------------------------------------------------------------------------------------ */
+/* -- scores -- */
 
 typedef struct few_case {
     int64_t rows, keys, channels, gap; /* gap: between rows */
@@ -68,29 +69,30 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 /* |score - exact| <= gamma_(channels + 2) sum |q k|, and half an ulp more for the scale. */
 static long double check_scores(const gyre_kernels *kernels, int type, const few_case *c, int scaled, test_random *random) {
-    const int64_t q_row = round_up(c->channels, 16) + (c->gap > 3 ? 16 : 0), k_row = c->channels + c->gap;
-    const int64_t score_row = c->keys + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * k_row + c->channels;
-    float *q = floats(random, (c->rows + 1) * q_row), *scores = floats(random, (c->rows + 1) * score_row);
-    float *was = floats(random, (c->rows + 1) * score_row), *scale = floats(random, c->keys + 1);
+    const int64_t q_row_stride = round_up(c->channels, 16) + (c->gap > 3 ? 16 : 0), k_row_stride = c->channels + c->gap;
+    const int64_t score_row_stride = c->keys + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * k_row_stride + c->channels;
+    float *q = floats(random, (c->rows + 1) * q_row_stride), *scores = floats(random, (c->rows + 1) * score_row_stride);
+    float *was = floats(random, (c->rows + 1) * score_row_stride), *scale = floats(random, c->keys + 1);
     void *k = elements(random, type, size);
-    memcpy(was, scores, (size_t)((c->rows + 1) * score_row) * sizeof *was);
+    memcpy(was, scores, (size_t)((c->rows + 1) * score_row_stride) * sizeof *was);
     for (int64_t r = 0; r < c->rows; r++)
-        for (int64_t i = c->channels; i < q_row; i++)
-            q[r * q_row + i] = i < round_up(c->channels, 16) ? 0 : NAN;
-    const gyre_key_scores job = {c->rows,   c->keys, c->channels, q, q_row, k, k_row, scaled ? scale : NULL, scores,
-                                 score_row, 0};
+        for (int64_t i = c->channels; i < q_row_stride; i++)
+            q[r * q_row_stride + i] = i < round_up(c->channels, 16) ? 0 : NAN;
+    const gyre_key_scores job = {
+        c->rows, c->keys, c->channels, q, q_row_stride, k, k_row_stride, scaled ? scale : NULL, scores, score_row_stride, 0};
     scores_of(kernels, type)(&job);
     long double worst = 0;
     for (int64_t r = 0; r <= c->rows; r++)
-        for (int64_t j = 0; j < score_row; j++) {
-            const float got = scores[r * score_row + j];
+        for (int64_t j = 0; j < score_row_stride; j++) {
+            const float got = scores[r * score_row_stride + j];
             if (r == c->rows || j >= c->keys) {
-                assert_true(got == was[r * score_row + j]);
+                assert_true(got == was[r * score_row_stride + j]);
                 continue;
             }
             long double exact = 0, sum = 0;
             for (int64_t i = 0; i < c->channels; i++) {
-                const long double term = (long double)q[r * q_row + i] * (long double)element(k, type, j * k_row + i);
+                const long double term =
+                    (long double)q[r * q_row_stride + i] * (long double)element(k, type, j * k_row_stride + i);
                 exact += term;
                 sum += fabsl(term);
             }
@@ -145,23 +147,24 @@ static void scores_same_for_any_split(void **state) {
     }
 }
 
-/* -- sums of values ------------------------------------------------------------------------------------------------------
- */
+/* -- sums of values -- */
 
 /* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), nothing written past the room of a row. */
 static long double check_sums(const gyre_kernels *kernels, int type, const few_case *c, test_random *random) {
-    const int64_t v_row = c->channels + c->gap, weight_row = c->keys + 5, room = round_up(c->channels, 16);
-    const int64_t out_row = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row + c->channels;
-    float *weights = floats(random, (c->rows + 1) * weight_row), *out = floats(random, (c->rows + 1) * out_row);
-    float *was = floats(random, (c->rows + 1) * out_row);
+    const int64_t v_row_stride = c->channels + c->gap, weight_row_stride = c->keys + 5, room = round_up(c->channels, 16);
+    const int64_t out_row_stride = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row_stride + c->channels;
+    float *weights = floats(random, (c->rows + 1) * weight_row_stride),
+          *out = floats(random, (c->rows + 1) * out_row_stride);
+    float *was = floats(random, (c->rows + 1) * out_row_stride);
     void *v = elements(random, type, size);
-    memcpy(was, out, (size_t)((c->rows + 1) * out_row) * sizeof *was);
-    const gyre_value_sums job = {c->rows, c->keys, c->channels, weights, weight_row, v, v_row, out, out_row, 0};
+    memcpy(was, out, (size_t)((c->rows + 1) * out_row_stride) * sizeof *was);
+    const gyre_weighted_values job = {c->rows, c->keys,      c->channels, weights,        weight_row_stride,
+                                      v,       v_row_stride, out,         out_row_stride, 0};
     sums_of(kernels, type)(&job);
     long double worst = 0;
     for (int64_t r = 0; r <= c->rows; r++)
-        for (int64_t i = 0; i < out_row; i++) {
-            const float got = out[r * out_row + i], before = was[r * out_row + i];
+        for (int64_t i = 0; i < out_row_stride; i++) {
+            const float got = out[r * out_row_stride + i], before = was[r * out_row_stride + i];
             if (r == c->rows || i >= room) {
                 assert_true(got == before);
                 continue;
@@ -169,9 +172,9 @@ static long double check_sums(const gyre_kernels *kernels, int type, const few_c
             assert_true(isfinite(got));
             long double exact = (long double)before, sum = fabsl(exact);
             for (int64_t j = 0; i < c->channels && j < c->keys; j++) {
-                const long double w = (long double)weights[r * weight_row + j];
-                exact += w * (long double)element(v, type, j * v_row + i);
-                sum += fabsl(w * (long double)element(v, type, j * v_row + i));
+                const long double w = (long double)weights[r * weight_row_stride + j];
+                exact += w * (long double)element(v, type, j * v_row_stride + i);
+                sum += fabsl(w * (long double)element(v, type, j * v_row_stride + i));
             }
             if (i < c->channels)
                 worst = larger_share(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
@@ -208,13 +211,13 @@ static void sums_same_for_any_split(void **state) {
         float weights[ROWS * KEYS], whole[ROWS * PAD] = {0}, part[ROWS * PAD] = {0};
         test_fill(&random, weights, ROWS * KEYS);
         char *v = elements(&random, type, KEYS * CHANNELS);
-        const gyre_value_sums all = {ROWS, KEYS, CHANNELS, weights, KEYS, v, CHANNELS, whole, PAD, 0};
+        const gyre_weighted_values all = {ROWS, KEYS, CHANNELS, weights, KEYS, v, CHANNELS, whole, PAD, 0};
         sums_of(kernels, type)(&all);
         for (int r = 0; r < ROWS; r++)
             for (int64_t j = 0; j < KEYS; j++) {
                 const void *at = v + (size_t)(j * CHANNELS) * types[type].size;
-                const gyre_value_sums one = {1,   1, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD,
-                                             PAD, 0};
+                const gyre_weighted_values one = {
+                    1, 1, CHANNELS, weights + r * KEYS + j, KEYS, at, CHANNELS, part + r * PAD, PAD, 0};
                 sums_of(kernels, type)(&one);
             }
         for (int r = 0; r < ROWS; r++)
@@ -238,7 +241,7 @@ static void strange_elements_stay_apart(void **state) {
         test_put(k, types[type].dtype, 7 * CHANNELS + 33, (double)INFINITY);
         test_put(k, types[type].dtype, 12 * CHANNELS + 2, (double)NAN);
         const gyre_key_scores job = {ROWS, KEYS, CHANNELS, q, PAD, k, CHANNELS, NULL, scores, KEYS, 0};
-        const gyre_value_sums sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD, 0};
+        const gyre_weighted_values sums = {ROWS, KEYS, CHANNELS, weights, KEYS, k, CHANNELS, out, PAD, 0};
         scores_of(kernels, type)(&job);
         sums_of(kernels, type)(&sums);
         for (int r = 0; r < ROWS; r++) {
@@ -255,8 +258,7 @@ static void strange_elements_stay_apart(void **state) {
     }
 }
 
-/* -- rows ----------------------------------------------------------------------------------------------------------------
- */
+/* -- rows -- */
 
 static void widens_whole_numbers(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);

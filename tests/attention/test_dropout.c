@@ -40,9 +40,9 @@ static void check_block(const gyre_dropout *dropout, const gyre_dropout_block *b
         for (int64_t j = 0; j < ld; j++) {
             const float was = 0.5f + (float)(i * ld + j), got = x[i * ld + j];
             const int inside = j < block->count;
-            const int kept = !inside || plain_kept(dropout->chance, dropout->seed, block->sequence, block->head,
+            const int kept = !inside || plain_kept(dropout->rate, dropout->seed, block->sequence, block->head,
                                                    block->query + i, block->key + j);
-            const double want = !kept ? 0 : inside ? (double)was / (1 - dropout->chance) : (double)was;
+            const double want = !kept ? 0 : inside ? (double)was / (1 - dropout->rate) : (double)was;
             test_close((long double)got, want, 2e-7 * want, "dropped or divided");
             assert_true(y[i * ld + j] == -got);
         }
@@ -79,7 +79,7 @@ static void a_block_is_its_weights(void **state) {
 static double share_dropped(double chance, uint64_t seed) {
     enum { ROWS = 100, KEYS = 1000 };
     static float x[ROWS * KEYS];
-    const gyre_dropout dropout = {chance, seed, gyre_kernels_pick()};
+    const gyre_dropout dropout = {chance, seed, gyre_kernels_select()};
     const gyre_dropout_block block = {0, 0, 0, ROWS, 0, KEYS};
     double dropped = 0;
     for (int i = 0; i < ROWS * KEYS; i++)

@@ -10,21 +10,21 @@ static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75,
 
 #define ROTATED(...)                                                                                                        \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_ROPE, .rope = { __VA_ARGS__ }                                             \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
     }
 static const gyre_config schemes[] = {
-    WITH(GYRE_NOPE, .max_distance = 0),
+    WITH(GYRE_KIND_NOPE, .max_distance = 0),
     ROTATED(.base = 10000),
-    WITH(GYRE_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_KERPLE, .decay = GYRE_DECAY_LOG),
-    WITH(GYRE_T5, .buckets = 32, .max_distance = 128),
-    WITH(GYRE_SHAW, .max_distance = 9),
-    WITH(GYRE_NEZHA, .max_distance = 6),
-    WITH(GYRE_BERT, .max_distance = 1024),
-    WITH(GYRE_TRANSFORMER_XL, .max_distance = 40),
+    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
+    WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
+    WITH(GYRE_KIND_SHAW, .max_distance = 9),
+    WITH(GYRE_KIND_NEZHA, .max_distance = 6),
+    WITH(GYRE_KIND_BERT, .max_distance = 1024),
+    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
     /* from here on with causal 1 alone */
-    ROTATED(.base = 10000, .window = 11, .far = GYRE_FAR_CLAMPED),
-    ROTATED(.base = 10000, .window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
+    ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
+    ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
     ROTATED(.base = 10000, .xpos_base = 64),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes, ANY_CAUSAL = SCHEMES - 3 };
@@ -48,7 +48,7 @@ typedef struct gradient_trial {
 
 /* By bits: softcap, sinks, mask, sink logits, dropout. */
 static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t turn) {
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     const options o = {.softcap = bits & 1 ? 1.5 : 0,
                        .sinks = bits & 2 ? 5 : 0,
                        .mask = bits & 4,
@@ -58,7 +58,7 @@ static gradient_trial make_gradient_trial(const gyre_config *config, const layou
                        .bare = !s->shuffled && turn % 7 < 3,
                        .sink_logits = bits & 8};
     layout fitting = *s;
-    if (config->kind == GYRE_BERT) fitting.start = 0;
+    if (config->kind == GYRE_KIND_BERT) fitting.start = 0;
     gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + turn)};
     if (bits & 16) g.dropout = 0.1 + 0.2 * (double)(turn % 4), g.seed = 0x9e3779b97f4a7c15u * (turn + 1);
     g.dsink = room((size_t)s->heads, sizeof *g.dsink);
@@ -79,7 +79,7 @@ static gyre_attention_args args_of(gradient_trial *g, const gyre_tables *tables)
 
 static gyre_table_gradients gradients_of(const gradient_trial *g) {
     gyre_table_gradients gradients = problem_gradients(&g->t.p);
-    if (g->t.o.sink_logits) gradients.sink_logits = gyre_dense(g->dsink, GYRE_F64, 1, 1, g->t.p.s.heads, 1);
+    if (g->t.o.sink_logits) gradients.sink_logits = gyre_dense(g->dsink, GYRE_DTYPE_F64, 1, 1, g->t.p.s.heads, 1);
     return gradients;
 }
 
@@ -92,14 +92,14 @@ static void differentiate(const gyre_attention_args *args, const gyre_cview *dou
 }
 
 static gyre_cview dout_of(const problem *p) {
-    return gyre_cdense(p->x[DOUT], GYRE_F32, p->s.batch, p->s.queries, p->s.heads, p->s.value_dim);
+    return gyre_cdense(p->x[DOUT], GYRE_DTYPE_F32, p->s.batch, p->s.queries, p->s.heads, p->s.value_dim);
 }
 
 static void views_of(const problem *p, gyre_view dqkv[3]) {
     const layout *s = &p->s;
-    dqkv[0] = gyre_dense(p->grad[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim);
-    dqkv[1] = gyre_dense(p->grad[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim);
-    dqkv[2] = gyre_dense(p->grad[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
+    dqkv[0] = gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim);
+    dqkv[1] = gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim);
+    dqkv[2] = gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
 }
 
 static void run_gradient_trial(gradient_trial *g, const gyre_exec *exec) {
@@ -113,7 +113,7 @@ static void run_gradient_trial(gradient_trial *g, const gyre_exec *exec) {
     differentiate(&args, &dout, dqkv, &gradients, exec);
 }
 
-/* -- the definition ---------------------------------------------------------------------------------------------------- */
+/* -- the definition -- */
 
 /* What a row's weights, dropped or divided, make of values. */
 static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
@@ -245,7 +245,7 @@ static void each_choice_of_options(void **state) {
             try_one(scheme, (size_t)(bits / 3 % SMALL), bits, (uint64_t)bits, 40);
 }
 
-/* -- dropout ------------------------------------------------------------------------------------------------------------ */
+/* -- dropout -- */
 
 /* Few queries go another way through the forward pass, and must drop the same. */
 static void forward_drops_what_is_said(void **state) {
@@ -267,7 +267,7 @@ static void forward_drops_what_is_said(void **state) {
         }
 }
 
-/* -- threads ------------------------------------------------------------------------------------------------------------ */
+/* -- threads -- */
 
 static void assert_same_gradients(const gradient_trial *a, const gradient_trial *b) {
     for (part i = Q; i <= LAST; i++) {
@@ -298,7 +298,7 @@ static void same_for_any_threads(void **state) {
     }
 }
 
-/* -- types -------------------------------------------------------------------------------------------------------------- */
+/* -- types -- */
 
 /* The same numbers in a type, which both the library and the definition then have. */
 static void *in_type(problem *p, part which, gyre_dtype dtype) {
@@ -349,7 +349,7 @@ static void try_types(const gyre_dtype types[4], int narrow) {
 
 static void takes_every_type(void **state) {
     (void)state;
-    const gyre_dtype all[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    const gyre_dtype all[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     for (int i = 0; i < 9; i++) {
         const gyre_dtype types[4] = {all[i % 3], all[i / 3], all[(i + i / 3) % 3], all[(i + 1) % 3]};
         try_types(types, 0);
@@ -357,8 +357,7 @@ static void takes_every_type(void **state) {
     }
 }
 
-/* -- packed, padded ------------------------------------------------------------------------------------------------------
- */
+/* -- packed, padded -- */
 
 enum { HEADS = 4, KEY_HEADS = 2, DIM = 16, MOST = 420 };
 typedef struct batch {
@@ -392,21 +391,21 @@ typedef struct stretch {
 /* dq, dk, dv and what is added to, of a stretch of the batch. */
 static gyre_status differentiate_batch(batch *b, const gyre_attention_args *how, const stretch *s, const gyre_exec *exec) {
     const int64_t q = s->query * HEADS, k = s->key * KEY_HEADS * DIM;
-    const gyre_tables tables = {.bias = gyre_cdense(b->bias, GYRE_F32, 1, 1, 32, HEADS)};
-    const gyre_table_gradients gradients = {.bias = gyre_dense(b->dbias, GYRE_F64, 1, 1, 32, HEADS),
-                                            .sink_logits = gyre_dense(b->dsinks, GYRE_F64, 1, 1, HEADS, 1)};
+    const gyre_tables tables = {.bias = gyre_cdense(b->bias, GYRE_DTYPE_F32, 1, 1, 32, HEADS)};
+    const gyre_table_gradients gradients = {.bias = gyre_dense(b->dbias, GYRE_DTYPE_F64, 1, 1, 32, HEADS),
+                                            .sink_logits = gyre_dense(b->dsinks, GYRE_DTYPE_F64, 1, 1, HEADS, 1)};
     gyre_attention_args args = *how;
     args.tables = &tables;
-    args.q = gyre_cdense(b->q + q * DIM, GYRE_F32, s->batches, s->queries, HEADS, DIM);
-    args.k = gyre_cdense(b->k + k, GYRE_F32, s->batches, s->keys, KEY_HEADS, DIM);
-    args.v = gyre_cdense(b->v + k, GYRE_F32, s->batches, s->keys, KEY_HEADS, DIM);
-    args.out = gyre_dense(b->out + q * DIM, GYRE_F32, s->batches, s->queries, HEADS, DIM);
-    args.lse = gyre_dense(b->lse + q, GYRE_F32, s->batches, s->queries, HEADS, 1);
-    args.sink_logits = gyre_cdense(b->sinks, GYRE_F32, 1, 1, HEADS, 1);
-    const gyre_cview dout = gyre_cdense(b->dout + q * DIM, GYRE_F32, s->batches, s->queries, HEADS, DIM);
-    const gyre_view dqkv[3] = {gyre_dense(b->dq + q * DIM, GYRE_F32, s->batches, s->queries, HEADS, DIM),
-                               gyre_dense(b->dk + k, GYRE_F32, s->batches, s->keys, KEY_HEADS, DIM),
-                               gyre_dense(b->dv + k, GYRE_F32, s->batches, s->keys, KEY_HEADS, DIM)};
+    args.q = gyre_cdense(b->q + q * DIM, GYRE_DTYPE_F32, s->batches, s->queries, HEADS, DIM);
+    args.k = gyre_cdense(b->k + k, GYRE_DTYPE_F32, s->batches, s->keys, KEY_HEADS, DIM);
+    args.v = gyre_cdense(b->v + k, GYRE_DTYPE_F32, s->batches, s->keys, KEY_HEADS, DIM);
+    args.out = gyre_dense(b->out + q * DIM, GYRE_DTYPE_F32, s->batches, s->queries, HEADS, DIM);
+    args.lse = gyre_dense(b->lse + q, GYRE_DTYPE_F32, s->batches, s->queries, HEADS, 1);
+    args.sink_logits = gyre_cdense(b->sinks, GYRE_DTYPE_F32, 1, 1, HEADS, 1);
+    const gyre_cview dout = gyre_cdense(b->dout + q * DIM, GYRE_DTYPE_F32, s->batches, s->queries, HEADS, DIM);
+    const gyre_view dqkv[3] = {gyre_dense(b->dq + q * DIM, GYRE_DTYPE_F32, s->batches, s->queries, HEADS, DIM),
+                               gyre_dense(b->dk + k, GYRE_DTYPE_F32, s->batches, s->keys, KEY_HEADS, DIM),
+                               gyre_dense(b->dv + k, GYRE_DTYPE_F32, s->batches, s->keys, KEY_HEADS, DIM)};
     if (s->queries > 0) attend(&args, exec);
     differentiate(&args, &dout, dqkv, &gradients, exec);
     return GYRE_OK;
@@ -496,11 +495,11 @@ static void padded_equals_separate(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* -- the length in use follows the query ------------------------------------------------------------------------------- */
+/* -- the length in use follows the query -- */
 
 static gyre_config following(void) {
-    gyre_config config = ROTATED(.base = 10000, .scaling = GYRE_DYNAMIC_NTK, .factor = 4, .length_block = 16,
-                                 .length_policy = GYRE_LENGTH_CAUSAL);
+    gyre_config config = ROTATED(.base = 10000, .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 4, .length_block = 16,
+                                 .length_policy = GYRE_LENGTH_POLICY_CAUSAL);
     config.trained_length = 16;
     return config;
 }
@@ -519,7 +518,7 @@ static void each_query_has_its_length(void **state) {
         }
 }
 
-/* -- what is refused ---------------------------------------------------------------------------------------------------- */
+/* -- what is refused -- */
 
 static void refuses_bad_arguments(void **state) {
     (void)state;
@@ -538,9 +537,9 @@ static void refuses_bad_arguments(void **state) {
         memset(p->grad[i], 0x5A, p->size[i] * sizeof(float));
 #define REFUSED(status)                                                                                                     \
     assert_int_equal(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL), status)
-    gradients.sink_logits.dtype = GYRE_F16;
+    gradients.sink_logits.dtype = GYRE_DTYPE_F16;
     REFUSED(GYRE_EDTYPE);
-    gradients.sink_logits.dtype = GYRE_F64;
+    gradients.sink_logits.dtype = GYRE_DTYPE_F64;
     gradients.sink_logits.shape[2]++;
     REFUSED(GYRE_ESHAPE);
     gradients.sink_logits.shape[2]--;
@@ -549,16 +548,16 @@ static void refuses_bad_arguments(void **state) {
     gradients = gradients_of(&g);
     for (int i = 1; i < 3; i++) { /* sums over lengths want floats */
         gyre_cview *like = i == 1 ? &args.k : &args.v;
-        dqkv[i].dtype = like->dtype = GYRE_BF16;
+        dqkv[i].dtype = like->dtype = GYRE_DTYPE_BF16;
         REFUSED(GYRE_EDTYPE);
-        dqkv[i].dtype = like->dtype = GYRE_F32;
+        dqkv[i].dtype = like->dtype = GYRE_DTYPE_F32;
     }
-    dqkv[0].dtype = GYRE_F16; /* neither F32 nor that of q */
+    dqkv[0].dtype = GYRE_DTYPE_F16; /* neither F32 nor that of q */
     REFUSED(GYRE_EDTYPE);
-    dqkv[0].dtype = GYRE_F32;
-    dout.dtype = GYRE_F64;
+    dqkv[0].dtype = GYRE_DTYPE_F32;
+    dout.dtype = GYRE_DTYPE_F64;
     REFUSED(GYRE_EDTYPE);
-    dout.dtype = GYRE_F32;
+    dout.dtype = GYRE_DTYPE_F32;
     args.dropout = 1;
     REFUSED(GYRE_EINVAL);
     args.dropout = 0;
@@ -566,8 +565,8 @@ static void refuses_bad_arguments(void **state) {
     for (part i = Q; i <= V; i++)
         for (size_t e = 0; e < p->size[i] * sizeof(float); e++)
             assert_int_equal(((unsigned char *)p->grad[i])[e], 0x5A);
-    gradients.sink_logits.data = NULL;                            /* not wanted */
-    args.weights = gyre_dense(&g, GYRE_F64, -1, INT64_MAX, 3, 0); /* not looked at */
+    gradients.sink_logits.data = NULL;                                  /* not wanted */
+    args.weights = gyre_dense(&g, GYRE_DTYPE_F64, -1, INT64_MAX, 3, 0); /* not looked at */
     args.weights_first = INT64_MAX;
     assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL));
     for (int64_t h = 0; h < p->s.heads; h++)
@@ -588,7 +587,7 @@ static void sinks_add_up(void **state) {
     views_of(&g.t.p, dqkv);
     attend(&args, NULL);
     differentiate(&args, &dout, dqkv, &gradients, NULL);
-    gradients.sink_logits = gyre_dense(single, GYRE_F32, 1, 1, 4, 1);
+    gradients.sink_logits = gyre_dense(single, GYRE_DTYPE_F32, 1, 1, 4, 1);
     differentiate(&args, &dout, dqkv, &gradients, NULL);
     for (int h = 0; h < 4; h++) {
         assert_true(g.dsink[h] != 0);

@@ -6,7 +6,7 @@
 
 enum { TOKENS = 80, TRAINED = 32, VOCAB = 48, HEAD = 8, PAIRS = HEAD / 2 };
 
-/* -- the formulas ------------------------------------------------------------------------------------------------------ */
+/* -- the formulas -- */
 static const double near_factors[PAIRS] = {1, 1.1, 1.3, 1.5}, far_factors[PAIRS] = {1, 1.7, 2.6, 4};
 
 static double theta(const gyre_config *p, int i) {
@@ -52,7 +52,7 @@ static void unscaled(const gyre_config *p, int64_t length, double *inv_freq, dou
         inv_freq[i] = theta(p, i);
 }
 
-/* -- what is tried ------------------------------------------------------------------------------------------------------ */
+/* -- what is tried -- */
 typedef struct way {
     const char *name;
     gyre_scaling scaling;
@@ -62,12 +62,12 @@ typedef struct way {
     void (*frequencies)(const gyre_config *p, int64_t length, double *inv_freq, double *attention);
 } way;
 static const way ways[] = {
-    {"dynamic NTK", GYRE_DYNAMIC_NTK, 1, GYRE_TEMPERATURE_NONE, GYRE_HALF, dynamic_ntk},
-    {"dynamic NTK by 2.5", GYRE_DYNAMIC_NTK, 2.5, GYRE_TEMPERATURE_NONE, GYRE_INTERLEAVED, dynamic_ntk},
-    {"dynamic YaRN", GYRE_DYNAMIC_YARN, 1, GYRE_TEMPERATURE_NONE, GYRE_HALF, dynamic_yarn},
-    {"LongRoPE", GYRE_LONGROPE, 2.5, GYRE_TEMPERATURE_NONE, GYRE_HALF, longrope},
-    {"log-n", GYRE_UNSCALED, 1, GYRE_TEMPERATURE_LOG, GYRE_HALF, unscaled},
-    {"dynamic YaRN, log-n", GYRE_DYNAMIC_YARN, 1, GYRE_TEMPERATURE_LOG, GYRE_INTERLEAVED, dynamic_yarn}};
+    {"dynamic NTK", GYRE_SCALING_DYNAMIC_NTK, 1, GYRE_TEMPERATURE_NONE, GYRE_LAYOUT_HALF, dynamic_ntk},
+    {"dynamic NTK by 2.5", GYRE_SCALING_DYNAMIC_NTK, 2.5, GYRE_TEMPERATURE_NONE, GYRE_LAYOUT_INTERLEAVED, dynamic_ntk},
+    {"dynamic YaRN", GYRE_SCALING_DYNAMIC_YARN, 1, GYRE_TEMPERATURE_NONE, GYRE_LAYOUT_HALF, dynamic_yarn},
+    {"LongRoPE", GYRE_SCALING_LONGROPE, 2.5, GYRE_TEMPERATURE_NONE, GYRE_LAYOUT_HALF, longrope},
+    {"log-n", GYRE_SCALING_NONE, 1, GYRE_TEMPERATURE_LOG, GYRE_LAYOUT_HALF, unscaled},
+    {"dynamic YaRN, log-n", GYRE_SCALING_DYNAMIC_YARN, 1, GYRE_TEMPERATURE_LOG, GYRE_LAYOUT_INTERLEAVED, dynamic_yarn}};
 enum { WAYS = sizeof ways / sizeof *ways };
 
 static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t block) {
@@ -79,10 +79,10 @@ static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t bl
     p.rope.factor = w->factor;
     p.rope.beta_fast = 4;
     p.rope.beta_slow = 0.5;
-    p.rope.length = TOKENS;
+    p.rope.context_length = TOKENS;
     p.rope.length_policy = policy;
     p.rope.length_block = block;
-    if (w->scaling == GYRE_LONGROPE) {
+    if (w->scaling == GYRE_SCALING_LONGROPE) {
         p.rope.short_factor = near_factors;
         p.rope.long_factor = far_factors;
     }
@@ -99,12 +99,12 @@ static gyre_model *model_of(const gyre_config *position) {
     gyre_model *m = NULL;
     gyre_error err = {0, ""};
     c.vocab = VOCAB;
-    c.width = 32;
+    c.model_dim = 32;
     c.layers = 3;
     c.heads = 4;
     c.kv_heads = 2;
     c.head_dim = HEAD;
-    c.hidden = 40;
+    c.mlp_dim = 40;
     c.position = *position;
     if (gyre_model_create(&m, &c, 11, &err)) fail_msg("%s", err.text);
     test_random r = {5};
@@ -118,7 +118,7 @@ static void draw_tokens(int32_t *tokens) {
         tokens[i] = (int32_t)(test_next(&r) % VOCAB);
 }
 
-/* -- lengths ------------------------------------------------------------------------------------------------------------ */
+/* -- lengths -- */
 /* Up to a multiple of step, and no further than the last. */
 static int64_t stepwise(const naive_lengths *lengths, int64_t m) {
     const int64_t up = (m / lengths->step + 1) * lengths->step;
@@ -134,7 +134,7 @@ static void read_in(const gyre_model *m, int64_t piece, float *logits) {
     assert_ok(gyre_context_create(&x, m, NULL, TOKENS, &err));
     for (int64_t from = 0; from < TOKENS; from += piece) {
         const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
-        if (gyre_context_read(x, tokens + from, n, n, logits + from * VOCAB, &err)) fail_msg("%s", err.text);
+        if (gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err)) fail_msg("%s", err.text);
     }
     gyre_context_free(x);
 }
@@ -143,7 +143,7 @@ static void compute(const gyre_model *m, const naive_lengths *lengths, double *l
     int32_t tokens[TOKENS];
     draw_tokens(tokens);
     double *w = naive_weights(m);
-    const naive d = {m, gyre_model_encoding(m), w, TOKENS, 0, lengths};
+    const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, 0, lengths};
     naive_logits(&d, tokens, logits);
     free(w);
 }
@@ -181,14 +181,14 @@ static void same_however_read(const gyre_model *m, const char *what) {
     }
 }
 
-/* -- tests -------------------------------------------------------------------------------------------------------------- */
+/* -- tests -- */
 static const int64_t pieces[] = {TOKENS, 1, 7};
 
 /* One length for all: however the text is read, it is the whole prefix at that length. */
 static void declared_is_one_length(void **state) {
     (void)state;
     for (int w = 0; w < WAYS; w++) {
-        const gyre_config p = config_of(&ways[w], GYRE_LENGTH_DECLARED, 0);
+        const gyre_config p = config_of(&ways[w], GYRE_LENGTH_POLICY_DECLARED, 0);
         const naive_lengths all = {stepwise, ways[w].frequencies, TOKENS, 0};
         gyre_model *m = model_of(&p);
         for (int i = 0; i < 3; i++)
@@ -204,7 +204,7 @@ static void causal_is_the_same_through_all_layers(void **state) {
     static const int64_t blocks[] = {1, 6, 0};
     for (int w = 0; w < WAYS; w++)
         for (int b = 0; b < 3; b++) {
-            const gyre_config p = config_of(&ways[w], GYRE_LENGTH_CAUSAL, blocks[b]);
+            const gyre_config p = config_of(&ways[w], GYRE_LENGTH_POLICY_CAUSAL, blocks[b]);
             const naive_lengths all = {stepwise, ways[w].frequencies, blocks[b] ? blocks[b] : 64, 0};
             gyre_model *m = model_of(&p);
             for (int i = 0; i < 3; i++)
@@ -221,13 +221,13 @@ static void causal_has_no_future(void **state) {
     int32_t tokens[TOKENS];
     gyre_context *x = NULL;
     draw_tokens(tokens);
-    const gyre_config p = config_of(&ways[2], GYRE_LENGTH_CAUSAL, 6);
+    const gyre_config p = config_of(&ways[2], GYRE_LENGTH_POLICY_CAUSAL, 6);
     gyre_model *m = model_of(&p);
     read_in(m, TOKENS, longer);
     assert_ok(gyre_context_create(&x, m, NULL, TOKENS, NULL));
     for (int64_t n = TRAINED - 8; n <= TOKENS; n++) {
         gyre_context_reset(x);
-        assert_ok(gyre_context_read(x, tokens, n, 1, shorter, NULL));
+        assert_ok(gyre_context_forward(x, tokens, n, 1, shorter, NULL));
         for (int64_t i = 0; i < VOCAB; i++)
             test_close((double)shorter[i], (double)longer[(n - 1) * VOCAB + i], 3e-5L, "a prefix alone");
     }
@@ -242,7 +242,7 @@ static void prefix_remembers_how_it_was_read(void **state) {
     static float by_token[TOKENS * VOCAB];
     static double whole[TOKENS * VOCAB];
     for (int w = 0; w < WAYS; w++) {
-        const gyre_config p = config_of(&ways[w], GYRE_LENGTH_PREFIX, 0);
+        const gyre_config p = config_of(&ways[w], GYRE_LENGTH_POLICY_PREFIX, 0);
         gyre_model *m = model_of(&p);
         for (int i = 0; i < 3; i++) {
             const naive_lengths all = {stepwise, ways[w].frequencies, pieces[i], TOKENS};
@@ -254,7 +254,7 @@ static void prefix_remembers_how_it_was_read(void **state) {
         const double within = apart(by_token, whole, 0, TRAINED), past = apart(by_token, whole, TRAINED, TOKENS);
         print_message("%s, prefix: token by token and all at once are %.2g of the largest logit apart up to %d, %.2g past\n",
                       ways[w].name, within, TRAINED, past);
-        if (ways[w].scaling == GYRE_UNSCALED)
+        if (ways[w].scaling == GYRE_SCALING_NONE)
             assert_true(within <= 1e-5 && past <= 1e-5); /* nothing depends on the length */
         else
             assert_true(past > 1e-3);
@@ -262,8 +262,7 @@ static void prefix_remembers_how_it_was_read(void **state) {
     }
 }
 
-/* -- one attention -------------------------------------------------------------------------------------------------------
- */
+/* -- one attention -- */
 enum { HEADS = 4, KEY_HEADS = 2 };
 typedef struct inputs {
     float q[TOKENS * HEADS * HEAD], k[TOKENS * KEY_HEADS * HEAD], v[TOKENS * KEY_HEADS * HEAD];
@@ -273,7 +272,8 @@ static void turn(const way *w, const gyre_config *p, int64_t length, int64_t pos
     double f[PAIRS], a;
     w->frequencies(p, length, f, &a);
     for (int i = 0; i < PAIRS; i++) {
-        const int one = w->layout == GYRE_HALF ? i : 2 * i, two = w->layout == GYRE_HALF ? i + PAIRS : 2 * i + 1;
+        const int one = w->layout == GYRE_LAYOUT_HALF ? i : 2 * i,
+                  two = w->layout == GYRE_LAYOUT_HALF ? i + PAIRS : 2 * i + 1;
         const double c = a * cos((double)position * f[i]), s = a * sin((double)position * f[i]);
         out[one] = (double)x[one] * c - (double)x[two] * s;
         out[two] = (double)x[one] * s + (double)x[two] * c;
@@ -303,12 +303,12 @@ static void call(const gyre_encoding *e, const inputs *in, int64_t first, int64_
     static _Alignas(64) char scratch[1 << 22];
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     args.encoding = e;
-    args.q = gyre_cdense(in->q + first * HEADS * HEAD, GYRE_F32, 1, n - first, HEADS, HEAD);
-    args.k = gyre_cdense(in->k, GYRE_F32, 1, n, KEY_HEADS, HEAD);
-    args.v = gyre_cdense(in->v, GYRE_F32, 1, n, KEY_HEADS, HEAD);
+    args.q = gyre_cdense(in->q + first * HEADS * HEAD, GYRE_DTYPE_F32, 1, n - first, HEADS, HEAD);
+    args.k = gyre_cdense(in->k, GYRE_DTYPE_F32, 1, n, KEY_HEADS, HEAD);
+    args.v = gyre_cdense(in->v, GYRE_DTYPE_F32, 1, n, KEY_HEADS, HEAD);
     args.q_pos.base = first;
     args.causal = 1;
-    args.out = gyre_dense(out, GYRE_F32, 1, n - first, HEADS, HEAD);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, n - first, HEADS, HEAD);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     assert_in_range(bytes, 1, sizeof scratch);
     assert_ok(gyre_attention(&args, scratch, bytes, NULL));
@@ -333,18 +333,18 @@ static void prefix_is_one_attention_at_the_length(void **state) {
     const inputs in = draw_inputs();
     double want[HEAD];
     for (int w = 0; w < WAYS; w++) {
-        const gyre_config p = config_of(&ways[w], GYRE_LENGTH_PREFIX, 0);
+        const gyre_config p = config_of(&ways[w], GYRE_LENGTH_POLICY_PREFIX, 0);
         gyre_encoding *e = test_encoding(&p);
         for (int64_t n = 1; n <= TOKENS; n++) {
             call(e, &in, n - 1, n, last);
             call(e, &in, 0, n, whole);
             for (int64_t h = 0; h < HEADS; h++) {
-                attend(&ways[w], gyre_encoding_config(e), &in, n, n - 1, h, want);
+                attend(&ways[w], gyre_encoding_get_config(e), &in, n, n - 1, h, want);
                 for (int i = 0; i < HEAD; i++) {
                     test_close((double)last[h * HEAD + i], want[i], 2e-6L, ways[w].name);
                     test_close((double)whole[((n - 1) * HEADS + h) * HEAD + i], want[i], 2e-6L, ways[w].name);
                 }
-                attend(&ways[w], gyre_encoding_config(e), &in, n, n / 2, h, want);
+                attend(&ways[w], gyre_encoding_get_config(e), &in, n, n / 2, h, want);
                 for (int i = 0; i < HEAD; i++)
                     test_close((double)whole[(n / 2 * HEADS + h) * HEAD + i], want[i], 2e-6L, ways[w].name);
             }
@@ -358,10 +358,10 @@ static void call_cache(const gyre_cache *cache, const inputs *in, float *out) {
     static _Alignas(64) char scratch[1 << 22];
     const int64_t only = 0, m = gyre_cache_tokens(cache, 0) - 1;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_cdense(in->q + m * HEADS * HEAD, GYRE_F32, 1, 1, HEADS, HEAD);
+    args.q = gyre_cdense(in->q + m * HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, HEADS, HEAD);
     args.q_pos.base = m;
     args.causal = 1;
-    args.out = gyre_dense(out, GYRE_F32, 1, 1, HEADS, HEAD);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, HEADS, HEAD);
     const size_t bytes = gyre_cache_attention_scratch(cache, &only, &args, NULL);
     assert_in_range(bytes, 1, sizeof scratch);
     assert_in_range(gyre_cache_attention_scratch(cache, NULL, &args, NULL), bytes, sizeof scratch);
@@ -373,8 +373,8 @@ static gyre_cache *cache_of(const gyre_encoding *e, int64_t length) {
     gyre_cache_config config = GYRE_CACHE_INIT;
     gyre_cache *cache = NULL;
     config.encoding = e;
-    config.keys = length ? GYRE_KEYS_ROTATED : GYRE_KEYS_RAW;
-    config.length = length;
+    config.keys = length ? GYRE_CACHE_KEYS_ROTATED : GYRE_CACHE_KEYS_RAW;
+    config.context_length = length;
     config.heads = KEY_HEADS;
     config.head_dim = HEAD;
     config.max_tokens = TOKENS;
@@ -388,12 +388,12 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
     float got[HEADS * HEAD];
     double want[HEAD];
     const gyre_positions at = {.base = m};
-    const gyre_cview k = gyre_cdense(in->k + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
-    const gyre_cview v = gyre_cdense(in->v + m * KEY_HEADS * HEAD, GYRE_F32, 1, 1, KEY_HEADS, HEAD);
+    const gyre_cview k = gyre_cdense(in->k + m * KEY_HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, HEAD);
+    const gyre_cview v = gyre_cdense(in->v + m * KEY_HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, HEAD);
     assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL));
     call_cache(cache, in, got);
     for (int64_t h = 0; h < HEADS; h++) {
-        attend(w, gyre_encoding_config(gyre_cache_config_of(cache)->encoding), in, length, m, h, want);
+        attend(w, gyre_encoding_get_config(gyre_cache_get_config(cache)->encoding), in, length, m, h, want);
         for (int c = 0; c < HEAD; c++)
             test_close((double)got[h * HEAD + c], want[c], 2e-6L, w->name);
     }
@@ -402,7 +402,8 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
 /* Keys appended one by one, while the length grows, are those of the whole prefix at the length in use. */
 static void caches_turn_keys_for_the_length_in_use(void **state) {
     (void)state;
-    static const gyre_length_policy policies[] = {GYRE_LENGTH_DECLARED, GYRE_LENGTH_CAUSAL, GYRE_LENGTH_PREFIX};
+    static const gyre_length_policy policies[] = {GYRE_LENGTH_POLICY_DECLARED, GYRE_LENGTH_POLICY_CAUSAL,
+                                                  GYRE_LENGTH_POLICY_PREFIX};
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
         for (int i = 0; i < 3; i++) {
@@ -422,8 +423,8 @@ static void rotated_keys_have_the_length_of_their_cache(void **state) {
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
         for (int64_t own = TRAINED; own <= TOKENS; own += TOKENS - TRAINED) {
-            gyre_config p = config_of(&ways[w], GYRE_LENGTH_DECLARED, 0);
-            p.rope.length = own;
+            gyre_config p = config_of(&ways[w], GYRE_LENGTH_POLICY_DECLARED, 0);
+            p.rope.context_length = own;
             gyre_encoding *e = test_encoding(&p);
             for (int64_t length = TRAINED; length <= TOKENS; length += TOKENS - TRAINED) {
                 gyre_cache *cache = cache_of(e, length);
@@ -435,14 +436,13 @@ static void rotated_keys_have_the_length_of_their_cache(void **state) {
         }
 }
 
-/* -- several sequences ----------------------------------------------------------------------------------------------------
- */
+/* -- several sequences -- */
 enum { SEQUENCES = 3, ALL = TOKENS + 20 + 50 };
 static const int64_t starts[SEQUENCES + 1] = {0, TOKENS, TOKENS + 20, ALL};
 
 static void check_last(const way *w, const gyre_encoding *e, const inputs *in, int64_t tokens, const float *got) {
-    const gyre_config *p = gyre_encoding_config(e);
-    const int64_t length = p->rope.length_policy == GYRE_LENGTH_PREFIX ? tokens : ((tokens - 1) / 6 + 1) * 6;
+    const gyre_config *p = gyre_encoding_get_config(e);
+    const int64_t length = p->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX ? tokens : ((tokens - 1) / 6 + 1) * 6;
     double want[HEAD];
     for (int64_t h = 0; h < HEADS; h++) {
         attend(w, p, in, length, tokens - 1, h, want);
@@ -463,13 +463,13 @@ static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
         memcpy(v + starts[s] * KEY_HEADS * HEAD, in->v, tokens * KEY_HEADS * HEAD * sizeof *v);
     }
     args.encoding = e;
-    args.q = gyre_cdense(q, GYRE_F32, 1, ALL, HEADS, HEAD);
-    args.k = gyre_cdense(k, GYRE_F32, 1, ALL, KEY_HEADS, HEAD);
-    args.v = gyre_cdense(v, GYRE_F32, 1, ALL, KEY_HEADS, HEAD);
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, ALL, HEADS, HEAD);
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, ALL, KEY_HEADS, HEAD);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, ALL, KEY_HEADS, HEAD);
     args.q_starts = args.k_starts = starts;
     args.sequences = SEQUENCES;
     args.causal = 1;
-    args.out = gyre_dense(out, GYRE_F32, 1, ALL, HEADS, HEAD);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, ALL, HEADS, HEAD);
     assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
     assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL));
     for (int s = 0; s < SEQUENCES; s++)
@@ -493,17 +493,17 @@ static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++) {
         const int64_t tokens = starts[s + 1] - starts[s];
-        const gyre_cview k = gyre_cdense(in->k, GYRE_F32, 1, tokens, KEY_HEADS, HEAD);
-        const gyre_cview v = gyre_cdense(in->v, GYRE_F32, 1, tokens, KEY_HEADS, HEAD);
+        const gyre_cview k = gyre_cdense(in->k, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, HEAD);
+        const gyre_cview v = gyre_cdense(in->v, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, HEAD);
         assert_ok(gyre_cache_append(cache, s, &k, &v, &(gyre_positions){0}, NULL));
         ids[s] = s;
         last[s] = tokens - 1;
         memcpy(q + s * HEADS * HEAD, in->q + last[s] * HEADS * HEAD, HEADS * HEAD * sizeof *q);
     }
-    args.q = gyre_cdense(q, GYRE_F32, SEQUENCES, 1, HEADS, HEAD);
-    args.q_pos = (gyre_positions){.data = last, .dtype = GYRE_I64, .stride_batch = 1};
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, SEQUENCES, 1, HEADS, HEAD);
+    args.q_pos = (gyre_positions){.data = last, .dtype = GYRE_DTYPE_I64, .stride_batch = 1};
     args.causal = 1;
-    args.out = gyre_dense(out, GYRE_F32, SEQUENCES, 1, HEADS, HEAD);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, SEQUENCES, 1, HEADS, HEAD);
     assert_in_range(gyre_cache_attention_scratch(cache, ids, &args, NULL), 1, sizeof scratch);
     assert_ok(gyre_cache_attention(cache, ids, &args, scratch, sizeof scratch, NULL));
     for (int s = 0; s < SEQUENCES; s++)
@@ -517,7 +517,7 @@ static void each_sequence_has_a_length_of_its_own(void **state) {
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
         for (int prefix = 0; prefix < 2; prefix++) {
-            const gyre_config p = config_of(&ways[w], prefix ? GYRE_LENGTH_PREFIX : GYRE_LENGTH_CAUSAL, 6);
+            const gyre_config p = config_of(&ways[w], prefix ? GYRE_LENGTH_POLICY_PREFIX : GYRE_LENGTH_POLICY_CAUSAL, 6);
             gyre_encoding *e = test_encoding(&p);
             packed(&ways[w], e, &in);
             batched(&ways[w], e, &in);
@@ -536,19 +536,19 @@ static void positions_are_looked_at_first(void **state) {
     const struct {
         gyre_positions q, k;
         gyre_status want;
-    } wrong[] = {{{far, GYRE_I64, 0, 0, 0, 1, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
-                 {{NULL, GYRE_I64, INT64_MAX, 0, 0, 0, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
-                 {{NULL, GYRE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_I64, INT64_MAX, 0, 0, 0, 0}, GYRE_ERANGE},
-                 {{x, GYRE_F32, 0, 0, 0, N * HEAD, 0}, {NULL, GYRE_I64, 0, 0, 0, 0, 0}, GYRE_EDTYPE}};
+    } wrong[] = {{{far, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{NULL, GYRE_DTYPE_I64, INT64_MAX, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, INT64_MAX, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{x, GYRE_DTYPE_F32, 0, 0, 0, N * HEAD, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, GYRE_EDTYPE}};
     const int64_t first[1] = {1};
-    for (int policy = GYRE_LENGTH_DECLARED; policy <= GYRE_LENGTH_PREFIX; policy++)
+    for (int policy = GYRE_LENGTH_POLICY_DECLARED; policy <= GYRE_LENGTH_POLICY_PREFIX; policy++)
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             gyre_config config = config_of(&ways[0], (gyre_length_policy)policy, 8);
             gyre_encoding *encoding = test_encoding(&config);
             gyre_attention_args args = GYRE_ATTENTION_INIT;
             args.encoding = encoding;
-            args.q = args.k = args.v = gyre_cdense(x, GYRE_F32, 1, N, 1, HEAD);
-            args.out = gyre_dense(out, GYRE_F32, 1, N, 1, HEAD);
+            args.q = args.k = args.v = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, 1, HEAD);
+            args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, N, 1, HEAD);
             args.q_pos = wrong[i].q;
             args.k_pos = wrong[i].k;
             args.k_first = first;

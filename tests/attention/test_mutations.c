@@ -8,15 +8,15 @@ static rotate_kernel *right;
 static gyre_dtype type;
 
 /* The pairs past the last whole vector of 16 are forgotten. */
-static void short_tail(const gyre_turns *t) {
+static void short_tail(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     const int64_t some = t->pairs % 16;
     static double kept[BUFFER];
     for (int64_t h = 0; h < t->heads; h++) {
-        gyre_turns one = *t;
+        gyre_rotate_job one = *t;
         one.heads = 1;
-        one.in = (const char *)t->in + (size_t)(h * t->in_head) * size;
-        one.out = (char *)t->out + (size_t)(h * t->out_head) * size;
+        one.in = (const char *)t->in + (size_t)(h * t->in_head_stride) * size;
+        one.out = (char *)t->out + (size_t)(h * t->out_head_stride) * size;
         char *out = one.out;
         memcpy(kept, out, 2 * (size_t)t->pairs * size);
         right(&one);
@@ -29,27 +29,27 @@ static void short_tail(const gyre_turns *t) {
 }
 
 /* One element past the last of each head is written. */
-static void overrun_by_one(const gyre_turns *t) {
+static void overrun_by_one(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     right(t);
     for (int64_t h = 0; h < t->heads; h++) {
-        char *end = (char *)t->out + (size_t)(h * t->out_head + 2 * t->pairs) * size;
+        char *end = (char *)t->out + (size_t)(h * t->out_head_stride + 2 * t->pairs) * size;
         memcpy(end, end - size, size);
     }
 }
 
 /* The other way round. */
-static void sign(const gyre_turns *t) {
-    gyre_turns other = *t;
-    other.back = !t->back;
+static void sign(const gyre_rotate_job *t) {
+    gyre_rotate_job other = *t;
+    other.negate_sine = !t->negate_sine;
     right(&other);
 }
 
 /* Rows of another sin (and cos) than was given. */
-static void turn_by(const gyre_turns *t, double (*change)(double), int change_cosine) {
+static void turn_by(const gyre_rotate_job *t, double (*change)(double), int change_cosine) {
     static double cosine[ROTATION_PAIRS], sine[ROTATION_PAIRS];
-    const gyre_dtype table = type == GYRE_F64 ? GYRE_F64 : GYRE_F32;
-    gyre_turns other = *t;
+    const gyre_dtype table = type == GYRE_DTYPE_F64 ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
+    gyre_rotate_job other = *t;
     for (size_t i = 0; i < (size_t)t->pairs; i++) {
         const double c = test_get(t->cosine, table, i);
         test_put(sine, table, i, change(test_get(t->sine, table, i)));
@@ -62,27 +62,27 @@ static void turn_by(const gyre_turns *t, double (*change)(double), int change_co
 
 static double to_brain(double x) {
     uint16_t brain;
-    test_put(&brain, GYRE_BF16, 0, x);
-    return test_get(&brain, GYRE_BF16, 0);
+    test_put(&brain, GYRE_DTYPE_BF16, 0, x);
+    return test_get(&brain, GYRE_DTYPE_BF16, 0);
 }
-static void brain_sine(const gyre_turns *t) {
+static void brain_sine(const gyre_rotate_job *t) {
     turn_by(t, to_brain, 0);
 }
 
-static void stride_ignored(const gyre_turns *t) {
-    gyre_turns other = *t;
-    other.in_head = other.out_head = 2 * t->pairs;
+static void stride_ignored(const gyre_rotate_job *t) {
+    gyre_rotate_job other = *t;
+    other.in_head_stride = other.out_head_stride = 2 * t->pairs;
     right(&other);
 }
 
 /* Cut after 21 bits, after 50 of a double. */
 static double three_bits_less(double x) {
     int exponent;
-    const int bits = type == GYRE_F64 ? 50 : 21;
+    const int bits = type == GYRE_DTYPE_F64 ? 50 : 21;
     const double fraction = frexp(x, &exponent);
     return ldexp(trunc(ldexp(fraction, bits)), exponent - bits);
 }
-static void three_bits_lost(const gyre_turns *t) {
+static void three_bits_lost(const gyre_rotate_job *t) {
     turn_by(t, three_bits_less, 1);
 }
 
@@ -111,10 +111,10 @@ static void catches_mutants(void **state) {
     }
 }
 
-/* -- what the six do not reach: the other checks catch their own ------------------------------------------------------- */
+/* -- what the six do not reach: the other checks catch their own -- */
 
 /* A whole vector is computed from the next pairs too: the NaN of one is in the other's result. */
-static void smeared(const gyre_turns *t) {
+static void smeared(const gyre_rotate_job *t) {
     right(t);
     for (size_t i = 0; i + 1 < (size_t)(2 * t->pairs); i++)
         if (isnan(test_get(t->out, type, i)) && !isnan(test_get(t->out, type, i + 1))) {
@@ -124,17 +124,17 @@ static void smeared(const gyre_turns *t) {
 }
 
 /* Largest numbers instead of infinities. */
-static void saturated(const gyre_turns *t) {
+static void saturated(const gyre_rotate_job *t) {
     right(t);
     for (int64_t h = 0; h < t->heads; h++)
         for (int64_t i = 0; i < 2 * t->pairs; i++) {
-            const size_t at = (size_t)(h * t->out_head + i);
+            const size_t at = (size_t)(h * t->out_head_stride + i);
             if (isinf(test_get(t->out, type, at))) test_put(t->out, type, at, 60000.0);
         }
 }
 
 /* Ties go up, not to even. */
-static void rounds_ties_up(const gyre_turns *t) {
+static void rounds_ties_up(const gyre_rotate_job *t) {
     right(t);
     uint16_t *out = t->out;
     const float *cosine = t->cosine;
@@ -146,20 +146,20 @@ static void rounds_ties_up(const gyre_turns *t) {
 }
 
 /* NaNs are rounded as numbers are. */
-static void rounds_nans(const gyre_turns *t) {
+static void rounds_nans(const gyre_rotate_job *t) {
     right(t);
     uint16_t *out = t->out;
     const float *cosine = t->cosine;
     for (int64_t i = 0; i < t->pairs; i++) {
         uint32_t bits;
         memcpy(&bits, &cosine[i], sizeof bits);
-        const int cut = type == GYRE_F16 ? 13 : 16;
+        const int cut = type == GYRE_DTYPE_F16 ? 13 : 16;
         if (isnan(cosine[i])) out[t->to_half ? i : 2 * i] = (uint16_t)((bits + (1u << (cut - 1))) >> cut);
     }
 }
 
 /* A float that was only read is written, with what it held but for one bit. */
-static void touches_cosine(const gyre_turns *t) {
+static void touches_cosine(const gyre_rotate_job *t) {
     right(t);
     ((unsigned char *)(uintptr_t)t->cosine)[0] ^= 1;
 }

@@ -12,8 +12,7 @@ static gyre_cache_config plain(void) {
     return config;
 }
 
-/* -- configs -------------------------------------------------------------------------------------------------------------
- */
+/* -- configs -- */
 
 static void refuse(const gyre_cache_config *config, gyre_status status, const char *field) {
     gyre_cache *cache = NULL;
@@ -36,7 +35,7 @@ static void wrong_configs(void **state) {
                  {&config.sequences, "sequences", {-1, INT64_MIN, INT64_MAX}},
                  {&config.max_tokens, "max_tokens", {0, -1, INT64_MAX}},
                  {&config.page_tokens, "page_tokens", {-1, INT64_MIN, INT64_MAX}},
-                 {&config.length, "length", {-1, INT64_MIN, -5}}};
+                 {&config.context_length, "length", {-1, INT64_MIN, -5}}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         for (int j = 0; j < 3; j++) {
             const int64_t right = *wrong[i].field;
@@ -47,17 +46,17 @@ static void wrong_configs(void **state) {
     config.size++;
     refuse(&config, GYRE_EINVAL, "size");
     config = plain();
-    config.key_dtype = GYRE_F64;
+    config.key_dtype = GYRE_DTYPE_F64;
     refuse(&config, GYRE_EDTYPE, "key_dtype");
     config = plain();
-    config.value_dtype = GYRE_I32;
+    config.value_dtype = GYRE_DTYPE_I32;
     refuse(&config, GYRE_EDTYPE, "value_dtype");
     config = plain();
-    config.value_dtype = GYRE_Q8;
+    config.value_dtype = GYRE_DTYPE_Q8;
     config.head_dim = 12;
     refuse(&config, GYRE_EINVAL, "head_dim");
     config = plain();
-    config.keys = (gyre_keys)2;
+    config.keys = (gyre_cache_keys)2;
     refuse(&config, GYRE_EINVAL, "keys");
     config = plain();
     config.page_tokens = 0;
@@ -77,21 +76,21 @@ static void wrong_configs(void **state) {
 /* Keys that depend on the query cannot be turned before it is there. */
 static void not_to_be_kept(void **state) {
     (void)state;
-    gyre_config rope = test_rope_config(16, GYRE_HALF);
+    gyre_config rope = test_rope_config(16, GYRE_LAYOUT_HALF);
     gyre_config changed[4] = {rope, rope, rope, rope};
     changed[0].rope.xpos_base = 512;
     changed[1].rope.far = GYRE_FAR_CLAMPED;
-    changed[1].rope.window = 8;
-    changed[2].rope.length_policy = GYRE_LENGTH_CAUSAL;
-    changed[3].rope.length_policy = GYRE_LENGTH_PREFIX;
+    changed[1].rope.far_window = 8;
+    changed[2].rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    changed[3].rope.length_policy = GYRE_LENGTH_POLICY_PREFIX;
     for (int i = 0; i < 4; i++) {
         gyre_encoding *encoding = test_encoding(&changed[i]);
         gyre_cache_config config = plain();
         gyre_cache *cache = NULL;
         config.encoding = encoding;
-        config.keys = GYRE_KEYS_ROTATED;
+        config.keys = GYRE_CACHE_KEYS_ROTATED;
         refuse(&config, GYRE_EUNSUPPORTED, "keys");
-        config.keys = GYRE_KEYS_RAW;
+        config.keys = GYRE_CACHE_KEYS_RAW;
         assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
         gyre_cache_free(cache);
         config.head_dim = 32;
@@ -105,15 +104,15 @@ static void defaults(void **state) {
     const gyre_cache_config config = plain();
     gyre_cache *cache = NULL;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
-    const gyre_cache_config *filled = gyre_cache_config_of(cache);
+    const gyre_cache_config *filled = gyre_cache_get_config(cache);
     assert_int_equal(filled->value_dim, 16);
     assert_int_equal(filled->sequences, 1);
     assert_int_equal(gyre_cache_tokens(cache, 0), 0);
     assert_int_equal(gyre_cache_tokens(cache, 1), -1);
     assert_int_equal(gyre_cache_tokens(cache, -1), -1);
     assert_int_equal(gyre_cache_tokens(NULL, 0), -1);
-    assert_null(gyre_cache_config_of(NULL));
-    const gyre_cache_usage usage = gyre_cache_usage_of(cache);
+    assert_null(gyre_cache_get_config(NULL));
+    const gyre_cache_usage usage = gyre_cache_get_usage(cache);
     assert_int_equal(usage.pages, 5);
     assert_int_equal(usage.free_pages, 5);
     assert_int_equal(usage.used, 0);
@@ -121,8 +120,7 @@ static void defaults(void **state) {
     gyre_cache_free(cache);
 }
 
-/* -- memory that runs out ------------------------------------------------------------------------------------------------
- */
+/* -- memory that runs out -- */
 
 typedef struct budget {
     int left, held;
@@ -147,7 +145,7 @@ static void budget_free(void *ctx, void *memory) {
 /* All memory is taken at creation, or none is. */
 static void failing_allocations(void **state) {
     (void)state;
-    const cache_case c = {GYRE_KEYS_RAW, GYRE_Q8, GYRE_F16, 2, 64, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_F16, 2, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     const gyre_cache_config config = case_config(&c, encoding);
     for (int n = 0;; n++) {
@@ -166,7 +164,7 @@ static void failing_allocations(void **state) {
         model_sequence *s = calloc(2, sizeof *s);
         test_random random = {1};
         const int held = b.held;
-        assert_int_equal(gyre_cache_usage_of(cache).bytes, b.bytes);
+        assert_int_equal(gyre_cache_get_usage(cache).bytes, b.bytes);
         assert_ok(model_append(cache, &c, s, 0, 40, 0, 1, &random));
         assert_ok(gyre_cache_fork(cache, 0, 1));
         assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL));
@@ -179,17 +177,16 @@ static void failing_allocations(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* -- appending -----------------------------------------------------------------------------------------------------------
- */
+/* -- appending -- */
 
 static void wrong_appends(void **state) {
     (void)state;
-    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_Q8, GYRE_Q8, 1, 64, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_Q8, GYRE_DTYPE_Q8, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     float k[3 * HEADS * DIM] = {1}, v[3 * HEADS * VALUES] = {1};
-    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, 3, HEADS, DIM),
-                     values = gyre_cdense(v, GYRE_F32, 1, 3, HEADS, VALUES);
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 3, HEADS, VALUES);
     const gyre_positions positions = {0};
     gyre_cview wrong;
     for (int i = 0; i < 4; i++) {
@@ -201,9 +198,9 @@ static void wrong_appends(void **state) {
         assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL), GYRE_ESHAPE);
     }
     wrong = keys;
-    wrong.dtype = GYRE_F64;
+    wrong.dtype = GYRE_DTYPE_F64;
     assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL), GYRE_EDTYPE);
-    wrong.dtype = GYRE_Q8;
+    wrong.dtype = GYRE_DTYPE_Q8;
     assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL), GYRE_EDTYPE);
     wrong = keys;
     wrong.data = NULL;
@@ -215,7 +212,7 @@ static void wrong_appends(void **state) {
     assert_int_equal(gyre_cache_append(NULL, 0, &keys, &values, &positions, NULL), GYRE_EINVAL);
     gyre_positions far = {.base = (INT64_C(1) << 31) - 1};
     assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &far, NULL), GYRE_ERANGE);
-    far = (gyre_positions){.length = 9000}; /* plain frequencies are those of any length */
+    far = (gyre_positions){.context_length = 9000}; /* plain frequencies are those of any length */
     assert_ok(gyre_cache_append(cache, 0, &keys, &values, &far, NULL));
     const float strange[3] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 6; i++) { /* whole numbers have neither */
@@ -225,8 +222,8 @@ static void wrong_appends(void **state) {
         *at = 0;
     }
     assert_int_equal(gyre_cache_tokens(cache, 0), 3);
-    wrong = gyre_cdense(NULL, GYRE_F32, 1, 0, HEADS, DIM);
-    const gyre_cview nothing = gyre_cdense(NULL, GYRE_F32, 1, 0, HEADS, VALUES);
+    wrong = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, HEADS, DIM);
+    const gyre_cview nothing = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, HEADS, VALUES);
     assert_ok(gyre_cache_append(cache, 0, &wrong, &nothing, &positions, NULL));
     int64_t at[3];
     assert_int_equal(gyre_cache_positions(cache, 0, 1, 3, 0, at), GYRE_EINVAL);
@@ -247,11 +244,18 @@ static const char *row_at(const gyre_cache *cache, int64_t token, int64_t head, 
 /* Keys that are not turned, or stand at position 0, are rounded once: each is the nearest there is. */
 static void rounded_once(void **state) {
     (void)state;
-    const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     for (int from = 0; from < 3; from++)
         for (int to = 0; to < 3; to++) {
-            const cache_case c = {
-                from % 2 ? GYRE_KEYS_RAW : GYRE_KEYS_ROTATED, types[to], types[to], 1, 64, 16, 1, GYRE_HALF, 0};
+            const cache_case c = {from % 2 ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED,
+                                  types[to],
+                                  types[to],
+                                  1,
+                                  64,
+                                  16,
+                                  1,
+                                  GYRE_LAYOUT_HALF,
+                                  0};
             gyre_encoding *encoding = case_encoding(&c);
             gyre_cache *cache = case_cache(&c, encoding);
             test_random random = {9};
@@ -264,7 +268,7 @@ static void rounded_once(void **state) {
             gyre_cview backwards = values;
             backwards.data = k + (VALUES - 1) * gyre_dtype_size(types[from]);
             const int64_t at[1] = {0};
-            const gyre_positions positions = {at, GYRE_I64, 0, 0, 0, 0, 0};
+            const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
             assert_ok(gyre_cache_append(cache, 0, &keys, &backwards, &positions, NULL));
             for (int64_t t = 0; t < 2; t++)
                 for (int64_t h = 0; h < HEADS; h++) {
@@ -290,18 +294,18 @@ static void rounded_once(void **state) {
 /* At position 0 nothing turns, and an infinite channel makes no other a NaN. */
 static void not_turned(void **state) {
     (void)state;
-    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_F16, GYRE_F16, 1, 64, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     float k[HEADS * DIM] = {INFINITY, 1, 2}, v[HEADS * VALUES] = {0};
-    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, 1, HEADS, DIM),
-                     values = gyre_cdense(v, GYRE_F32, 1, 1, HEADS, VALUES);
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 1, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 1, HEADS, VALUES);
     const gyre_positions positions = {0};
     gyre_key_run run;
     assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL));
     row_at(cache, 0, 0, &run);
     for (size_t i = 0; i < DIM; i++)
-        assert_true(test_get(run.k, GYRE_F16, i) == (double)k[i]);
+        assert_true(test_get(run.k, GYRE_DTYPE_F16, i) == (double)k[i]);
     gyre_cache_free(cache);
     gyre_encoding_free(encoding);
 }
@@ -310,7 +314,7 @@ static void not_turned(void **state) {
  * two are as near; a row of zeros has scale 0. */
 static void whole_numbers(void **state) {
     (void)state;
-    const cache_case c = {GYRE_KEYS_RAW, GYRE_Q8, GYRE_Q8, 1, 64, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_Q8, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     float k[3 * HEADS * DIM] = {0}, v[3 * HEADS * VALUES] = {0};
@@ -324,8 +328,8 @@ static void whole_numbers(void **state) {
     k[3 * DIM] = -0.0f;
     for (int i = 0; i < DIM; i++)
         k[4 * DIM + i] = 3e-38f * (float)(i - 7);
-    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, 3, HEADS, DIM),
-                     values = gyre_cdense(v, GYRE_F32, 1, 3, HEADS, VALUES);
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 3, HEADS, VALUES);
     const gyre_positions positions = {.base = 50};
     assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL));
     for (int row = 0; row < 6; row++) {
@@ -354,15 +358,15 @@ static void backwards(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, in
 
 static void any_order(void **state) {
     (void)state;
-    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_BF16, GYRE_Q8, 1, 256, 24, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8, 1, 256, 24, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *one = case_cache(&c, encoding), *many = case_cache(&c, encoding);
     static float k[200 * HEADS * DIM], v[200 * HEADS * VALUES];
     test_random random = {8};
     test_fill(&random, k, sizeof k / sizeof *k);
     test_fill(&random, v, sizeof v / sizeof *v);
-    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, 200, HEADS, DIM),
-                     values = gyre_cdense(v, GYRE_F32, 1, 200, HEADS, VALUES);
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 200, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 200, HEADS, VALUES);
     const gyre_positions positions = {.base = -70};
     const gyre_exec exec = {backwards, NULL, 3};
     assert_ok(gyre_cache_append(one, 0, &keys, &values, &positions, NULL));

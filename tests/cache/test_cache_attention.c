@@ -57,11 +57,11 @@ static problem make_problem(const cache_case *c, const ask *a, const model_seque
             for (int x = 0; x < 2; x++)
                 p.at[(b * a->queries + i) * 2 + x] = t >= 0 ? of->token[t].at[x] : i;
         }
-    p.args.q = gyre_cdense(p.q, GYRE_F32, a->batch, a->queries, heads, DIM);
-    p.args.out = gyre_dense(p.out, GYRE_F32, a->batch, a->queries, heads, VALUES);
-    p.args.lse = gyre_dense(p.lse, GYRE_F32, a->batch, a->queries, heads, 1);
-    if (a->bias) p.args.mask = gyre_cdense(p.mask, GYRE_F32, a->batch, a->queries, heads, p.longest);
-    p.args.q_pos = (gyre_positions){p.at, GYRE_I64, 0, 0, 2 * a->queries, 2, c->axes == 2};
+    p.args.q = gyre_cdense(p.q, GYRE_DTYPE_F32, a->batch, a->queries, heads, DIM);
+    p.args.out = gyre_dense(p.out, GYRE_DTYPE_F32, a->batch, a->queries, heads, VALUES);
+    p.args.lse = gyre_dense(p.lse, GYRE_DTYPE_F32, a->batch, a->queries, heads, 1);
+    if (a->bias) p.args.mask = gyre_cdense(p.mask, GYRE_DTYPE_F32, a->batch, a->queries, heads, p.longest);
+    p.args.q_pos = (gyre_positions){p.at, GYRE_DTYPE_I64, 0, 0, 2 * a->queries, 2, c->axes == 2};
     p.args.causal = a->causal;
     p.args.window = a->window;
     p.args.sinks = a->sinks;
@@ -77,8 +77,7 @@ static void free_problem(problem *p) {
         free(all[i]);
 }
 
-/* -- the definition
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- the definition -- */
 
 typedef struct place {
     int64_t b, i, h;
@@ -161,8 +160,7 @@ static void run(const gyre_cache *cache, const ask *a, const problem *p, const g
     free(scratch);
 }
 
-/* -- caches with a history
- * ----------------------------------------------------------------------------------------------------- */
+/* -- caches with a history -- */
 
 /* Four sequences: long, with holes and shifts; a fork of it; slid; empty. */
 static void make_history(gyre_cache *cache, const cache_case *c, model_sequence *s) {
@@ -172,7 +170,7 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
         assert_ok(model_append(cache, c, &s[0], 0, 60, 60 * i, 1, &random));
     assert_ok(gyre_cache_fork(cache, 0, 1));
     s[1] = s[0];
-    assert_ok(gyre_cache_drop(cache, 0, 20, 7));
+    assert_ok(gyre_cache_remove(cache, 0, 20, 7));
     model_drop(&s[0], 20, 7);
     assert_ok(gyre_cache_shift(cache, 0, 20, s[0].count - 20, back));
     for (int64_t i = 20; i < s[0].count; i++)
@@ -190,14 +188,15 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
         s[2].token[i].at[0] = s[2].token[i].at[1] = i;
 }
 
-static const cache_case cases[] = {{GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 4, 1000, 16, 1, GYRE_HALF, 0},
-                                   {GYRE_KEYS_ROTATED, GYRE_F32, GYRE_F32, 4, 1000, 16, 1, GYRE_HALF, 1.3},
-                                   {GYRE_KEYS_ROTATED, GYRE_F16, GYRE_F16, 4, 1280, 0, 2, GYRE_HALF, 0},
-                                   {GYRE_KEYS_RAW, GYRE_BF16, GYRE_F16, 4, 1000, 7, 2, GYRE_INTERLEAVED, 0},
-                                   {GYRE_KEYS_ROTATED, GYRE_BF16, GYRE_BF16, 4, 1000, 32, 1, GYRE_INTERLEAVED, 0},
-                                   {GYRE_KEYS_RAW, GYRE_Q8, GYRE_Q8, 4, 1000, 16, 1, GYRE_HALF, 1.3},
-                                   {GYRE_KEYS_ROTATED, GYRE_Q8, GYRE_F16, 4, 1280, 0, 1, GYRE_HALF, 1.3},
-                                   {GYRE_KEYS_ROTATED, GYRE_F32, GYRE_Q8, 4, 1000, 100, 2, GYRE_HALF, 0}};
+static const cache_case cases[] = {
+    {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 4, 1000, 16, 1, GYRE_LAYOUT_HALF, 0},
+    {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 4, 1000, 16, 1, GYRE_LAYOUT_HALF, 1.3},
+    {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 0, 2, GYRE_LAYOUT_HALF, 0},
+    {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_BF16, GYRE_DTYPE_F16, 4, 1000, 7, 2, GYRE_LAYOUT_INTERLEAVED, 0},
+    {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_BF16, GYRE_DTYPE_BF16, 4, 1000, 32, 1, GYRE_LAYOUT_INTERLEAVED, 0},
+    {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_Q8, 4, 1000, 16, 1, GYRE_LAYOUT_HALF, 1.3},
+    {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_Q8, GYRE_DTYPE_F16, 4, 1280, 0, 1, GYRE_LAYOUT_HALF, 1.3},
+    {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_Q8, 4, 1000, 100, 2, GYRE_LAYOUT_HALF, 0}};
 
 typedef struct fixture {
     const cache_case *c;
@@ -257,7 +256,7 @@ static void weights(void **state) {
     p.weights = room(size, sizeof(float));
     for (size_t i = 0; i < size; i++)
         p.weights[i] = 9;
-    p.args.weights = gyre_dense(p.weights, GYRE_F32, a.batch, wanted, heads, p.longest);
+    p.args.weights = gyre_dense(p.weights, GYRE_DTYPE_F32, a.batch, wanted, heads, p.longest);
     p.args.weights_first = 1;
     run(f.cache, &a, &p, NULL);
     for (int64_t row = 0; row < a.batch * wanted * heads; row++) {
@@ -284,9 +283,10 @@ static void backwards(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, in
 
 static void same_bits(void **state) {
     (void)state;
-    const cache_case kinds[] = {{GYRE_KEYS_ROTATED, GYRE_F16, GYRE_F16, 4, 1280, 0, 1, GYRE_HALF, 0},
-                                {GYRE_KEYS_ROTATED, GYRE_F16, GYRE_F16, 4, 1280, 16, 1, GYRE_HALF, 0},
-                                {GYRE_KEYS_ROTATED, GYRE_F16, GYRE_F16, 4, 1280, 5, 1, GYRE_HALF, 0}};
+    const cache_case kinds[] = {
+        {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 0, 1, GYRE_LAYOUT_HALF, 0},
+        {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 16, 1, GYRE_LAYOUT_HALF, 0},
+        {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 4, 1280, 5, 1, GYRE_LAYOUT_HALF, 0}};
     const ask asks[] = {{3, 1, {1, 0, 2}, 1, 0, 0, 0, 0, NULL, NULL}, {2, 20, {1, 0}, 1, 0, 0, 0, 0, NULL, NULL}};
     const gyre_exec exec = {backwards, NULL, 3};
     for (int j = 0; j < 2; j++) {
@@ -307,21 +307,20 @@ static void same_bits(void **state) {
     }
 }
 
-/* -- refusals
- * --------------------------------------------------------------------------------------------------------------------- */
+/* -- refusals -- */
 
 /* Scratch for any sequences, asked for with views of those that have no token yet. */
 static void scratch_before_tokens(void **state) {
-    const cache_case c = {GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 2, 96, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 96, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     float q[2 * HEADS * DIM] = {0}, out[2 * HEADS * VALUES], weights[1];
     const int64_t sequences[] = {0, 1};
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     (void)state;
-    args.q = gyre_cdense(q, GYRE_F32, 2, 1, HEADS, DIM);
-    args.out = gyre_dense(out, GYRE_F32, 2, 1, HEADS, VALUES);
-    args.weights = gyre_dense(weights, GYRE_F32, 2, 1, HEADS, 0);
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, 2, 1, HEADS, DIM);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 2, 1, HEADS, VALUES);
+    args.weights = gyre_dense(weights, GYRE_DTYPE_F32, 2, 1, HEADS, 0);
     const size_t now = gyre_cache_attention_scratch(cache, sequences, &args, NULL),
                  any = gyre_cache_attention_scratch(cache, NULL, &args, NULL);
     assert_true(now > 0 && any >= now);
@@ -355,9 +354,9 @@ static void refused(void **state) {
     wrong[5].mask.shape[3]--;
     wrong[6].out.shape[0]--;
     wrong[7].lse.shape[0]++;
-    wrong[8].q_pos = (gyre_positions){far, GYRE_I64, 0, 0, 2, 2, 0}; /* of the last row: the others are not written */
+    wrong[8].q_pos = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 2, 2, 0}; /* of the last row: the others are not written */
     wrong[9].k_end = past;
-    wrong[10].q.dtype = GYRE_F64;
+    wrong[10].q.dtype = GYRE_DTYPE_F64;
     wrong[11].q.shape[3] = 8;
     wrong[12].out.data = NULL;
     wrong[13].q.shape[0] = -1;
@@ -389,17 +388,25 @@ static void refused(void **state) {
 static void other_length(void **state) {
     (void)state;
     for (int raw = 0; raw < 2; raw++) {
-        gyre_config config = test_rope_config(DIM, GYRE_HALF);
-        config.rope.scaling = GYRE_DYNAMIC_NTK;
+        gyre_config config = test_rope_config(DIM, GYRE_LAYOUT_HALF);
+        config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
         config.rope.factor = 2;
         config.trained_length = 32;
         gyre_encoding *encoding = test_encoding(&config);
-        const cache_case c = {raw ? GYRE_KEYS_RAW : GYRE_KEYS_ROTATED, GYRE_F32, GYRE_F32, 1, 64, 16, 1, GYRE_HALF, 0};
+        const cache_case c = {raw ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED,
+                              GYRE_DTYPE_F32,
+                              GYRE_DTYPE_F32,
+                              1,
+                              64,
+                              16,
+                              1,
+                              GYRE_LAYOUT_HALF,
+                              0};
         gyre_cache_config of = case_config(&c, encoding);
         gyre_cache *cache = NULL;
         model_sequence *s = room(1, sizeof *s);
         test_random random = {4};
-        of.length = 100;
+        of.context_length = 100;
         assert_ok(gyre_cache_create(&cache, &of, NULL, NULL));
         assert_ok(model_append(cache, &c, s, 0, 20, 0, 1, &random));
         const ask a = {1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL};
@@ -407,7 +414,7 @@ static void other_length(void **state) {
         const int64_t lengths[] = {0, 100, 101};
         float *outs[3];
         for (int i = 0; i < 3; i++) {
-            p.args.q_pos.length = lengths[i];
+            p.args.q_pos.context_length = lengths[i];
             outs[i] = room(p.out_size, sizeof(float));
             if (i == 2 && !raw) {
                 _Alignas(64) char scratch[64];

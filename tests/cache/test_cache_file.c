@@ -54,7 +54,7 @@ static void write_all(const char *bytes, size_t size) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* -- memory: no file may have the loader ask for much ------------------------------------------------------------------- */
+/* -- memory: no file may have the loader ask for much -- */
 
 typedef struct purse {
     size_t most;
@@ -76,8 +76,7 @@ static void purse_free(void *ctx, void *memory) {
     free(memory);
 }
 
-/* -- there and back --------------------------------------------------------------------------------------------------------
- */
+/* -- there and back -- */
 
 /* Sequences that share, with holes, shifts and one that is empty. */
 static void make_history(gyre_cache *cache, const cache_case *c, model_sequence *s) {
@@ -88,21 +87,22 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
     assert_ok(gyre_cache_fork(cache, 0, 2));
     s[2] = s[0];
     assert_ok(model_append(cache, c, &s[2], 2, 3, 29, 1, &random));
-    assert_ok(gyre_cache_drop(cache, 0, 5, 2));
+    assert_ok(gyre_cache_remove(cache, 0, 5, 2));
     model_drop(&s[0], 5, 2);
     assert_ok(gyre_cache_shift(cache, 0, 4, 10, delta));
     for (int i = 4; i < 14; i++)
         for (int a = 0; a < 2; a++)
             s[0].token[i].at[a] += delta[a];
-    assert_ok(gyre_cache_drop(cache, 1, 0, 6));
+    assert_ok(gyre_cache_remove(cache, 1, 0, 6));
     s[1].count = 0;
 }
 
 static void there_and_back(void **state) {
     (void)state;
-    const cache_case cases[] = {{GYRE_KEYS_ROTATED, GYRE_F16, GYRE_Q8, 3, 120, 8, 1, GYRE_HALF, 1.2},
-                                {GYRE_KEYS_RAW, GYRE_Q8, GYRE_F32, 3, 120, 7, 2, GYRE_HALF, 0},
-                                {GYRE_KEYS_ROTATED, GYRE_F32, GYRE_BF16, 3, 120, 0, 2, GYRE_INTERLEAVED, 0}};
+    const cache_case cases[] = {
+        {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_Q8, 3, 120, 8, 1, GYRE_LAYOUT_HALF, 1.2},
+        {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_F32, 3, 120, 7, 2, GYRE_LAYOUT_HALF, 0},
+        {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_BF16, 3, 120, 0, 2, GYRE_LAYOUT_INTERLEAVED, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const cache_case *c = &cases[i];
         gyre_encoding *encoding = case_encoding(c);
@@ -116,15 +116,15 @@ static void there_and_back(void **state) {
         const gyre_alloc alloc = {purse_alloc, purse_free, &p};
         if (gyre_cache_load(&loaded, path, encoding, &alloc, &err) != GYRE_OK) fail_msg("%s", err.text);
         compare_cache(loaded, c, s);
-        const gyre_cache_usage a = gyre_cache_usage_of(cache), b = gyre_cache_usage_of(loaded);
+        const gyre_cache_usage a = gyre_cache_get_usage(cache), b = gyre_cache_get_usage(loaded);
         assert_memory_equal(&a, &b, sizeof a);
-        const gyre_cache_config *x = gyre_cache_config_of(cache), *y = gyre_cache_config_of(loaded);
+        const gyre_cache_config *x = gyre_cache_get_config(cache), *y = gyre_cache_get_config(loaded);
         assert_true(x->encoding == y->encoding && x->keys == y->keys && x->page_tokens == y->page_tokens &&
-                    x->max_tokens == y->max_tokens && x->length == y->length);
+                    x->max_tokens == y->max_tokens && x->context_length == y->context_length);
         test_random random = {12}; /* it goes on as the other does */
         for (int64_t n = 0; n < 3; n++)
             assert_ok(model_append(loaded, c, &s[n], n, 4, 40, 1, &random));
-        assert_ok(gyre_cache_drop(loaded, 2, 0, 20));
+        assert_ok(gyre_cache_remove(loaded, 2, 0, 20));
         model_drop(&s[2], 0, 20);
         compare_cache(loaded, c, s);
         gyre_cache_free(loaded);
@@ -138,7 +138,7 @@ static void there_and_back(void **state) {
 /* Who may read the file that is replaced may read the new one. */
 static void same_mode(void **state) {
     (void)state;
-    const cache_case c = {GYRE_KEYS_RAW, GYRE_F32, GYRE_F32, 1, 16, 4, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 16, 4, 1, GYRE_LAYOUT_HALF, 0};
     const mode_t modes[] = {0600, 0640, 0666};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
@@ -165,13 +165,12 @@ static void nothing_in_it(void **state) {
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     assert_ok(gyre_cache_save(cache, path, NULL));
     assert_ok(gyre_cache_load(&loaded, path, NULL, NULL, NULL));
-    assert_int_equal(gyre_cache_usage_of(loaded).tokens, 0);
+    assert_int_equal(gyre_cache_get_usage(loaded).tokens, 0);
     gyre_cache_free(loaded);
     gyre_cache_free(cache);
 }
 
-/* -- files that are not
- * ------------------------------------------------------------------------------------------------------ */
+/* -- files that are not -- */
 
 typedef struct sample {
     gyre_encoding *encoding;
@@ -180,7 +179,8 @@ typedef struct sample {
 } sample;
 
 static sample make_sample(int64_t page_tokens) {
-    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_Q8, GYRE_F16, 3, 96, page_tokens, 1, GYRE_HALF, 0};
+    const cache_case c = {
+        GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_Q8, GYRE_DTYPE_F16, 3, 96, page_tokens, 1, GYRE_LAYOUT_HALF, 0};
     sample out = {.encoding = case_encoding(&c)};
     gyre_cache *cache = case_cache(&c, out.encoding);
     model_sequence *s = calloc(3, sizeof *s);
@@ -200,7 +200,7 @@ static void free_sample(sample *s) {
 /* What was let in must bear being used. */
 static void use(gyre_cache *cache) {
     const cache_case c = {.axes = 1};
-    const gyre_cache_config *config = gyre_cache_config_of(cache);
+    const gyre_cache_config *config = gyre_cache_get_config(cache);
     model_sequence *s = calloc(1, sizeof *s);
     assert_non_null(s);
     test_random random = {1};
@@ -210,7 +210,7 @@ static void use(gyre_cache *cache) {
         if (config->heads != HEADS || config->head_dim != DIM || config->value_dim != VALUES) continue;
         const gyre_status status = model_append(cache, &c, s, i, 3, 50, 1, &random);
         assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
-        assert_ok(gyre_cache_drop(cache, i, 0, tokens / 2));
+        assert_ok(gyre_cache_remove(cache, i, 0, tokens / 2));
     }
     free(s);
 }
@@ -285,7 +285,7 @@ static void checksum(void **state) {
 }
 
 /* Where the header's checksum stands: 8 pairs turn. */
-enum { HEADER_SUM = GYRE_CACHE_MAGIC + 4 + 8 * GYRE_CACHE_NUMBERS + 8 * (1 + DIM / 2) };
+enum { HEADER_SUM = GYRE_CACHE_MAGIC_BYTES + 4 + 8 * GYRE_CACHE_HEADER_FIELDS + 8 * (1 + DIM / 2) };
 
 /* Who knows how to sum can write anything. */
 static void sign(sample *s) {
@@ -305,7 +305,7 @@ static void hostile(void **state) {
         assert_non_null(kept);
         memcpy(kept, s.bytes, s.size);
         /* every number of the header and the lists, and some of the positions behind them */
-        for (size_t at = GYRE_CACHE_MAGIC + 4; at + 8 < HEADER_SUM + 4 + 8 * 80; at += 8) {
+        for (size_t at = GYRE_CACHE_MAGIC_BYTES + 4; at + 8 < HEADER_SUM + 4 + 8 * 80; at += 8) {
             const size_t place = at >= HEADER_SUM ? at + 4 : at;
             for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
                 memcpy(s.bytes + place, &values[i], 8);
@@ -320,9 +320,9 @@ static void hostile(void **state) {
     }
 }
 
-/* What lies in a hole of a page is nobody's, but gyre_cache_replan turns it with the rest. */
+/* What lies in a hole of a page is nobody's, but gyre_cache_set_encoding turns it with the rest. */
 static void far_position_in_a_hole(void **state) {
-    const cache_case c = {GYRE_KEYS_ROTATED, GYRE_F32, GYRE_F32, 1, 32, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 32, 16, 1, GYRE_LAYOUT_HALF, 0};
     const int64_t kept = INT64_C(1000003), far = INT64_C(1) << 62;
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
@@ -333,7 +333,7 @@ static void far_position_in_a_hole(void **state) {
     (void)state;
     assert_non_null(s);
     assert_ok(model_append(cache, &c, s, 0, 8, kept, 1, &random));
-    assert_ok(gyre_cache_drop(cache, 0, 3, 1));
+    assert_ok(gyre_cache_remove(cache, 0, 3, 1));
     assert_ok(gyre_cache_save(cache, path, NULL));
     a.bytes = read_all(&a.size);
     for (size_t at = 0; at + 8 <= a.size; at++) {
@@ -350,20 +350,19 @@ static void far_position_in_a_hole(void **state) {
     free_sample(&a);
 }
 
-/* -- other encodings, other places
- * --------------------------------------------------------------------------------------------- */
+/* -- other encodings, other places -- */
 
 static void other_encodings(void **state) {
     (void)state;
     sample s = make_sample(16);
-    gyre_config plain = *gyre_encoding_config(s.encoding);
+    gyre_config plain = *gyre_encoding_get_config(s.encoding);
     for (int i = 0; i < 5; i++) {
         gyre_config config = plain;
         gyre_error err = {0, ""};
         gyre_cache *cache = NULL;
         if (i == 0) config.rope.base = 101;
         if (i == 1) config.rope.attention_factor = 1.1;
-        if (i == 2) config.rope.layout = GYRE_INTERLEAVED;
+        if (i == 2) config.rope.layout = GYRE_LAYOUT_INTERLEAVED;
         if (i == 3) config.rope.clockwise = 1;
         gyre_encoding *other = i < 4 ? test_encoding(&config) : NULL;
         write_all(s.bytes, s.size);

@@ -1,11 +1,11 @@
-/* test_cache_moves.c: whatever is done to the sequences of a cache, each token is what was appended, where it was moved to.
- */
+/* test_cache_moves.c: whatever is done to the sequences of a cache, each token is what was appended, where it was moved
+ * to. */
 #include "cache_model.h"
 
-#define ROTATED GYRE_KEYS_ROTATED
-#define RAW     GYRE_KEYS_RAW
+#define ROTATED GYRE_CACHE_KEYS_ROTATED
+#define RAW     GYRE_CACHE_KEYS_RAW
 
-/* -- anything, in any order, against the model ------------------------------------------------------------------------- */
+/* -- anything, in any order, against the model -- */
 
 typedef struct drive {
     const cache_case *c;
@@ -21,7 +21,7 @@ static int64_t below(drive *d, int64_t n) {
 
 /* Where pages cannot be merged two by two, more than half of their slots have tokens. */
 static int may_refuse(const drive *d, int64_t sequence, int64_t count) {
-    const gyre_cache_usage usage = gyre_cache_usage_of(d->cache);
+    const gyre_cache_usage usage = gyre_cache_get_usage(d->cache);
     if (d->c->page_tokens == 0) return d->s[sequence].count + count > d->c->max_tokens / d->c->sequences;
     const int64_t packed = (usage.pages / 2 - 1) * d->c->page_tokens;
     return usage.tokens + count > (packed < d->c->max_tokens ? packed : d->c->max_tokens);
@@ -47,7 +47,7 @@ static void try_drop(drive *d, int64_t sequence) {
     model_sequence *s = &d->s[sequence];
     const int64_t first = below(d, s->count + 1), most = s->count - first;
     const int64_t count = below(d, 6) ? below(d, most < 4 ? most + 1 : 4) : below(d, 2) ? most : below(d, most + 1);
-    assert_ok(gyre_cache_drop(d->cache, sequence, first, count));
+    assert_ok(gyre_cache_remove(d->cache, sequence, first, count));
     model_drop(s, first, count);
 }
 
@@ -110,8 +110,8 @@ static void against_model(const cache_case *c, uint64_t seed, int steps) {
     }
     assert_true(d.appended > steps / 8);
     for (int64_t i = 0; i < c->sequences; i++)
-        assert_ok(gyre_cache_drop(d.cache, i, 0, d.s[i].count));
-    const gyre_cache_usage usage = gyre_cache_usage_of(d.cache);
+        assert_ok(gyre_cache_remove(d.cache, i, 0, d.s[i].count));
+    const gyre_cache_usage usage = gyre_cache_get_usage(d.cache);
     assert_int_equal(usage.free_pages, usage.pages);
     assert_int_equal(usage.tokens + usage.shared_tokens, 0);
     assert_int_equal(usage.used, 0);
@@ -122,22 +122,21 @@ static void against_model(const cache_case *c, uint64_t seed, int steps) {
 
 static void anything(void **state) {
     (void)state;
-    const cache_case cases[] = {{RAW, GYRE_F32, GYRE_F32, 4, 256, 16, 1, GYRE_HALF, 0},
-                                {ROTATED, GYRE_F32, GYRE_F16, 4, 256, 16, 1, GYRE_HALF, 0},
-                                {ROTATED, GYRE_F16, GYRE_BF16, 4, 300, 7, 2, GYRE_HALF, 0},
-                                {ROTATED, GYRE_BF16, GYRE_F32, 3, 200, 32, 1, GYRE_INTERLEAVED, 1.25},
-                                {ROTATED, GYRE_Q8, GYRE_Q8, 4, 256, 1, 1, GYRE_HALF, 1.5},
-                                {RAW, GYRE_Q8, GYRE_F16, 2, 128, 16, 2, GYRE_HALF, 0},
-                                {ROTATED, GYRE_F32, GYRE_Q8, 4, 256, 0, 1, GYRE_HALF, 0},
-                                {RAW, GYRE_F16, GYRE_F16, 1, 100, 0, 1, GYRE_HALF, 0},
-                                {ROTATED, GYRE_F16, GYRE_F16, 3, 240, 0, 2, GYRE_HALF, 0},
-                                {RAW, GYRE_BF16, GYRE_BF16, 4, 96, 4, 1, GYRE_HALF, 0}};
+    const cache_case cases[] = {{RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 4, 256, 16, 1, GYRE_LAYOUT_HALF, 0},
+                                {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F16, 4, 256, 16, 1, GYRE_LAYOUT_HALF, 0},
+                                {ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, 4, 300, 7, 2, GYRE_LAYOUT_HALF, 0},
+                                {ROTATED, GYRE_DTYPE_BF16, GYRE_DTYPE_F32, 3, 200, 32, 1, GYRE_LAYOUT_INTERLEAVED, 1.25},
+                                {ROTATED, GYRE_DTYPE_Q8, GYRE_DTYPE_Q8, 4, 256, 1, 1, GYRE_LAYOUT_HALF, 1.5},
+                                {RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_F16, 2, 128, 16, 2, GYRE_LAYOUT_HALF, 0},
+                                {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_Q8, 4, 256, 0, 1, GYRE_LAYOUT_HALF, 0},
+                                {RAW, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 1, 100, 0, 1, GYRE_LAYOUT_HALF, 0},
+                                {ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 3, 240, 0, 2, GYRE_LAYOUT_HALF, 0},
+                                {RAW, GYRE_DTYPE_BF16, GYRE_DTYPE_BF16, 4, 96, 4, 1, GYRE_LAYOUT_HALF, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         against_model(&cases[i], 77 + i, 500);
 }
 
-/* -- shifts --------------------------------------------------------------------------------------------------------------
- */
+/* -- shifts -- */
 
 /* The first key of a sequence, turned back to position 0. */
 static void read_first(const gyre_cache *cache, const cache_case *c, double *k) {
@@ -155,9 +154,9 @@ static void read_first(const gyre_cache *cache, const cache_case *c, double *k) 
 /* A thousand shifts leave the key what one leaves it, to the last bit. */
 static void thousand_shifts(void **state) {
     (void)state;
-    const gyre_dtype dtypes[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+    const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     for (int i = 0; i < 4; i++) {
-        const cache_case c = {ROTATED, dtypes[i], GYRE_F32, 1, 64, 16, 1, GYRE_HALF, 1.4};
+        const cache_case c = {ROTATED, dtypes[i], GYRE_DTYPE_F32, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 1.4};
         gyre_encoding *encoding = case_encoding(&c);
         gyre_cache *cache = case_cache(&c, encoding);
         model_sequence *s = calloc(1, sizeof *s);
@@ -187,7 +186,7 @@ static void thousand_shifts(void **state) {
 
 static void shifts_refused(void **state) {
     (void)state;
-    const cache_case c = {RAW, GYRE_F32, GYRE_F32, 2, 64, 16, 1, GYRE_HALF, 0};
+    const cache_case c = {RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     model_sequence *s = calloc(2, sizeof *s);
@@ -203,9 +202,9 @@ static void shifts_refused(void **state) {
     assert_int_equal(gyre_cache_shift(cache, 0, -1, 2, none), GYRE_EINVAL);
     assert_int_equal(gyre_cache_shift(cache, 2, 0, 0, none), GYRE_EINVAL);
     assert_int_equal(gyre_cache_shift(cache, 0, 0, 1, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_drop(cache, 0, 20, 1), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_drop(cache, 0, 1, INT64_MAX), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_drop(cache, -1, 0, 0), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, 0, 20, 1), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, 0, 1, INT64_MAX), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, -1, 0, 0), GYRE_EINVAL);
     assert_int_equal(gyre_cache_fork(cache, 0, 2), GYRE_EINVAL);
     assert_int_equal(gyre_cache_slide(cache, 0, 3, 2, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_slide(cache, 0, 0, 0, NULL), GYRE_EINVAL);
@@ -224,7 +223,7 @@ static void shifts_refused(void **state) {
 /* A shift goes on behind the tokens that have it, but not to where angles are good for nothing. */
 static void far_shift(void **state) {
     (void)state;
-    const cache_case c = {ROTATED, GYRE_F32, GYRE_F32, 1, 64, 16, 2, GYRE_HALF, 0};
+    const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 64, 16, 2, GYRE_LAYOUT_HALF, 0};
     const int64_t most = INT64_C(1) << 31, delta[GYRE_MAX_AXES] = {most - 100, most - 100, 0, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
@@ -247,24 +246,23 @@ static void far_shift(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* -- sharing -------------------------------------------------------------------------------------------------------------
- */
+/* -- sharing -- */
 
 static void forks(void **state) {
     (void)state;
     for (int64_t page = 0; page <= 16; page += 8) {
-        const cache_case c = {ROTATED, GYRE_F16, GYRE_F16, 3, 192, page, 1, GYRE_HALF, 0};
+        const cache_case c = {ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 3, 192, page, 1, GYRE_LAYOUT_HALF, 0};
         gyre_encoding *encoding = case_encoding(&c);
         gyre_cache *cache = case_cache(&c, encoding);
         model_sequence *s = calloc(3, sizeof *s);
         test_random random = {5};
         const int64_t delta[GYRE_MAX_AXES] = {-4, 0, 0, 0};
         assert_ok(model_append(cache, &c, &s[0], 0, 37, 0, 1, &random));
-        assert_int_equal(gyre_cache_usage_of(cache).shared_tokens, 0);
+        assert_int_equal(gyre_cache_get_usage(cache).shared_tokens, 0);
         assert_ok(gyre_cache_fork(cache, 0, 1));
         assert_ok(gyre_cache_fork(cache, 0, 2));
         s[1] = s[2] = s[0];
-        gyre_cache_usage usage = gyre_cache_usage_of(cache);
+        gyre_cache_usage usage = gyre_cache_get_usage(cache);
         assert_int_equal(usage.tokens, 3 * 37);
         assert_int_equal(usage.shared_tokens, 37);
         assert_int_equal(usage.pages - usage.free_pages, page ? (37 + page - 1) / page : 1);
@@ -275,10 +273,10 @@ static void forks(void **state) {
         assert_ok(gyre_cache_shift(cache, 1, 10, 20, delta));
         for (int i = 10; i < 30; i++)
             s[1].token[i].at[0] -= 4;
-        assert_ok(gyre_cache_drop(cache, 2, 1, 30));
+        assert_ok(gyre_cache_remove(cache, 2, 1, 30));
         model_drop(&s[2], 1, 30);
         compare_cache(cache, &c, s);
-        assert_ok(gyre_cache_drop(cache, 0, 0, s[0].count));
+        assert_ok(gyre_cache_remove(cache, 0, 0, s[0].count));
         s[0].count = 0;
         compare_cache(cache, &c, s);
         assert_ok(model_append(cache, &c, &s[0], 0, 64, 0, 1, &random));
@@ -289,18 +287,17 @@ static void forks(void **state) {
     }
 }
 
-/* -- room ----------------------------------------------------------------------------------------------------------------
- */
+/* -- room -- */
 
 /* Pages run out, and nothing has changed; holes are filled before that. */
 static void no_room(void **state) {
     (void)state;
-    const cache_case c = {ROTATED, GYRE_F32, GYRE_F32, 2, 64, 8, 1, GYRE_HALF, 0};
+    const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 64, 8, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     model_sequence *s = calloc(2, sizeof *s);
     test_random random = {5};
-    assert_int_equal(gyre_cache_usage_of(cache).pages, 9);
+    assert_int_equal(gyre_cache_get_usage(cache).pages, 9);
     assert_ok(model_append(cache, &c, &s[0], 0, 60, 0, 1, &random));
     assert_int_equal(model_append(cache, &c, &s[1], 1, 5, 0, 1, &random), GYRE_ENOMEM);
     assert_int_equal(model_append(cache, &c, &s[0], 0, 5, 60, 1, &random), GYRE_ENOMEM);
@@ -309,11 +306,11 @@ static void no_room(void **state) {
     assert_int_equal(model_append(cache, &c, &s[0], 0, 1, 60, 1, &random), GYRE_ENOMEM);
     compare_cache(cache, &c, s);
     for (int i = 0; i < 30; i++) { /* every other token */
-        assert_ok(gyre_cache_drop(cache, 0, i, 1));
+        assert_ok(gyre_cache_remove(cache, 0, i, 1));
         model_drop(&s[0], i, 1);
     }
     compare_cache(cache, &c, s);
-    assert_int_equal(gyre_cache_usage_of(cache).free_pages, 0);
+    assert_int_equal(gyre_cache_get_usage(cache).free_pages, 0);
     assert_ok(model_append(cache, &c, &s[1], 1, 30, 4, 1, &random));
     assert_int_equal(model_append(cache, &c, &s[1], 1, 1, 34, 1, &random), GYRE_ENOMEM);
     compare_cache(cache, &c, s);
@@ -325,7 +322,7 @@ static void no_room(void **state) {
 /* Without pages a sequence holds its share whatever was dropped, in one piece. */
 static void contiguous(void **state) {
     (void)state;
-    const cache_case c = {RAW, GYRE_F16, GYRE_F16, 2, 64, 0, 1, GYRE_HALF, 0};
+    const cache_case c = {RAW, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 2, 64, 0, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     model_sequence *s = calloc(2, sizeof *s);
@@ -335,7 +332,7 @@ static void contiguous(void **state) {
     assert_int_equal(model_append(cache, &c, &s[0], 0, 1, 32, 1, &random), GYRE_ENOMEM);
     for (int i = 0; i < 100; i++) {
         const int64_t first = i % 3 ? 0 : 7;
-        assert_ok(gyre_cache_drop(cache, 0, first, 1));
+        assert_ok(gyre_cache_remove(cache, 0, first, 1));
         model_drop(&s[0], first, 1);
         assert_ok(model_append(cache, &c, &s[0], 0, 1, 32 + i, 1, &random));
         compare_cache(cache, &c, s);
@@ -352,7 +349,7 @@ static void contiguous(void **state) {
 /* Each single token dropped leaves a hole: lists of stretches grow, and are mended when they are full. */
 static void many_holes(void **state) {
     (void)state;
-    const cache_case c = {ROTATED, GYRE_F32, GYRE_F32, 1, 500, 0, 1, GYRE_HALF, 0};
+    const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 1, 500, 0, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     model_sequence *s = calloc(1, sizeof *s);
@@ -361,7 +358,7 @@ static void many_holes(void **state) {
         while (s->count + 50 <= 500)
             assert_ok(model_append(cache, &c, s, 0, 50, s->count ? s->token[s->count - 1].at[0] + 1 : 0, 1, &random));
         for (int i = 0; i < 220; i++) {
-            assert_ok(gyre_cache_drop(cache, 0, i, 1));
+            assert_ok(gyre_cache_remove(cache, 0, i, 1));
             model_drop(s, i, 1);
         }
         compare_cache(cache, &c, s);
@@ -374,7 +371,7 @@ static void many_holes(void **state) {
 /* Shifts that part every token from the next need a stretch each: when there is none, nothing has changed. */
 static void no_stretches(void **state) {
     (void)state;
-    const cache_case c = {ROTATED, GYRE_F32, GYRE_F32, 2, 1000, 0, 1, GYRE_HALF, 0};
+    const cache_case c = {ROTATED, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 1000, 0, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     gyre_cache *cache = case_cache(&c, encoding);
     model_sequence *s = calloc(2, sizeof *s);
@@ -392,7 +389,7 @@ static void no_stretches(void **state) {
     }
     assert_true(refused > 0 && refused < 700);
     compare_cache(cache, &c, s);
-    assert_ok(gyre_cache_drop(cache, 0, 100, 390)); /* which frees some */
+    assert_ok(gyre_cache_remove(cache, 0, 100, 390)); /* which frees some */
     model_drop(&s[0], 100, 390);
     assert_ok(model_append(cache, &c, &s[0], 0, 20, 500, 1, &random));
     compare_cache(cache, &c, s);
@@ -404,8 +401,7 @@ static void no_stretches(void **state) {
     gyre_encoding_free(encoding);
 }
 
-/* -- streams -------------------------------------------------------------------------------------------------------------
- */
+/* -- streams -- */
 
 /* A stream that is slid at each token stays a few stretches, and is what a new cache would be. */
 /* Two sequences: even tokens of the first `holes` of sequence 1 are gone, each of the `shifted` of sequence 0 is shifted by
@@ -422,7 +418,7 @@ static gyre_cache *parted(const cache_case *c, const gyre_encoding *encoding, mo
         s[0].token[i].at[0] += delta[0];
     }
     for (int64_t i = 0; i < holes; i++) {
-        assert_ok(gyre_cache_drop(cache, 1, i + 1, 1));
+        assert_ok(gyre_cache_remove(cache, 1, i + 1, 1));
         model_drop(&s[1], i + 1, 1);
     }
     return cache;
@@ -435,7 +431,7 @@ static void within_pool(const gyre_cache *cache) {
 
 /* Room for stretches is made by closing holes, which leaves both sequences with other numbers of stretches. */
 static void forks_in_a_full_pool(void **state) {
-    const cache_case c = {RAW, GYRE_F32, GYRE_F32, 2, 128, 32, 1, GYRE_HALF, 0};
+    const cache_case c = {RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 128, 32, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
     model_sequence *s = malloc(2 * sizeof *s);
     (void)state;
@@ -455,7 +451,7 @@ static void forks_in_a_full_pool(void **state) {
 }
 
 static void shifts_in_a_full_pool(void **state) {
-    const cache_case c = {RAW, GYRE_F32, GYRE_F32, 2, 128, 32, 1, GYRE_HALF, 0};
+    const cache_case c = {RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 2, 128, 32, 1, GYRE_LAYOUT_HALF, 0};
     const int64_t delta[GYRE_MAX_AXES] = {1000};
     gyre_encoding *encoding = case_encoding(&c);
     model_sequence *s = malloc(2 * sizeof *s);
@@ -484,7 +480,7 @@ static void shifts_in_a_full_pool(void **state) {
 static void stream(void **state) {
     (void)state;
     for (int64_t page = 0; page <= 16; page += 16) {
-        const cache_case c = {ROTATED, GYRE_F16, GYRE_F16, 1, 96, page, 1, GYRE_HALF, 1.2};
+        const cache_case c = {ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 1, 96, page, 1, GYRE_LAYOUT_HALF, 1.2};
         gyre_encoding *encoding = case_encoding(&c);
         gyre_cache *cache = case_cache(&c, encoding);
         model_sequence *s = calloc(1, sizeof *s);

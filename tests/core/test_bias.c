@@ -8,7 +8,7 @@
 
 static gyre_encoding *alibi(int64_t heads, const double *slopes) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ALIBI;
+    config.kind = GYRE_KIND_ALIBI;
     config.heads = heads;
     config.score.slopes = slopes;
     return test_encoding(&config);
@@ -63,7 +63,7 @@ static void slopes_that_end_elsewhere(void **state) {
         for (int i = 0; i < 4; i++) {
             double want[256], got[256], paper[256];
             gyre_config config = GYRE_CONFIG_INIT;
-            config.kind = GYRE_ALIBI;
+            config.kind = GYRE_KIND_ALIBI;
             config.heads = heads;
             config.score.max_bias = most[i];
             gyre_encoding *e = test_encoding(&config), *plain = alibi(heads, NULL);
@@ -85,20 +85,20 @@ static void bias_before_the_scale(void **state) {
     const double given[3] = {0.25, -1.5, 0}, after[3] = {1, 2, 3};
     double got[3], scores[9] = {0}, again[9] = {0};
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ALIBI;
+    config.kind = GYRE_KIND_ALIBI;
     config.heads = 3;
     config.head_dim = 80;
     config.score.before_scale = 1;
     config.score.slopes = given;
     config.score.slopes_after = after;
-    gyre_encoding *e = test_encoding(&config), *twin = test_encoding(gyre_encoding_config(e));
+    gyre_encoding *e = test_encoding(&config), *twin = test_encoding(gyre_encoding_get_config(e));
     assert_ok(gyre_encoding_slopes(e, got));
     for (int h = 0; h < 3; h++)
         test_close(got[h], given[h] / sqrtl(80), 1e-16L, "slope");
-    const gyre_positions one = {NULL, GYRE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
-    const gyre_view a = gyre_dense(scores, GYRE_F64, 1, 1, 3, 3), b = gyre_dense(again, GYRE_F64, 1, 1, 3, 3);
-    assert_ok(gyre_bias_add(e, NULL, &one, &zero, &a, NULL));
-    assert_ok(gyre_bias_add(twin, NULL, &one, &zero, &b, NULL));
+    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_view a = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 3, 3), b = gyre_dense(again, GYRE_DTYPE_F64, 1, 1, 3, 3);
+    assert_ok(gyre_add_bias(e, NULL, &one, &zero, &a, NULL));
+    assert_ok(gyre_add_bias(twin, NULL, &one, &zero, &b, NULL));
     for (int h = 0; h < 3; h++) {
         test_close(scores[3 * h], -given[h] / sqrtl(80), 1e-16L, "before");
         assert_true(scores[3 * h + 1] == 0);
@@ -130,7 +130,7 @@ static void creation_says_why(void **state) {
         gyre_config config = GYRE_CONFIG_INIT;
         gyre_encoding *e = NULL;
         gyre_error err = {0, ""};
-        config.kind = GYRE_ALIBI;
+        config.kind = GYRE_KIND_ALIBI;
         config.heads = bad[i].heads;
         config.head_dim = bad[i].head_dim;
         config.score = bad[i].score;
@@ -146,7 +146,7 @@ static const double slopes[HEADS] = {0.5, 1.0 / 3, 0.00390625};
 /* Dense, then with the keys apart and backwards, by one thread and by three. */
 static void every_score_gets_its_bias(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     static double x[ALL], want[ALL], wide[2 * ALL];
     int64_t q[BATCH][QUERIES], k[BATCH][KEYS];
     test_random random = {31};
@@ -156,7 +156,7 @@ static void every_score_gets_its_bias(void **state) {
         k[i / KEYS][i % KEYS] = (int64_t)(test_next(&random) % 500) - 100;
     k[0][3] = -GYRE_MAX_POSITION;
     q[0][0] = GYRE_MAX_POSITION;
-    const gyre_positions queries = {q, GYRE_I64, 0, 0, QUERIES, 1, 0}, keys = {k, GYRE_I64, 0, 0, KEYS, 1, 0};
+    const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
     gyre_encoding *e = alibi(HEADS, slopes);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
@@ -174,9 +174,9 @@ static void every_score_gets_its_bias(void **state) {
         gyre_view backwards = gyre_dense((char *)wide + 2 * (ALL - 1) * size, types[type], BATCH, QUERIES, HEADS, KEYS);
         for (int d = 0; d < 4; d++)
             backwards.stride[d] *= -2;
-        assert_ok(gyre_bias_add(e, NULL, &queries, &keys, &dense, NULL));
+        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &dense, NULL));
         assert_memory_equal(x, want, ALL * size);
-        assert_ok(gyre_bias_add(e, NULL, &queries, &keys, &backwards, &exec));
+        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &backwards, &exec));
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * (ALL - 1 - i) * size, (char *)want + i * size, size);
     }
@@ -192,7 +192,7 @@ static void check_tiles(const double *after) {
     static float tile[M * LD], cut[M * LD], before[M * LD];
     test_random random = {32};
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ALIBI;
+    config.kind = GYRE_KIND_ALIBI;
     config.heads = HEADS;
     config.score.slopes = slopes;
     config.score.slopes_after = after;
@@ -209,12 +209,12 @@ static void check_tiles(const double *after) {
                 k[j] = far && j == 1 ? GYRE_MAX_POSITION : (int64_t)(test_next(&random) % 100000);
             for (int i = 0; i < M; i++)
                 nearest[i] = i % 2 ? q[i] : k[i];
-            const gyre_tile whole = {q, k, nearest, M, N, LD, tile};
-            e->scheme->score_tile(e, NULL, h, &whole);
+            const gyre_bias_tile whole = {q, k, nearest, M, N, LD, tile};
+            e->scheme->bias_tile(e, NULL, h, &whole);
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < N; j++) {
-                    const gyre_tile one = {q + i, k + j, nearest + i, 1, 1, LD, cut + i * LD + j};
-                    e->scheme->score_tile(e, NULL, h, &one);
+                    const gyre_bias_tile one = {q + i, k + j, nearest + i, 1, 1, LD, cut + i * LD + j};
+                    e->scheme->bias_tile(e, NULL, h, &one);
                     const double bias = slope[nearest[i] > q[i]] * fabs((double)q[i] - (double)nearest[i]) -
                                         slope[k[j] > q[i]] * fabs((double)q[i] - (double)k[j]);
                     const double want = (double)before[i * LD + j] + bias;
@@ -236,11 +236,11 @@ static void nothing_to_bias(void **state) {
     (void)state;
     float x[8];
     gyre_encoding *e = alibi(2, NULL);
-    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions good = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const int64_t wide = (int64_t)1 << 62, shapes[][3] = {{2, 3, 0}, {2, 0, 3}, {0, 2, 3}, {wide, 4, 0}, {0, wide, wide}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const gyre_view scores = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], 2, shapes[i][2]);
-        assert_ok(gyre_bias_add(e, NULL, &good, &good, &scores, NULL));
+        const gyre_view scores = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], 2, shapes[i][2]);
+        assert_ok(gyre_add_bias(e, NULL, &good, &good, &scores, NULL));
     }
     gyre_encoding_free(e);
 }
@@ -249,24 +249,25 @@ static void wrong_arguments(void **state) {
     (void)state;
     float x[2 * 3 * 4] = {0}, before[2 * 3 * 4] = {0};
     gyre_encoding *e = alibi(3, NULL);
-    const gyre_positions good = {NULL, GYRE_I64, 0, 0, 0, 0, 0}, far = {NULL, GYRE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0, 0};
-    const gyre_view scores = gyre_dense(x, GYRE_F32, 1, 2, 3, 4);
-    gyre_view bad = gyre_dense(x, GYRE_F32, 1, 2, 4, 3);
-    assert_int_equal(gyre_bias_add(e, NULL, &good, &good, &bad, NULL), GYRE_ESHAPE);
+    const gyre_positions good = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0},
+                         far = {NULL, GYRE_DTYPE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0, 0};
+    const gyre_view scores = gyre_dense(x, GYRE_DTYPE_F32, 1, 2, 3, 4);
+    gyre_view bad = gyre_dense(x, GYRE_DTYPE_F32, 1, 2, 4, 3);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL), GYRE_ESHAPE);
     bad = scores;
-    bad.dtype = GYRE_I64;
-    assert_int_equal(gyre_bias_add(e, NULL, &good, &good, &bad, NULL), GYRE_EDTYPE);
+    bad.dtype = GYRE_DTYPE_I64;
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL), GYRE_EDTYPE);
     bad = scores;
     bad.data = NULL;
-    assert_int_equal(gyre_bias_add(e, NULL, &good, &good, &bad, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_bias_add(e, NULL, &good, NULL, &scores, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_bias_add(e, NULL, &good, &far, &scores, NULL), GYRE_ERANGE); /* 4 keys reach past 2^31 */
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, NULL, &scores, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &far, &scores, NULL), GYRE_ERANGE); /* 4 keys reach past 2^31 */
     assert_memory_equal(x, before, sizeof x);
-    assert_ok(gyre_bias_add(e, NULL, &far, &good, &scores, NULL)); /* 2 queries do not */
+    assert_ok(gyre_add_bias(e, NULL, &far, &good, &scores, NULL)); /* 2 queries do not */
     gyre_encoding_free(e);
-    const gyre_config rope = test_rope_config(4, GYRE_HALF);
+    const gyre_config rope = test_rope_config(4, GYRE_LAYOUT_HALF);
     e = test_encoding(&rope);
-    assert_int_equal(gyre_bias_add(e, NULL, &good, &good, &scores, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &scores, NULL), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
 }
 

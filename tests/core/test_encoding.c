@@ -9,7 +9,7 @@ static double ones[32];
 static double broken[32];
 
 static gyre_config rope(void) {
-    return test_rope_config(64, GYRE_HALF);
+    return test_rope_config(64, GYRE_LAYOUT_HALF);
 }
 
 static gyre_config of(gyre_kind kind) {
@@ -50,28 +50,28 @@ static void wrong_common_fields(void **state) {
     REFUSED(rope(), head_dim, INT64_MAX, (void)0);
     REFUSED(rope(), heads, -1, (void)0);
     REFUSED(rope(), trained_length, -1, (void)0);
-    REFUSED(of(GYRE_LEARNED), input.dim, 0, c->input.positions = 4);
-    REFUSED(of(GYRE_LEARNED), input.dim, -4, c->input.positions = 4);
-    REFUSED(of(GYRE_LEARNED), input.positions, 0, c->input.dim = 4);
-    REFUSED(of(GYRE_LEARNED), input.positions, -1, c->input.dim = 4);
-    REFUSED(of(GYRE_SINUSOIDAL), input.dim, 0, (void)0);
-    REFUSED(of(GYRE_SINUSOIDAL), input.dim, 7, (void)0);
-    REFUSED(of(GYRE_SINUSOIDAL), input.dim, 2, c->input.layout = GYRE_SIN_TENSOR2TENSOR);
-    REFUSED(of(GYRE_SINUSOIDAL), input.layout, (gyre_sinusoid)9, c->input.dim = 8);
-    REFUSED(of(GYRE_SINUSOIDAL), input.base, 1, c->input.dim = 8);
-    REFUSED(of(GYRE_SINUSOIDAL), input.base, NAN, c->input.dim = 8);
-    REFUSED(of(GYRE_ALIBI), heads, 0, (void)0);
+    REFUSED(of(GYRE_KIND_LEARNED), input.dim, 0, c->input.positions = 4);
+    REFUSED(of(GYRE_KIND_LEARNED), input.dim, -4, c->input.positions = 4);
+    REFUSED(of(GYRE_KIND_LEARNED), input.positions, 0, c->input.dim = 4);
+    REFUSED(of(GYRE_KIND_LEARNED), input.positions, -1, c->input.dim = 4);
+    REFUSED(of(GYRE_KIND_SINUSOIDAL), input.dim, 0, (void)0);
+    REFUSED(of(GYRE_KIND_SINUSOIDAL), input.dim, 7, (void)0);
+    REFUSED(of(GYRE_KIND_SINUSOIDAL), input.dim, 2, c->input.layout = GYRE_SINUSOID_SIN_COS_T2T);
+    REFUSED(of(GYRE_KIND_SINUSOIDAL), input.layout, (gyre_sinusoid)9, c->input.dim = 8);
+    REFUSED(of(GYRE_KIND_SINUSOIDAL), input.base, 1, c->input.dim = 8);
+    REFUSED(of(GYRE_KIND_SINUSOIDAL), input.base, NAN, c->input.dim = 8);
+    REFUSED(of(GYRE_KIND_ALIBI), heads, 0, (void)0);
 }
 
 static void wrong_rotations(void **state) {
     (void)state;
-    REFUSED(of(GYRE_ROPE), head_dim, 0, (void)0);
+    REFUSED(of(GYRE_KIND_ROPE), head_dim, 0, (void)0);
     REFUSED(rope(), rope.dim, 7, (void)0);
     REFUSED(rope(), rope.dim, 66, (void)0);
     REFUSED(rope(), rope.dim, -2, (void)0);
     REFUSED(rope(), rope.layout, (gyre_layout)3, (void)0);
     REFUSED(rope(), rope.scaling, (gyre_scaling)99, (void)0);
-    REFUSED(rope(), rope.length, -1, (void)0);
+    REFUSED(rope(), rope.context_length, -1, (void)0);
     REFUSED(rope(), rope.table_positions, -2, (void)0);
     REFUSED(rope(), rope.base, 1, (void)0);
     REFUSED(rope(), rope.base, -10000, (void)0);
@@ -84,7 +84,7 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.attention_factor, 0x1.fp-65, (void)0);
     REFUSED(rope(), rope.attention_factor, 0x1.1p64, (void)0);
     REFUSED(rope(), rope.mscale, 1e300,
-            (c->rope.scaling = GYRE_YARN, c->trained_length = 64, c->rope.factor = 4, c->rope.mscale_all_dim = 1));
+            (c->rope.scaling = GYRE_SCALING_YARN, c->trained_length = 64, c->rope.factor = 4, c->rope.mscale_all_dim = 1));
     REFUSED(rope(), rope.mscale, -1, (void)0);
     REFUSED(rope(), rope.mscale_all_dim, NAN, (void)0);
     REFUSED(rope(), rope.beta_fast, 0.5, (void)0); /* below beta_slow's 1 */
@@ -97,10 +97,11 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.length_policy, (gyre_length_policy)-1, (void)0);
     REFUSED(rope(), rope.length_block, -1, (void)0);
     REFUSED(rope(), rope.length_block, (int64_t)1 << 31, (void)0);
-    REFUSED(rope(), rope.dim, 2, c->rope.scaling = GYRE_NTK);
-    REFUSED(rope(), rope.dim, 2, (c->rope.scaling = GYRE_DYNAMIC_NTK, c->trained_length = 64));
-    const gyre_scaling of_length[] = {GYRE_DYNAMIC_NTK, GYRE_DYNAMIC_YARN, GYRE_BY_PARTS, GYRE_BY_PARTS_PAPER,
-                                      GYRE_YARN,        GYRE_LLAMA3,       GYRE_LONGROPE};
+    REFUSED(rope(), rope.dim, 2, c->rope.scaling = GYRE_SCALING_NTK);
+    REFUSED(rope(), rope.dim, 2, (c->rope.scaling = GYRE_SCALING_DYNAMIC_NTK, c->trained_length = 64));
+    const gyre_scaling of_length[] = {GYRE_SCALING_DYNAMIC_NTK,    GYRE_SCALING_DYNAMIC_YARN, GYRE_SCALING_BY_PARTS,
+                                      GYRE_SCALING_BY_PARTS_PAPER, GYRE_SCALING_YARN,         GYRE_SCALING_LLAMA3,
+                                      GYRE_SCALING_LONGROPE};
     for (size_t i = 0; i < sizeof of_length / sizeof *of_length; i++)
         REFUSED(rope(), trained_length, 0, c->rope.scaling = of_length[i]);
 }
@@ -109,7 +110,7 @@ static void wrong_lists(void **state) {
     (void)state;
     static const double bad[] = {0, -1, NAN, INFINITY, 0x1.fp-11};
     gyre_config longrope = rope();
-    longrope.rope.scaling = GYRE_LONGROPE;
+    longrope.rope.scaling = GYRE_SCALING_LONGROPE;
     longrope.trained_length = 64;
     longrope.rope.short_factor = longrope.rope.long_factor = ones;
     REFUSED(longrope, trained_length, 1, (void)0);
@@ -121,9 +122,9 @@ static void wrong_lists(void **state) {
         REFUSED(longrope, rope.long_factor, broken, (void)0);
     }
     broken[31] = NAN;
-    REFUSED(of(GYRE_ALIBI), score.slopes, broken, c->heads = 32);
+    REFUSED(of(GYRE_KIND_ALIBI), score.slopes, broken, c->heads = 32);
     broken[31] = -1e300;
-    REFUSED(of(GYRE_ALIBI), score.slopes, broken, c->heads = 32);
+    REFUSED(of(GYRE_KIND_ALIBI), score.slopes, broken, c->heads = 32);
     gyre_encoding *out;
     assert_int_equal(gyre_encoding_create(NULL, &longrope, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_encoding_create(&out, NULL, NULL, NULL), GYRE_EINVAL);
@@ -144,22 +145,22 @@ static void extremes_give_numbers(void **state) {
     (void)state;
     double least[2] = {0x1p-10, 0x1p-10};
     float x[4] = {1, 0, 0, 0}, y[4];
-    const gyre_positions positions = {NULL, GYRE_I64, (int64_t)1 << 31, 0, 0, 0, 0};
-    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, 4);
-    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, 4);
-    gyre_config config = test_rope_config(4, GYRE_HALF);
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, (int64_t)1 << 31, 0, 0, 0, 0};
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 4);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 4);
+    gyre_config config = test_rope_config(4, GYRE_LAYOUT_HALF);
     config.trained_length = 64;
-    config.rope.scaling = GYRE_LONGROPE;
+    config.rope.scaling = GYRE_SCALING_LONGROPE;
     config.rope.short_factor = config.rope.long_factor = least;
     gyre_encoding *e = test_encoding(&config);
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
     test_close((long double)hypotf(y[0], y[2]), 1, 1e-6L, "length of the turned pair");
     gyre_encoding_free(e);
     for (int sign = -1; sign <= 1; sign += 2) {
-        config = test_rope_config(4, GYRE_HALF);
+        config = test_rope_config(4, GYRE_LAYOUT_HALF);
         config.rope.attention_factor = ldexp(1, 64 * sign);
         e = test_encoding(&config);
-        assert_ok(gyre_rotate(e, GYRE_INVERSE, GYRE_KEY, &positions, &in, &out, NULL));
+        assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
         test_close((long double)hypotf(y[0], y[2]) * ldexpl(1, 64 * sign), 1, 1e-6L, "inverse");
         gyre_encoding_free(e);
     }
@@ -169,19 +170,19 @@ static void defaults_are_filled_in(void **state) {
     (void)state;
     gyre_config config = rope();
     config.trained_length = 512;
-    config.rope.scaling = GYRE_YARN;
+    config.rope.scaling = GYRE_SCALING_YARN;
     config.rope.factor = 4;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_config *full = gyre_encoding_config(e);
+    const gyre_config *full = gyre_encoding_get_config(e);
     assert_int_equal(full->rope.dim, 64);
-    assert_int_equal(full->rope.length, 512);
+    assert_int_equal(full->rope.context_length, 512);
     assert_true(full->rope.base == 10000 && full->rope.factor == 4 && full->rope.proportion == 1);
     assert_true(full->rope.beta_fast == 32 && full->rope.beta_slow == 1);
     assert_true(full->rope.low_freq == 1 && full->rope.high_freq == 4);
     assert_true(full->rope.attention_factor == 0); /* a changed copy derives its own */
-    assert_int_equal(gyre_encoding_places(e), GYRE_AT_QUERY_KEY);
+    assert_int_equal(gyre_encoding_places(e), GYRE_PLACE_QUERY_KEY);
     gyre_encoding *again = test_encoding(full);
-    assert_memory_equal(full, gyre_encoding_config(again), sizeof *full);
+    assert_memory_equal(full, gyre_encoding_get_config(again), sizeof *full);
     gyre_encoding_free(again);
     gyre_encoding_free(e);
     gyre_encoding_free(NULL);
@@ -189,7 +190,7 @@ static void defaults_are_filled_in(void **state) {
 
 static void places_and_table_shapes(void **state) {
     (void)state;
-    static const unsigned places[] = {0, GYRE_AT_INPUT, GYRE_AT_INPUT, GYRE_AT_QUERY_KEY, GYRE_AT_SCORE};
+    static const unsigned places[] = {0, GYRE_PLACE_INPUT, GYRE_PLACE_INPUT, GYRE_PLACE_QUERY_KEY, GYRE_PLACE_SCORE};
     for (int kind = 0; kind < 5; kind++) {
         gyre_config config = rope();
         config.kind = (gyre_kind)kind;
@@ -201,13 +202,13 @@ static void places_and_table_shapes(void **state) {
         gyre_encoding *e = test_encoding(&config);
         assert_int_equal(gyre_encoding_places(e), places[kind]);
         assert_ok(gyre_encoding_table_shape(e, GYRE_TABLE_INPUT, shape));
-        assert_memory_equal(shape, kind == GYRE_LEARNED ? table : none, sizeof shape);
+        assert_memory_equal(shape, kind == GYRE_KIND_LEARNED ? table : none, sizeof shape);
         assert_int_equal(gyre_encoding_table_shape(e, (gyre_table)(GYRE_TABLE_POSITION_BIAS + 1), shape), GYRE_EINVAL);
         gyre_encoding_free(e);
     }
 }
 
-/* -- memory that runs out -------------------------------------------------------------------------------------------- */
+/* -- memory that runs out -- */
 typedef struct budget {
     int left, held;
 } budget;
@@ -251,23 +252,23 @@ static int survives(const gyre_config *config) {
 
 static void failing_allocations(void **state) {
     (void)state;
-    gyre_config config = of(GYRE_NOPE);
+    gyre_config config = of(GYRE_KIND_NOPE);
     assert_int_equal(survives(&config), 1);
-    config = of(GYRE_SINUSOIDAL);
+    config = of(GYRE_KIND_SINUSOIDAL);
     config.input.dim = 8;
     assert_int_equal(survives(&config), 2);
-    config = of(GYRE_ALIBI);
+    config = of(GYRE_KIND_ALIBI);
     config.heads = 8;
     assert_int_equal(survives(&config), 2);
     config = rope();
-    config.rope.scaling = GYRE_LONGROPE;
+    config.rope.scaling = GYRE_SCALING_LONGROPE;
     config.trained_length = 64;
     config.rope.short_factor = config.rope.long_factor = ones;
     config.rope.table_positions = 3;
     assert_int_equal(survives(&config), 5); /* the object, two lists, frequencies, the table */
     config = rope();
     config.rope.axes = 2;
-    config.rope.section[0] = config.rope.section[1] = 16;
+    config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = 16;
     assert_int_equal(survives(&config), 3); /* the object, the axes, frequencies */
     config = rope();
     config.rope.xpos_base = 512;
@@ -298,7 +299,7 @@ static void absurd_tables(void **state) {
     assert_true(most >= (size_t)INT32_MAX * 64 * sizeof(float));
 }
 
-/* -- the small services ---------------------------------------------------------------------------------------------- */
+/* -- the small services -- */
 static void services(void **state) {
     (void)state;
     for (int status = 0; status >= -8; status--)
@@ -306,16 +307,16 @@ static void services(void **state) {
             assert_string_not_equal(gyre_status_text((gyre_status)status), gyre_status_text((gyre_status)other));
     assert_non_null(gyre_status_text((gyre_status)1234));
     assert_string_equal(gyre_version(), "0.1.0");
-    assert_int_equal(gyre_dtype_size(GYRE_F32), 4);
-    assert_int_equal(gyre_dtype_size(GYRE_F16), 2);
-    assert_int_equal(gyre_dtype_size(GYRE_BF16), 2);
-    assert_int_equal(gyre_dtype_size(GYRE_F64), 8);
-    assert_int_equal(gyre_dtype_size(GYRE_I32), 4);
-    assert_int_equal(gyre_dtype_size(GYRE_I64), 8);
+    assert_int_equal(gyre_dtype_size(GYRE_DTYPE_F32), 4);
+    assert_int_equal(gyre_dtype_size(GYRE_DTYPE_F16), 2);
+    assert_int_equal(gyre_dtype_size(GYRE_DTYPE_BF16), 2);
+    assert_int_equal(gyre_dtype_size(GYRE_DTYPE_F64), 8);
+    assert_int_equal(gyre_dtype_size(GYRE_DTYPE_I32), 4);
+    assert_int_equal(gyre_dtype_size(GYRE_DTYPE_I64), 8);
     assert_int_equal(gyre_dtype_size((gyre_dtype)42), 0);
     const int64_t shape[4] = {2, 3, 4, 5}, stride[4] = {60, 20, 5, 1};
-    const gyre_view view = gyre_dense(ones, GYRE_F32, 2, 3, 4, 5);
-    const gyre_cview read_only = gyre_const(view), direct = gyre_cdense(ones, GYRE_F32, 2, 3, 4, 5);
+    const gyre_view view = gyre_dense(ones, GYRE_DTYPE_F32, 2, 3, 4, 5);
+    const gyre_cview read_only = gyre_const(view), direct = gyre_cdense(ones, GYRE_DTYPE_F32, 2, 3, 4, 5);
     assert_memory_equal(view.shape, shape, sizeof shape);
     assert_memory_equal(view.stride, stride, sizeof stride);
     assert_memory_equal(read_only.shape, shape, sizeof shape);
@@ -323,7 +324,7 @@ static void services(void **state) {
     assert_memory_equal(direct.shape, shape, sizeof shape);
     assert_memory_equal(direct.stride, stride, sizeof stride);
     assert_true(read_only.data == ones && direct.data == ones && view.data == ones);
-    assert_true(read_only.dtype == GYRE_F32 && direct.dtype == GYRE_F32 && view.dtype == GYRE_F32);
+    assert_true(read_only.dtype == GYRE_DTYPE_F32 && direct.dtype == GYRE_DTYPE_F32 && view.dtype == GYRE_DTYPE_F32);
 }
 
 int main(void) {

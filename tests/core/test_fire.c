@@ -5,7 +5,7 @@
 enum { HEADS = 3, QUERIES = 9, KEYS = 300, SCORES = QUERIES * HEADS * KEYS, MOST_ROWS = 3 * 256 + 3 };
 
 static gyre_encoding *fire(int64_t width) {
-    gyre_config config = WITH(GYRE_FIRE, .width = width);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .width = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -71,14 +71,14 @@ static void agrees_with_formula(void **state) {
         for (int64_t r = 0; r < rows; r++)
             for (int64_t h = 0; h < HEADS; h++)
                 apart[rows * h + (rows - 1 - r)] = x[r * HEADS + h]; /* heads by columns, rows backwards */
-        gyre_tables tables = {.bias = gyre_cdense(x, GYRE_F64, 1, 1, rows, HEADS)};
-        const gyre_positions queries = {q, GYRE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_I64, 0, 0, 0, 1, 0};
-        const gyre_view view = gyre_dense(scores, GYRE_F64, 1, QUERIES, HEADS, KEYS);
-        const gyre_view other = gyre_dense(again, GYRE_F64, 1, QUERIES, HEADS, KEYS);
+        gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, rows, HEADS)};
+        const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
+        const gyre_view other = gyre_dense(again, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
         test_fill_f64(&random, scores, SCORES);
         memcpy(was, scores, sizeof was);
         memcpy(again, scores, sizeof was);
-        assert_ok(gyre_bias_add(e, &tables, &queries, &keys, &view, NULL));
+        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &view, NULL));
         for (int s = 0; s < SCORES; s++) {
             const int m = s / (HEADS * KEYS), h = s / KEYS % HEADS, n = s % KEYS;
             const long double want = (long double)was[s] + formula(x + h, HEADS, w, q[m], k[n]);
@@ -87,7 +87,7 @@ static void agrees_with_formula(void **state) {
         tables.bias.data = apart + rows - 1;
         tables.bias.stride[2] = -1;
         tables.bias.stride[3] = rows;
-        assert_ok(gyre_bias_add(e, &tables, &queries, &keys, &other, NULL));
+        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &other, NULL));
         assert_memory_equal(scores, again, sizeof scores);
         gyre_encoding_free(e);
     }
@@ -97,27 +97,27 @@ static void agrees_with_formula(void **state) {
 static void a_case_by_hand(void **state) {
     (void)state;
     const double table[6] = {1, 3, 2, -1, 4, 0.5};
-    const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_F64, 1, 1, 6, 1)};
-    gyre_config config = WITH(GYRE_FIRE, .width = 1);
+    const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 6, 1)};
+    gyre_config config = WITH(GYRE_KIND_FIRE, .width = 1);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_positions one = {NULL, GYRE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     double scores[16] = {0};
-    const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 1, 1, 4); /* query 1, keys 0 .. 3 */
-    assert_ok(gyre_bias_add(e, &tables, &one, &zero, &view, NULL));
+    const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 1, 4); /* query 1, keys 0 .. 3 */
+    assert_ok(gyre_add_bias(e, &tables, &one, &zero, &view, NULL));
     test_close(scores[0], 0.5, 1e-15L, "distance 1: x = 1 / 2, at the bend");
     test_close(scores[1], 0.5, 1e-15L, "distance 0");
     test_close(scores[2], 0.5, 1e-15L, "distance 1 ahead");
     test_close(scores[3], 0.5 + 4 * (logl(3) / logl(2) - 1), 1e-15L, "distance 2 ahead");
-    const gyre_positions seven = {NULL, GYRE_I64, 7, 0, 0, 0, 0};
+    const gyre_positions seven = {NULL, GYRE_DTYPE_I64, 7, 0, 0, 0, 0};
     double far[1] = {0};
-    const gyre_view last = gyre_dense(far, GYRE_F64, 1, 1, 1, 1);
-    assert_ok(gyre_bias_add(e, &tables, &seven, &zero, &last, NULL)); /* past L the query's own position counts: x = 1 */
+    const gyre_view last = gyre_dense(far, GYRE_DTYPE_F64, 1, 1, 1, 1);
+    assert_ok(gyre_add_bias(e, &tables, &seven, &zero, &last, NULL)); /* past L the query's own position counts: x = 1 */
     test_close(far[0], 4.5, 1e-15L, "first key of a far query");
     gyre_encoding_free(e);
 }
 
-/* -- gradients ------------------------------------------------------------------------------------------------------- */
+/* -- gradients -- */
 
 static long double loss(const double *x, int64_t width, const int64_t *q, const int64_t *k, const double *d) {
     long double sum = 0;
@@ -144,11 +144,11 @@ static void gradient_is_the_slope(void **state) {
     k[KEYS - 1] = 5000;
     test_fill_f64(&random, d, SCORES);
     memset(got, 0, sizeof got);
-    const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_F64, 1, 1, ROWS, HEADS)};
-    const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_F64, 1, 1, ROWS, HEADS)};
-    const gyre_positions queries = {q, GYRE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_I64, 0, 0, 0, 1, 0};
-    const gyre_cview dscores = gyre_cdense(d, GYRE_F64, 1, QUERIES, HEADS, KEYS);
-    assert_ok(gyre_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL));
+    const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
+    const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
+    const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    const gyre_cview dscores = gyre_cdense(d, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
+    assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL));
     for (int i = 0; i < ROWS * HEADS; i++) {
         const double kept = x[i], step = 1e-7;
         x[i] = kept + step;
@@ -159,7 +159,7 @@ static void gradient_is_the_slope(void **state) {
         test_close(got[i], want, 1e-7L * (1 + fabsl(want)), "gradient");
     }
     memcpy(twice, got, sizeof twice);
-    assert_ok(gyre_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL)); /* added to, not written */
+    assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL)); /* added to, not written */
     for (int i = 0; i < ROWS * HEADS; i++)
         test_close(got[i], 2 * twice[i], 1e-13L * (1 + fabsl((long double)twice[i])), "twice");
     gyre_encoding_free(e);
@@ -172,21 +172,21 @@ static void slopes_at_the_edges(void **state) {
     enum { ROWS = 9 }; /* two units: one that rises from x = 0, one that has no weight */
     const double table[ROWS] = {0.5, 10, 2, 0, 0, 0.75, 3, -1, 0.25}, one = 1;
     double got[ROWS] = {0};
-    gyre_config config = WITH(GYRE_FIRE, .width = 2);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .width = 2);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_F64, 1, 1, ROWS, 1)};
-    const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_F64, 1, 1, ROWS, 1)};
-    const gyre_cview d = gyre_cdense(&one, GYRE_F64, 1, 1, 1, 1);
-    gyre_positions at = {NULL, GYRE_I64, 4, 0, 0, 0, 0}, from = at;
-    assert_ok(gyre_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL));
+    const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
+    const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
+    const gyre_cview d = gyre_cdense(&one, GYRE_DTYPE_F64, 1, 1, 1, 1);
+    gyre_positions at = {NULL, GYRE_DTYPE_I64, 4, 0, 0, 0, 0}, from = at;
+    assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL));
     const double still[ROWS] = {0, 0, 0, 0, 0, -1, 0, 0.75, 1};
     assert_memory_equal(got, still, sizeof got);
     for (int past = 0; past < 2; past++) { /* 3 behind a query below the threshold, and behind one at it */
         memset(got, 0, sizeof got);
         at.base = past ? 10 : 4;
         from.base = at.base - 3;
-        assert_ok(gyre_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL));
         const double share = log(2.5) / log(6);
         test_close(got[2], 3 * share, 1e-15L, "weight");
         test_close(got[4], 3, 0, "bias");
@@ -197,7 +197,7 @@ static void slopes_at_the_edges(void **state) {
     gyre_encoding_free(e);
 }
 
-/* -- tiles ----------------------------------------------------------------------------------------------------------- */
+/* -- tiles -- */
 
 /* Attention's tiles in float: the scores rounded once, and the same for any cut; columns past the keys stay. */
 static void tiles_agree(void **state) {
@@ -209,7 +209,7 @@ static void tiles_agree(void **state) {
     test_random random = {62};
     gyre_encoding *e = fire(0);
     fill_table(&random, WIDTH, x);
-    const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_F64, 1, 1, ROWS, HEADS)};
+    const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
     for (int order = 0; order < 3; order++)
         for (int64_t h = 0; h < HEADS; h++) {
             test_fill(&random, tile, M * LD);
@@ -219,12 +219,12 @@ static void tiles_agree(void **state) {
                 q[i] = order == 1 ? (int64_t)(test_next(&random) % 100000) : 600 + i;
             for (int j = 0; j < N; j++)
                 k[j] = order == 0 ? 500 + j : order == 1 ? (int64_t)(test_next(&random) % 100000) : 700 - j % 97;
-            const gyre_tile whole = {q, k, q, M, N, LD, tile};
-            e->scheme->score_tile(e, &tables, h, &whole);
+            const gyre_bias_tile whole = {q, k, q, M, N, LD, tile};
+            e->scheme->bias_tile(e, &tables, h, &whole);
             for (int i = 0; i < M; i++)
                 for (int j = 0; j < N; j++) {
-                    const gyre_tile one = {q + i, k + j, q + i, 1, 1, LD, cut + i * LD + j};
-                    e->scheme->score_tile(e, &tables, h, &one);
+                    const gyre_bias_tile one = {q + i, k + j, q + i, 1, 1, LD, cut + i * LD + j};
+                    e->scheme->bias_tile(e, &tables, h, &one);
                     const long double b = formula(x + h, HEADS, WIDTH, q[i], k[j]);
                     const long double want = (long double)before[i * LD + j] + b;
                     test_close((long double)tile[i * LD + j], want, 0x1p-24L * (fabsl(b) + fabsl(want) + 1e-6L), "tile");
@@ -234,7 +234,7 @@ static void tiles_agree(void **state) {
     gyre_encoding_free(e);
 }
 
-/* -- laws and bad input ------------------------------------------------------------------------------------------------ */
+/* -- laws and bad input -- */
 
 /* Below the threshold only distances matter; past it the query's position does. */
 static void shifts_below_the_threshold(void **state) {
@@ -245,15 +245,16 @@ static void shifts_below_the_threshold(void **state) {
     test_fill_f64(&random, x, 9 * HEADS);
     for (int h = 0; h < HEADS; h++)
         x[h] = 0.3, x[HEADS + h] = 100, x[2 * HEADS + h] = 1, x[4 * HEADS + h] = 0.5, x[6 * HEADS + h] = 1;
-    const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_F64, 1, 1, 9, HEADS)};
-    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0}, near = {NULL, GYRE_I64, 90, 0, 0, 0, 0};
-    const gyre_positions far = {NULL, GYRE_I64, 200, 0, 0, 0, 0};
-    const gyre_view a = gyre_dense(here, GYRE_F64, 1, 4, HEADS, 4), b = gyre_dense(there, GYRE_F64, 1, 4, HEADS, 4);
-    assert_ok(gyre_bias_add(e, &tables, &zero, &zero, &a, NULL));
-    assert_ok(gyre_bias_add(e, &tables, &near, &near, &b, NULL));
+    const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 9, HEADS)};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, near = {NULL, GYRE_DTYPE_I64, 90, 0, 0, 0, 0};
+    const gyre_positions far = {NULL, GYRE_DTYPE_I64, 200, 0, 0, 0, 0};
+    const gyre_view a = gyre_dense(here, GYRE_DTYPE_F64, 1, 4, HEADS, 4),
+                    b = gyre_dense(there, GYRE_DTYPE_F64, 1, 4, HEADS, 4);
+    assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &a, NULL));
+    assert_ok(gyre_add_bias(e, &tables, &near, &near, &b, NULL));
     assert_memory_equal(here, there, sizeof here);
     memset(there, 0, sizeof there);
-    assert_ok(gyre_bias_add(e, &tables, &far, &far, &b, NULL));
+    assert_ok(gyre_add_bias(e, &tables, &far, &far, &b, NULL));
     assert_true(fabs(here[1] - there[1]) > 1e-6);
     gyre_encoding_free(e);
 }
@@ -263,19 +264,19 @@ static void nan_goes_through(void **state) {
     (void)state;
     enum { ROWS = 9 };
     gyre_encoding *e = fire(2);
-    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     for (int row = 0; row < ROWS; row++) {
         double x[ROWS * HEADS], got[ROWS * HEADS] = {0}, scores[4 * HEADS * 4] = {0};
         for (int i = 0; i < ROWS * HEADS; i++)
             x[i] = i / HEADS == row ? NAN : 0.5;
-        const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_F64, 1, 1, ROWS, HEADS)};
-        const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_F64, 1, 1, ROWS, HEADS)};
-        const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 4, HEADS, 4);
-        assert_ok(gyre_bias_add(e, &tables, &zero, &zero, &view, NULL));
+        const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
+        const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
+        const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 4, HEADS, 4);
+        assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL));
         for (int i = 0; i < 4 * HEADS * 4; i++)
             assert_true(isnan(scores[i]));
         const gyre_cview d = gyre_const(view);
-        assert_ok(gyre_bias_gradient(e, &tables, &zero, &zero, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &d, &gradients, NULL));
         assert_true(isnan(got[(ROWS - 1) * HEADS]));
     }
     gyre_encoding_free(e);
@@ -287,10 +288,10 @@ static void bad_input(void **state) {
         gyre_config config;
         int heads;
         const char *field;
-    } bad[] = {{WITH(GYRE_FIRE, .width = 4), 0, "heads"},
-               {WITH(GYRE_FIRE, .width = 257), 2, "score.width"},
-               {WITH(GYRE_FIRE, .width = -1), 2, "score.width"},
-               {WITH(GYRE_FIRE, .terms = GYRE_ON_QUERY), 2, "score.terms"}};
+    } bad[] = {{WITH(GYRE_KIND_FIRE, .width = 4), 0, "heads"},
+               {WITH(GYRE_KIND_FIRE, .width = 257), 2, "score.width"},
+               {WITH(GYRE_KIND_FIRE, .width = -1), 2, "score.width"},
+               {WITH(GYRE_KIND_FIRE, .terms = GYRE_TERM_QUERY), 2, "score.terms"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
         gyre_encoding *e = NULL;
@@ -304,13 +305,13 @@ static void bad_input(void **state) {
     const double was[HEADS] = {1, 2, 3};
     gyre_encoding *e = fire(2);
     int64_t row = -7;
-    gyre_tables tables = {.bias = gyre_cdense(x, GYRE_F64, 1, 1, 8, HEADS)};
-    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
-    const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 1, HEADS, 1);
-    assert_int_equal(gyre_bias_add(e, &tables, &zero, &zero, &view, NULL), GYRE_ESHAPE);
-    tables.bias = gyre_cdense(x, GYRE_F16, 1, 1, 9, HEADS);
-    assert_int_equal(gyre_bias_add(e, &tables, &zero, &zero, &view, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_bias_add(e, NULL, &zero, &zero, &view, NULL), GYRE_EINVAL);
+    gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 8, HEADS)};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, HEADS, 1);
+    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL), GYRE_ESHAPE);
+    tables.bias = gyre_cdense(x, GYRE_DTYPE_F16, 1, 1, 9, HEADS);
+    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL), GYRE_EINVAL);
     assert_memory_equal(scores, was, sizeof was);
     assert_int_equal(gyre_encoding_row(e, 0, 0, &row), GYRE_EUNSUPPORTED);
     assert_int_equal(row, -7);

@@ -9,22 +9,23 @@ enum { MAX_PAIRS = 256 };
 static const struct {
     const char *name;
     gyre_scaling scaling;
-} scalings[] = {
-    {"default", GYRE_UNSCALED}, {"linear", GYRE_LINEAR}, {"ntk", GYRE_NTK},           {"dynamic", GYRE_DYNAMIC_NTK},
-    {"yarn", GYRE_YARN},        {"llama3", GYRE_LLAMA3}, {"longrope", GYRE_LONGROPE}, {"proportional", GYRE_PROPORTIONAL}};
+} scalings[] = {{"default", GYRE_SCALING_NONE},      {"linear", GYRE_SCALING_LINEAR},
+                {"ntk", GYRE_SCALING_NTK},           {"dynamic", GYRE_SCALING_DYNAMIC_NTK},
+                {"yarn", GYRE_SCALING_YARN},         {"llama3", GYRE_SCALING_LLAMA3},
+                {"longrope", GYRE_SCALING_LONGROPE}, {"proportional", GYRE_SCALING_PROPORTIONAL}};
 
 static gyre_scaling scaling_named(const char *name) {
     for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
         if (strcmp(scalings[i].name, name) == 0) return scalings[i].scaling;
     fail_msg("no scaling %s", name);
-    return GYRE_UNSCALED;
+    return GYRE_SCALING_NONE;
 }
 
 /* As transformers 5 reads a config.  The LongRoPE lists go to `lists`. */
 static gyre_config config_of(const json_t *c, double lists[2][MAX_PAIRS]) {
     const json_t *scaling = json_object_get(c, "rope_scaling");
     if (!scaling) scaling = json_object_get(c, "rope_parameters");
-    gyre_config config = test_rope_config(test_integer(c, "head_dim"), GYRE_HALF);
+    gyre_config config = test_rope_config(test_integer(c, "head_dim"), GYRE_LAYOUT_HALF);
     const double longest = test_number(c, "max_position_embeddings");
     double partial = test_number_or(c, "partial_rotary_factor", 1.0), original = longest;
     config.rope.base = test_number_or(c, "rope_theta", test_number_or(scaling, "rope_theta", 0));
@@ -42,14 +43,14 @@ static gyre_config config_of(const json_t *c, double lists[2][MAX_PAIRS]) {
         config.rope.low_freq = test_number_or(scaling, "low_freq_factor", 0);
         config.rope.high_freq = test_number_or(scaling, "high_freq_factor", 0);
         config.rope.fractional_bounds = json_is_false(json_object_get(scaling, "truncate"));
-        if (config.rope.scaling == GYRE_LONGROPE) {
+        if (config.rope.scaling == GYRE_SCALING_LONGROPE) {
             test_numbers(scaling, "short_factor", lists[0], MAX_PAIRS);
             test_numbers(scaling, "long_factor", lists[1], MAX_PAIRS);
             config.rope.short_factor = lists[0];
             config.rope.long_factor = lists[1];
             if (config.rope.factor == 0) config.rope.factor = longest / original;
         }
-        if (config.rope.scaling == GYRE_PROPORTIONAL) {
+        if (config.rope.scaling == GYRE_SCALING_PROPORTIONAL) {
             config.rope.proportion = test_number_or(scaling, "partial_rotary_factor", 1.0);
             partial = 1.0;
         }
@@ -70,8 +71,8 @@ static void agrees_with_reference(void **state) {
         const char *name = test_string(c, "name");
         gyre_encoding *e = test_encoding(&config);
         const size_t pairs = test_numbers(c, "inv_freq", want, MAX_PAIRS);
-        assert_int_equal(gyre_encoding_config(e)->rope.dim, test_integer(c, "rotary_dim"));
-        assert_int_equal(gyre_encoding_config(e)->rope.dim, 2 * pairs);
+        assert_int_equal(gyre_encoding_get_config(e)->rope.dim, test_integer(c, "rotary_dim"));
+        assert_int_equal(gyre_encoding_get_config(e)->rope.dim, 2 * pairs);
         assert_ok(gyre_encoding_frequencies(e, json_is_integer(length) ? json_integer_value(length) : 0, got, &factor));
         for (size_t i = 0; i < pairs; i++)
             test_close(got[i], want[i], 1e-12L * fabsl((long double)want[i]), name);
@@ -82,7 +83,7 @@ static void agrees_with_reference(void **state) {
 }
 
 static gyre_config scaled(gyre_scaling scaling, double factor) {
-    gyre_config config = test_rope_config(64, GYRE_HALF);
+    gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
     config.trained_length = 4096;
     config.rope.scaling = scaling;
     config.rope.factor = factor;
@@ -102,7 +103,7 @@ static void frequencies(const gyre_config *config, int64_t length, double *out) 
 static void ntk_divides_the_last_pair_only(void **state) {
     (void)state;
     double f[32];
-    const gyre_config config = scaled(GYRE_NTK, 8);
+    const gyre_config config = scaled(GYRE_SCALING_NTK, 8);
     frequencies(&config, 0, f);
     test_close(f[0], 1, 0, "first pair");
     test_close(f[31], theta(31) / 8, 1e-18, "last pair");
@@ -114,7 +115,7 @@ static void ntk_divides_the_last_pair_only(void **state) {
 static void paper_ramp_is_in_turns(void **state) {
     (void)state;
     double f[32];
-    gyre_config config = scaled(GYRE_BY_PARTS_PAPER, 4);
+    gyre_config config = scaled(GYRE_SCALING_BY_PARTS_PAPER, 4);
     frequencies(&config, 0, f);
     for (int i = 0; i < 32; i++) {
         const double turns = 4096 * theta(i) / 6.283185307179586;
@@ -130,7 +131,7 @@ static void paper_ramp_is_in_turns(void **state) {
 static void by_parts_is_yarn_without_its_factor(void **state) {
     (void)state;
     double f[32], g[32], a, b;
-    const gyre_config parts = scaled(GYRE_BY_PARTS, 4), yarn = scaled(GYRE_YARN, 4);
+    const gyre_config parts = scaled(GYRE_SCALING_BY_PARTS, 4), yarn = scaled(GYRE_SCALING_YARN, 4);
     gyre_encoding *e = test_encoding(&parts), *y = test_encoding(&yarn);
     assert_ok(gyre_encoding_frequencies(e, 0, f, &a));
     assert_ok(gyre_encoding_frequencies(y, 0, g, &b));
@@ -145,7 +146,7 @@ static void by_parts_is_yarn_without_its_factor(void **state) {
 static void ramp_is_clamped_as_released(void **state) {
     (void)state;
     double f[32];
-    gyre_config config = scaled(GYRE_BY_PARTS, 4);
+    gyre_config config = scaled(GYRE_SCALING_BY_PARTS, 4);
     config.rope.base = 10;
     config.trained_length = 600; /* 64 ln(600 / (2 pi b)) / (2 ln 10) = 15.2 for b = 32, 63.4 for b = 1 */
     frequencies(&config, 0, f);
@@ -159,7 +160,7 @@ static void ramp_is_clamped_as_released(void **state) {
 static void ramp_without_width(void **state) {
     (void)state;
     double f[32];
-    gyre_config config = scaled(GYRE_BY_PARTS, 4);
+    gyre_config config = scaled(GYRE_SCALING_BY_PARTS, 4);
     config.rope.fractional_bounds = 1;
     config.rope.beta_fast = config.rope.beta_slow = 2; /* at pair 20.1 */
     frequencies(&config, 0, f);
@@ -170,7 +171,7 @@ static void ramp_without_width(void **state) {
 static void one_mscale_alone_is_ignored(void **state) {
     (void)state;
     double a;
-    gyre_config config = scaled(GYRE_YARN, 40);
+    gyre_config config = scaled(GYRE_SCALING_YARN, 40);
     config.rope.mscale_all_dim = 0.707;
     gyre_encoding *e = test_encoding(&config);
     assert_ok(gyre_encoding_frequencies(e, 0, NULL, &a));
@@ -182,7 +183,7 @@ static void one_mscale_alone_is_ignored(void **state) {
 static void llama3_step(void **state) {
     (void)state;
     double f[32];
-    gyre_config config = scaled(GYRE_LLAMA3, 16);
+    gyre_config config = scaled(GYRE_SCALING_LLAMA3, 16);
     config.rope.low_freq = config.rope.high_freq = 1;
     frequencies(&config, 0, f);
     for (int i = 0; i < 32; i++)
@@ -192,14 +193,14 @@ static void llama3_step(void **state) {
 static void longrope_switches_past_the_trained_length(void **state) {
     (void)state;
     double shorter[32], longer[32], f[32];
-    gyre_config config = scaled(GYRE_LONGROPE, 4);
+    gyre_config config = scaled(GYRE_SCALING_LONGROPE, 4);
     for (int i = 0; i < 32; i++) {
         shorter[i] = 1 + i * 0.01;
         longer[i] = 2 + i;
     }
     config.rope.short_factor = shorter;
     config.rope.long_factor = longer;
-    config.rope.length = 8192;
+    config.rope.context_length = 8192;
     gyre_encoding *e = test_encoding(&config);
     for (int i = 0; i < 32; i++)
         shorter[i] = longer[i] = NAN; /* the encoding has copies */
@@ -215,7 +216,7 @@ static void longrope_switches_past_the_trained_length(void **state) {
 static void proportional_stops_the_rest(void **state) {
     (void)state;
     double f[32];
-    gyre_config config = scaled(GYRE_PROPORTIONAL, 2);
+    gyre_config config = scaled(GYRE_SCALING_PROPORTIONAL, 2);
     config.rope.proportion = 0.334;
     frequencies(&config, 0, f);
     for (int i = 0; i < 32; i++)
@@ -228,7 +229,7 @@ static void mixed_ntk(void **state) {
     const double exponents[] = {0, 0.625, 1, 0.1, 3};
     double f[32];
     for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++) {
-        gyre_config config = scaled(GYRE_NTK_MIXED, 8);
+        gyre_config config = scaled(GYRE_SCALING_NTK_MIXED, 8);
         config.rope.mixed_exponent = exponents[e];
         const double b = e == 0 ? 0.625 : exponents[e], a = log(8) / pow(32, b);
         frequencies(&config, 0, f);
@@ -237,10 +238,10 @@ static void mixed_ntk(void **state) {
         test_close(f[31], theta(31) / 8, 1e-16L * (long double)theta(31), "the last pair is divided by s");
         assert_true(f[0] < 1 && f[0] > 1.0 / 8);
     }
-    gyre_config config = scaled(GYRE_NTK_MIXED, 1); /* no factor, no change */
+    gyre_config config = scaled(GYRE_SCALING_NTK_MIXED, 1); /* no factor, no change */
     double plain[32];
     frequencies(&config, 0, f);
-    config = scaled(GYRE_UNSCALED, 1);
+    config = scaled(GYRE_SCALING_NONE, 1);
     frequencies(&config, 0, plain);
     assert_memory_equal(f, plain, sizeof f);
 }
@@ -248,8 +249,9 @@ static void mixed_ntk(void **state) {
 /* Whatever the scaling, each wavelength becomes the nearest whole number of what the scaling alone gives. */
 static void resonance_rounds_wavelengths(void **state) {
     (void)state;
-    const gyre_scaling scalings_tried[] = {GYRE_UNSCALED, GYRE_LINEAR,       GYRE_NTK,      GYRE_DYNAMIC_NTK,
-                                           GYRE_YARN,     GYRE_PROPORTIONAL, GYRE_NTK_MIXED};
+    const gyre_scaling scalings_tried[] = {GYRE_SCALING_NONE,        GYRE_SCALING_LINEAR, GYRE_SCALING_NTK,
+                                           GYRE_SCALING_DYNAMIC_NTK, GYRE_SCALING_YARN,   GYRE_SCALING_PROPORTIONAL,
+                                           GYRE_SCALING_NTK_MIXED};
     const double turn = 6.283185307179586476925;
     double before[32], after[32];
     for (size_t s = 0; s < sizeof scalings_tried / sizeof *scalings_tried; s++) {
@@ -268,7 +270,7 @@ static void resonance_rounds_wavelengths(void **state) {
             test_close(whole, turn / before[i], 0.5L + 1e-9L, "the nearest one");
         }
     }
-    gyre_config config = scaled(GYRE_UNSCALED, 1);
+    gyre_config config = scaled(GYRE_SCALING_NONE, 1);
     config.rope.resonance = 1;
     frequencies(&config, 0, after);
     test_close(after[0], turn / 6, 1e-15L, "2 pi becomes 6");
@@ -281,7 +283,7 @@ static void resonance_of_the_fastest(void **state) {
     double fast[32], f[32];
     for (int i = 0; i < 32; i++)
         fast[i] = 0x1p-10;
-    gyre_config config = scaled(GYRE_LONGROPE, 1);
+    gyre_config config = scaled(GYRE_SCALING_LONGROPE, 1);
     config.rope.short_factor = config.rope.long_factor = fast;
     config.rope.resonance = 1;
     frequencies(&config, 0, f);
@@ -292,20 +294,20 @@ static void resonance_of_the_fastest(void **state) {
 static void axial_frequencies(void **state) {
     (void)state;
     double f[32];
-    gyre_config config = scaled(GYRE_LINEAR, 2);
+    gyre_config config = scaled(GYRE_SCALING_LINEAR, 2);
     config.rope.axes = 2;
     config.rope.axes_layout = GYRE_AXES_AXIAL;
-    config.rope.section[0] = 20;
-    config.rope.section[1] = 12;
+    config.rope.axis_pairs[0] = 20;
+    config.rope.axis_pairs[1] = 12;
     frequencies(&config, 0, f);
     for (int i = 0; i < 32; i++)
         test_close(f[i], pow(10000, i < 20 ? -i / 20.0 : -(i - 20) / 12.0) / 2, 1e-15L, "axial");
 }
 
 static void counted(const gyre_config *config, int64_t length, int64_t kept, int64_t blended, int64_t divided) {
-    gyre_parts parts;
+    gyre_scaling_parts parts;
     gyre_encoding *e = test_encoding(config);
-    assert_ok(gyre_encoding_parts(e, length, &parts));
+    assert_ok(gyre_encoding_scaling_parts(e, length, &parts));
     assert_int_equal(parts.kept, kept);
     assert_int_equal(parts.blended, blended);
     assert_int_equal(parts.divided, divided);
@@ -314,29 +316,29 @@ static void counted(const gyre_config *config, int64_t length, int64_t kept, int
 
 static void parts_are_counted(void **state) {
     (void)state;
-    gyre_config config = scaled(GYRE_UNSCALED, 0);
+    gyre_config config = scaled(GYRE_SCALING_NONE, 0);
     counted(&config, 0, 32, 0, 0);
-    config = scaled(GYRE_LINEAR, 4);
+    config = scaled(GYRE_SCALING_LINEAR, 4);
     counted(&config, 0, 0, 0, 32);
-    config = scaled(GYRE_NTK, 4);
+    config = scaled(GYRE_SCALING_NTK, 4);
     counted(&config, 0, 1, 30, 1);
-    config = scaled(GYRE_DYNAMIC_NTK, 1); /* the length makes the factor */
+    config = scaled(GYRE_SCALING_DYNAMIC_NTK, 1); /* the length makes the factor */
     counted(&config, 0, 32, 0, 0);
     counted(&config, 4 * 4096, 1, 30, 1);
-    config = scaled(GYRE_YARN, 40); /* ramp from pair 10 to pair 23: 0..10 kept, 23..31 divided */
+    config = scaled(GYRE_SCALING_YARN, 40); /* ramp from pair 10 to pair 23: 0..10 kept, 23..31 divided */
     counted(&config, 0, 11, 12, 9);
-    config = scaled(GYRE_PROPORTIONAL, 1);
+    config = scaled(GYRE_SCALING_PROPORTIONAL, 1);
     config.rope.proportion = 0.5;
     counted(&config, 0, 16, 0, 16);
-    config = scaled(GYRE_NTK_MIXED, 4); /* exp(a) is 1.17: no pair is kept */
+    config = scaled(GYRE_SCALING_NTK_MIXED, 4); /* exp(a) is 1.17: no pair is kept */
     counted(&config, 0, 0, 31, 1);
-    config = scaled(GYRE_YARN, 40); /* rounding the wavelengths is no part of it */
+    config = scaled(GYRE_SCALING_YARN, 40); /* rounding the wavelengths is no part of it */
     config.rope.resonance = 1;
     counted(&config, 0, 11, 12, 9);
-    config = scaled(GYRE_LINEAR, 4);
+    config = scaled(GYRE_SCALING_LINEAR, 4);
     config.rope.axes = 2;
     config.rope.axes_layout = GYRE_AXES_AXIAL;
-    config.rope.section[0] = config.rope.section[1] = 16;
+    config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = 16;
     counted(&config, 0, 0, 0, 32);
 }
 
@@ -369,7 +371,7 @@ static void dynamic_yarn_follows_the_length(void **state) {
     (void)state;
     static const int pair[7] = {0, 10, 11, 16, 22, 23, 31};
     for (double factor = 1; factor <= 4; factor += 3) { /* which is not looked at */
-        const gyre_config config = scaled(GYRE_DYNAMIC_YARN, factor);
+        const gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, factor);
         gyre_encoding *e = test_encoding(&config);
         for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {
             double f[32], attention;
@@ -380,12 +382,12 @@ static void dynamic_yarn_follows_the_length(void **state) {
         }
         gyre_encoding_free(e);
     }
-    gyre_config config = scaled(GYRE_DYNAMIC_YARN, 1);
+    gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
     counted(&config, 0, 32, 0, 0);
     counted(&config, 4096, 32, 0, 0);
     counted(&config, 4097, 11, 12, 9);
     counted(&config, 163840, 11, 12, 9);
-    config.rope.length = 163840; /* its own, where a call names none */
+    config.rope.context_length = 163840; /* its own, where a call names none */
     counted(&config, 0, 11, 12, 9);
     counted(&config, 4096, 32, 0, 0);
 }
@@ -395,7 +397,7 @@ static void dynamic_yarn_attention_factor(void **state) {
     (void)state;
     const long double s = 4;
     double attention;
-    gyre_config config = scaled(GYRE_DYNAMIC_YARN, 1);
+    gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
     config.rope.mscale = 0.707;
     config.rope.mscale_all_dim = 1.5;
     gyre_encoding *e = test_encoding(&config);
@@ -412,33 +414,33 @@ static void dynamic_yarn_attention_factor(void **state) {
     }
     gyre_encoding_free(e);
     gyre_error err = {0, ""};
-    config = scaled(GYRE_DYNAMIC_YARN, 1); /* 1 at L, and no float at the end of all lengths */
+    config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1); /* 1 at L, and no float at the end of all lengths */
     config.rope.mscale = 1e30;
     config.rope.mscale_all_dim = 1;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "rope.mscale: 1e+30 over 1"));
-    config = scaled(GYRE_DYNAMIC_YARN, 1);
-    config.rope.angles = GYRE_ANGLES_TORCH;
+    config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
+    config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, NULL), GYRE_EUNSUPPORTED);
-    config = scaled(GYRE_DYNAMIC_YARN, 1);
+    config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
     config.trained_length = 0;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, NULL), GYRE_EINVAL);
 }
 
-/* x turned at one position under a length, as gyre_rotate, gyre_angle_rows and the formulas have it. */
+/* x turned at one position under a length, as gyre_rotate, gyre_cos_sin and the formulas have it. */
 static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
     double x[64], y[64], back[64], f[32], cosine[32], sine[32];
-    const gyre_positions at = {.base = position, .length = dynamic_yarn[n].length};
+    const gyre_positions at = {.base = position, .context_length = dynamic_yarn[n].length};
     const long double a = dynamic_yarn[n].attention;
     for (int i = 0; i < 64; i++)
         x[i] = sin(3.7 * i + 0.2);
-    const gyre_cview in = gyre_cdense(x, GYRE_F64, 1, 1, 1, 64);
-    const gyre_view out = gyre_dense(y, GYRE_F64, 1, 1, 1, 64), undone = gyre_dense(back, GYRE_F64, 1, 1, 1, 64);
-    const gyre_view c = gyre_dense(cosine, GYRE_F64, 1, 1, 1, 32), s = gyre_dense(sine, GYRE_F64, 1, 1, 1, 32);
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, 64);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, 64), undone = gyre_dense(back, GYRE_DTYPE_F64, 1, 1, 1, 64);
+    const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, 1, 1, 32), s = gyre_dense(sine, GYRE_DTYPE_F64, 1, 1, 1, 32);
     const gyre_cview turned = gyre_const(out);
     assert_ok(gyre_encoding_frequencies(e, dynamic_yarn[n].length, f, NULL));
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &at, &in, &out, NULL));
-    assert_ok(gyre_angle_rows(e, &at, &c, &s, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL));
+    assert_ok(gyre_cos_sin(e, &at, &c, &s, NULL));
     for (int i = 0; i < 32; i++) {
         const long double angle = (long double)position * (long double)f[i], co = a * cosl(angle), si = a * sinl(angle);
         test_close(cosine[i], co, 1e-11L, "cosine");
@@ -446,10 +448,10 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
         test_close(y[i], x[i] * co - x[i + 32] * si, 1e-11L, "turned");
         test_close(y[i + 32], x[i] * si + x[i + 32] * co, 1e-11L, "turned");
     }
-    assert_ok(gyre_rotate(e, GYRE_INVERSE, GYRE_KEY, &at, &turned, &undone, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &at, &turned, &undone, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], x[i], 1e-14L, "undone");
-    assert_ok(gyre_rotate(e, GYRE_ADJOINT, GYRE_KEY, &at, &turned, &undone, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &at, &turned, &undone, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], (long double)x[i] * a * a, 1e-14L, "adjoint");
 }
@@ -458,8 +460,8 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
 static void rotations_have_the_factor_of_their_length(void **state) {
     (void)state;
     for (size_t own = 0; own < sizeof dynamic_yarn / sizeof *dynamic_yarn; own++) {
-        gyre_config config = scaled(GYRE_DYNAMIC_YARN, 1);
-        config.rope.length = dynamic_yarn[own].length;
+        gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
+        config.rope.context_length = dynamic_yarn[own].length;
         config.rope.table_positions = 512;
         gyre_encoding *e = test_encoding(&config);
         for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {
@@ -474,17 +476,17 @@ static void rotations_have_the_factor_of_their_length(void **state) {
 static void only_rotations_have_frequencies(void **state) {
     (void)state;
     double f[32];
-    gyre_parts parts;
+    gyre_scaling_parts parts;
     gyre_config config = GYRE_CONFIG_INIT;
     gyre_encoding *e = test_encoding(&config);
     assert_int_equal(gyre_encoding_frequencies(e, 0, f, NULL), GYRE_EUNSUPPORTED);
-    assert_int_equal(gyre_encoding_parts(e, 0, &parts), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_encoding_scaling_parts(e, 0, &parts), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
-    config = scaled(GYRE_DYNAMIC_NTK, 2);
+    config = scaled(GYRE_SCALING_DYNAMIC_NTK, 2);
     e = test_encoding(&config);
     assert_int_equal(gyre_encoding_frequencies(e, -1, f, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_encoding_parts(e, -1, &parts), GYRE_EINVAL);
-    assert_int_equal(gyre_encoding_parts(e, 0, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_scaling_parts(e, -1, &parts), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_scaling_parts(e, 0, NULL), GYRE_EINVAL);
     gyre_encoding_free(e);
 }
 

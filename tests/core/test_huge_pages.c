@@ -70,13 +70,13 @@ static void what_is_there_stays(void **state) {
     unsigned char *memory = aligned_alloc(PAGE, (size_t)3 * PAGE);
     assert_non_null(memory);
     memset(memory, 7, (size_t)3 * PAGE);
-    gyre_huge_pages_ask(memory + 1, PAGE);
+    gyre_huge_pages_advise(memory + 1, PAGE);
     const int without = asked_at(memory + PAGE);
-    gyre_huge_pages_ask(memory + 1, (size_t)2 * PAGE);
+    gyre_huge_pages_advise(memory + 1, (size_t)2 * PAGE);
     const int with = asked_at(memory + PAGE), before = asked_at(memory + 1), after = asked_at(memory + (size_t)2 * PAGE);
     for (size_t i = 0; i < (size_t)3 * PAGE; i++)
         assert_int_equal(memory[i], 7);
-    gyre_huge_pages_ask(NULL, 0);
+    gyre_huge_pages_advise(NULL, 0);
     free(memory);
     if (without < 0 || !system_has_them()) skip();
     assert_int_equal(without, 0);

@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 enum { TYPES = 4, BATCH = 2, TOKENS = 67, DIM = 300, ALL = BATCH * TOKENS * DIM };
 
 static gyre_encoding *sinusoid(int64_t dim, gyre_sinusoid layout, double base) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_SINUSOIDAL;
+    config.kind = GYRE_KIND_SINUSOIDAL;
     config.input.dim = dim;
     config.input.layout = layout;
     config.input.base = base;
@@ -19,7 +19,7 @@ static gyre_encoding *sinusoid(int64_t dim, gyre_sinusoid layout, double base) {
 
 static gyre_encoding *learned(int64_t rows, int64_t dim) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_LEARNED;
+    config.kind = GYRE_KIND_LEARNED;
     config.input.dim = dim;
     config.input.positions = rows;
     return test_encoding(&config);
@@ -35,10 +35,10 @@ static void agrees_with_reference(void **state) {
         if (json_is_null(json_object_get(c, keys[layout]))) continue;
         const size_t dim = test_numbers(c, keys[layout], want, 1024);
         gyre_encoding *e = sinusoid((int64_t)dim, (gyre_sinusoid)layout, test_number(c, "base"));
-        const gyre_positions positions = {NULL, GYRE_I64, test_integer(c, "position"), 0, 0, 0, 0};
-        const gyre_cview in = gyre_cdense(zero, GYRE_F64, 1, 1, 1, (int64_t)dim);
-        const gyre_view out = gyre_dense(got, GYRE_F64, 1, 1, 1, (int64_t)dim);
-        assert_ok(gyre_add(e, NULL, &positions, &in, &out, NULL));
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, test_integer(c, "position"), 0, 0, 0, 0};
+        const gyre_cview in = gyre_cdense(zero, GYRE_DTYPE_F64, 1, 1, 1, (int64_t)dim);
+        const gyre_view out = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 1, (int64_t)dim);
+        assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL));
         for (size_t i = 0; i < dim; i++)
             test_close(got[i], want[i], 1e-12, keys[layout]);
         gyre_encoding_free(e);
@@ -49,12 +49,12 @@ static void agrees_with_reference(void **state) {
 static void odd_tensor2tensor_ends_in_zero(void **state) {
     (void)state;
     double x[9] = {0}, even[8] = {0};
-    gyre_encoding *e = sinusoid(9, GYRE_SIN_TENSOR2TENSOR, 0), *f = sinusoid(8, GYRE_SIN_TENSOR2TENSOR, 0);
-    const gyre_positions positions = {NULL, GYRE_I64, 12, 0, 0, 0, 0};
-    const gyre_view out = gyre_dense(x, GYRE_F64, 1, 1, 1, 9), out8 = gyre_dense(even, GYRE_F64, 1, 1, 1, 8);
+    gyre_encoding *e = sinusoid(9, GYRE_SINUSOID_SIN_COS_T2T, 0), *f = sinusoid(8, GYRE_SINUSOID_SIN_COS_T2T, 0);
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 12, 0, 0, 0, 0};
+    const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 1, 1, 9), out8 = gyre_dense(even, GYRE_DTYPE_F64, 1, 1, 1, 8);
     const gyre_cview in = gyre_const(out), in8 = gyre_const(out8);
-    assert_ok(gyre_add(e, NULL, &positions, &in, &out, NULL));
-    assert_ok(gyre_add(f, NULL, &positions, &in8, &out8, NULL));
+    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL));
+    assert_ok(gyre_add_input(f, NULL, &positions, &in8, &out8, NULL));
     assert_memory_equal(x, even, sizeof even);
     assert_true(x[8] == 0);
     gyre_encoding_free(e);
@@ -69,12 +69,12 @@ static void strides_change_no_bit(void **state) {
     static uint16_t x[N], y[N], apart[2 * N];
     test_random random = {7};
     gyre_encoding *e = learned(ROWS, WIDTH);
-    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F32, 1, 1, ROWS, WIDTH)};
-    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, ROWS, WIDTH)};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     for (int type = 1; type <= 2; type++) {
         for (int i = 0; i < N; i++) {
             table[i] = (float)ldexp(test_uniform(&random), -(int)(test_next(&random) % 24));
-            x[i] = apart[2 * i] = (uint16_t)((types[type] == GYRE_F16 ? 0x3c00 : 0x3f80) + test_next(&random) % 64);
+            x[i] = apart[2 * i] = (uint16_t)((types[type] == GYRE_DTYPE_F16 ? 0x3c00 : 0x3f80) + test_next(&random) % 64);
         }
         const gyre_cview in = gyre_cdense(x, types[type], 1, ROWS, 1, WIDTH);
         const gyre_view out = gyre_dense(y, types[type], 1, ROWS, 1, WIDTH);
@@ -82,15 +82,15 @@ static void strides_change_no_bit(void **state) {
         for (int i = 0; i < 4; i++)
             strided.stride[i] *= 2;
         const gyre_cview same = gyre_const(strided);
-        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
-        assert_ok(gyre_add(e, &tables, &positions, &same, &strided, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &same, &strided, NULL));
         for (int i = 0; i < N; i++)
             assert_int_equal(apart[2 * i], y[i]);
     }
     gyre_encoding_free(e);
 }
 
-/* -- rounding: a table of awkward numbers, added to 0 --------------------------------------------------------------- */
+/* -- rounding: a table of awkward numbers, added to 0 -- */
 static double awkward(test_random *random, gyre_dtype dtype) {
     static const int least[] = {-152, -27, -136, -60}, most[] = {129, 17, 129, 60};
     const int span = most[dtype] - least[dtype];
@@ -128,11 +128,11 @@ static void stores_round_once_to_nearest_even(void **state) {
             table[i] = edges[i];
             test_put(want, types[type], i, edges[i]);
         }
-        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, N)};
-        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 1, N)};
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         const gyre_view out = gyre_dense(x, types[type], 1, 1, 1, N);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
         for (size_t i = 0; i < N; i++)
             if (memcmp((char *)x + i * size, (char *)want + i * size, size) != 0)
                 fail_msg("type %d: %a became %a, not %a", type, table[i], test_get(x, types[type], i),
@@ -157,11 +157,11 @@ static void every_short_number_survives(void **state) {
             x[i] = (uint16_t)i;
             zero[i] = i & 0x8000u ? -0.0 : 0.0; /* keeps the sign of 0 */
         }
-        const gyre_tables tables = {.input = gyre_cdense(zero, GYRE_F64, 1, 1, 1, N)};
-        const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+        const gyre_tables tables = {.input = gyre_cdense(zero, GYRE_DTYPE_F64, 1, 1, 1, N)};
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, N);
         const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, N);
-        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
         for (unsigned i = 0; i < N; i++)
             if (isnan(test_get(x, types[type], i)))
                 assert_true(isnan(test_get(y, types[type], i)));
@@ -174,7 +174,7 @@ static void every_short_number_survives(void **state) {
     free(zero);
 }
 
-/* -- the learned table ---------------------------------------------------------------------------------------------- */
+/* -- the learned table -- */
 typedef struct sample {
     gyre_encoding *e;
     int64_t position[BATCH][TOKENS];
@@ -189,7 +189,7 @@ static sample *sample_make(gyre_dtype dtype) {
     s->e = learned(50, DIM);
     for (int i = 0; i < BATCH * TOKENS; i++)
         s->position[i / TOKENS][i % TOKENS] = (int64_t)(test_next(&random) % 50);
-    s->positions = (gyre_positions){s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
+    s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
     for (size_t i = 0; i < ALL; i++)
         test_put(s->x, dtype, i, test_uniform(&random));
     test_fill_f64(&random, s->table, 50 * DIM);
@@ -214,10 +214,10 @@ static void learned_rows_are_added(void **state) {
         }
         for (int i = 0; i < 50 * DIM; i++)
             transposed[i % DIM * 50 + i / DIM] = s->table[i];
-        gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_F64, 1, 1, 50, DIM)};
+        gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_DTYPE_F64, 1, 1, 50, DIM)};
         const gyre_cview in = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
         gyre_view out = gyre_dense(s->y, types[type], BATCH, TOKENS, 1, DIM);
-        assert_ok(gyre_add(s->e, &tables, &s->positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL));
         assert_memory_equal(s->y, want, ALL * size);
 
         tables.input.data = transposed;
@@ -226,12 +226,12 @@ static void learned_rows_are_added(void **state) {
         out.data = wide;
         for (int d = 0; d < 4; d++)
             out.stride[d] *= 2;
-        assert_ok(gyre_add(s->e, &tables, &s->positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL));
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * i * size, (char *)want + i * size, size);
 
         out = gyre_dense(s->x, types[type], BATCH, TOKENS, 1, DIM); /* in place */
-        assert_ok(gyre_add(s->e, &tables, &s->positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL));
         assert_memory_equal(s->x, want, ALL * size);
         sample_free(s);
     }
@@ -242,7 +242,7 @@ static void gradient_is_the_sum_in_token_order(void **state) {
     for (int type = 0; type < TYPES; type++)
         for (int narrow = 0; narrow < 2; narrow++) {
             sample *s = sample_make(types[type]);
-            const gyre_dtype table_type = narrow ? GYRE_F32 : GYRE_F64;
+            const gyre_dtype table_type = narrow ? GYRE_DTYPE_F32 : GYRE_DTYPE_F64;
             static double want[50 * DIM], got[50 * DIM];
             for (size_t i = 0; i < 50 * DIM; i++) {
                 test_put(want, table_type, i, 0.5); /* accumulated into, not cleared */
@@ -257,7 +257,7 @@ static void gradient_is_the_sum_in_token_order(void **state) {
             const gyre_exec exec = gyre_pool_exec(pool);
             const gyre_cview dout = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
             const gyre_table_gradients gradients = {.input = gyre_dense(got, table_type, 1, 1, 50, DIM)};
-            assert_ok(gyre_add_gradient(s->e, &s->positions, &dout, &gradients, type % 2 ? &exec : NULL));
+            assert_ok(gyre_add_input_gradient(s->e, &s->positions, &dout, &gradients, type % 2 ? &exec : NULL));
             assert_memory_equal(got, want, 50 * DIM * gyre_dtype_size(table_type));
             gyre_pool_free(pool);
             sample_free(s);
@@ -276,13 +276,13 @@ static void shared_positions(void **state) {
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 2, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    gyre_encoding *e = sinusoid(DIM, GYRE_SIN_INTERLEAVED, 0);
-    const gyre_cview in = gyre_cdense(x, GYRE_F64, BATCH, TOKENS, 1, DIM);
-    const gyre_view out = gyre_dense(y, GYRE_F64, BATCH, TOKENS, 1, DIM),
-                    other = gyre_dense(z, GYRE_F64, BATCH, TOKENS, 1, DIM);
-    const gyre_positions one = {NULL, GYRE_I64, 40, 0, 0, 0, 0}, both = {each, GYRE_I32, 0, 0, TOKENS, 1, 0};
-    assert_ok(gyre_add(e, NULL, &one, &in, &out, NULL));
-    assert_ok(gyre_add(e, NULL, &both, &in, &other, &exec));
+    gyre_encoding *e = sinusoid(DIM, GYRE_SINUSOID_INTERLEAVED, 0);
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM),
+                    other = gyre_dense(z, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 40, 0, 0, 0, 0}, both = {each, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, 0};
+    assert_ok(gyre_add_input(e, NULL, &one, &in, &out, NULL));
+    assert_ok(gyre_add_input(e, NULL, &both, &in, &other, &exec));
     assert_memory_equal(y, z, sizeof y);
     gyre_encoding_free(e);
     gyre_pool_free(pool);
@@ -294,63 +294,63 @@ static void nothing_to_add(void **state) {
     float x[DIM];
     double table[DIM];
     gyre_encoding *e = learned(1, DIM);
-    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 1, DIM)};
-    const gyre_table_gradients gradients = {.input = gyre_dense(table, GYRE_F64, 1, 1, 1, DIM)};
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 1, DIM)};
+    const gyre_table_gradients gradients = {.input = gyre_dense(table, GYRE_DTYPE_F64, 1, 1, 1, DIM)};
     const int64_t nowhere = -1;
-    const gyre_positions positions = {&nowhere, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {&nowhere, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const int64_t shapes[][2] = {{2, 0}, {0, 2}, {0, 0}, {0, (int64_t)1 << 40}, {(int64_t)1 << 62, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], 1, DIM);
+        const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], 1, DIM);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
-        assert_ok(gyre_add_gradient(e, &positions, &in, &gradients, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, NULL));
     }
     gyre_encoding_free(e);
 }
 
 static void wrong_arguments(void **state) {
     (void)state;
-    sample *s = sample_make(GYRE_F32);
+    sample *s = sample_make(GYRE_DTYPE_F32);
     static double before[ALL];
-    const gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_F64, 1, 1, 50, DIM)};
-    const gyre_cview in = gyre_cdense(s->x, GYRE_F32, BATCH, TOKENS, 1, DIM);
-    const gyre_view out = gyre_dense(s->y, GYRE_F32, BATCH, TOKENS, 1, DIM);
-    const gyre_table_gradients gradients = {.input = gyre_dense(s->table, GYRE_F64, 1, 1, 50, DIM)};
+    const gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_DTYPE_F64, 1, 1, 50, DIM)};
+    const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F32, BATCH, TOKENS, 1, DIM);
+    const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F32, BATCH, TOKENS, 1, DIM);
+    const gyre_table_gradients gradients = {.input = gyre_dense(s->table, GYRE_DTYPE_F64, 1, 1, 50, DIM)};
     memcpy(before, s->y, sizeof before);
 
     s->position[1][TOKENS - 1] = 50; /* one past the table */
-    assert_int_equal(gyre_add(s->e, &tables, &s->positions, &in, &out, NULL), GYRE_ERANGE);
-    assert_int_equal(gyre_add_gradient(s->e, &s->positions, &in, &gradients, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, &gradients, NULL), GYRE_ERANGE);
     s->position[1][TOKENS - 1] = -1;
-    assert_int_equal(gyre_add(s->e, &tables, &s->positions, &in, &out, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL), GYRE_ERANGE);
     s->position[1][TOKENS - 1] = 0;
-    assert_int_equal(gyre_add(s->e, NULL, &s->positions, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_gradient(s->e, &s->positions, &in, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input(s->e, NULL, &s->positions, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, NULL, NULL), GYRE_EINVAL);
 
     gyre_tables bad = tables;
     bad.input.shape[2] = 49;
-    assert_int_equal(gyre_add(s->e, &bad, &s->positions, &in, &out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL), GYRE_ESHAPE);
     bad = tables;
-    bad.input.dtype = GYRE_F16;
-    assert_int_equal(gyre_add(s->e, &bad, &s->positions, &in, &out, NULL), GYRE_EDTYPE);
-    const gyre_cview two_heads = gyre_cdense(s->x, GYRE_F32, BATCH, TOKENS, 2, DIM / 2);
-    const gyre_view two_out = gyre_dense(s->y, GYRE_F32, BATCH, TOKENS, 2, DIM / 2);
-    assert_int_equal(gyre_add(s->e, &tables, &s->positions, &two_heads, &two_out, NULL), GYRE_ESHAPE);
+    bad.input.dtype = GYRE_DTYPE_F16;
+    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL), GYRE_EDTYPE);
+    const gyre_cview two_heads = gyre_cdense(s->x, GYRE_DTYPE_F32, BATCH, TOKENS, 2, DIM / 2);
+    const gyre_view two_out = gyre_dense(s->y, GYRE_DTYPE_F32, BATCH, TOKENS, 2, DIM / 2);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &two_heads, &two_out, NULL), GYRE_ESHAPE);
     gyre_cview integers = in;
-    integers.dtype = GYRE_I32;
-    assert_int_equal(gyre_add(s->e, &tables, &s->positions, &integers, &out, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_add_gradient(s->e, &s->positions, &integers, &gradients, NULL), GYRE_EDTYPE);
+    integers.dtype = GYRE_DTYPE_I32;
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &integers, &out, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &integers, &gradients, NULL), GYRE_EDTYPE);
     assert_memory_equal(s->y, before, sizeof before);
 
     gyre_config nope = GYRE_CONFIG_INIT;
     gyre_encoding *e = test_encoding(&nope);
-    assert_int_equal(gyre_add(e, &tables, &s->positions, &in, &out, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_add_input(e, &tables, &s->positions, &in, &out, NULL), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
-    e = sinusoid(DIM, GYRE_SIN_CONCATENATED, 0); /* nothing to train */
-    assert_ok(gyre_add_gradient(e, &s->positions, &in, NULL, NULL));
-    gyre_table_gradients unread = {.input = gyre_dense(s->table, GYRE_F16, 1, 2, 3, 4)};
+    e = sinusoid(DIM, GYRE_SINUSOID_SIN_COS, 0); /* nothing to train */
+    assert_ok(gyre_add_input_gradient(e, &s->positions, &in, NULL, NULL));
+    gyre_table_gradients unread = {.input = gyre_dense(s->table, GYRE_DTYPE_F16, 1, 2, 3, 4)};
     unread.input.stride[3] = 0;
-    assert_ok(gyre_add_gradient(e, &s->positions, &in, &unread, NULL));
+    assert_ok(gyre_add_input_gradient(e, &s->positions, &in, &unread, NULL));
     gyre_encoding_free(e);
     sample_free(s);
 }

@@ -7,7 +7,7 @@
 
 static gyre_config config_of(int64_t rows, int64_t offset, int64_t dim) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_LEARNED;
+    config.kind = GYRE_KIND_LEARNED;
     config.input.dim = dim;
     config.input.positions = rows;
     config.input.offset = offset;
@@ -16,16 +16,16 @@ static gyre_config config_of(int64_t rows, int64_t offset, int64_t dim) {
 
 /* out[t] = what positions first + t add to zeros; the table is dense, of doubles. */
 static gyre_status added(const gyre_encoding *e, const double *table, int64_t first, int64_t tokens, double *out) {
-    const struct gyre_input_config *input = &gyre_encoding_config(e)->input;
-    const gyre_positions positions = {NULL, GYRE_I64, first, 0, 0, 0, 0};
-    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, input->positions, input->dim)};
-    const gyre_view view = gyre_dense(out, GYRE_F64, 1, tokens, 1, input->dim);
+    const struct gyre_input_config *input = &gyre_encoding_get_config(e)->input;
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0};
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, input->positions, input->dim)};
+    const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, tokens, 1, input->dim);
     const gyre_cview in = gyre_const(view);
     memset(out, 0, (size_t)(tokens * input->dim) * sizeof *out);
-    return gyre_add(e, &tables, &positions, &in, &view, NULL);
+    return gyre_add_input(e, &tables, &positions, &in, &view, NULL);
 }
 
-/* -- masks ----------------------------------------------------------------------------------------------------------- */
+/* -- masks -- */
 /* Rows of the table that transformers looks up, one line a mask: no padding, right, left, both and within, nothing else. */
 static const unsigned char masks[5][6] = {
     {1, 1, 1, 1, 1, 1}, {1, 1, 1, 0, 0, 0}, {0, 0, 1, 1, 1, 1}, {0, 1, 1, 0, 9, 0}, {0, 0, 0, 0, 0, 0}};
@@ -48,16 +48,16 @@ static void rows_by_mask(void **state) {
     int64_t position[30];
     for (int r = 0; r < 8; r++)
         table[r] = r;
-    assert_ok(gyre_positions_of_mask(masks[0], 5, 6, position));
+    assert_ok(gyre_positions_from_mask(masks[0], 5, 6, position));
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const gyre_config config = config_of(8, rules[i].offset, 1);
         gyre_encoding *e = test_encoding(&config);
-        const gyre_positions positions = {position, GYRE_I64, 0, 0, 6, 1, 0};
-        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, 8, 1)};
-        const gyre_view out = gyre_dense(x, GYRE_F64, 5, 6, 1, 1);
+        const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 6, 1, 0};
+        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 8, 1)};
+        const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 5, 6, 1, 1);
         const gyre_cview in = gyre_const(out);
         memset(x, 0, sizeof x);
-        assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
         for (int t = 0; t < 30; t++)
             if (x[t] != (double)rules[i].row[t / 6][t % 6])
                 fail_msg("%s: token %d of mask %d has row %g", rules[i].model, t % 6, t / 6, x[t]);
@@ -68,17 +68,17 @@ static void rows_by_mask(void **state) {
 static void masks_that_are_none(void **state) {
     (void)state;
     int64_t out[6] = {7, 7, 7, 7, 7, 7};
-    assert_ok(gyre_positions_of_mask(NULL, 0, 6, NULL));
-    assert_ok(gyre_positions_of_mask(NULL, 6, 0, NULL));
-    assert_int_equal(gyre_positions_of_mask(masks[0], -1, 6, out), GYRE_EINVAL);
-    assert_int_equal(gyre_positions_of_mask(masks[0], 1, -6, out), GYRE_EINVAL);
-    assert_int_equal(gyre_positions_of_mask(NULL, 1, 6, out), GYRE_EINVAL);
-    assert_int_equal(gyre_positions_of_mask(masks[0], 1, 6, NULL), GYRE_EINVAL);
+    assert_ok(gyre_positions_from_mask(NULL, 0, 6, NULL));
+    assert_ok(gyre_positions_from_mask(NULL, 6, 0, NULL));
+    assert_int_equal(gyre_positions_from_mask(masks[0], -1, 6, out), GYRE_EINVAL);
+    assert_int_equal(gyre_positions_from_mask(masks[0], 1, -6, out), GYRE_EINVAL);
+    assert_int_equal(gyre_positions_from_mask(NULL, 1, 6, out), GYRE_EINVAL);
+    assert_int_equal(gyre_positions_from_mask(masks[0], 1, 6, NULL), GYRE_EINVAL);
     for (int t = 0; t < 6; t++)
         assert_int_equal(out[t], 7);
 }
 
-/* -- where positions end --------------------------------------------------------------------------------------------- */
+/* -- where positions end -- */
 /* The first and the last position of a config work; one past them is refused, the outputs as they were. */
 static void reaches(const gyre_config *config, int64_t first, int64_t last) {
     gyre_encoding *e = test_encoding(config);
@@ -90,16 +90,18 @@ static void reaches(const gyre_config *config, int64_t first, int64_t last) {
         table[i] = 1;
     for (int end = 0; end < 4; end++) {
         const int64_t at[4] = {first, last, first - 1, last + 1};
-        const gyre_positions positions[2] = {{NULL, GYRE_I64, at[end], 0, 0, 0, 0}, {&at[end], GYRE_I64, 0, 0, 0, 0, 0}};
-        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, rows, dim)};
-        const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_F64, 1, 1, rows, dim)};
-        const gyre_view out = gyre_dense(x, GYRE_F64, 1, 1, 1, dim);
-        const gyre_cview in = gyre_const(out), dout = gyre_cdense(table, GYRE_F64, 1, 1, 1, dim);
+        const gyre_positions positions[2] = {{NULL, GYRE_DTYPE_I64, at[end], 0, 0, 0, 0},
+                                             {&at[end], GYRE_DTYPE_I64, 0, 0, 0, 0, 0}};
+        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, rows, dim)};
+        const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_DTYPE_F64, 1, 1, rows, dim)};
+        const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 1, 1, dim);
+        const gyre_cview in = gyre_const(out), dout = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 1, dim);
         for (int i = 0; i < 2; i++) {
             memset(x, 0, (size_t)dim * sizeof *x);
             memset(gradient, 0, (size_t)(rows * dim) * sizeof *gradient);
-            assert_int_equal(gyre_add(e, &tables, &positions[i], &in, &out, NULL), end < 2 ? GYRE_OK : GYRE_ERANGE);
-            assert_int_equal(gyre_add_gradient(e, &positions[i], &dout, &gradients, NULL), end < 2 ? GYRE_OK : GYRE_ERANGE);
+            assert_int_equal(gyre_add_input(e, &tables, &positions[i], &in, &out, NULL), end < 2 ? GYRE_OK : GYRE_ERANGE);
+            assert_int_equal(gyre_add_input_gradient(e, &positions[i], &dout, &gradients, NULL),
+                             end < 2 ? GYRE_OK : GYRE_ERANGE);
             for (int64_t c = 0; end < 2 && c < dim; c++)
                 test_close(x[c], 1, 1e-15L, "the mean of equal rows");
             if (end < 2) continue;
@@ -123,20 +125,20 @@ static void ends_of_every_range(void **state) {
     config.input.offset = 9;
     reaches(&config, -9, 0);
     config.input.offset = 2;
-    config.input.length = 5;
+    config.input.resized_length = 5;
     reaches(&config, -2, 4);
-    config.input.length = 1;
+    config.input.resized_length = 1;
     reaches(&config, -2, 0);
-    config.input.length = 31;
+    config.input.resized_length = 31;
     reaches(&config, -2, 30);
-    config.input.length = INT32_MAX;
+    config.input.resized_length = INT32_MAX;
     reaches(&config, -2, INT32_MAX - 1);
     config.input.hierarchy = 0.5; /* shares that are exact, so that they cancel */
-    config.input.length = 0;
+    config.input.resized_length = 0;
     reaches(&config, -2, 63);
-    config.input.length = 64;
+    config.input.resized_length = 64;
     reaches(&config, -2, 63);
-    config.input.length = 5;
+    config.input.resized_length = 5;
     reaches(&config, -2, 4);
     config = config_of(50000, 0, 1);
     config.input.hierarchy = 0.5;
@@ -150,14 +152,14 @@ static void open_length_stays_open(void **state) {
     for (int extended = 0; extended < 2; extended++) {
         config.input.hierarchy = extended ? 0.5 : 0;
         gyre_encoding *e = test_encoding(&config);
-        gyre_config copy = *gyre_encoding_config(e);
+        gyre_config copy = *gyre_encoding_get_config(e);
         copy.input.positions = 12;
         reaches(&copy, -2, extended ? 99 : 9);
         gyre_encoding_free(e);
     }
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------------- */
+/* -- values -- */
 enum { ROWS = 17, OFFSET = 2, N = ROWS - OFFSET, DIM = 300 };
 static double table[ROWS * DIM], got[(N * N + OFFSET) * DIM], plain[ROWS * DIM];
 
@@ -215,7 +217,7 @@ static void stretching_keeps_the_ends(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t n = cases[i][0], length = cases[i][1];
         gyre_config config = config_of(n + OFFSET, OFFSET, DIM);
-        config.input.length = length;
+        config.input.resized_length = length;
         gyre_encoding *e = test_encoding(&config);
         assert_ok(added(e, table, -OFFSET, length + OFFSET, got));
         assert_memory_equal(got, table, (OFFSET + 1) * DIM * sizeof *got); /* padding, and the first */
@@ -241,22 +243,22 @@ static void stretching_very_far(void **state) {
     const double ends[2] = {0, 1};
     double x[3];
     gyre_config config = config_of(2, 0, 1);
-    config.input.length = INT32_MAX;
+    config.input.resized_length = INT32_MAX;
     gyre_encoding *e = test_encoding(&config);
     assert_ok(added(e, ends, INT32_MAX - 3, 3, x));
     assert_true(x[0] == 2147483644.0 / 2147483646.0 && x[1] == 2147483645.0 / 2147483646.0 && x[2] == 1);
     gyre_encoding_free(e);
 }
 
-/* -- every type, any strides, in place -------------------------------------------------------------------------------- */
+/* -- every type, any strides, in place -- */
 enum { BATCH = 3, TOKENS = 70, ALL = BATCH * TOKENS * DIM };
 typedef struct sample {
     int64_t position[BATCH][TOKENS];
     double x[ALL], want[ALL];
 } sample;
 
-/* The share of row r in position m by the documented rules, in double.  kind 0: as it is; 1: alpha = 1/2; 2: 29 positions.
- */
+/* The share of row r in position m by the documented rules, in double.  kind 0: as it is; 1: alpha = 1/2; 2: 29
+ * positions. */
 enum { KINDS = 3, LENGTH = 29 };
 static double share_of(int kind, int64_t m, int64_t r) {
     r -= OFFSET;
@@ -270,7 +272,7 @@ static double share_of(int kind, int64_t m, int64_t r) {
 static gyre_config kind_of(int kind) {
     gyre_config config = config_of(ROWS, OFFSET, DIM);
     if (kind == 1) config.input.hierarchy = 0.5;
-    if (kind == 2) config.input.length = LENGTH;
+    if (kind == 2) config.input.resized_length = LENGTH;
     config.input.scale = 0.25;
     return config;
 }
@@ -296,7 +298,7 @@ static sample *sample_make(int kind, gyre_dtype dtype) {
     return s;
 }
 
-static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 
 static void every_type_is_rounded_once(void **state) {
     (void)state;
@@ -313,19 +315,19 @@ static void every_type_is_rounded_once(void **state) {
             sample *s = sample_make(kind, types[type]);
             for (int i = 0; i < ROWS * DIM; i++)
                 transposed[i % DIM * ROWS + i / DIM] = (float)table[i];
-            const gyre_positions positions = {s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
-            gyre_tables tables = {.input = gyre_cdense(transposed, GYRE_F32, 1, 1, ROWS, DIM)};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+            gyre_tables tables = {.input = gyre_cdense(transposed, GYRE_DTYPE_F32, 1, 1, ROWS, DIM)};
             tables.input.stride[2] = 1;
             tables.input.stride[3] = ROWS;
             const gyre_cview in = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
             gyre_view out = gyre_dense(wide, types[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 out.stride[d] *= 3;
-            assert_ok(gyre_add(e, &tables, &positions, &in, &out, &exec));
+            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, &exec));
             for (size_t i = 0; i < ALL; i++)
                 assert_memory_equal((char *)wide + 3 * i * size, (char *)s->want + i * size, size);
             out = gyre_dense(s->x, types[type], BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add(e, &tables, &positions, &in, &out, NULL));
+            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
             assert_memory_equal(s->x, s->want, ALL * size);
             gyre_encoding_free(e);
             free(s);
@@ -333,7 +335,7 @@ static void every_type_is_rounded_once(void **state) {
     gyre_pool_free(pool);
 }
 
-/* -- gradients ------------------------------------------------------------------------------------------------------- */
+/* -- gradients -- */
 /* The transpose: row r gets its share of every token, added to what is there; exact numbers, so exactly. */
 static void gradients_are_the_transpose(void **state) {
     (void)state;
@@ -350,12 +352,12 @@ static void gradients_are_the_transpose(void **state) {
                     want[(size_t)r * DIM + i % DIM] += 0.25 *
                                                        share_of(kind, s->position[i / DIM / TOKENS][i / DIM % TOKENS], r) *
                                                        test_get(s->x, types[type], i);
-            const gyre_positions positions = {s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
             const gyre_cview dout = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
-            gyre_table_gradients gradients = {.input = gyre_dense(sum, GYRE_F64, 1, 1, ROWS, DIM)};
+            gyre_table_gradients gradients = {.input = gyre_dense(sum, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
             for (int d = 0; d < 4; d++)
                 gradients.input.stride[d] *= 2;
-            assert_ok(gyre_add_gradient(e, &positions, &dout, &gradients, NULL));
+            assert_ok(gyre_add_input_gradient(e, &positions, &dout, &gradients, NULL));
             for (int i = 0; i < ROWS * DIM; i++)
                 if (sum[2 * i] != want[i]) fail_msg("kind %d: %a is not %a", kind, sum[2 * i], want[i]);
             gyre_encoding_free(e);
@@ -374,15 +376,15 @@ static void gradients_and_changes_agree(void **state) {
         gyre_config config = config_of(ROWS, OFFSET, DIM);
         config.input.scale = -1.7;
         if (kind == 0) config.input.hierarchy = 0.4;
-        if (kind > 0) config.input.length = kind == 1 ? N * N : 8;
+        if (kind > 0) config.input.resized_length = kind == 1 ? N * N : 8;
         const int64_t tokens = kind < 2 ? N * N + OFFSET : 8 + OFFSET;
         gyre_encoding *e = test_encoding(&config);
         assert_ok(added(e, table, -OFFSET, tokens, got));
         memset(gradient, 0, sizeof gradient);
-        const gyre_positions positions = {NULL, GYRE_I64, -OFFSET, 0, 0, 0, 0};
-        const gyre_cview view = gyre_cdense(dout, GYRE_F64, 1, tokens, 1, DIM);
-        const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_F64, 1, 1, ROWS, DIM)};
-        assert_ok(gyre_add_gradient(e, &positions, &view, &gradients, NULL));
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -OFFSET, 0, 0, 0, 0};
+        const gyre_cview view = gyre_cdense(dout, GYRE_DTYPE_F64, 1, tokens, 1, DIM);
+        const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
+        assert_ok(gyre_add_input_gradient(e, &positions, &view, &gradients, NULL));
         long double out = 0, in = 0, size = 0;
         for (int i = 0; i < tokens * DIM; i++) {
             out += (long double)dout[i] * got[i];
@@ -401,23 +403,23 @@ static void threads_change_nothing(void **state) {
     static float sums[3][ROWS * DIM];
     static double out[2][ALL];
     for (int kind = 0; kind < KINDS; kind++) {
-        sample *s = sample_make(kind, GYRE_F64);
+        sample *s = sample_make(kind, GYRE_DTYPE_F64);
         gyre_config config = kind_of(kind);
         if (kind == 1) config.input.hierarchy = 0.4;
         config.input.scale = 0.7;
         gyre_encoding *e = test_encoding(&config);
-        const gyre_positions positions = {s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
-        const gyre_cview in = gyre_cdense(s->x, GYRE_F64, BATCH, TOKENS, 1, DIM);
-        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F64, 1, 1, ROWS, DIM)};
+        const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+        const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+        const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
         memset(sums, 0, sizeof sums);
         for (int i = 0; i < 3; i++) {
             gyre_pool *pool;
             assert_ok(gyre_pool_create(&pool, 1 + 2 * i, NULL));
             const gyre_exec exec = gyre_pool_exec(pool);
-            const gyre_table_gradients gradients = {.input = gyre_dense(sums[i], GYRE_F32, 1, 1, ROWS, DIM)};
-            const gyre_view view = gyre_dense(out[i > 0], GYRE_F64, BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add_gradient(e, &positions, &in, &gradients, i ? &exec : NULL));
-            assert_ok(gyre_add(e, &tables, &positions, &in, &view, i ? &exec : NULL));
+            const gyre_table_gradients gradients = {.input = gyre_dense(sums[i], GYRE_DTYPE_F32, 1, 1, ROWS, DIM)};
+            const gyre_view view = gyre_dense(out[i > 0], GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+            assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, i ? &exec : NULL));
+            assert_ok(gyre_add_input(e, &tables, &positions, &in, &view, i ? &exec : NULL));
             assert_memory_equal(sums[i], sums[0], sizeof sums[0]);
             assert_memory_equal(out[i > 0], out[0], sizeof out[0]);
             gyre_pool_free(pool);
@@ -427,7 +429,7 @@ static void threads_change_nothing(void **state) {
     }
 }
 
-/* -- creation -------------------------------------------------------------------------------------------------------- */
+/* -- creation -- */
 static void refused(const gyre_config *config, const char *text) {
     gyre_encoding *out = NULL;
     gyre_error err = {0, ""};
@@ -446,14 +448,14 @@ static void wrong_ranges(void **state) {
     wrong.input.offset = 10;
     refused(&wrong, "input.offset: 10 leaves no row of input.positions 10 (gyre_config)");
     wrong = right;
-    wrong.input.length = -1;
-    refused(&wrong, "input.length: -1 is negative (gyre_config)");
-    wrong.input.length = (int64_t)1 << 31;
-    refused(&wrong, "input.length: 2147483648 is past 2^31 - 1 (gyre_config)");
+    wrong.input.resized_length = -1;
+    refused(&wrong, "input.resized_length: -1 is negative (gyre_config)");
+    wrong.input.resized_length = (int64_t)1 << 31;
+    refused(&wrong, "input.resized_length: 2147483648 is past 2^31 - 1 (gyre_config)");
     wrong = right;
     wrong.input.hierarchy = 0.4;
-    wrong.input.length = 65;
-    refused(&wrong, "input.length: 65 is past 64, all that 8 rows make two by two (gyre_config)");
+    wrong.input.resized_length = 65;
+    refused(&wrong, "input.resized_length: 65 is past 64, all that 8 rows make two by two (gyre_config)");
 }
 
 static void wrong_fields(void **state) {
@@ -522,7 +524,7 @@ static void budget_free(void *ctx, void *memory) {
 static void failing_allocations(void **state) {
     (void)state;
     gyre_config configs[2] = {kind_of(1), GYRE_CONFIG_INIT};
-    configs[1].kind = GYRE_SINUSOIDAL;
+    configs[1].kind = GYRE_KIND_SINUSOIDAL;
     configs[1].input.dim = 8;
     configs[1].input.trained_scale = 1;
     for (int i = 0; i < 2; i++)

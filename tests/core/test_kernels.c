@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- product ------------------------------------------------------------------------------------------------------- */
+/* -- product -- */
 
 typedef struct product_case {
     int64_t m, n, k;
@@ -21,28 +21,31 @@ typedef struct product_case {
 static long double check_product(const gyre_kernels *kernels, const product_case *t, int accumulate, test_random *random) {
     long double worst = 0;
     const int64_t a_step = t->by_columns == 2 ? 3 : 1;
-    const int64_t a_row = t->by_columns ? a_step : t->k + t->gap, a_col = t->by_columns ? t->m * a_step + t->gap : 1;
-    const int64_t b_row = t->n + t->gap, c_row = t->n + t->gap;
-    const size_t a_size = (size_t)((t->m - 1) * a_row + (t->k > 0 ? t->k - 1 : 0) * a_col + 1);
-    const size_t b_size = (size_t)(t->k * b_row + 1), c_size = (size_t)(t->m * c_row);
+    const int64_t a_row_stride = t->by_columns ? a_step : t->k + t->gap,
+                  a_col_stride = t->by_columns ? t->m * a_step + t->gap : 1;
+    const int64_t b_row_stride = t->n + t->gap, c_row_stride = t->n + t->gap;
+    const size_t a_size = (size_t)((t->m - 1) * a_row_stride + (t->k > 0 ? t->k - 1 : 0) * a_col_stride + 1);
+    const size_t b_size = (size_t)(t->k * b_row_stride + 1), c_size = (size_t)(t->m * c_row_stride);
     float *a = malloc(a_size * sizeof *a), *b = malloc(b_size * sizeof *b), *c = malloc(2 * c_size * sizeof *c);
     float *before = c + c_size;
     test_fill(random, a, a_size);
     test_fill(random, b, b_size);
     test_fill(random, c, c_size);
     memcpy(before, c, c_size * sizeof *c);
-    const gyre_matmul product = {t->m, t->n, t->k, a, a_row, a_col, b, b_row, c, c_row, accumulate};
+    const gyre_matmul product = {t->m,         t->n, t->k,         a,         a_row_stride, a_col_stride, b,
+                                 b_row_stride, c,    c_row_stride, accumulate};
     kernels->matmul_f32(&product);
     for (int64_t i = 0; i < t->m; i++) {
-        for (int64_t j = 0; j < c_row; j++) {
-            const float was = before[i * c_row + j], got = c[i * c_row + j];
+        for (int64_t j = 0; j < c_row_stride; j++) {
+            const float was = before[i * c_row_stride + j], got = c[i * c_row_stride + j];
             if (j >= t->n) {
                 assert_true(got == was);
                 continue;
             }
             long double exact = accumulate ? (long double)was : 0, size = fabsl(exact);
             for (int64_t l = 0; l < t->k; l++) {
-                const long double term = (long double)a[i * a_row + l * a_col] * (long double)b[l * b_row + j];
+                const long double term =
+                    (long double)a[i * a_row_stride + l * a_col_stride] * (long double)b[l * b_row_stride + j];
                 exact += term;
                 size += fabsl(term);
             }
@@ -89,7 +92,7 @@ static void product_same_for_any_split(void **state) {
     assert_memory_equal(whole, part, sizeof whole);
 }
 
-/* -- rows ---------------------------------------------------------------------------------------------------------- */
+/* -- rows -- */
 
 static void exp_within_bound(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -240,17 +243,17 @@ static void picks_entries(void **state) {
                                              : way * i + 7);
             for (int l = 0; l < LINES; l++)
                 offset[l] = (int64_t)(test_next(&random) % 40);
-            const gyre_pick pick = {.lines = LINES,
-                                    .n = n,
-                                    .to = to,
-                                    .to_row = WIDTH + 1,
-                                    .from = from,
-                                    .from_row = way == 3 ? 0 : ROWS,
-                                    .row = way == -2 ? NULL : row,
-                                    .offset = n % 2 ? offset : NULL,
-                                    .base = 1000,
-                                    .steady = way > -2 && way < 2,
-                                    .step = way == 3 ? 16 : 0};
+            const gyre_gather_add pick = {.lines = LINES,
+                                          .n = n,
+                                          .to = to,
+                                          .to_row_stride = WIDTH + 1,
+                                          .from = from,
+                                          .from_row_stride = way == 3 ? 0 : ROWS,
+                                          .row = way == -2 ? NULL : row,
+                                          .offset = n % 2 ? offset : NULL,
+                                          .base = 1000,
+                                          .steady = way > -2 && way < 2,
+                                          .step = way == 3 ? 16 : 0};
             for (int l = 0; l < LINES; l++)
                 for (int64_t j = 0; j < n; j++) {
                     const int64_t at = (n % 2 ? offset[l] : 0) + j;
@@ -259,7 +262,7 @@ static void picks_entries(void **state) {
                                                      : l * ROWS + row[at] - 1000;
                     want[l * (WIDTH + 1) + j] += from[entry];
                 }
-            kernels->pick_f32(&pick);
+            kernels->gather_add_f32(&pick);
             assert_memory_equal(to, want, sizeof want);
         }
 }
@@ -299,7 +302,7 @@ static void transposes(void **state) {
             assert_true(out[c * OUT + r] == (r < ROWS ? in[r * IN + c] : -1));
 }
 
-/* -- rotation ------------------------------------------------------------------------------------------------------- */
+/* -- rotation -- */
 
 static void rotates(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -348,8 +351,8 @@ static void instruction_rounds_as_whole_numbers(void **state) {
             const int from_half = way & 1, to_half = way >> 1 & 1, member = way >> 2;
             for (int i = 0; i < 2 * PAIRS; i++)
                 in[i] = (from_half ? i / PAIRS : i % 2) == member ? 0x3f80 : 0;
-            const gyre_turns turns = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
-            gyre_turns again = turns;
+            const gyre_rotate_job turns = {in, out[0], 1, PAIRS, 2 * PAIRS, 2 * PAIRS, from_half, to_half, 0, x, zeros, 0};
+            gyre_rotate_job again = turns;
             again.out = out[1];
             instruction->rotate_bf16(&turns);
             whole->rotate_bf16(&again);
@@ -377,8 +380,8 @@ static void rotation_reads_no_further(void **state) {
                 char *at[OPERANDS];
                 for (int o = 0; o < OPERANDS; o++)
                     at[o] = guarded(bytes[o]);
-                const gyre_turns turns = {at[0],       at[1],     1,      pairs, 2 * pairs, 2 * pairs,
-                                          k.from_half, k.to_half, k.back, at[2], at[3],     0};
+                const gyre_rotate_job turns = {at[0],     at[1],         1,     pairs, 2 * pairs, 2 * pairs, k.from_half,
+                                               k.to_half, k.negate_sine, at[2], at[3], 0};
                 rotation_of(kernels, type->dtype)(&turns);
                 for (int o = 0; o < OPERANDS; o++)
                     unguard(at[o], bytes[o]);
@@ -436,7 +439,7 @@ static void slopes_rows_down(void **state) {
         for (size_t d = 0; d < sizeof distances / sizeof *distances; d++) {
             test_fill(&random, x, 81);
             memcpy(y, x, sizeof y);
-            kernels->ramp_row_f32(y + 1, n, 0.3f, distances[d]);
+            kernels->alibi_row_f32(y + 1, n, 0.3f, distances[d]);
             for (int64_t i = 0; i < 81; i++) {
                 const float fall = (float)((double)0.3f * fabs((double)distances[d] - (double)(i - 1)));
                 assert_true(y[i] == (i >= 1 && i <= n ? x[i] - fall : x[i]));
@@ -444,7 +447,7 @@ static void slopes_rows_down(void **state) {
         }
 }
 
-/* -- which tier ---------------------------------------------------------------------------------------------------- */
+/* -- which tier -- */
 
 static void environment_lowers_the_tier(void **state) {
     (void)state;
@@ -453,7 +456,7 @@ static void environment_lowers_the_tier(void **state) {
 #undef NAME_OF
     enum { TIERS = sizeof tiers / sizeof *tiers };
     unsetenv("GYRE_CPU");
-    const gyre_kernels *best = gyre_kernels_pick(), *first = NULL;
+    const gyre_kernels *best = gyre_kernels_select(), *first = NULL;
     for (int i = 0; i < TIERS && !first; i++)
         first = gyre_kernels_tier(tiers[i]);
     assert_non_null(best);
@@ -463,10 +466,10 @@ static void environment_lowers_the_tier(void **state) {
     for (int i = 0; i < TIERS; i++) {
         const gyre_kernels *tier = gyre_kernels_tier(tiers[i]);
         assert_int_equal(setenv("GYRE_CPU", tiers[i], 1), 0);
-        assert_ptr_equal(gyre_kernels_pick(), tier ? tier : best);
+        assert_ptr_equal(gyre_kernels_select(), tier ? tier : best);
     }
     assert_int_equal(setenv("GYRE_CPU", "mmx", 1), 0);
-    assert_ptr_equal(gyre_kernels_pick(), best);
+    assert_ptr_equal(gyre_kernels_select(), best);
     unsetenv("GYRE_CPU");
 }
 
@@ -474,7 +477,7 @@ static void environment_lowers_the_tier(void **state) {
 static void this_processor_has_its_tier(void **state) {
     (void)state;
 #if defined(__aarch64__)
-    assert_string_equal(gyre_kernels_pick()->tier, "neon");
+    assert_string_equal(gyre_kernels_select()->tier, "neon");
 #elif defined(__x86_64__)
     assert_true(gyre_tier_avx2 && gyre_tier_avx512 && gyre_tier_avx512bf16);
 #else

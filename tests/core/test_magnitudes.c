@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 enum { TYPES = 4, WIDE = NAIVE_CHANNELS };
 
 static double x[WIDE], y[WIDE], z[WIDE], q[WIDE], k[WIDE];
@@ -22,13 +22,13 @@ typedef struct call {
 } call;
 
 static gyre_status turn(const call *c, int64_t position, const void *in, void *out) {
-    const gyre_positions positions = {NULL, GYRE_I64, position, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
     const gyre_cview from = gyre_cdense(in, c->dtype, 1, 1, 1, c->channels);
     const gyre_view to = gyre_dense(out, c->dtype, 1, 1, 1, c->channels);
     return gyre_rotate(c->e, c->direction, c->role, &positions, &from, &to, NULL);
 }
 
-/* -- xPos ------------------------------------------------------------------------------------------------------------ */
+/* -- xPos -- */
 static gyre_config xpos(int64_t head_dim, gyre_layout layout, int64_t center) {
     gyre_config config = test_rope_config(head_dim, layout);
     config.rope.xpos_base = 512;
@@ -41,18 +41,18 @@ static void xpos_formula(void **state) {
     test_random random = {51};
     const int64_t dims[] = {64, WIDE};
     for (int d = 0; d < 2; d++)
-        for (int layout = GYRE_HALF; layout <= GYRE_INTERLEAVED_TO_HALF; layout++)
+        for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
             for (int type = 0; type < TYPES; type++) {
                 gyre_config config = xpos(dims[d], (gyre_layout)layout, 100);
                 config.rope.dim = dims[d] - 8;
-                config.rope.first = 2;
+                config.rope.first_channel = 2;
                 config.rope.table_positions = 150; /* of angles: not of magnitudes */
                 gyre_encoding *e = test_encoding(&config);
-                for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++)
-                    for (int role = GYRE_QUERY; role <= GYRE_KEY; role++)
+                for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
+                    for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
                         for (int64_t position = -100; position <= 2000; position += 100) {
                             const call c = {e, (gyre_direction)direction, (gyre_role)role, types[type], dims[d]};
-                            const naive_rotation naive = {gyre_encoding_config(e), NULL, c.direction, c.role};
+                            const naive_rotation naive = {gyre_encoding_get_config(e), NULL, c.direction, c.role};
                             fill(&random, types[type], dims[d]);
                             assert_ok(turn(&c, position, x, y));
                             naive_check(&naive, &position, 1, types[type], x, y);
@@ -63,7 +63,8 @@ static void xpos_formula(void **state) {
 
 static long double score(const gyre_encoding *e, int64_t m, int64_t n) {
     long double sum = 0;
-    const call query = {e, GYRE_FORWARD, GYRE_QUERY, GYRE_F64, 64}, key = {e, GYRE_FORWARD, GYRE_KEY, GYRE_F64, 64};
+    const call query = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F64, 64},
+               key = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F64, 64};
     assert_ok(turn(&query, m, q, y));
     assert_ok(turn(&key, n, k, z));
     for (int i = 0; i < 64; i++)
@@ -76,7 +77,7 @@ static void xpos_scores_are_relative(void **state) {
     (void)state;
     test_random random = {52};
     const int64_t centers[] = {0, 700, -3000}, distances[] = {0, 1, 17, 500, 3000};
-    const gyre_config plain = test_rope_config(64, GYRE_HALF);
+    const gyre_config plain = test_rope_config(64, GYRE_LAYOUT_HALF);
     gyre_encoding *rope = test_encoding(&plain);
     for (size_t d = 0; d < sizeof distances / sizeof *distances; d++)
         for (int pair = 0; pair < 32; pair++) {
@@ -90,7 +91,7 @@ static void xpos_scores_are_relative(void **state) {
             const long double want = score(rope, distances[d], 0) * powl(zeta, (long double)distances[d] / 512);
             for (size_t c = 0; c < 3; c++)
                 for (int64_t n = -900; n < 2000; n += 700) {
-                    const gyre_config config = xpos(64, GYRE_HALF, centers[c]);
+                    const gyre_config config = xpos(64, GYRE_LAYOUT_HALF, centers[c]);
                     gyre_encoding *e = test_encoding(&config);
                     test_close(score(e, n + distances[d], n), want, 1e-12L, "score");
                     gyre_encoding_free(e);
@@ -102,19 +103,19 @@ static void xpos_scores_are_relative(void **state) {
 static void xpos_inverse_and_adjoint(void **state) {
     (void)state;
     test_random random = {53};
-    const gyre_config config = xpos(64, GYRE_INTERLEAVED, 10);
+    const gyre_config config = xpos(64, GYRE_LAYOUT_INTERLEAVED, 10);
     gyre_encoding *e = test_encoding(&config);
-    for (int role = GYRE_QUERY; role <= GYRE_KEY; role++) {
-        call c = {e, GYRE_FORWARD, (gyre_role)role, GYRE_F64, 64};
+    for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++) {
+        call c = {e, GYRE_DIRECTION_FORWARD, (gyre_role)role, GYRE_DTYPE_F64, 64};
         long double left = 0, right = 0;
-        fill(&random, GYRE_F64, 64);
+        fill(&random, GYRE_DTYPE_F64, 64);
         test_fill_f64(&random, k, 64);
         assert_ok(turn(&c, 900, x, y));
-        c.direction = GYRE_INVERSE;
+        c.direction = GYRE_DIRECTION_INVERSE;
         assert_ok(turn(&c, 900, y, z));
         for (int i = 0; i < 64; i++)
             test_close(z[i], x[i], 1e-13L, "inverse");
-        c.direction = GYRE_ADJOINT;
+        c.direction = GYRE_DIRECTION_ADJOINT;
         assert_ok(turn(&c, 900, k, z));
         for (int i = 0; i < 64; i++) {
             left += (long double)y[i] * (long double)k[i];
@@ -132,18 +133,18 @@ static void xpos_out_of_range(void **state) {
     test_random random = {54};
     const int64_t last = (int64_t)floor(100 * 512 / log2(1.4 / 0.4));
     float in[2 * 64], out[2 * 64], before[2 * 64];
-    gyre_config config = xpos(64, GYRE_HALF, -50);
+    gyre_config config = xpos(64, GYRE_LAYOUT_HALF, -50);
     gyre_encoding *e = test_encoding(&config);
-    const gyre_cview from = gyre_cdense(in, GYRE_F32, 1, 2, 1, 64);
-    const gyre_view to = gyre_dense(out, GYRE_F32, 1, 2, 1, 64);
+    const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F32, 1, 2, 1, 64);
+    const gyre_view to = gyre_dense(out, GYRE_DTYPE_F32, 1, 2, 1, 64);
     test_fill(&random, in, 2 * 64);
     test_fill(&random, out, 2 * 64);
     memcpy(before, out, sizeof out);
-    for (int role = GYRE_QUERY; role <= GYRE_KEY; role++)
-        for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++)
+    for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
+        for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
             for (int sign = -1; sign <= 1; sign += 2) {
                 int64_t at[2] = {0, -50 + sign * (last + 1)};
-                const gyre_positions positions = {at, GYRE_I64, 0, 0, 0, 1, 0};
+                const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
                 assert_int_equal(gyre_rotate(e, (gyre_direction)direction, (gyre_role)role, &positions, &from, &to, NULL),
                                  GYRE_ERANGE);
                 assert_memory_equal(out, before, sizeof out);
@@ -158,21 +159,22 @@ static void xpos_out_of_range(void **state) {
     /* The attention factor counts: 2^60 leaves 2^40 of the way up, and 2^160 of the way down. */
     config.rope.attention_factor = 0x1p60;
     e = test_encoding(&config);
-    const call query = {e, GYRE_FORWARD, GYRE_QUERY, GYRE_F32, 64}, key = {e, GYRE_FORWARD, GYRE_KEY, GYRE_F32, 64};
+    const call query = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F32, 64},
+               key = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F32, 64};
     assert_int_equal(turn(&key, -50 + last / 2, in, out), GYRE_ERANGE);
     assert_ok(turn(&query, -50 + last, in, out));
     gyre_encoding_free(e);
 }
 
-/* -- the temperature ------------------------------------------------------------------------------------------------- */
+/* -- the temperature -- */
 static gyre_config temperature(gyre_kind kind, gyre_temperature which, int64_t length, double slope) {
-    gyre_config config = test_rope_config(48, GYRE_HALF);
+    gyre_config config = test_rope_config(48, GYRE_LAYOUT_HALF);
     config.kind = kind;
     config.rope.dim = 24;
-    config.rope.first = 6;
-    config.rope.attention_factor = kind == GYRE_ROPE ? 1.5 : 0;
+    config.rope.first_channel = 6;
+    config.rope.attention_factor = kind == GYRE_KIND_ROPE ? 1.5 : 0;
     config.query.temperature = which;
-    config.query.length = length;
+    config.query.reference_length = length;
     config.query.slope = slope;
     return config;
 }
@@ -199,11 +201,11 @@ static void temperature_figures(void **state) {
                    {GYRE_TEMPERATURE_LOG, 512, -3, 0, 1},
                    {GYRE_TEMPERATURE_LOG, 512, 4095, 0, 4.0 / 3}};
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
-        const gyre_config config = temperature(GYRE_NOPE, figures[i].which, figures[i].length, figures[i].slope);
+        const gyre_config config = temperature(GYRE_KIND_NOPE, figures[i].which, figures[i].length, figures[i].slope);
         gyre_encoding *e = test_encoding(&config);
-        const call c = {e, GYRE_FORWARD, GYRE_QUERY, GYRE_F64, 3};
+        const call c = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F64, 3};
         const double one[3] = {1, -2, 0};
-        assert_int_equal(gyre_encoding_places(e), GYRE_AT_QUERY_KEY);
+        assert_int_equal(gyre_encoding_places(e), GYRE_PLACE_QUERY_KEY);
         assert_ok(turn(&c, figures[i].position, one, y));
         test_close(y[0], figures[i].want, 1e-15L, "temperature");
         test_close(y[1], -2 * figures[i].want, 1e-15L, "temperature");
@@ -218,14 +220,14 @@ static void temperature_formula(void **state) {
     test_random random = {55};
     for (int which = GYRE_TEMPERATURE_LOG; which <= GYRE_TEMPERATURE_MINISTRAL; which++)
         for (int type = 0; type < TYPES; type++)
-            for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++)
-                for (int role = GYRE_QUERY; role <= GYRE_KEY; role++)
+            for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
+                for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
                     for (int64_t position = 0; position <= 4000; position += 500) {
-                        gyre_config config = temperature(GYRE_ROPE, (gyre_temperature)which, 300, 0.7);
+                        gyre_config config = temperature(GYRE_KIND_ROPE, (gyre_temperature)which, 300, 0.7);
                         config.rope.table_positions = 2000;
                         gyre_encoding *e = test_encoding(&config);
                         const call c = {e, (gyre_direction)direction, (gyre_role)role, types[type], 48};
-                        const naive_rotation naive = {gyre_encoding_config(e), NULL, c.direction, c.role};
+                        const naive_rotation naive = {gyre_encoding_get_config(e), NULL, c.direction, c.role};
                         fill(&random, types[type], 48);
                         assert_ok(turn(&c, position, x, y));
                         naive_check(&naive, &position, 1.5L, types[type], x, y);
@@ -239,17 +241,17 @@ static void temperature_formula(void **state) {
 static void temperature_without_rotation(void **state) {
     (void)state;
     test_random random = {56};
-    const gyre_kind kinds[] = {GYRE_NOPE, GYRE_ALIBI};
+    const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ALIBI};
     for (int i = 0; i < 2; i++)
         for (int type = 0; type < TYPES; type++)
-            for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++) {
+            for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++) {
                 gyre_config config = temperature(kinds[i], GYRE_TEMPERATURE_LOG, 100, 0);
                 config.heads = 4;
                 config.head_dim = WIDE;
                 gyre_encoding *e = test_encoding(&config);
                 const size_t size = gyre_dtype_size(types[type]);
-                const double by = log(1001) / log(100), factor = direction == GYRE_INVERSE ? 1 / by : by;
-                call c = {e, (gyre_direction)direction, GYRE_QUERY, types[type], WIDE};
+                const double by = log(1001) / log(100), factor = direction == GYRE_DIRECTION_INVERSE ? 1 / by : by;
+                call c = {e, (gyre_direction)direction, GYRE_ROLE_QUERY, types[type], WIDE};
                 fill(&random, types[type], WIDE);
                 assert_ok(turn(&c, 1000, x, y));
                 for (int j = 0; j < WIDE; j++) {
@@ -260,7 +262,7 @@ static void temperature_without_rotation(void **state) {
                 memset(x, 0xFF, 8); /* a NaN with a payload */
                 assert_ok(turn(&c, 99, x, y));
                 assert_memory_equal(x, y, WIDE * size);
-                c.role = GYRE_KEY;
+                c.role = GYRE_ROLE_KEY;
                 assert_ok(turn(&c, 1000, x, y));
                 assert_memory_equal(x, y, WIDE * size);
                 gyre_encoding_free(e);
@@ -270,18 +272,18 @@ static void temperature_without_rotation(void **state) {
 static void temperature_inverse_and_adjoint(void **state) {
     (void)state;
     test_random random = {57};
-    const gyre_config config = temperature(GYRE_ROPE, GYRE_TEMPERATURE_LLAMA4, 64, 2);
+    const gyre_config config = temperature(GYRE_KIND_ROPE, GYRE_TEMPERATURE_LLAMA4, 64, 2);
     gyre_encoding *e = test_encoding(&config);
-    call c = {e, GYRE_FORWARD, GYRE_QUERY, GYRE_F64, 48};
+    call c = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F64, 48};
     long double left = 0, right = 0;
-    fill(&random, GYRE_F64, 48);
+    fill(&random, GYRE_DTYPE_F64, 48);
     test_fill_f64(&random, k, 48);
     assert_ok(turn(&c, 5000, x, y));
-    c.direction = GYRE_INVERSE;
+    c.direction = GYRE_DIRECTION_INVERSE;
     assert_ok(turn(&c, 5000, y, z));
     for (int i = 0; i < 48; i++)
         test_close(z[i], x[i], 1e-14L, "inverse");
-    c.direction = GYRE_ADJOINT;
+    c.direction = GYRE_DIRECTION_ADJOINT;
     assert_ok(turn(&c, 5000, k, z));
     for (int i = 0; i < 48; i++) {
         left += (long double)y[i] * (long double)k[i];
@@ -291,7 +293,7 @@ static void temperature_inverse_and_adjoint(void **state) {
     gyre_encoding_free(e);
 }
 
-/* -- what is refused ------------------------------------------------------------------------------------------------- */
+/* -- what is refused -- */
 static void refused(const gyre_config *config, const char *field) {
     gyre_encoding *e = NULL;
     gyre_error err = {0, ""};
@@ -311,7 +313,8 @@ static void refused(const gyre_config *config, const char *field) {
 static void wrong_numbers(void **state) {
     (void)state;
     const double bad[] = {-1, (double)NAN, (double)INFINITY};
-    const gyre_config good = xpos(64, GYRE_HALF, 0), log_n = temperature(GYRE_NOPE, GYRE_TEMPERATURE_LOG, 100, 0.1);
+    const gyre_config good = xpos(64, GYRE_LAYOUT_HALF, 0),
+                      log_n = temperature(GYRE_KIND_NOPE, GYRE_TEMPERATURE_LOG, 100, 0.1);
     for (int i = 0; i < 3; i++) {
         REFUSED(good, rope.xpos_base, bad[i]);
         REFUSED(log_n, query.slope, bad[i]);
@@ -321,20 +324,20 @@ static void wrong_numbers(void **state) {
     REFUSED(good, rope.xpos_center, INT64_MIN);
     gyre_config config = good;
     config.rope.axes = 2;
-    config.rope.section[0] = config.rope.section[1] = 16;
+    config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = 16;
     refused(&config, "rope.xpos_base");
     REFUSED(log_n, query.temperature, (gyre_temperature)4);
     REFUSED(log_n, query.temperature, (gyre_temperature)-1);
-    REFUSED(log_n, query.length, 0); /* nor is there a trained_length */
-    REFUSED(log_n, query.length, 1);
-    REFUSED(log_n, query.length, -1);
+    REFUSED(log_n, query.reference_length, 0); /* nor is there a trained_length */
+    REFUSED(log_n, query.reference_length, 1);
+    REFUSED(log_n, query.reference_length, -1);
     REFUSED(log_n, query.slope, 0x1.1p32);
-    REFUSED(temperature(GYRE_ROPE, GYRE_TEMPERATURE_LLAMA4, 8, 0), query.length, 0);
-    config = temperature(GYRE_NOPE, GYRE_TEMPERATURE_MINISTRAL, 0, 0);
+    REFUSED(temperature(GYRE_KIND_ROPE, GYRE_TEMPERATURE_LLAMA4, 8, 0), query.reference_length, 0);
+    config = temperature(GYRE_KIND_NOPE, GYRE_TEMPERATURE_MINISTRAL, 0, 0);
     config.trained_length = 77;
     gyre_encoding *e = test_encoding(&config);
-    assert_int_equal(gyre_encoding_config(e)->query.length, 77);
-    assert_true(gyre_encoding_config(e)->query.slope == 0.1);
+    assert_int_equal(gyre_encoding_get_config(e)->query.reference_length, 77);
+    assert_true(gyre_encoding_get_config(e)->query.slope == 0.1);
     gyre_encoding_free(e);
 }
 

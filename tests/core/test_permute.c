@@ -9,7 +9,7 @@ enum { HEADS = 2, CHANNELS = 12, FIRST = 3, DIM = 8, INPUTS = 5, ALL = HEADS * C
 
 static gyre_encoding *rope(gyre_layout layout) {
     gyre_config config = test_rope_config(CHANNELS, layout);
-    config.rope.first = FIRST;
+    config.rope.first_channel = FIRST;
     config.rope.dim = DIM;
     return test_encoding(&config);
 }
@@ -21,19 +21,19 @@ static void rows_go_where_they_belong(void **state) {
     int32_t in[ALL], out[ALL], back[ALL];
     for (int i = 0; i < ALL; i++)
         in[i] = i;
-    gyre_encoding *e = rope(GYRE_HALF);
-    const gyre_cview rows = gyre_cdense(in, GYRE_I32, 1, HEADS, CHANNELS, INPUTS),
-                     moved = {out, GYRE_I32, {1, HEADS, CHANNELS, INPUTS}, {ALL, CHANNELS * INPUTS, INPUTS, 1}};
-    const gyre_view there = gyre_dense(out, GYRE_I32, 1, HEADS, CHANNELS, INPUTS);
-    const gyre_view again = gyre_dense(back, GYRE_I32, 1, HEADS, CHANNELS, INPUTS);
-    assert_ok(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &rows, &there));
+    gyre_encoding *e = rope(GYRE_LAYOUT_HALF);
+    const gyre_cview rows = gyre_cdense(in, GYRE_DTYPE_I32, 1, HEADS, CHANNELS, INPUTS),
+                     moved = {out, GYRE_DTYPE_I32, {1, HEADS, CHANNELS, INPUTS}, {ALL, CHANNELS * INPUTS, INPUTS, 1}};
+    const gyre_view there = gyre_dense(out, GYRE_DTYPE_I32, 1, HEADS, CHANNELS, INPUTS);
+    const gyre_view again = gyre_dense(back, GYRE_DTYPE_I32, 1, HEADS, CHANNELS, INPUTS);
+    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &there));
     for (int i = 0; i < ALL; i++) {
         const int head = i / (CHANNELS * INPUTS), row = i / INPUTS % CHANNELS;
         assert_int_equal(out[i], (head * CHANNELS + from_half[row]) * INPUTS + i % INPUTS);
     }
-    assert_ok(gyre_permute_rows(e, GYRE_INTERLEAVED, GYRE_HALF, &moved, &again));
+    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &moved, &again));
     assert_memory_equal(back, in, sizeof in);
-    for (int layout = GYRE_HALF; layout <= GYRE_INTERLEAVED; layout++) { /* to itself: a copy */
+    for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED; layout++) { /* to itself: a copy */
         memset(back, 0, sizeof back);
         assert_ok(gyre_permute_rows(e, (gyre_layout)layout, (gyre_layout)layout, &rows, &again));
         assert_memory_equal(back, in, sizeof in);
@@ -46,8 +46,8 @@ static void any_type_and_stride(void **state) {
     (void)state;
     test_random random = {61};
     uint64_t in[ALL], out[ALL], apart[2 * ALL];
-    gyre_encoding *e = rope(GYRE_INTERLEAVED);
-    for (int type = GYRE_F32; type <= GYRE_I64; type++) {
+    gyre_encoding *e = rope(GYRE_LAYOUT_INTERLEAVED);
+    for (int type = GYRE_DTYPE_F32; type <= GYRE_DTYPE_I64; type++) {
         const size_t size = gyre_dtype_size((gyre_dtype)type);
         for (int i = 0; i < ALL; i++)
             in[i] = i % 4 ? test_next(&random) : UINT64_MAX; /* NaNs keep their payload */
@@ -57,8 +57,8 @@ static void any_type_and_stride(void **state) {
                                    (gyre_dtype)type,
                                    {1, HEADS, CHANNELS, INPUTS},
                                    {0, 2, -2 * HEADS, 2 * HEADS * CHANNELS}};
-        assert_ok(gyre_permute_rows(e, GYRE_INTERLEAVED, GYRE_HALF, &rows, &dense));
-        assert_ok(gyre_permute_rows(e, GYRE_INTERLEAVED, GYRE_HALF, &rows, &strided));
+        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &rows, &dense));
+        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &rows, &strided));
         for (int i = 0; i < ALL; i++) {
             const int64_t place = i / (CHANNELS * INPUTS) * strided.stride[1] + i / INPUTS % CHANNELS * strided.stride[2] +
                                   i % INPUTS * strided.stride[3];
@@ -66,13 +66,13 @@ static void any_type_and_stride(void **state) {
         }
         const gyre_cview moved = gyre_const(strided);
         const gyre_view back = gyre_dense(out, (gyre_dtype)type, 1, HEADS, CHANNELS, INPUTS);
-        assert_ok(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &moved, &back));
+        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &moved, &back));
         assert_memory_equal(out, in, ALL * size);
     }
     gyre_encoding_free(e);
 }
 
-/* -- a layer with grouped queries -------------------------------------------------------------------------------------- */
+/* -- a layer with grouped queries -- */
 enum { QUERIES = 4, KEYS = 2, TOKENS = 6, WIDTH = 10 };
 
 /* y[token][head][channel] = W x + bias, turned by the token's place; W as [head][channel][input]. */
@@ -85,16 +85,16 @@ static void project(const gyre_encoding *e, gyre_role role, const double *weight
                 sum += weight[row * WIDTH + i] * x[t * WIDTH + i];
             y[t * heads * CHANNELS + row] = sum;
         }
-    const gyre_positions positions = {NULL, GYRE_I64, 100, 0, 0, 0, 0};
-    const gyre_view view = gyre_dense(y, GYRE_F64, 1, TOKENS, heads, CHANNELS);
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0};
+    const gyre_view view = gyre_dense(y, GYRE_DTYPE_F64, 1, TOKENS, heads, CHANNELS);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, role, &positions, &in, &view, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, role, &positions, &in, &view, NULL));
 }
 
 static void permuted(const gyre_encoding *e, gyre_layout from, gyre_layout to, int64_t heads, int64_t inputs,
                      const double *in, double *out) {
-    const gyre_cview rows = gyre_cdense(in, GYRE_F64, 1, heads, CHANNELS, inputs);
-    const gyre_view moved = gyre_dense(out, GYRE_F64, 1, heads, CHANNELS, inputs);
+    const gyre_cview rows = gyre_cdense(in, GYRE_DTYPE_F64, 1, heads, CHANNELS, inputs);
+    const gyre_view moved = gyre_dense(out, GYRE_DTYPE_F64, 1, heads, CHANNELS, inputs);
     assert_ok(gyre_permute_rows(e, from, to, &rows, &moved));
 }
 
@@ -106,8 +106,9 @@ static void scores_stay(void **state) {
     static double x[TOKENS * WIDTH], wq[2][QUERIES * CHANNELS * WIDTH], wk[2][KEYS * CHANNELS * WIDTH];
     static double bq[2][QUERIES * CHANNELS], bk[2][KEYS * CHANNELS];
     static double q[2][TOKENS * QUERIES * CHANNELS], k[2][TOKENS * KEYS * CHANNELS];
-    for (int from = GYRE_HALF; from <= GYRE_INTERLEAVED; from++) {
-        const gyre_layout layouts[2] = {(gyre_layout)from, from == GYRE_HALF ? GYRE_INTERLEAVED : GYRE_HALF};
+    for (int from = GYRE_LAYOUT_HALF; from <= GYRE_LAYOUT_INTERLEAVED; from++) {
+        const gyre_layout layouts[2] = {(gyre_layout)from,
+                                        from == GYRE_LAYOUT_HALF ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF};
         test_fill_f64(&random, x, TOKENS * WIDTH);
         test_fill_f64(&random, wq[0], QUERIES * CHANNELS * WIDTH);
         test_fill_f64(&random, wk[0], KEYS * CHANNELS * WIDTH);
@@ -121,8 +122,8 @@ static void scores_stay(void **state) {
                 permuted(e, layouts[0], layouts[1], QUERIES, 1, bq[0], bq[1]);
                 permuted(e, layouts[0], layouts[1], KEYS, 1, bk[0], bk[1]);
             }
-            project(e, GYRE_QUERY, wq[side], bq[side], QUERIES, x, q[side]);
-            project(e, GYRE_KEY, wk[side], bk[side], KEYS, x, k[side]);
+            project(e, GYRE_ROLE_QUERY, wq[side], bq[side], QUERIES, x, q[side]);
+            project(e, GYRE_ROLE_KEY, wk[side], bk[side], KEYS, x, k[side]);
             gyre_encoding_free(e);
         }
         assert_memory_not_equal(q[0], q[1], sizeof q[0]);
@@ -139,10 +140,10 @@ static void scores_stay(void **state) {
     }
 }
 
-/* -- rows moved in place ------------------------------------------------------------------------------------------------ */
+/* -- rows moved in place -- */
 static void rows_in_place(void **state) {
     (void)state;
-    const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_F64};
+    const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_F64};
     enum { MOST = 2000 };
     static uint64_t data[4 * MOST];
     for (int64_t pairs = 1; pairs <= MOST; pairs += pairs < 10 ? 1 : pairs < 1020 ? 101 : 489)
@@ -155,12 +156,12 @@ static void rows_in_place(void **state) {
                     const uint64_t number = (uint64_t)i;
                     memcpy(row + i * stride * (int64_t)size, &number, size);
                 }
-                gyre_unshuffle_row(row, dtype, stride, pairs);
+                gyre_deinterleave_row(row, dtype, stride, pairs);
                 for (int64_t i = 0; i < 2 * pairs; i++) {
                     const uint64_t number = (uint64_t)(i < pairs ? 2 * i : 2 * (i - pairs) + 1);
                     assert_memory_equal(row + i * stride * (int64_t)size, &number, size);
                 }
-                gyre_shuffle_row(row, dtype, stride, pairs);
+                gyre_interleave_row(row, dtype, stride, pairs);
                 for (int64_t i = 0; i < 2 * pairs; i++) {
                     const uint64_t number = (uint64_t)i;
                     assert_memory_equal(row + i * stride * (int64_t)size, &number, size);
@@ -176,41 +177,41 @@ static void wrong_arguments(void **state) {
     memcpy(before, out, sizeof out);
     gyre_config none = GYRE_CONFIG_INIT;
     none.head_dim = CHANNELS;
-    gyre_encoding *e = rope(GYRE_HALF), *nope = test_encoding(&none);
-    const gyre_cview rows = gyre_cdense(in, GYRE_F32, 1, HEADS, CHANNELS, INPUTS);
-    const gyre_view moved = gyre_dense(out, GYRE_F32, 1, HEADS, CHANNELS, INPUTS);
-    assert_int_equal(gyre_permute_rows(NULL, GYRE_HALF, GYRE_HALF, &rows, &moved), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_HALF, NULL, &moved), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_HALF, &rows, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(nope, GYRE_HALF, GYRE_INTERLEAVED, &rows, &moved), GYRE_EUNSUPPORTED);
-    assert_int_equal(gyre_permute_rows(e, GYRE_INTERLEAVED_TO_HALF, GYRE_HALF, &rows, &moved), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, (gyre_layout)-1, &rows, &moved), GYRE_EINVAL);
+    gyre_encoding *e = rope(GYRE_LAYOUT_HALF), *nope = test_encoding(&none);
+    const gyre_cview rows = gyre_cdense(in, GYRE_DTYPE_F32, 1, HEADS, CHANNELS, INPUTS);
+    const gyre_view moved = gyre_dense(out, GYRE_DTYPE_F32, 1, HEADS, CHANNELS, INPUTS);
+    assert_int_equal(gyre_permute_rows(NULL, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, &rows, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, NULL, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, &rows, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(nope, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &moved), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED_TO_HALF, GYRE_LAYOUT_HALF, &rows, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, (gyre_layout)-1, &rows, &moved), GYRE_EINVAL);
 
     gyre_cview bad = rows;
-    bad.dtype = GYRE_I32;
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &bad, &moved), GYRE_EDTYPE);
+    bad.dtype = GYRE_DTYPE_I32;
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EDTYPE);
     bad.dtype = (gyre_dtype)42;
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &bad, &moved), GYRE_EDTYPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EDTYPE);
     bad = rows;
     bad.shape[1] = 1;
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &bad, &moved), GYRE_ESHAPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_ESHAPE);
     bad = rows;
     bad.data = NULL;
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &bad, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EINVAL);
     bad = gyre_const(moved); /* in place */
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &bad, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EINVAL);
     gyre_view shared = moved;
     shared.stride[3] = 0;
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &rows, &shared), GYRE_EINVAL);
-    const gyre_cview layers = gyre_cdense(in, GYRE_F32, HEADS, 1, CHANNELS, INPUTS);
-    const gyre_view of_layers = gyre_dense(out, GYRE_F32, HEADS, 1, CHANNELS, INPUTS);
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &layers, &of_layers), GYRE_ESHAPE);
-    const gyre_cview narrow = gyre_cdense(in, GYRE_F32, 1, HEADS, CHANNELS - 2, INPUTS);
-    const gyre_view of_narrow = gyre_dense(out, GYRE_F32, 1, HEADS, CHANNELS - 2, INPUTS);
-    assert_int_equal(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &narrow, &of_narrow), GYRE_ESHAPE);
-    const gyre_cview empty = gyre_cdense(NULL, GYRE_F32, 1, 0, CHANNELS, INPUTS);
-    const gyre_view of_empty = gyre_dense(NULL, GYRE_F32, 1, 0, CHANNELS, INPUTS);
-    assert_ok(gyre_permute_rows(e, GYRE_HALF, GYRE_INTERLEAVED, &empty, &of_empty));
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &shared), GYRE_EINVAL);
+    const gyre_cview layers = gyre_cdense(in, GYRE_DTYPE_F32, HEADS, 1, CHANNELS, INPUTS);
+    const gyre_view of_layers = gyre_dense(out, GYRE_DTYPE_F32, HEADS, 1, CHANNELS, INPUTS);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &layers, &of_layers), GYRE_ESHAPE);
+    const gyre_cview narrow = gyre_cdense(in, GYRE_DTYPE_F32, 1, HEADS, CHANNELS - 2, INPUTS);
+    const gyre_view of_narrow = gyre_dense(out, GYRE_DTYPE_F32, 1, HEADS, CHANNELS - 2, INPUTS);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &narrow, &of_narrow), GYRE_ESHAPE);
+    const gyre_cview empty = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, CHANNELS, INPUTS);
+    const gyre_view of_empty = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 0, CHANNELS, INPUTS);
+    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &empty, &of_empty));
     assert_memory_equal(out, before, sizeof out);
     gyre_encoding_free(e);
     gyre_encoding_free(nope);

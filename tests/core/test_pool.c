@@ -34,15 +34,15 @@ static void every_item_once(void **state) {
         gyre_pool *pool = NULL;
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
-        if (threads > 0) assert_int_equal(exec.width, threads);
-        assert_true(exec.width >= 1);
+        if (threads > 0) assert_int_equal(exec.concurrency, threads);
+        assert_true(exec.concurrency >= 1);
         for (int n = 0; n <= 1000; n = n < 8 ? n + 1 : n * 5 / 2) {
             counts *c = calloc(1, sizeof *c);
             assert_non_null(c);
             for (int round = 0; round < 20; round++)
                 exec.run(exec.ctx, count, c, n);
             check_counts(c, n, 20);
-            assert_true(atomic_load(&c->most) <= exec.width);
+            assert_true(atomic_load(&c->most) <= exec.concurrency);
             free(c);
         }
         gyre_pool_free(pool);
@@ -88,7 +88,7 @@ static void concurrent_callers(void **state) {
     for (int i = 0; i < CALLERS; i++) {
         pthread_join(threads[i], NULL);
         check_counts(&c[i], 30, 200);
-        assert_true(atomic_load(&c[i].most) <= exec.width);
+        assert_true(atomic_load(&c[i].most) <= exec.concurrency);
     }
     free(c);
     gyre_pool_free(pool);

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 enum { TYPES = 4, BIG = 1400 };
-
-/* -- an oracle in long double -------------------------------------------------------------------------------------- */
+/* -- an oracle in long double -- */
 typedef struct pair_turn {
     int64_t low, high; /* channels */
     long double c, s;
@@ -20,7 +19,7 @@ static pair_turn turn_of(const gyre_config *config, int64_t pair, int64_t positi
     const int64_t dim = config->rope.dim ? config->rope.dim : config->head_dim;
     const long double base = config->rope.base != 0 ? (long double)config->rope.base : 10000.0L;
     const long double angle = (long double)position * powl(base, -2.0L * (long double)pair / (long double)dim);
-    const int half = config->rope.layout == GYRE_HALF;
+    const int half = config->rope.layout == GYRE_LAYOUT_HALF;
     return (pair_turn){half ? pair : 2 * pair, half ? pair + dim / 2 : 2 * pair + 1, cosl(angle), sinl(angle)};
 }
 
@@ -33,7 +32,7 @@ static long double angle_slack(int64_t position) {
 static void check_row(const gyre_config *config, gyre_dtype dtype, int64_t position, const void *x, const void *y,
                       int64_t first) {
     const int64_t dim = config->rope.dim ? config->rope.dim : config->head_dim;
-    const long double u = dtype == GYRE_F64 ? 0x1p-53L : 0x1p-24L, gamma_2 = 2 * u / (1 - 2 * u);
+    const long double u = dtype == GYRE_DTYPE_F64 ? 0x1p-53L : 0x1p-24L, gamma_2 = 2 * u / (1 - 2 * u);
     for (int64_t i = 0; i < dim / 2; i++) {
         const pair_turn t = turn_of(config, i, position);
         const long double a = (long double)test_get(x, dtype, (size_t)(first + t.low));
@@ -42,17 +41,17 @@ static void check_row(const gyre_config *config, gyre_dtype dtype, int64_t posit
         const long double size[2] = {fabsl(a * t.c) + fabsl(b * t.s), fabsl(a * t.s) + fabsl(b * t.c)};
         /* F64 cos and sin come out of libm within an ulp or two, not rounded from something better. */
         const long double angle =
-            (fabsl(a) + fabsl(b)) * angle_slack(position) + (dtype == GYRE_F64 ? 4 * u : u) * (size[0] + size[1]);
+            (fabsl(a) + fabsl(b)) * angle_slack(position) + (dtype == GYRE_DTYPE_F64 ? 4 * u : u) * (size[0] + size[1]);
         for (int m = 0; m < 2; m++) {
             const double got = test_get(y, dtype, (size_t)(first + (m ? t.high : t.low)));
-            const long double store = dtype == GYRE_F16 || dtype == GYRE_BF16 ? test_half_ulp(dtype, got) : 0;
+            const long double store = dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16 ? test_half_ulp(dtype, got) : 0;
             test_close(got, want[m], gamma_2 * size[m] + angle + store, "turned pair");
         }
     }
 }
 
 static gyre_positions at(int64_t position) {
-    gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     positions.base = position;
     return positions;
 }
@@ -60,11 +59,11 @@ static gyre_positions at(int64_t position) {
 /* One row of one head. */
 static gyre_status rotate_row(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, int64_t position,
                               const void *x, void *y) {
-    const int64_t n = gyre_encoding_config(e)->head_dim;
+    const int64_t n = gyre_encoding_get_config(e)->head_dim;
     const gyre_positions positions = at(position);
     const gyre_cview in = gyre_cdense(x, dtype, 1, 1, 1, n);
     const gyre_view out = gyre_dense(y, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_QUERY, &positions, &in, &out, NULL);
+    return gyre_rotate(e, direction, GYRE_ROLE_QUERY, &positions, &in, &out, NULL);
 }
 
 static void agrees_with_reference(void **state) {
@@ -75,20 +74,21 @@ static void agrees_with_reference(void **state) {
         double x[128], y[128], got[128];
         float x32[128], got32[128];
         const int interleaved = strcmp(test_string(c, "pairing"), "interleaved") == 0;
-        gyre_config config = test_rope_config(test_integer(c, "head_dim"), interleaved ? GYRE_INTERLEAVED : GYRE_HALF);
+        gyre_config config =
+            test_rope_config(test_integer(c, "head_dim"), interleaved ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
         config.rope.dim = test_integer(c, "rotary_dim");
         config.rope.base = test_number(c, "base");
         const int64_t position = test_integer(c, "position");
         const size_t n = test_numbers(c, "x", x, 128);
         assert_int_equal(test_numbers(c, "y", y, 128), n);
         gyre_encoding *e = test_encoding(&config);
-        assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, position, x, got));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, position, x, got));
         for (size_t i = 0; i < n; i++)
             test_close(got[i], y[i], 1e-9, "reference, f64");
         for (size_t i = 0; i < n; i++)
             x32[i] = (float)x[i];
-        assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F32, position, x32, got32));
-        check_row(&config, GYRE_F32, position, x32, got32, 0);
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F32, position, x32, got32));
+        check_row(&config, GYRE_DTYPE_F32, position, x32, got32, 0);
         gyre_encoding_free(e);
     }
     json_decref(cases);
@@ -111,12 +111,12 @@ static void farthest_angles(void **state) {
     const long double bound = LDBL_MANT_DIG >= 64 ? 1e-9L : 1e-6L;
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
         double x[256] = {0}, y[256];
-        gyre_config config = test_rope_config(figures[i].dim, GYRE_HALF);
+        gyre_config config = test_rope_config(figures[i].dim, GYRE_LAYOUT_HALF);
         config.rope.base = figures[i].base;
         gyre_encoding *e = test_encoding(&config);
         x[figures[i].pair] = 1;
         for (int sign = -1; sign <= 1; sign += 2) {
-            assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, sign * end, x, y));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, sign * end, x, y));
             test_close(y[figures[i].pair], figures[i].c, bound, "cos");
             test_close(y[figures[i].pair + figures[i].dim / 2], sign * figures[i].s, bound, "sin");
         }
@@ -132,12 +132,12 @@ static void every_type_keeps_the_bound(void **state) {
     for (int layout = 0; layout < 2; layout++)
         for (int type = 0; type < TYPES; type++)
             for (size_t p = 0; p < sizeof positions / sizeof *positions; p++) {
-                gyre_config config = test_rope_config(80, layout ? GYRE_INTERLEAVED : GYRE_HALF);
+                gyre_config config = test_rope_config(80, layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
                 config.rope.dim = 64;
                 gyre_encoding *e = test_encoding(&config);
                 for (size_t i = 0; i < 80; i++) /* magnitudes down to f16's subnormals */
                     test_put(x, types[type], i, ldexp(test_uniform(&random), -(int)(i % 20)));
-                assert_ok(rotate_row(e, GYRE_FORWARD, types[type], positions[p], x, y));
+                assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, types[type], positions[p], x, y));
                 check_row(&config, types[type], positions[p], x, y, 0);
                 gyre_encoding_free(e);
             }
@@ -150,18 +150,18 @@ static void wide_heads(void **state) {
     test_random random = {2};
     for (int layout = 0; layout < 2; layout++)
         for (int type = 0; type < TYPES; type++) {
-            gyre_config config = test_rope_config(BIG, layout ? GYRE_INTERLEAVED : GYRE_HALF);
+            gyre_config config = test_rope_config(BIG, layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
             config.rope.dim = BIG - 6;
             gyre_encoding *e = test_encoding(&config);
             for (size_t i = 0; i < BIG; i++)
                 test_put(x, types[type], i, test_uniform(&random));
-            assert_ok(rotate_row(e, GYRE_FORWARD, types[type], 777, x, y));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, types[type], 777, x, y));
             check_row(&config, types[type], 777, x, y, 0);
             gyre_encoding_free(e);
         }
 }
 
-/* -- laws ------------------------------------------------------------------------------------------------------------ */
+/* -- laws -- */
 static double dot(const double *x, const double *y, size_t n) {
     double sum = 0;
     for (size_t i = 0; i < n; i++)
@@ -176,10 +176,10 @@ static gyre_encoding *plain(gyre_layout layout) {
 }
 
 static gyre_encoding *yarn(void) {
-    gyre_config config = test_rope_config(72, GYRE_HALF);
+    gyre_config config = test_rope_config(72, GYRE_LAYOUT_HALF);
     config.rope.dim = 64;
     config.trained_length = 1024;
-    config.rope.scaling = GYRE_YARN;
+    config.rope.scaling = GYRE_SCALING_YARN;
     config.rope.factor = 8;
     return test_encoding(&config);
 }
@@ -189,15 +189,15 @@ static void isometry_and_group(void **state) {
     test_random random = {3};
     double x[72], y[72], z[72], w[72];
     for (int layout = 0; layout < 2; layout++) {
-        gyre_encoding *e = plain(layout ? GYRE_INTERLEAVED : GYRE_HALF);
+        gyre_encoding *e = plain(layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
         for (int trial = 0; trial < 50; trial++) {
             const int64_t a = (int64_t)(test_next(&random) % 20000) - 10000,
                           b = (int64_t)(test_next(&random) % 20000) - 10000;
             test_fill_f64(&random, x, 72);
-            assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, b, x, y));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, b, x, y));
             test_close(dot(y, y, 72), dot(x, x, 72), 1e-13, "isometry");
-            assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, a, y, z));
-            assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, a + b, x, w));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, a, y, z));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, a + b, x, w));
             for (int i = 0; i < 72; i++)
                 test_close(z[i], w[i], 4e-15, "E(a) E(b) = E(a + b)");
         }
@@ -215,8 +215,8 @@ static void scores_depend_on_distance_only(void **state) {
     double first = 0;
     for (int64_t shift = 0; shift < 5; shift++) {
         const int64_t m = 300 + 100003 * shift, n = 17 + 100003 * shift;
-        assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, m, q, eq));
-        assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, n, k, ek));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, m, q, eq));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, n, k, ek));
         if (shift == 0) first = dot(eq, ek, 72);
         test_close(dot(eq, ek, 72), first, 1e-13, "score");
     }
@@ -233,13 +233,13 @@ static void inverse_and_adjoint(void **state) {
     for (int64_t position = -3000; position < 3000; position += 777) {
         test_fill_f64(&random, x, 72);
         test_fill_f64(&random, y, 72);
-        assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, position, x, ex));
-        assert_ok(rotate_row(e, GYRE_INVERSE, GYRE_F64, position, ex, back));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, position, x, ex));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_INVERSE, GYRE_DTYPE_F64, position, ex, back));
         for (int i = 0; i < 72; i++)
             test_close(back[i], x[i], 1e-15, "inverse");
-        assert_ok(rotate_row(e, GYRE_ADJOINT, GYRE_F64, position, y, ey));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_ADJOINT, GYRE_DTYPE_F64, position, y, ey));
         test_close(dot(ex, y, 72), dot(x, ey, 72), 1e-13, "<E x, y> = <x, E' y>");
-        assert_ok(rotate_row(e, GYRE_ADJOINT, GYRE_F64, position, ex, back));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_ADJOINT, GYRE_DTYPE_F64, position, ex, back));
         for (int i = 0; i < 64; i++)
             test_close(back[i], factor * factor * x[i], 1e-14, "adjoint after forward");
     }
@@ -255,13 +255,13 @@ static void adjoint_is_the_gradient(void **state) {
     gyre_encoding *e = yarn();
     test_fill_f64(&random, x, 72);
     test_fill_f64(&random, w, 72);
-    assert_ok(rotate_row(e, GYRE_ADJOINT, GYRE_F64, 1234, w, gradient));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_ADJOINT, GYRE_DTYPE_F64, 1234, w, gradient));
     for (int i = 0; i < 72; i++) {
         double loss[2];
         for (int side = 0; side < 2; side++) {
             const double kept = x[i];
             x[i] += side ? step : -step;
-            assert_ok(rotate_row(e, GYRE_FORWARD, GYRE_F64, 1234, x, y));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 1234, x, y));
             loss[side] = dot(w, y, 72);
             x[i] = kept;
         }
@@ -276,16 +276,16 @@ static void position_0_and_the_rest_pass_untouched(void **state) {
     uint64_t x[72], y[72];
     test_random random = {7};
     for (int layout = 0; layout < 2; layout++) {
-        gyre_encoding *e = plain(layout ? GYRE_INTERLEAVED : GYRE_HALF);
+        gyre_encoding *e = plain(layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
         for (int type = 0; type < TYPES; type++) {
             const size_t size = gyre_dtype_size(types[type]);
             for (int i = 0; i < 72; i++)
                 x[i] = i % 3 ? test_next(&random) : i % 2 ? UINT64_MAX : (uint64_t)1 << 63 | (uint64_t)1 << 31 | 1u << 15;
             memset(y, 0, sizeof y);
-            assert_ok(rotate_row(e, GYRE_FORWARD, types[type], 0, x, y));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, types[type], 0, x, y));
             assert_memory_equal(x, y, 72 * size);
             memset(y, 0, sizeof y);
-            assert_ok(rotate_row(e, GYRE_FORWARD, types[type], 5, x, y));
+            assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, types[type], 5, x, y));
             assert_memory_equal((char *)x + 64 * size, (char *)y + 64 * size, 8 * size);
             assert_true(memcmp(x, y, 64 * size) != 0);
         }
@@ -293,7 +293,7 @@ static void position_0_and_the_rest_pass_untouched(void **state) {
     }
 }
 
-/* -- memory ---------------------------------------------------------------------------------------------------------- */
+/* -- memory -- */
 enum { BATCH = 2, TOKENS = 70, HEADS = 3, CHANNELS = 72, ALL = BATCH * TOKENS * HEADS * CHANNELS };
 
 typedef struct sample {
@@ -314,10 +314,10 @@ static sample *sample_make(gyre_dtype dtype, gyre_layout layout) {
         test_put(s->x, dtype, i, test_uniform(&random));
     for (int i = 0; i < BATCH * TOKENS; i++)
         s->position[i / TOKENS][i % TOKENS] = (int64_t)(test_next(&random) % 4000) - 1000;
-    s->positions = (gyre_positions){s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
+    s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
     const gyre_cview in = gyre_cdense(s->x, dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(s->dense, dtype, BATCH, TOKENS, HEADS, CHANNELS);
-    assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &s->positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL));
     return s;
 }
 
@@ -330,14 +330,14 @@ typedef void sample_check(sample *s);
 static void for_all_samples(sample_check *check) {
     for (int layout = 0; layout < 2; layout++)
         for (int type = 0; type < TYPES; type++) {
-            sample *s = sample_make(types[type], layout ? GYRE_INTERLEAVED : GYRE_HALF);
+            sample *s = sample_make(types[type], layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
             check(s);
             sample_free(s);
         }
 }
 
 static void check_batches(sample *s) {
-    gyre_config config = *gyre_encoding_config(s->e);
+    gyre_config config = *gyre_encoding_get_config(s->e);
     for (int row = 0; row < BATCH * TOKENS * HEADS; row++) {
         const int token = row / HEADS;
         check_row(&config, s->dtype, s->position[token / TOKENS][token % TOKENS], s->x, s->dense, row * CHANNELS);
@@ -347,7 +347,7 @@ static void check_batches(sample *s) {
 static void check_in_place(sample *s) {
     const gyre_view out = gyre_dense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_cview in = gyre_const(out);
-    assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &s->positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL));
     assert_memory_equal(s->x, s->dense, ALL * gyre_dtype_size(s->dtype));
 }
 
@@ -373,7 +373,7 @@ static void check_strided(sample *s) {
             else
                 memcpy(x + (size_t)place * size, (char *)s->x + (size_t)i * size, size);
         }
-        if (!pass) assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &s->positions, &in, &out, NULL));
+        if (!pass) assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL));
     }
     free(x);
     free(y);
@@ -398,8 +398,8 @@ static void check_splits(sample *s) {
                 gyre_view out = {(char *)y + (size_t)offset * size, s->dtype, {0}, {0}};
                 memcpy(out.shape, in.shape, sizeof in.shape);
                 memcpy(out.stride, in.stride, sizeof in.stride);
-                const gyre_positions positions = {&s->position[b][first], GYRE_I64, 0, 0, TOKENS, 1, 0};
-                assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+                const gyre_positions positions = {&s->position[b][first], GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+                assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
             }
     assert_memory_equal(y, s->dense, ALL * size);
 }
@@ -413,7 +413,7 @@ static void check_threads(sample *s) {
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
         memset(y, 0, sizeof y);
-        assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &s->positions, &in, &out, &exec));
+        assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, &exec));
         assert_memory_equal(y, s->dense, ALL * gyre_dtype_size(s->dtype));
         gyre_pool_free(pool);
     }
@@ -426,11 +426,11 @@ static void check_position_views(sample *s) {
     int32_t narrow[TOKENS];
     for (int t = 0; t < TOKENS; t++)
         narrow[TOKENS - 1 - t] = (int32_t)s->position[0][t];
-    const gyre_positions positions = {narrow + TOKENS - 1, GYRE_I32, 0, 0, 0, -1, 0};
+    const gyre_positions positions = {narrow + TOKENS - 1, GYRE_DTYPE_I32, 0, 0, 0, -1, 0};
     gyre_cview in = gyre_cdense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(y, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     in.stride[0] = 0; /* one input row for both */
-    assert_ok(gyre_rotate(s->e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
     assert_memory_equal(y, s->dense, row);
     assert_memory_equal((char *)y + row, s->dense, row);
 }
@@ -460,7 +460,7 @@ static void positions_in_any_form(void **state) {
     for_all_samples(check_position_views);
 }
 
-/* -- tables and lengths ---------------------------------------------------------------------------------------------- */
+/* -- tables and lengths -- */
 static void table_rows_equal_computed_rows(void **state) {
     (void)state;
     static float x[2 * BIG], y[BIG], z[BIG];
@@ -468,18 +468,18 @@ static void table_rows_equal_computed_rows(void **state) {
     test_random random = {9};
     test_fill(&random, x, BIG);
     for (int d = 0; d < 2; d++)
-        for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++) {
-            gyre_config config = test_rope_config(BIG, GYRE_HALF);
+        for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++) {
+            gyre_config config = test_rope_config(BIG, GYRE_LAYOUT_HALF);
             config.rope.dim = dims[d];
             config.trained_length = 16;
-            config.rope.scaling = GYRE_YARN;
+            config.rope.scaling = GYRE_SCALING_YARN;
             config.rope.factor = 4;
             gyre_encoding *computed = test_encoding(&config);
             config.rope.table_positions = 20;
             gyre_encoding *table = test_encoding(&config);
             for (int64_t position = -2; position < 25; position++) { /* before, inside and past the table */
-                assert_ok(rotate_row(computed, (gyre_direction)direction, GYRE_F32, position, x, y));
-                assert_ok(rotate_row(table, (gyre_direction)direction, GYRE_F32, position, x, z));
+                assert_ok(rotate_row(computed, (gyre_direction)direction, GYRE_DTYPE_F32, position, x, y));
+                assert_ok(rotate_row(table, (gyre_direction)direction, GYRE_DTYPE_F32, position, x, z));
                 assert_memory_equal(y, z, sizeof y);
             }
             gyre_encoding_free(computed);
@@ -488,9 +488,9 @@ static void table_rows_equal_computed_rows(void **state) {
 }
 
 static gyre_config dynamic_config(void) {
-    gyre_config config = test_rope_config(BIG, GYRE_INTERLEAVED);
+    gyre_config config = test_rope_config(BIG, GYRE_LAYOUT_INTERLEAVED);
     config.trained_length = 64;
-    config.rope.scaling = GYRE_DYNAMIC_NTK;
+    config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 2;
     return config;
 }
@@ -504,18 +504,18 @@ static void length_in_the_call(void **state) {
         gyre_config config = dynamic_config();
         config.rope.table_positions = 100;
         gyre_encoding *trained = test_encoding(&config);
-        config.rope.length = 1000;
+        config.rope.context_length = 1000;
         gyre_encoding *longer = test_encoding(&config);
         for (size_t i = 0; i < BIG; i++)
             test_put(x, types[type], i, test_uniform(&random));
         gyre_positions positions = at(77);
         const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, BIG);
         const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, BIG);
-        positions.length = 1000;
-        assert_ok(gyre_rotate(trained, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &out, NULL));
-        assert_ok(rotate_row(longer, GYRE_FORWARD, types[type], 77, x, z));
+        positions.context_length = 1000;
+        assert_ok(gyre_rotate(trained, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL));
+        assert_ok(rotate_row(longer, GYRE_DIRECTION_FORWARD, types[type], 77, x, z));
         assert_memory_equal(y, z, BIG * gyre_dtype_size(types[type]));
-        assert_ok(rotate_row(trained, GYRE_FORWARD, types[type], 77, x, z));
+        assert_ok(rotate_row(trained, GYRE_DIRECTION_FORWARD, types[type], 77, x, z));
         assert_memory_not_equal(y, z, BIG * gyre_dtype_size(types[type]));
         gyre_encoding_free(trained);
         gyre_encoding_free(longer);
@@ -536,19 +536,19 @@ static void rows_turn_as_views_do(void **state) {
             config.rope.dim = wide ? BIG - 2 : 64;
             gyre_encoding *e = test_encoding(&config);
             test_fill(&random, x, ROWS * BIG);
-            const gyre_positions positions = {where, GYRE_I64, 0, length, 0, 1, 0};
-            const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, ROWS, 1, BIG);
-            const gyre_view out = gyre_dense(y, GYRE_F32, 1, ROWS, 1, BIG);
-            const gyre_turn turn = {.role = GYRE_KEY, .length = length, .positions = &positions};
-            assert_ok(gyre_rotate(e, GYRE_ADJOINT, GYRE_KEY, &positions, &in, &out, NULL));
-            gyre_turn_angles(e, &turn, 0, ROWS, angles);
-            gyre_turn_rows(e, angles, ROWS, x, BIG, 1);
+            const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, length, 0, 1, 0};
+            const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, ROWS, 1, BIG);
+            const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, ROWS, 1, BIG);
+            const gyre_rotation_spec turn = {.role = GYRE_ROLE_KEY, .length = length, .positions = &positions};
+            assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+            gyre_rotation_angles(e, &turn, 0, ROWS, angles);
+            gyre_rotate_rows(e, angles, ROWS, x, BIG, 1);
             assert_memory_equal(x, y, sizeof x);
             gyre_encoding_free(e);
         }
 }
 
-/* -- the rest -------------------------------------------------------------------------------------------------------- */
+/* -- the rest -- */
 static void other_schemes_copy(void **state) {
     (void)state;
     float x[24], y[24] = {0};
@@ -557,9 +557,9 @@ static void other_schemes_copy(void **state) {
     gyre_encoding *e = test_encoding(&config);
     test_fill(&random, x, 24);
     const gyre_positions positions = at(3);
-    const gyre_cview in = gyre_cdense(x, GYRE_F32, 2, 2, 2, 3);
-    const gyre_view out = gyre_dense(y, GYRE_F32, 2, 2, 2, 3);
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &out, NULL));
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 2, 2, 2, 3);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 2, 2, 2, 3);
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL));
     assert_memory_equal(x, y, sizeof x);
     gyre_encoding_free(e);
 }
@@ -571,20 +571,20 @@ static void far_positions_leave_the_output_alone(void **state) {
     test_fill(&random, x, 3 * 72);
     test_fill(&random, y, 3 * 72);
     memcpy(before, y, sizeof y);
-    gyre_encoding *e = plain(GYRE_HALF);
-    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 3, 1, 72);
-    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 3, 1, 72);
+    gyre_encoding *e = plain(GYRE_LAYOUT_HALF);
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 3, 1, 72);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 3, 1, 72);
     const int64_t far = ((int64_t)1 << 31) + 1;
     const int64_t lists[][3] = {{0, 1, far}, {0, -far, 2}, {INT64_MIN, 0, 0}, {0, 0, INT64_MAX}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        const gyre_positions positions = {lists[i], GYRE_I64, 0, 0, 0, 1, 0};
-        assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &out, NULL), GYRE_ERANGE);
+        const gyre_positions positions = {lists[i], GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL), GYRE_ERANGE);
     }
     const int64_t bases[] = {far - 3, far - 2, -far, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         const gyre_positions positions = at(bases[i]);
         const int reached = bases[i] == far - 3; /* far - 3 .. far - 1 are all inside */
-        assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &out, NULL),
+        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL),
                          reached ? GYRE_OK : GYRE_ERANGE);
         if (reached) memcpy(y, before, sizeof y);
     }
@@ -595,54 +595,54 @@ static void far_positions_leave_the_output_alone(void **state) {
 static void wrong_arguments(void **state) {
     (void)state;
     float x[72] = {0}, y[72];
-    gyre_encoding *e = plain(GYRE_HALF);
+    gyre_encoding *e = plain(GYRE_LAYOUT_HALF);
     const gyre_positions good = at(1);
-    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, 72);
-    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, 72);
-    assert_int_equal(gyre_rotate(NULL, GYRE_FORWARD, GYRE_KEY, &good, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, NULL, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, (gyre_direction)7, GYRE_KEY, &good, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, (gyre_role)7, &good, &in, &out, NULL), GYRE_EINVAL);
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 72);
+    assert_int_equal(gyre_rotate(NULL, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, NULL, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, (gyre_direction)7, GYRE_ROLE_KEY, &good, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, (gyre_role)7, &good, &in, &out, NULL), GYRE_EINVAL);
 
     gyre_positions positions = good;
-    positions.length = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL), GYRE_EINVAL);
+    positions.context_length = -1;
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL), GYRE_EINVAL);
     positions = good;
     positions.data = x;
-    positions.dtype = GYRE_F32;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL), GYRE_EDTYPE);
+    positions.dtype = GYRE_DTYPE_F32;
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL), GYRE_EDTYPE);
 
     gyre_cview bad = in;
-    bad.dtype = GYRE_I32;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &bad, &out, NULL), GYRE_EDTYPE);
-    bad.dtype = GYRE_F16;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &bad, &out, NULL), GYRE_EDTYPE);
+    bad.dtype = GYRE_DTYPE_I32;
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_EDTYPE);
+    bad.dtype = GYRE_DTYPE_F16;
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_EDTYPE);
     bad = in;
     bad.shape[1] = 2;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &bad, &out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_ESHAPE);
     bad = in;
     bad.data = NULL;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &bad, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_EINVAL);
 
-    gyre_cview narrow = gyre_cdense(x, GYRE_F32, 1, 1, 1, 64);
-    gyre_view narrow_out = gyre_dense(y, GYRE_F32, 1, 1, 1, 64);
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &narrow, &narrow_out, NULL), GYRE_ESHAPE);
+    gyre_cview narrow = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 64);
+    gyre_view narrow_out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 64);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL), GYRE_ESHAPE);
     narrow.shape[0] = narrow_out.shape[0] = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &narrow, &narrow_out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL), GYRE_ESHAPE);
 
     /* In place through other strides, and an output that overlaps itself. */
-    gyre_view shifted = gyre_dense(x, GYRE_F32, 1, 1, 1, 72);
+    gyre_view shifted = gyre_dense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
     shifted.stride[3] = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
     shifted = out;
     shifted.stride[3] = 0;
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
 
     /* Strides that no int64 holds. */
     const int64_t most = (int64_t)1 << 40;
-    const gyre_cview absurd = gyre_cdense(x, GYRE_F32, most, most, most, 72);
-    const gyre_view absurd_out = gyre_dense(y, GYRE_F32, most, most, most, 72);
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &good, &absurd, &absurd_out, NULL), GYRE_ESHAPE);
+    const gyre_cview absurd = gyre_cdense(x, GYRE_DTYPE_F32, most, most, most, 72);
+    const gyre_view absurd_out = gyre_dense(y, GYRE_DTYPE_F32, most, most, most, 72);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &absurd, &absurd_out, NULL), GYRE_ESHAPE);
     gyre_encoding_free(e);
 }
 
@@ -651,23 +651,23 @@ static void nothing_to_rotate(void **state) {
     (void)state;
     float x[72];
     const int64_t wide = (int64_t)1 << 40, shapes[][3] = {{1, 0, 1}, {2, 0, 1}, {0, wide, wide}, {wide, wide, 0}};
-    gyre_encoding *e = plain(GYRE_HALF);
-    const gyre_positions positions = {NULL, GYRE_I64, 1, 0, INT64_MAX, INT64_MAX, 0};
+    gyre_encoding *e = plain(GYRE_LAYOUT_HALF);
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 1, 0, INT64_MAX, INT64_MAX, 0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_F32, shapes[i][0], shapes[i][1], shapes[i][2], 72);
+        const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], shapes[i][2], 72);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
+        assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
     }
     /* Where there is no data, strides of positions are not looked at, whatever they are. */
     float y[3 * 72], z[3 * 72];
     test_random random = {19};
     test_fill(&random, z, 3 * 72);
-    const gyre_cview in = gyre_cdense(z, GYRE_F32, 1, 3, 1, 72);
-    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 3, 1, 72);
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &in, &out, NULL));
-    const gyre_config *config = gyre_encoding_config(e);
+    const gyre_cview in = gyre_cdense(z, GYRE_DTYPE_F32, 1, 3, 1, 72);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 3, 1, 72);
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+    const gyre_config *config = gyre_encoding_get_config(e);
     for (int t = 0; t < 3; t++)
-        check_row(config, GYRE_F32, 1 + t, z, y, 72 * t);
+        check_row(config, GYRE_DTYPE_F32, 1 + t, z, y, 72 * t);
     gyre_encoding_free(e);
 }
 

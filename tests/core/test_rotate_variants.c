@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 enum { TYPES = 4, WIDE = NAIVE_CHANNELS };
 
 /* Bytes that hold a row of any type. */
@@ -17,21 +17,21 @@ static void fill(test_random *random, gyre_dtype dtype, int64_t n) {
 
 static gyre_status turn(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, int64_t position, const void *in,
                         void *out) {
-    const int64_t n = gyre_encoding_config(e)->head_dim;
-    const gyre_positions positions = {NULL, GYRE_I64, position, 0, 0, 0, 0};
+    const int64_t n = gyre_encoding_get_config(e)->head_dim;
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
     const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_KEY, &positions, &from, &to, NULL);
+    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL);
 }
 
 /* One token at position[0], position[1], ... of the axes. */
 static gyre_status turn_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
                              const void *in, void *out) {
-    const int64_t n = gyre_encoding_config(e)->head_dim;
-    const gyre_positions positions = {position, GYRE_I64, 0, 0, 0, 0, 1};
+    const int64_t n = gyre_encoding_get_config(e)->head_dim;
+    const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
     const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_KEY, &positions, &from, &to, NULL);
+    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL);
 }
 
 typedef struct shape {
@@ -42,7 +42,7 @@ enum { SHAPES = 6 };
 
 static gyre_config config_of(const shape *s, gyre_layout layout, int clockwise) {
     gyre_config config = test_rope_config(s->head_dim, layout);
-    config.rope.first = s->first;
+    config.rope.first_channel = s->first;
     config.rope.dim = s->dim;
     config.rope.clockwise = clockwise;
     config.rope.attention_factor = 1.25;
@@ -53,7 +53,7 @@ typedef void variant_check(const gyre_encoding *e, gyre_dtype dtype, test_random
 static void for_all_variants(variant_check *check) {
     test_random random = {41};
     for (int i = 0; i < SHAPES; i++)
-        for (int layout = GYRE_HALF; layout <= GYRE_INTERLEAVED_TO_HALF; layout++)
+        for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
             for (int clockwise = 0; clockwise < 2; clockwise++)
                 for (int type = 0; type < TYPES; type++) {
                     const gyre_config config = config_of(&shapes[i], (gyre_layout)layout, clockwise);
@@ -66,18 +66,18 @@ static void for_all_variants(variant_check *check) {
 
 static void check_formula(const gyre_encoding *e, gyre_dtype dtype, test_random *random) {
     (void)random;
-    for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++)
+    for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
         for (int64_t position = -70; position < 5000; position += 1669) {
-            const naive_rotation naive = {gyre_encoding_config(e), NULL, (gyre_direction)direction, GYRE_KEY};
+            const naive_rotation naive = {gyre_encoding_get_config(e), NULL, (gyre_direction)direction, GYRE_ROLE_KEY};
             assert_ok(turn(e, naive.direction, dtype, position, x, y));
             naive_check(&naive, &position, 1.25L, dtype, x, y);
         }
 }
 
 static void check_in_place(const gyre_encoding *e, gyre_dtype dtype, test_random *random) {
-    const size_t bytes = (size_t)gyre_encoding_config(e)->head_dim * gyre_dtype_size(dtype);
+    const size_t bytes = (size_t)gyre_encoding_get_config(e)->head_dim * gyre_dtype_size(dtype);
     (void)random;
-    for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++) {
+    for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++) {
         assert_ok(turn(e, (gyre_direction)direction, dtype, 321, x, y));
         memcpy(z, x, bytes);
         assert_ok(turn(e, (gyre_direction)direction, dtype, 321, z, z));
@@ -87,8 +87,8 @@ static void check_in_place(const gyre_encoding *e, gyre_dtype dtype, test_random
 
 /* Channels before and after the rotated ones, whatever their bits. */
 static void check_passed(const gyre_encoding *e, gyre_dtype dtype, test_random *random) {
-    const gyre_config *config = gyre_encoding_config(e);
-    const size_t size = gyre_dtype_size(dtype), first = (size_t)config->rope.first * size,
+    const gyre_config *config = gyre_encoding_get_config(e);
+    const size_t size = gyre_dtype_size(dtype), first = (size_t)config->rope.first_channel * size,
                  end = first + (size_t)config->rope.dim * size, bytes = (size_t)config->head_dim * size;
     for (int i = 0; i < WIDE; i++) {
         const uint64_t bits = i % 5 ? test_next(random) : UINT64_MAX;
@@ -96,22 +96,22 @@ static void check_passed(const gyre_encoding *e, gyre_dtype dtype, test_random *
     }
     for (int in_place = 0; in_place < 2; in_place++) {
         memcpy(y, in_place ? x : w, bytes);
-        assert_ok(turn(e, GYRE_FORWARD, dtype, 77, in_place ? y : x, y));
+        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, dtype, 77, in_place ? y : x, y));
         assert_memory_equal(x, y, first);
         assert_memory_equal((char *)x + end, (char *)y + end, bytes - end);
     }
 }
 
 static void check_inverse_and_adjoint(const gyre_encoding *e, gyre_dtype dtype, test_random *random) {
-    const int64_t n = gyre_encoding_config(e)->head_dim;
-    if (dtype != GYRE_F64) return;
+    const int64_t n = gyre_encoding_get_config(e)->head_dim;
+    if (dtype != GYRE_DTYPE_F64) return;
     long double left = 0, right = 0;
-    assert_ok(turn(e, GYRE_FORWARD, dtype, 1234, x, y));
-    assert_ok(turn(e, GYRE_INVERSE, dtype, 1234, y, z));
+    assert_ok(turn(e, GYRE_DIRECTION_FORWARD, dtype, 1234, x, y));
+    assert_ok(turn(e, GYRE_DIRECTION_INVERSE, dtype, 1234, y, z));
     for (int64_t i = 0; i < n; i++)
         test_close(z[i], x[i], 1e-15L, "inverse");
     test_fill_f64(random, w, (size_t)n);
-    assert_ok(turn(e, GYRE_ADJOINT, dtype, 1234, w, z));
+    assert_ok(turn(e, GYRE_DIRECTION_ADJOINT, dtype, 1234, w, z));
     for (int64_t i = 0; i < n; i++) {
         left += (long double)y[i] * (long double)w[i];
         right += (long double)x[i] * (long double)z[i];
@@ -149,25 +149,25 @@ static void interleaved_to_half_is_interleaved_moved(void **state) {
     for (int i = 0; i < SHAPES; i++)
         for (int type = 0; type < TYPES; type++)
             for (int64_t position = 0; position < 900; position += 450) {
-                gyre_config config = config_of(&shapes[i], GYRE_INTERLEAVED, 0);
+                gyre_config config = config_of(&shapes[i], GYRE_LAYOUT_INTERLEAVED, 0);
                 config.rope.attention_factor = 1;
                 gyre_encoding *plain = test_encoding(&config);
-                config.rope.layout = GYRE_INTERLEAVED_TO_HALF;
+                config.rope.layout = GYRE_LAYOUT_INTERLEAVED_TO_HALF;
                 gyre_encoding *moved = test_encoding(&config);
                 const size_t size = gyre_dtype_size(types[type]);
                 fill(&random, types[type], config.head_dim);
                 memset(x, 0xFF, size); /* a NaN: of position 0, its bits must arrive */
-                assert_ok(turn(plain, GYRE_FORWARD, types[type], position, x, y));
+                assert_ok(turn(plain, GYRE_DIRECTION_FORWARD, types[type], position, x, y));
                 memcpy(w, x, sizeof w);
-                assert_ok(turn(moved, GYRE_FORWARD, types[type], position, x, z));
-                assert_ok(turn(moved, GYRE_FORWARD, types[type], position, w, w));
+                assert_ok(turn(moved, GYRE_DIRECTION_FORWARD, types[type], position, x, z));
+                assert_ok(turn(moved, GYRE_DIRECTION_FORWARD, types[type], position, w, w));
                 for (int64_t c = 0; c < config.head_dim; c++) {
                     const size_t from = (size_t)source(&shapes[i], c) * size, to = (size_t)c * size;
                     if (position > 0 && (from < 2 * size + (size_t)shapes[i].first * size)) continue;
                     assert_memory_equal((char *)y + from, (char *)z + to, size);
                     assert_memory_equal((char *)y + from, (char *)w + to, size);
                 }
-                assert_ok(turn(moved, GYRE_INVERSE, types[type], 0, z, w));
+                assert_ok(turn(moved, GYRE_DIRECTION_INVERSE, types[type], 0, z, w));
                 if (position == 0) assert_memory_equal(w, x, (size_t)config.head_dim * size);
                 gyre_encoding_free(plain);
                 gyre_encoding_free(moved);
@@ -181,13 +181,13 @@ static void scores_in_every_layout_agree(void **state) {
     const shape s = {48, 8, 36};
     double score[2];
     for (int layout = 0; layout < 2; layout++) {
-        const gyre_config config = config_of(&s, layout ? GYRE_INTERLEAVED_TO_HALF : GYRE_INTERLEAVED, 0);
+        const gyre_config config = config_of(&s, layout ? GYRE_LAYOUT_INTERLEAVED_TO_HALF : GYRE_LAYOUT_INTERLEAVED, 0);
         gyre_encoding *e = test_encoding(&config);
         random.state = 43;
-        fill(&random, GYRE_F64, 48);
-        assert_ok(turn(e, GYRE_FORWARD, GYRE_F64, 1000, x, y));
-        fill(&random, GYRE_F64, 48);
-        assert_ok(turn(e, GYRE_FORWARD, GYRE_F64, 993, x, z));
+        fill(&random, GYRE_DTYPE_F64, 48);
+        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 1000, x, y));
+        fill(&random, GYRE_DTYPE_F64, 48);
+        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 993, x, z));
         score[layout] = 0;
         for (int c = 0; c < 48; c++)
             score[layout] += y[c] * z[c];
@@ -202,18 +202,18 @@ static void strided_is_dense(void **state) {
     enum { BATCH = 2, TOKENS = 35, HEADS = 3, CHANNELS = 40, ALL = BATCH * TOKENS * HEADS * CHANNELS };
     static double dense[ALL], in[ALL], apart[3 * ALL];
     test_random random = {44};
-    for (int layout = GYRE_HALF; layout <= GYRE_INTERLEAVED_TO_HALF; layout++)
+    for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
         for (int type = 0; type < TYPES; type++)
-            for (int direction = GYRE_FORWARD; direction <= GYRE_INVERSE; direction++) {
+            for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++) {
                 const size_t size = gyre_dtype_size(types[type]);
                 const gyre_config config = config_of(&shapes[2], (gyre_layout)layout, 0);
-                const gyre_positions positions = {NULL, GYRE_I64, -3, 0, 0, 0, 0};
+                const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -3, 0, 0, 0, 0};
                 gyre_encoding *e = test_encoding(&config);
                 for (size_t i = 0; i < ALL; i++)
                     test_put(in, types[type], i, test_uniform(&random));
                 const gyre_cview from = gyre_cdense(in, types[type], BATCH, TOKENS, HEADS, CHANNELS);
                 const gyre_view to = gyre_dense(dense, types[type], BATCH, TOKENS, HEADS, CHANNELS);
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_KEY, &positions, &from, &to, NULL));
+                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL));
                 gyre_view there = {(char *)apart + (ALL - 1) * 3 * size,
                                    types[type],
                                    {BATCH, TOKENS, HEADS, CHANNELS},
@@ -221,7 +221,7 @@ static void strided_is_dense(void **state) {
                 for (size_t i = 0; i < ALL; i++)
                     memcpy((char *)there.data - 3 * i * size, (char *)in + i * size, size);
                 const gyre_cview read = gyre_const(there);
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_KEY, &positions, &read, &there, NULL));
+                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &read, &there, NULL));
                 for (size_t i = 0; i < ALL; i++)
                     assert_memory_equal((char *)there.data - 3 * i * size, (char *)dense + i * size, size);
                 gyre_encoding_free(e);
@@ -232,9 +232,9 @@ static void clockwise_is_the_other_way_round(void **state) {
     (void)state;
     test_random random = {45};
     for (int type = 0; type < TYPES; type++)
-        for (int direction = GYRE_FORWARD; direction <= GYRE_ADJOINT; direction++)
+        for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
             for (int table = 0; table < 2; table++) {
-                gyre_config config = config_of(&shapes[1], GYRE_HALF, 1);
+                gyre_config config = config_of(&shapes[1], GYRE_LAYOUT_HALF, 1);
                 config.rope.table_positions = table ? 500 : 0;
                 gyre_encoding *clockwise = test_encoding(&config);
                 config.rope.clockwise = 0;
@@ -248,18 +248,18 @@ static void clockwise_is_the_other_way_round(void **state) {
             }
 }
 
-/* -- axes ------------------------------------------------------------------------------------------------------------ */
+/* -- axes -- */
 typedef struct deal {
     int64_t head_dim, dim, axes, section[4];
     gyre_axes layout;
 } deal;
 
 static gyre_config axes_config(const deal *d) {
-    gyre_config config = test_rope_config(d->head_dim, GYRE_HALF);
+    gyre_config config = test_rope_config(d->head_dim, GYRE_LAYOUT_HALF);
     config.rope.dim = d->dim;
     config.rope.axes = d->axes;
     config.rope.axes_layout = d->layout;
-    memcpy(config.rope.section, d->section, sizeof d->section);
+    memcpy(config.rope.axis_pairs, d->section, sizeof d->section);
     return config;
 }
 
@@ -301,9 +301,10 @@ static void pairs_turn_by_their_axes(void **state) {
         int axis[WIDE];
         axis_map(&deals[i], axis);
         for (int type = 0; type < TYPES; type++)
-            for (int direction = GYRE_FORWARD; direction <= GYRE_INVERSE; direction++)
+            for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++)
                 for (size_t p = 0; p < sizeof positions / sizeof *positions; p++) {
-                    const naive_rotation naive = {gyre_encoding_config(e), axis, (gyre_direction)direction, GYRE_KEY};
+                    const naive_rotation naive = {gyre_encoding_get_config(e), axis, (gyre_direction)direction,
+                                                  GYRE_ROLE_KEY};
                     fill(&random, types[type], config.head_dim);
                     assert_ok(turn_axes(e, naive.direction, types[type], positions[p], x, y));
                     naive_check(&naive, positions[p], 1, types[type], x, y);
@@ -327,7 +328,7 @@ static void axial_picture(void **state) {
                 const double angle = (double)(pair < D / 4 ? row : column) * pow(10000, -2.0 * j / (D / 2.0));
                 memset(x, 0, sizeof x);
                 x[pair] = 1;
-                assert_ok(turn_axes(e, GYRE_FORWARD, GYRE_F64, place, x, y));
+                assert_ok(turn_axes(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, place, x, y));
                 test_close(y[pair], cos(angle), 1e-15L, "cos");
                 test_close(y[pair + D / 2], sin(angle), 1e-15L, "sin");
             }
@@ -345,15 +346,15 @@ static void equal_axes_are_one(void **state) {
                 gyre_config config = axes_config(&deals[i]);
                 config.rope.table_positions = table ? 100 : 0;
                 gyre_encoding *several = test_encoding(&config);
-                gyre_config one = test_rope_config(deals[i].head_dim, GYRE_HALF);
+                gyre_config one = test_rope_config(deals[i].head_dim, GYRE_LAYOUT_HALF);
                 one.rope.dim = deals[i].dim;
                 gyre_encoding *alone = test_encoding(&one);
                 const int64_t place[3] = {99, 99, 99};
                 fill(&random, types[type], deals[i].head_dim);
-                assert_ok(turn(alone, GYRE_FORWARD, types[type], 99, x, y));
-                assert_ok(turn_axes(several, GYRE_FORWARD, types[type], place, x, z));
+                assert_ok(turn(alone, GYRE_DIRECTION_FORWARD, types[type], 99, x, y));
+                assert_ok(turn_axes(several, GYRE_DIRECTION_FORWARD, types[type], place, x, z));
                 assert_memory_equal(y, z, bytes);
-                assert_ok(turn(several, GYRE_FORWARD, types[type], 99, x, z));
+                assert_ok(turn(several, GYRE_DIRECTION_FORWARD, types[type], 99, x, z));
                 assert_memory_equal(y, z, bytes);
                 gyre_encoding_free(several);
                 gyre_encoding_free(alone);
@@ -372,30 +373,30 @@ static void positions_of_axes_in_rows(void **state) {
     for (int i = 0; i < 3 * BATCH * TOKENS; i++)
         place[i / (BATCH * TOKENS)][i / TOKENS % BATCH][i % TOKENS] = (int32_t)(test_next(&random) % 100);
     test_fill_f64(&random, in, BATCH * TOKENS * D);
-    const gyre_positions positions = {place, GYRE_I32, 0, 0, TOKENS, 1, BATCH * TOKENS};
-    const gyre_cview from = gyre_cdense(in, GYRE_F64, BATCH, TOKENS, 1, D);
-    const gyre_view to = gyre_dense(out, GYRE_F64, BATCH, TOKENS, 1, D);
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &positions, &from, &to, NULL));
+    const gyre_positions positions = {place, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, BATCH * TOKENS};
+    const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, 1, D);
+    const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, 1, D);
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &from, &to, NULL));
     int axis[D];
     axis_map(&deals[1], axis);
     for (int t = 0; t < BATCH * TOKENS; t++) {
-        const naive_rotation naive = {gyre_encoding_config(e), axis, GYRE_FORWARD, GYRE_KEY};
+        const naive_rotation naive = {gyre_encoding_get_config(e), axis, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY};
         const int64_t at[3] = {place[0][t / TOKENS][t % TOKENS], place[1][t / TOKENS][t % TOKENS],
                                place[2][t / TOKENS][t % TOKENS]};
-        naive_check(&naive, at, 1, GYRE_F64, in + t * D, out + t * D);
+        naive_check(&naive, at, 1, GYRE_DTYPE_F64, in + t * D, out + t * D);
     }
     /* One number out of range on the last axis: nothing is written. */
     place[2][1][39] = INT32_MIN;
     gyre_positions wide = positions;
     int64_t far[3] = {1, 2, ((int64_t)1 << 31) + 1};
-    wide = (gyre_positions){far, GYRE_I64, 0, 0, 0, 0, 1};
+    wide = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
     memcpy(in, out, sizeof in);
-    assert_int_equal(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &wide, &from, &to, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &wide, &from, &to, NULL), GYRE_ERANGE);
     assert_memory_equal(in, out, sizeof in);
     gyre_encoding_free(e);
 }
 
-/* -- what is refused ------------------------------------------------------------------------------------------------- */
+/* -- what is refused -- */
 static void refused(const gyre_config *config, const char *field) {
     gyre_encoding *e = NULL;
     gyre_error err = {0, ""};
@@ -414,10 +415,10 @@ static void refused(const gyre_config *config, const char *field) {
 
 static void wrong_places_and_senses(void **state) {
     (void)state;
-    const gyre_config good = config_of(&shapes[2], GYRE_INTERLEAVED, 0); /* 40: channels 16 .. 39 */
-    REFUSED(good, rope.first, 40);
-    REFUSED(good, rope.first, INT32_MAX);
-    REFUSED(good, rope.first, -1);
+    const gyre_config good = config_of(&shapes[2], GYRE_LAYOUT_INTERLEAVED, 0); /* 40: channels 16 .. 39 */
+    REFUSED(good, rope.first_channel, 40);
+    REFUSED(good, rope.first_channel, INT32_MAX);
+    REFUSED(good, rope.first_channel, -1);
     REFUSED(good, rope.dim, 26);
     REFUSED(good, rope.layout, (gyre_layout)3);
     REFUSED(good, rope.clockwise, 2);
@@ -427,10 +428,10 @@ static void wrong_places_and_senses(void **state) {
     gyre_config config = good;
     config.rope.dim = 0; /* what is left: 24, or an odd 23 */
     gyre_encoding *e = test_encoding(&config);
-    assert_int_equal(gyre_encoding_config(e)->rope.dim, 24);
-    assert_int_equal(gyre_encoding_config(e)->rope.axes, 1);
+    assert_int_equal(gyre_encoding_get_config(e)->rope.dim, 24);
+    assert_int_equal(gyre_encoding_get_config(e)->rope.axes, 1);
     gyre_encoding_free(e);
-    config.rope.first = 17;
+    config.rope.first_channel = 17;
     refused(&config, "rope.dim");
 }
 
@@ -440,33 +441,33 @@ static void wrong_axes(void **state) {
     REFUSED(chunked, rope.axes, 5);
     REFUSED(chunked, rope.axes, -1);
     REFUSED(chunked, rope.axes_layout, (gyre_axes)3);
-    REFUSED(chunked, rope.section[1], -1);
-    REFUSED(chunked, rope.section[3], 1);
-    REFUSED(chunked, rope.section[0], INT64_MAX);
+    REFUSED(chunked, rope.axis_pairs[1], -1);
+    REFUSED(chunked, rope.axis_pairs[3], 1);
+    REFUSED(chunked, rope.axis_pairs[0], INT64_MAX);
     gyre_config config = chunked;
-    config.rope.section[2] = 23;
-    refused(&config, "rope.section");
-    memset(config.rope.section, 0, sizeof config.rope.section);
-    refused(&config, "rope.section");
+    config.rope.axis_pairs[2] = 23;
+    refused(&config, "rope.axis_pairs");
+    memset(config.rope.axis_pairs, 0, sizeof config.rope.axis_pairs);
+    refused(&config, "rope.axis_pairs");
     config.rope.axes = 1; /* one axis needs none */
     gyre_encoding_free(test_encoding(&config));
-    config.rope.section[0] = 63;
-    refused(&config, "rope.section");
+    config.rope.axis_pairs[0] = 63;
+    refused(&config, "rope.axis_pairs");
 
     config = mixed;
     config.rope.axes = 2;
-    config.rope.section[0] = 44;
-    config.rope.section[2] = 0;
+    config.rope.axis_pairs[0] = 44;
+    config.rope.axis_pairs[2] = 0;
     refused(&config, "rope.axes");
     config = mixed; /* pairs 1, 4, .. 61, 64: the last is none of 64 */
-    config.rope.section[0] = 22;
-    config.rope.section[1] = 22;
-    refused(&config, "rope.section[1]");
-    config.rope.section[1] = 20;
-    config.rope.section[2] = 22;
-    refused(&config, "rope.section[2]");
+    config.rope.axis_pairs[0] = 22;
+    config.rope.axis_pairs[1] = 22;
+    refused(&config, "rope.axis_pairs[1]");
+    config.rope.axis_pairs[1] = 20;
+    config.rope.axis_pairs[2] = 22;
+    refused(&config, "rope.axis_pairs[2]");
 
-    for (int scaling = GYRE_NTK; scaling <= GYRE_NTK_MIXED; scaling++) {
+    for (int scaling = GYRE_SCALING_NTK; scaling <= GYRE_SCALING_NTK_MIXED; scaling++) {
         config = axial;
         config.trained_length = 64;
         config.rope.scaling = (gyre_scaling)scaling;
@@ -476,14 +477,14 @@ static void wrong_axes(void **state) {
 
 static void wrong_far_turns(void **state) {
     (void)state;
-    gyre_config good = test_rope_config(64, GYRE_HALF);
+    gyre_config good = test_rope_config(64, GYRE_LAYOUT_HALF);
     good.rope.far = GYRE_FAR_LEAKY;
-    good.rope.window = 8;
+    good.rope.far_window = 8;
     good.rope.far_factor = 16;
     gyre_encoding_free(test_encoding(&good));
     REFUSED(good, rope.far, (gyre_far)4);
-    REFUSED(good, rope.window, 0);
-    REFUSED(good, rope.window, -1);
+    REFUSED(good, rope.far_window, 0);
+    REFUSED(good, rope.far_window, -1);
     REFUSED(good, rope.far_factor, 0);
     REFUSED(good, rope.far_factor, -2);
     REFUSED(good, rope.far_factor, 0x1p-11);
@@ -495,39 +496,39 @@ static void wrong_far_turns(void **state) {
     REFUSED(good, rope.far_factor, 2.5);
     gyre_config config = axes_config(&deals[0]);
     config.rope.far = GYRE_FAR_CLAMPED;
-    config.rope.window = 8;
+    config.rope.far_window = 8;
     refused(&config, "rope.far");
     config = good;
     config.rope.xpos_base = 512;
     refused(&config, "rope.far");
 }
 
-/* -- suggestions ----------------------------------------------------------------------------------------------------- */
+/* -- suggestions -- */
 static void suggestions(void **state) {
     (void)state;
     static const int64_t windows[] = {0, 256, 128, 256};
     static const double factors[] = {0, 0, 16, 8};
     for (int far = GYRE_FAR_AS_NEAR; far <= GYRE_FAR_GROUPED; far++) {
-        gyre_config config = test_rope_config(64, GYRE_HALF);
+        gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
         config.trained_length = 512;
         config.rope.far = (gyre_far)far;
         assert_ok(gyre_config_suggest(&config));
-        assert_int_equal(config.rope.window, windows[far]);
+        assert_int_equal(config.rope.far_window, windows[far]);
         assert_true(config.rope.far_factor == factors[far]);
         gyre_encoding_free(test_encoding(&config));
-        config.rope.window = 5;
+        config.rope.far_window = 5;
         config.rope.far_factor = 3;
         assert_ok(gyre_config_suggest(&config)); /* what is set stays */
-        assert_true(config.rope.window == 5 && config.rope.far_factor == 3);
+        assert_true(config.rope.far_window == 5 && config.rope.far_factor == 3);
     }
     for (int64_t dim = 6; dim <= 128; dim += 2)
         for (int layout = GYRE_AXES_CHUNKED; layout <= GYRE_AXES_AXIAL; layout++) {
-            gyre_config config = test_rope_config(128, GYRE_HALF);
+            gyre_config config = test_rope_config(128, GYRE_LAYOUT_HALF);
             config.rope.dim = dim;
             config.rope.axes = 3;
             config.rope.axes_layout = (gyre_axes)layout;
             assert_ok(gyre_config_suggest(&config));
-            assert_true(config.rope.section[0] - config.rope.section[2] <= 1);
+            assert_true(config.rope.axis_pairs[0] - config.rope.axis_pairs[2] <= 1);
             gyre_encoding_free(test_encoding(&config)); /* every even split can be dealt out */
         }
 }

@@ -4,7 +4,7 @@
 enum { HEADS = 3, DIM = 8 };
 
 static gyre_encoding *sandwich(int64_t width) {
-    gyre_config config = WITH(GYRE_SANDWICH, .width = width);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -33,11 +33,12 @@ static void agrees_with_formula(void **state) {
                 const int64_t width = widths[i] ? widths[i] : 128;
                 for (int j = 0; j < KEYS; j++)
                     k[j] = starts[s] + apart * j;
-                const gyre_positions queries = {NULL, GYRE_I64, 100, 0, 0, 0, 0}, keys = {k, GYRE_I64, 0, 0, 0, 1, 0};
-                const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 2, HEADS, KEYS);
+                const gyre_positions queries = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0},
+                                     keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+                const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 2, HEADS, KEYS);
                 test_fill_f64(&random, scores, 2 * HEADS * KEYS);
                 memcpy(was, scores, sizeof was);
-                assert_ok(gyre_bias_add(e, NULL, &queries, &keys, &view, NULL));
+                assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &view, NULL));
                 for (int at = 0; at < 2 * HEADS * KEYS; at += 7) {
                     const long double want = formula(width, at / KEYS % HEADS, 100 + at / KEYS / HEADS, k[at % KEYS]);
                     /* an angle past 10^9 is good to 1e-10 in the test's arithmetic too */
@@ -53,15 +54,15 @@ static void largest_at_the_query(void **state) {
     double scores[HEADS * 400] = {0};
     int64_t shape[4];
     gyre_encoding *e = sandwich(0);
-    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
-    const gyre_view view = gyre_dense(scores, GYRE_F64, 1, 1, HEADS, 400);
-    assert_ok(gyre_bias_add(e, NULL, &zero, &zero, &view, NULL));
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, HEADS, 400);
+    assert_ok(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL));
     for (int h = 0; h < HEADS; h++) {
         test_close(scores[h * 400], 64 / (8 * (h + 1) / 3.0L), 1e-13L, "at the query");
         for (int j = 1; j < 400; j++)
             assert_true(scores[h * 400 + j] < scores[h * 400]);
     }
-    assert_int_equal(gyre_encoding_places(e), GYRE_AT_SCORE);
+    assert_int_equal(gyre_encoding_places(e), GYRE_PLACE_SCORE);
     assert_ok(gyre_encoding_table_shape(e, GYRE_TABLE_BIAS, shape));
     assert_int_equal(shape[0], 0);
     gyre_encoding_free(e);
@@ -94,10 +95,10 @@ static void through_attention(void **state) {
         for (int with = 0; with < 2; with++) {
             gyre_attention_args args = GYRE_ATTENTION_INIT;
             args.encoding = with ? e : NULL;
-            args.q = gyre_cdense(with ? q : wide_q, GYRE_F32, 1, N, HEADS, with ? DIM : WIDE);
-            args.k = gyre_cdense(with ? k : wide_k, GYRE_F32, 1, N, HEADS, with ? DIM : WIDE);
-            args.v = gyre_cdense(v, GYRE_F32, 1, N, HEADS, DIM);
-            args.out = gyre_dense(with ? out : want, GYRE_F32, 1, N, HEADS, DIM);
+            args.q = gyre_cdense(with ? q : wide_q, GYRE_DTYPE_F32, 1, N, HEADS, with ? DIM : WIDE);
+            args.k = gyre_cdense(with ? k : wide_k, GYRE_DTYPE_F32, 1, N, HEADS, with ? DIM : WIDE);
+            args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, N, HEADS, DIM);
+            args.out = gyre_dense(with ? out : want, GYRE_DTYPE_F32, 1, N, HEADS, DIM);
             args.scale = 0.3;
             args.causal = causal;
             const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
@@ -116,11 +117,11 @@ static void bad_input(void **state) {
         gyre_config config;
         int heads;
         const char *field;
-    } bad[] = {{WITH(GYRE_SANDWICH, .width = 8), 0, "heads"},
-               {WITH(GYRE_SANDWICH, .width = 7), 2, "score.width"},
-               {WITH(GYRE_SANDWICH, .width = -2), 2, "score.width"},
-               {WITH(GYRE_SANDWICH, .width = 65538), 2, "score.width"},
-               {WITH(GYRE_SANDWICH, .terms = GYRE_ON_KEY), 2, "score.terms"}};
+    } bad[] = {{WITH(GYRE_KIND_SANDWICH, .width = 8), 0, "heads"},
+               {WITH(GYRE_KIND_SANDWICH, .width = 7), 2, "score.width"},
+               {WITH(GYRE_KIND_SANDWICH, .width = -2), 2, "score.width"},
+               {WITH(GYRE_KIND_SANDWICH, .width = 65538), 2, "score.width"},
+               {WITH(GYRE_KIND_SANDWICH, .terms = GYRE_TERM_KEY), 2, "score.terms"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
         gyre_encoding *e = NULL;
@@ -130,7 +131,7 @@ static void bad_input(void **state) {
         assert_null(e);
         assert_true(strncmp(err.text, bad[i].field, strlen(bad[i].field)) == 0);
     }
-    gyre_config config = WITH(GYRE_SANDWICH, .width = 0);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = 0);
     assert_ok(gyre_config_suggest(&config));
     assert_int_equal(config.score.width, 128);
 }

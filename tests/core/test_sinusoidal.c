@@ -9,7 +9,7 @@ enum { LAYOUTS = 5, MOST = 601 };
 
 static gyre_config config_of(int64_t dim, gyre_sinusoid layout) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_SINUSOIDAL;
+    config.kind = GYRE_KIND_SINUSOIDAL;
     config.input.dim = dim;
     config.input.layout = layout;
     return config;
@@ -17,26 +17,26 @@ static gyre_config config_of(int64_t dim, gyre_sinusoid layout) {
 
 /* What position adds to zeros. */
 static void added(const gyre_encoding *e, const double *number, int64_t position, int64_t dim, double *out) {
-    const gyre_positions positions = {NULL, GYRE_I64, position, 0, 0, 0, 0};
-    const gyre_view view = gyre_dense(out, GYRE_F64, 1, 1, 1, dim);
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
+    const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(view);
-    const gyre_tables tables = {.input = gyre_cdense(number, GYRE_F64, 1, 1, 1, 1)};
+    const gyre_tables tables = {.input = gyre_cdense(number, GYRE_DTYPE_F64, 1, 1, 1, 1)};
     memset(out, 0, (size_t)dim * sizeof *out);
-    assert_ok(gyre_add(e, number ? &tables : NULL, &positions, &in, &view, NULL));
+    assert_ok(gyre_add_input(e, number ? &tables : NULL, &positions, &in, &view, NULL));
 }
 
 /* Channel c at position m, as the papers write it. */
 static long double formula(int64_t dim, gyre_sinusoid layout, long double base, long double m, int64_t c) {
     const int64_t half = dim / 2;
-    if (layout == GYRE_SIN_INTERLEAVED) {
+    if (layout == GYRE_SINUSOID_INTERLEAVED) {
         const long double angle = m * powl(base, -(long double)(c - c % 2) / (long double)dim);
         return c % 2 ? cosl(angle) : sinl(angle);
     }
     if (c == 2 * half) return 0;
-    const int steep = layout == GYRE_SIN_TENSOR2TENSOR || layout == GYRE_COS_TENSOR2TENSOR;
+    const int steep = layout == GYRE_SINUSOID_SIN_COS_T2T || layout == GYRE_SINUSOID_COS_SIN_T2T;
     const long double i = (long double)(c < half ? c : c - half);
     const long double exponent = steep ? i / (long double)(half - 1) : 2 * i / (long double)dim;
-    const int cosine = (c >= half) == (layout == GYRE_SIN_CONCATENATED || layout == GYRE_SIN_TENSOR2TENSOR);
+    const int cosine = (c >= half) == (layout == GYRE_SINUSOID_SIN_COS || layout == GYRE_SINUSOID_SIN_COS_T2T);
     const long double angle = m * expl(-exponent * logl(base));
     return cosine ? cosl(angle) : sinl(angle);
 }
@@ -50,12 +50,12 @@ static void layouts_follow_their_formulas(void **state) {
             for (int other = 0; other < 2; other++) {
                 const int64_t dim = dims[d];
                 gyre_config config = config_of(dim, (gyre_sinusoid)layout);
-                if (dim % 2 && layout != GYRE_SIN_TENSOR2TENSOR && layout != GYRE_COS_TENSOR2TENSOR) continue;
+                if (dim % 2 && layout != GYRE_SINUSOID_SIN_COS_T2T && layout != GYRE_SINUSOID_COS_SIN_T2T) continue;
                 config.input.base = other ? 500 : 0;
                 config.input.offset = other ? 9 : 0;
                 config.input.scale = other ? -0.37 : 0;
                 gyre_encoding *e = test_encoding(&config);
-                assert_true(gyre_encoding_config(e)->input.scale == (other ? -0.37 : 1));
+                assert_true(gyre_encoding_get_config(e)->input.scale == (other ? -0.37 : 1));
                 for (size_t p = 0; p < 5; p++) {
                     added(e, NULL, positions[p], dim, got);
                     const long double m = (long double)(positions[p] + config.input.offset), base = other ? 500 : 10000;
@@ -73,7 +73,7 @@ static void layouts_follow_their_formulas(void **state) {
 static void cosines_first_swap_the_halves_of_the_reference(void **state) {
     (void)state;
     static const char *const keys[] = {"concatenated", "tensor2tensor"};
-    static const gyre_sinusoid layouts[] = {GYRE_COS_CONCATENATED, GYRE_COS_TENSOR2TENSOR};
+    static const gyre_sinusoid layouts[] = {GYRE_SINUSOID_COS_SIN, GYRE_SINUSOID_COS_SIN_T2T};
     json_t *cases = test_reference("sinusoidal.json"), *c;
     size_t index, seen = 0;
     json_array_foreach(cases, index, c) for (int layout = 0; layout < 2; layout++) {
@@ -106,27 +106,27 @@ static void rows_of_known_models(void **state) {
     } rows[] = {
         /* XLM, token 3: sin, cos of 3, .3, .03, .003 */
         {"XLM",
-         GYRE_SIN_INTERLEAVED,
+         GYRE_SINUSOID_INTERLEAVED,
          0,
          3,
          {0.1411200080598672221, -0.98999249660044545727, 0.2955202066613395751, 0.95533648912560601964,
           0.029995500202495660769, 0.99955003374898751627, 0.0029999955000020249996, 0.99999550000337499899}},
         /* Marian, the same sorted */
         {"Marian",
-         GYRE_SIN_CONCATENATED,
+         GYRE_SINUSOID_SIN_COS,
          0,
          3,
          {0.1411200080598672221, 0.2955202066613395751, 0.029995500202495660769, 0.0029999955000020249996,
           -0.98999249660044545727, 0.95533648912560601964, 0.99955003374898751627, 0.99999550000337499899}},
         /* M2M100 and XGLM, first token: row padding_idx + 1 = 2; frequencies 10000^(-i / 3) */
         {"M2M100",
-         GYRE_SIN_TENSOR2TENSOR,
+         GYRE_SINUSOID_SIN_COS_T2T,
          2,
          0,
          {0.90929742682568169540, 0.0926985007787272274055, 0.00430885604674281167494, 0.00019999999866666666933,
           -0.41614683654714238700, 0.995694224123739861927, 0.999990716836695663487, 0.99999998000000006667}},
         {"MusicGen",
-         GYRE_COS_TENSOR2TENSOR,
+         GYRE_SINUSOID_COS_SIN_T2T,
          0,
          2,
          {-0.41614683654714238700, 0.995694224123739861927, 0.999990716836695663487, 0.99999998000000006667,
@@ -151,21 +151,21 @@ static void padding_is_zero(void **state) {
     static const int64_t turned[2][4] = {{0, 0, 2, 3}, {2, 3, 4, 0}};
     int64_t position[2][4];
     double x[2][4][9] = {{{0}}};
-    assert_ok(gyre_positions_of_mask(mask[0], 2, 4, position[0]));
-    gyre_config config = config_of(9, GYRE_SIN_TENSOR2TENSOR);
+    assert_ok(gyre_positions_from_mask(mask[0], 2, 4, position[0]));
+    gyre_config config = config_of(9, GYRE_SINUSOID_SIN_COS_T2T);
     config.input.offset = 2;
     config.input.zero_padding = 1;
     config.input.scale = 2;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_positions positions = {position, GYRE_I64, 0, 0, 4, 1, 0};
-    const gyre_view out = gyre_dense(x, GYRE_F64, 2, 4, 1, 9);
+    const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 4, 1, 0};
+    const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 2, 4, 1, 9);
     const gyre_cview in = gyre_const(out);
-    assert_ok(gyre_add(e, NULL, &positions, &in, &out, NULL));
+    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL));
     for (int b = 0; b < 2; b++)
         for (int t = 0; t < 4; t++)
             for (int c = 0; c < 9; c++)
                 if (mask[b][t])
-                    test_close(x[b][t][c], 2 * formula(9, GYRE_SIN_TENSOR2TENSOR, 10000, (long double)turned[b][t], c),
+                    test_close(x[b][t][c], 2 * formula(9, GYRE_SINUSOID_SIN_COS_T2T, 10000, (long double)turned[b][t], c),
                                1e-14L, "token");
                 else
                     assert_true(x[b][t][c] == 0);
@@ -184,23 +184,23 @@ static void far_positions(void **state) {
     (void)state;
     const int64_t far = (int64_t)1 << 31;
     double got[8];
-    gyre_config config = config_of(8, GYRE_COS_CONCATENATED);
+    gyre_config config = config_of(8, GYRE_SINUSOID_COS_SIN);
     config.input.offset = INT32_MAX;
     gyre_encoding *e = test_encoding(&config);
     for (int sign = -1; sign <= 1; sign += 2) {
         added(e, NULL, sign * far, 8, got);
         for (int c = 0; c < 8; c++)
-            test_close(got[c], formula(8, GYRE_COS_CONCATENATED, 10000, (long double)(sign * far + INT32_MAX), c), 1e-9L,
+            test_close(got[c], formula(8, GYRE_SINUSOID_COS_SIN, 10000, (long double)(sign * far + INT32_MAX), c), 1e-9L,
                        "far position");
-        const gyre_positions past = {NULL, GYRE_I64, sign * (far + 1), 0, 0, 0, 0};
-        const gyre_view out = gyre_dense(got, GYRE_F64, 1, 1, 1, 8);
+        const gyre_positions past = {NULL, GYRE_DTYPE_I64, sign * (far + 1), 0, 0, 0, 0};
+        const gyre_view out = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 1, 8);
         const gyre_cview in = gyre_const(out);
-        assert_int_equal(gyre_add(e, NULL, &past, &in, &out, NULL), GYRE_ERANGE);
+        assert_int_equal(gyre_add_input(e, NULL, &past, &in, &out, NULL), GYRE_ERANGE);
     }
     gyre_encoding_free(e);
 }
 
-/* -- a trained scale ------------------------------------------------------------------------------------------------- */
+/* -- a trained scale -- */
 enum { BATCH = 3, TOKENS = 131, DIM = 300, ALL = BATCH * TOKENS * DIM };
 
 typedef struct sample {
@@ -213,7 +213,7 @@ static sample *sample_make(void) {
     sample *s = calloc(1, sizeof *s);
     assert_non_null(s);
     test_random random = {31};
-    gyre_config config = config_of(DIM, GYRE_COS_TENSOR2TENSOR);
+    gyre_config config = config_of(DIM, GYRE_SINUSOID_COS_SIN_T2T);
     config.input.trained_scale = 1;
     config.input.scale = 0.25;
     config.input.offset = 3;
@@ -231,7 +231,7 @@ static void sample_free(sample *s) {
 
 static long double term(const sample *s, int shared, int b, int t, int c) {
     const int64_t m = s->position[shared ? 0 : b][t] + 3;
-    return 0.25L * formula(DIM, GYRE_COS_TENSOR2TENSOR, 10000, (long double)m, c);
+    return 0.25L * formula(DIM, GYRE_SINUSOID_COS_SIN_T2T, 10000, (long double)m, c);
 }
 
 static void trained_scale_multiplies(void **state) {
@@ -243,15 +243,15 @@ static void trained_scale_multiplies(void **state) {
     const int64_t one[4] = {1, 1, 1, 1};
     assert_ok(gyre_encoding_table_shape(s->e, GYRE_TABLE_INPUT, shape));
     assert_memory_equal(shape, one, sizeof one);
-    assert_int_equal(gyre_encoding_places(s->e), GYRE_AT_INPUT);
+    assert_int_equal(gyre_encoding_places(s->e), GYRE_PLACE_INPUT);
     for (int narrow = 0; narrow < 2; narrow++)
         for (int shared = 0; shared < 2; shared++) {
-            const gyre_tables tables = {
-                .input = gyre_cdense(narrow ? (const void *)&small : &wide, narrow ? GYRE_F32 : GYRE_F64, 1, 1, 1, 1)};
-            const gyre_positions positions = {s->position, GYRE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
-            const gyre_cview in = gyre_cdense(s->x, GYRE_F64, BATCH, TOKENS, 1, DIM);
-            const gyre_view out = gyre_dense(s->y, GYRE_F64, BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add(s->e, &tables, &positions, &in, &out, NULL));
+            const gyre_tables tables = {.input = gyre_cdense(narrow ? (const void *)&small : &wide,
+                                                             narrow ? GYRE_DTYPE_F32 : GYRE_DTYPE_F64, 1, 1, 1, 1)};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
+            const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+            const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+            assert_ok(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL));
             for (int i = 0; i < ALL; i += 7)
                 test_close(s->y[i], s->x[i] - 1.5L * term(s, shared, i / DIM / TOKENS, i / DIM % TOKENS, i % DIM), 1e-13L,
                            "scaled sinusoid");
@@ -262,7 +262,7 @@ static void trained_scale_multiplies(void **state) {
 /* d loss / d alpha = sum of dout . (scale x sinusoid), for every type of both, added to what is there. */
 static void gradient_of_the_scale(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     static double dout[2 * ALL];
     sample *s = sample_make();
     for (int type = 0; type < 4; type++)
@@ -278,15 +278,15 @@ static void gradient_of_the_scale(void **state) {
             gyre_cview view = gyre_cdense(dout, types[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 view.stride[d] *= 2;
-            const gyre_positions positions = {s->position, GYRE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
             double wide = 0.5;
             float narrow = 0.5f;
-            gyre_table_gradients gradients = {.input = gyre_dense(&wide, GYRE_F64, 1, 1, 1, 1)};
-            assert_ok(gyre_add_gradient(s->e, &positions, &view, &gradients, NULL));
+            gyre_table_gradients gradients = {.input = gyre_dense(&wide, GYRE_DTYPE_F64, 1, 1, 1, 1)};
+            assert_ok(gyre_add_input_gradient(s->e, &positions, &view, &gradients, NULL));
             test_close(wide, want, 1e-13L * size, "gradient of the scale");
-            gradients.input = gyre_dense(&narrow, GYRE_F32, 1, 1, 1, 1);
-            assert_ok(gyre_add_gradient(s->e, &positions, &view, &gradients, NULL));
-            test_close(narrow, want, test_half_ulp(GYRE_F32, (double)want) * 1.001L, "its float");
+            gradients.input = gyre_dense(&narrow, GYRE_DTYPE_F32, 1, 1, 1, 1);
+            assert_ok(gyre_add_input_gradient(s->e, &positions, &view, &gradients, NULL));
+            test_close(narrow, want, test_half_ulp(GYRE_DTYPE_F32, (double)want) * 1.001L, "its float");
         }
     sample_free(s);
 }
@@ -296,15 +296,15 @@ static void threads_do_not_change_the_gradient(void **state) {
     sample *s = sample_make();
     static const int64_t tokens[] = {1, 2, 63, 64, 65, TOKENS};
     for (size_t n = 0; n < sizeof tokens / sizeof *tokens; n++) {
-        gyre_cview dout = gyre_cdense(s->x, GYRE_F64, BATCH, TOKENS, 1, DIM);
+        gyre_cview dout = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
         dout.shape[1] = tokens[n];
-        const gyre_positions positions = {s->position, GYRE_I64, 0, 0, TOKENS, 1, 0};
+        const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
         double alone = 0, together = 0;
         long double want = 0;
         for (int i = 0; i < ALL; i++)
             if (i / DIM % TOKENS < tokens[n]) want += s->x[i] * term(s, 0, i / DIM / TOKENS, i / DIM % TOKENS, i % DIM);
-        gyre_table_gradients gradients = {.input = gyre_dense(&alone, GYRE_F64, 1, 1, 1, 1)};
-        assert_ok(gyre_add_gradient(s->e, &positions, &dout, &gradients, NULL));
+        gyre_table_gradients gradients = {.input = gyre_dense(&alone, GYRE_DTYPE_F64, 1, 1, 1, 1)};
+        assert_ok(gyre_add_input_gradient(s->e, &positions, &dout, &gradients, NULL));
         test_close(alone, want, 1e-10L, "every token once");
         for (int threads = 1; threads < 6; threads += 2) {
             gyre_pool *pool;
@@ -312,7 +312,7 @@ static void threads_do_not_change_the_gradient(void **state) {
             const gyre_exec exec = gyre_pool_exec(pool);
             gradients.input.data = &together;
             together = 0;
-            assert_ok(gyre_add_gradient(s->e, &positions, &dout, &gradients, &exec));
+            assert_ok(gyre_add_input_gradient(s->e, &positions, &dout, &gradients, &exec));
             assert_memory_equal(&alone, &together, sizeof alone);
             gyre_pool_free(pool);
         }
@@ -326,26 +326,26 @@ static void scale_wants_its_number(void **state) {
     static double before[ALL];
     const double number = 1;
     double sum = 7;
-    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
-    const gyre_cview in = gyre_cdense(s->x, GYRE_F64, BATCH, TOKENS, 1, DIM);
-    const gyre_view out = gyre_dense(s->y, GYRE_F64, BATCH, TOKENS, 1, DIM);
-    gyre_tables tables = {.input = gyre_cdense(NULL, GYRE_F64, 1, 1, 1, 1)};
-    gyre_table_gradients gradients = {.input = gyre_dense(NULL, GYRE_F64, 1, 1, 1, 1)};
-    assert_int_equal(gyre_add(s->e, NULL, &positions, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add(s->e, &tables, &positions, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_gradient(s->e, &positions, &in, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_EINVAL);
-    tables.input = gyre_cdense(&number, GYRE_F64, 1, 1, 1, DIM);
-    gradients.input = gyre_dense(&sum, GYRE_F64, 1, 1, 2, 1);
-    assert_int_equal(gyre_add(s->e, &tables, &positions, &in, &out, NULL), GYRE_ESHAPE);
-    assert_int_equal(gyre_add_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_ESHAPE);
-    tables.input = gyre_cdense(&number, GYRE_BF16, 1, 1, 1, 1);
-    gradients.input = gyre_dense(&sum, GYRE_F16, 1, 1, 1, 1);
-    assert_int_equal(gyre_add(s->e, &tables, &positions, &in, &out, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_add_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_EDTYPE);
-    const gyre_positions far = {NULL, GYRE_I64, ((int64_t)1 << 31) - TOKENS + 2, 0, 0, 0, 0};
-    gradients.input = gyre_dense(&sum, GYRE_F64, 1, 1, 1, 1);
-    assert_int_equal(gyre_add_gradient(s->e, &far, &in, &gradients, NULL), GYRE_ERANGE);
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+    const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
+    gyre_tables tables = {.input = gyre_cdense(NULL, GYRE_DTYPE_F64, 1, 1, 1, 1)};
+    gyre_table_gradients gradients = {.input = gyre_dense(NULL, GYRE_DTYPE_F64, 1, 1, 1, 1)};
+    assert_int_equal(gyre_add_input(s->e, NULL, &positions, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_EINVAL);
+    tables.input = gyre_cdense(&number, GYRE_DTYPE_F64, 1, 1, 1, DIM);
+    gradients.input = gyre_dense(&sum, GYRE_DTYPE_F64, 1, 1, 2, 1);
+    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_ESHAPE);
+    tables.input = gyre_cdense(&number, GYRE_DTYPE_BF16, 1, 1, 1, 1);
+    gradients.input = gyre_dense(&sum, GYRE_DTYPE_F16, 1, 1, 1, 1);
+    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_EDTYPE);
+    const gyre_positions far = {NULL, GYRE_DTYPE_I64, ((int64_t)1 << 31) - TOKENS + 2, 0, 0, 0, 0};
+    gradients.input = gyre_dense(&sum, GYRE_DTYPE_F64, 1, 1, 1, 1);
+    assert_int_equal(gyre_add_input_gradient(s->e, &far, &in, &gradients, NULL), GYRE_ERANGE);
     assert_true(sum == 7);
     assert_memory_equal(s->y, before, sizeof before);
     sample_free(s);
@@ -361,7 +361,7 @@ static void refused(const gyre_config *config, const char *text) {
 
 static void wrong_configs(void **state) {
     (void)state;
-    const gyre_config right = config_of(8, GYRE_SIN_INTERLEAVED);
+    const gyre_config right = config_of(8, GYRE_SINUSOID_INTERLEAVED);
     gyre_config wrong = right;
     wrong.input.offset = -1;
     refused(&wrong, "input.offset: -1 is negative (gyre_config)");
@@ -371,8 +371,8 @@ static void wrong_configs(void **state) {
     wrong.input.scale = -INFINITY;
     refused(&wrong, "input.scale: -inf is no number within 2^64 of 0 (gyre_config)");
     wrong = right;
-    wrong.input.length = 64;
-    refused(&wrong, "input.length: 64 is for a learned table; a sinusoid has no end (gyre_config)");
+    wrong.input.resized_length = 64;
+    refused(&wrong, "input.resized_length: 64 is for a learned table; a sinusoid has no end (gyre_config)");
     wrong = right;
     wrong.input.hierarchy = 0.4;
     refused(&wrong, "input.hierarchy: 0.4 is for a learned table; a sinusoid has no end (gyre_config)");
@@ -384,13 +384,13 @@ static void wrong_configs(void **state) {
     refused(&wrong, "input.layout: 5 names no layout (gyre_config)");
     wrong.input.layout = (gyre_sinusoid)-1;
     refused(&wrong, "input.layout: -1 names no layout (gyre_config)");
-    wrong = config_of(3, GYRE_COS_TENSOR2TENSOR);
+    wrong = config_of(3, GYRE_SINUSOID_COS_SIN_T2T);
     refused(&wrong, "input.dim: 3 is below 4; this layout divides by dim / 2 - 1 (gyre_config)");
-    wrong = config_of(5, GYRE_COS_CONCATENATED);
+    wrong = config_of(5, GYRE_SINUSOID_COS_SIN);
     refused(&wrong, "input.dim: 5 is odd; each sine needs its cosine (gyre_config)");
 }
 
-/* -- rows that are kept ------------------------------------------------------------------------------------------------ */
+/* -- rows that are kept -- */
 static void *plain_alloc(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
     return aligned_alloc(align, (bytes + align - 1) / align * align);
@@ -413,18 +413,18 @@ static void check_kept(const gyre_config *config, gyre_dtype dtype) {
     test_random random = {77};
     for (int64_t i = 0; i < ROWS * dim; i++)
         test_put(x, dtype, (size_t)i, test_uniform(&random));
-    const gyre_tables tables = {.input = gyre_cdense(&one, GYRE_F32, 1, 1, 1, 1)};
-    const gyre_positions positions = {where, GYRE_I64, 0, 0, 0, 1, 0};
+    const gyre_tables tables = {.input = gyre_cdense(&one, GYRE_DTYPE_F32, 1, 1, 1, 1)};
+    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
     const gyre_cview in = gyre_cdense(x, dtype, 1, ROWS, 1, dim);
     const gyre_view a = gyre_dense(y, dtype, 1, ROWS, 1, dim), b = gyre_dense(z, dtype, 1, ROWS, 1, dim);
-    assert_ok(gyre_add(with, &tables, &positions, &in, &a, NULL));
-    assert_ok(gyre_add(without, &tables, &positions, &in, &b, NULL));
+    assert_ok(gyre_add_input(with, &tables, &positions, &in, &a, NULL));
+    assert_ok(gyre_add_input(without, &tables, &positions, &in, &b, NULL));
     assert_memory_equal(y, z, (size_t)(ROWS * dim) * gyre_dtype_size(dtype));
     static double apart[2 * ROWS * 33]; /* nor does it matter how channels lie */
     gyre_view wide = gyre_dense(apart, dtype, 1, ROWS, 1, dim);
     for (int i = 0; i < 4; i++)
         wide.stride[i] *= 2;
-    assert_ok(gyre_add(with, &tables, &positions, &in, &wide, NULL));
+    assert_ok(gyre_add_input(with, &tables, &positions, &in, &wide, NULL));
     for (int64_t i = 0; i < ROWS * dim; i++)
         assert_true(test_get(apart, dtype, (size_t)(2 * i)) == test_get(y, dtype, (size_t)i));
     gyre_encoding_free(with);
@@ -433,15 +433,15 @@ static void check_kept(const gyre_config *config, gyre_dtype dtype) {
 
 static void kept_rows_change_no_bit(void **state) {
     (void)state;
-    static const gyre_dtype dtypes[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
-    for (int layout = GYRE_SIN_INTERLEAVED; layout <= GYRE_COS_TENSOR2TENSOR; layout++)
+    static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
+    for (int layout = GYRE_SINUSOID_INTERLEAVED; layout <= GYRE_SINUSOID_COS_SIN_T2T; layout++)
         for (int type = 0; type < 4; type++)
             for (int way = 0; way < 2; way++) {
                 gyre_config config = GYRE_CONFIG_INIT;
-                config.kind = GYRE_SINUSOIDAL;
+                config.kind = GYRE_KIND_SINUSOIDAL;
                 config.trained_length = 500;
                 config.input.layout = (gyre_sinusoid)layout;
-                config.input.dim = layout == GYRE_SIN_TENSOR2TENSOR || layout == GYRE_COS_TENSOR2TENSOR ? 33 : 32;
+                config.input.dim = layout == GYRE_SINUSOID_SIN_COS_T2T || layout == GYRE_SINUSOID_COS_SIN_T2T ? 33 : 32;
                 config.input.offset = way ? 2 : 0;
                 config.input.zero_padding = way;
                 config.input.scale = way ? 3.1 : 0;

@@ -14,12 +14,14 @@ static void suggestions(void **state) {
         gyre_kind kind;
         int64_t length, buckets, max_distance, width;
     } want[] = {
-        {GYRE_ALIBI, 64, 0, 0, 0},           {GYRE_T5, 64, 32, 128, 0},         {GYRE_KERPLE, 64, 0, 0, 0},
-        {GYRE_SHAW, 64, 0, 16, 0},           {GYRE_NEZHA, 512, 0, 64, 0},       {GYRE_BERT, 512, 0, 512, 0},
-        {GYRE_DEBERTA, 512, 256, 512, 0},    {GYRE_DEBERTA, 4096, 256, 512, 0}, {GYRE_DEBERTA, 0, 256, 512, 0},
-        {GYRE_DEBERTA, 254, 126, 254, 0},    {GYRE_DEBERTA, 8, 4, 8, 0},        {GYRE_DEBERTA, 7, 0, 7, 0},
-        {GYRE_TRANSFORMER_XL, 64, 0, 63, 0}, {GYRE_TRANSFORMER_XL, 1, 0, 1, 0}, {GYRE_TRANSFORMER_XL, 0, 0, 1, 0},
-        {GYRE_FIRE, 64, 0, 0, 32},
+        {GYRE_KIND_ALIBI, 64, 0, 0, 0},           {GYRE_KIND_T5, 64, 32, 128, 0},
+        {GYRE_KIND_KERPLE, 64, 0, 0, 0},          {GYRE_KIND_SHAW, 64, 0, 16, 0},
+        {GYRE_KIND_NEZHA, 512, 0, 64, 0},         {GYRE_KIND_BERT, 512, 0, 512, 0},
+        {GYRE_KIND_DEBERTA, 512, 256, 512, 0},    {GYRE_KIND_DEBERTA, 4096, 256, 512, 0},
+        {GYRE_KIND_DEBERTA, 0, 256, 512, 0},      {GYRE_KIND_DEBERTA, 254, 126, 254, 0},
+        {GYRE_KIND_DEBERTA, 8, 4, 8, 0},          {GYRE_KIND_DEBERTA, 7, 0, 7, 0},
+        {GYRE_KIND_TRANSFORMER_XL, 64, 0, 63, 0}, {GYRE_KIND_TRANSFORMER_XL, 1, 0, 1, 0},
+        {GYRE_KIND_TRANSFORMER_XL, 0, 0, 1, 0},   {GYRE_KIND_FIRE, 64, 0, 0, 32},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const gyre_config config = suggested(want[i].kind, want[i].length);
@@ -31,14 +33,14 @@ static void suggestions(void **state) {
 
 static void what_is_set_stays(void **state) {
     (void)state;
-    for (int kind = GYRE_ALIBI; gyre_kind_name((gyre_kind)kind); kind++) {
+    for (int kind = GYRE_KIND_ALIBI; gyre_kind_name((gyre_kind)kind); kind++) {
         gyre_config config = WITH((gyre_kind)kind, .buckets = 8, .max_distance = 20, .width = 3);
         config.trained_length = 512;
         const gyre_config was = config;
         assert_ok(gyre_config_suggest(&config));
         assert_memory_equal(&config, &was, sizeof was);
     }
-    gyre_config v1 = WITH(GYRE_DEBERTA, .max_distance = 20); /* no buckets is a choice too */
+    gyre_config v1 = WITH(GYRE_KIND_DEBERTA, .max_distance = 20); /* no buckets is a choice too */
     assert_ok(gyre_config_suggest(&v1));
     assert_int_equal(v1.score.buckets, 0);
 }
@@ -46,7 +48,7 @@ static void what_is_set_stays(void **state) {
 /* Whatever length a model is trained at, the suggestion makes an encoding. */
 static void suggestions_hold(void **state) {
     (void)state;
-    for (int kind = GYRE_ALIBI; gyre_kind_name((gyre_kind)kind); kind++)
+    for (int kind = GYRE_KIND_ALIBI; gyre_kind_name((gyre_kind)kind); kind++)
         for (int64_t length = 1; length < 600; length += length < 20 ? 1 : 57) {
             gyre_config config = suggested((gyre_kind)kind, length);
             config.heads = 2;

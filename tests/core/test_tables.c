@@ -4,7 +4,7 @@
 
 #include "each_tier.h"
 
-/* -- rows ---------------------------------------------------------------------------------------------------------- */
+/* -- rows -- */
 
 static void check_rows(const json_t *object, const gyre_config *config, const char *key, int64_t sign) {
     const json_t *relative = json_object_get(object, "relative"), *want = json_object_get(object, key);
@@ -14,7 +14,7 @@ static void check_rows(const json_t *object, const gyre_config *config, const ch
     for (size_t i = 0; i < json_array_size(relative); i++) {
         int64_t row, expected = json_integer_value(json_array_get(want, i));
         assert_ok(gyre_encoding_row(e, 0, sign * json_integer_value(json_array_get(relative, i)), &row));
-        if (config->kind == GYRE_DEBERTA) { /* the figures are buckets; a row is one of 2 span */
+        if (config->kind == GYRE_KIND_DEBERTA) { /* the figures are buckets; a row is one of 2 span */
             expected += span;
             expected = expected < 0 ? 0 : expected > 2 * span - 1 ? 2 * span - 1 : expected;
         }
@@ -34,24 +34,24 @@ static void rows_agree_with_reference(void **state) {
     assert_true(json_array_size(json_object_get(root, "t5")) == 6);
     json_array_foreach(json_object_get(root, "t5"), i, c) {
         gyre_config config =
-            WITH(GYRE_T5, .buckets = test_integer(c, "num_buckets"), .max_distance = test_integer(c, "max_distance"),
+            WITH(GYRE_KIND_T5, .buckets = test_integer(c, "num_buckets"), .max_distance = test_integer(c, "max_distance"),
                  .bidirectional = json_is_true(json_object_get(c, "bidirectional")));
         config.heads = 1;
         check_rows(c, &config, "bucket", 1);
     }
     assert_true(json_array_size(json_object_get(root, "deberta")) == 2);
     json_array_foreach(json_object_get(root, "deberta"), i, c) {
-        gyre_config config =
-            WITH(GYRE_DEBERTA, .buckets = test_integer(c, "bucket_size"), .max_distance = test_integer(c, "max_position"));
+        gyre_config config = WITH(GYRE_KIND_DEBERTA, .buckets = test_integer(c, "bucket_size"),
+                                  .max_distance = test_integer(c, "max_position"));
         config.heads = config.head_dim = 2;
         check_rows(c, &config, "bucket", -1);
     }
     assert_true(json_array_size(json_object_get(root, "clip")) == 3);
     json_array_foreach(json_object_get(root, "clip"), i, c) {
-        gyre_config config = WITH(GYRE_SHAW, .max_distance = test_integer(c, "max_distance"));
+        gyre_config config = WITH(GYRE_KIND_SHAW, .max_distance = test_integer(c, "max_distance"));
         config.head_dim = 2;
         check_rows(c, &config, "row", 1);
-        config.kind = GYRE_NEZHA;
+        config.kind = GYRE_KIND_NEZHA;
         check_rows(c, &config, "row", 1);
     }
     json_decref(root);
@@ -59,7 +59,7 @@ static void rows_agree_with_reference(void **state) {
 
 static void bert_refuses_positions_outside(void **state) {
     (void)state;
-    gyre_config config = WITH(GYRE_BERT, .max_distance = 8);
+    gyre_config config = WITH(GYRE_KIND_BERT, .max_distance = 8);
     config.head_dim = 4;
     gyre_encoding *e = test_encoding(&config);
     int64_t row = -5;
@@ -73,7 +73,7 @@ static void bert_refuses_positions_outside(void **state) {
     gyre_encoding_free(e);
 }
 
-/* -- the reference figures of attention ------------------------------------------------------------------------------ */
+/* -- the reference figures of attention -- */
 
 /* json [a][b][c] or [b][c], flat; with swap, as [b][a][c]. */
 static size_t read_array(const json_t *array, double *out, int swap) {
@@ -97,11 +97,11 @@ static size_t read_array(const json_t *array, double *out, int swap) {
 
 static void rope_config(const json_t *p, gyre_config *config) {
     const json_t *yarn = json_object_get(p, "yarn");
-    config->kind = GYRE_ROPE;
+    config->kind = GYRE_KIND_ROPE;
     config->rope.base = test_number(p, "base");
-    config->rope.layout = strcmp(test_string(p, "pairing"), "half") == 0 ? GYRE_HALF : GYRE_INTERLEAVED;
+    config->rope.layout = strcmp(test_string(p, "pairing"), "half") == 0 ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
     if (!yarn) return;
-    config->rope.scaling = GYRE_YARN;
+    config->rope.scaling = GYRE_SCALING_YARN;
     config->rope.factor = test_number(yarn, "factor");
     config->trained_length = test_integer(yarn, "original_max_position_embeddings");
 }
@@ -114,24 +114,24 @@ static gyre_config reference_config(const json_t *object, double *slopes) {
     if (strncmp(kind, "rope", 4) == 0) {
         rope_config(p, &config);
     } else if (strcmp(kind, "alibi") == 0) {
-        config.kind = GYRE_ALIBI;
+        config.kind = GYRE_KIND_ALIBI;
         assert_int_equal(test_numbers(p, "slopes", slopes, 64), test_integer(object, "heads"));
         config.score.slopes = slopes;
     } else if (strcmp(kind, "t5") == 0) {
-        config.kind = GYRE_T5;
+        config.kind = GYRE_KIND_T5;
         config.score.buckets = test_integer(p, "num_buckets");
         config.score.max_distance = test_integer(p, "max_distance");
         config.score.bidirectional = json_is_true(json_object_get(p, "bidirectional"));
     } else if (strncmp(kind, "shaw", 4) == 0) {
-        config.kind = GYRE_SHAW;
+        config.kind = GYRE_KIND_SHAW;
         config.score.max_distance = test_integer(p, "max_distance");
-        config.score.terms = kind[4] ? 0 : GYRE_ON_QUERY;
+        config.score.terms = kind[4] ? 0 : GYRE_TERM_QUERY;
     } else if (strncmp(kind, "bert-", 5) == 0) {
-        config.kind = GYRE_BERT;
+        config.kind = GYRE_KIND_BERT;
         config.score.max_distance = test_integer(p, "max_length");
-        config.score.terms = strstr(kind, "query") ? GYRE_ON_QUERY | GYRE_ON_KEY : 0;
+        config.score.terms = strstr(kind, "query") ? GYRE_TERM_QUERY | GYRE_TERM_KEY : 0;
     } else if (strcmp(kind, "deberta") == 0) {
-        config.kind = GYRE_DEBERTA;
+        config.kind = GYRE_KIND_DEBERTA;
         config.score.max_distance = test_integer(p, "span");
     } else {
         assert_string_equal(kind, "none");
@@ -207,35 +207,35 @@ static void attention_agrees_with_reference(void **state) {
     json_decref(cases);
 }
 
-/* -- the definition ------------------------------------------------------------------------------------------------ */
+/* -- the definition -- */
 
 static const gyre_config schemes[] = {
-    WITH(GYRE_T5, .buckets = 8, .max_distance = 12, .bidirectional = 1),
-    WITH(GYRE_T5, .buckets = 32),
-    WITH(GYRE_KERPLE, .decay = GYRE_DECAY_LOG),
-    WITH(GYRE_KERPLE, .decay = GYRE_DECAY_POWER),
-    WITH(GYRE_SHAW, .max_distance = 3),
-    WITH(GYRE_SHAW, .max_distance = 20, .terms = GYRE_ON_VALUE),
-    WITH(GYRE_NEZHA, .max_distance = 5),
-    WITH(GYRE_BERT, .max_distance = 640),
-    WITH(GYRE_BERT, .max_distance = 640, .terms = GYRE_ON_QUERY | GYRE_ON_KEY),
-    WITH(GYRE_DEBERTA, .max_distance = 4),
-    WITH(GYRE_DEBERTA, .max_distance = 40, .buckets = 8),
-    WITH(GYRE_DEBERTA, .max_distance = 300, .terms = GYRE_ON_KEY),
+    WITH(GYRE_KIND_T5, .buckets = 8, .max_distance = 12, .bidirectional = 1),
+    WITH(GYRE_KIND_T5, .buckets = 32),
+    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
+    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
+    WITH(GYRE_KIND_SHAW, .max_distance = 3),
+    WITH(GYRE_KIND_SHAW, .max_distance = 20, .terms = GYRE_TERM_VALUE),
+    WITH(GYRE_KIND_NEZHA, .max_distance = 5),
+    WITH(GYRE_KIND_BERT, .max_distance = 640),
+    WITH(GYRE_KIND_BERT, .max_distance = 640, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
+    WITH(GYRE_KIND_DEBERTA, .max_distance = 4),
+    WITH(GYRE_KIND_DEBERTA, .max_distance = 40, .buckets = 8),
+    WITH(GYRE_KIND_DEBERTA, .max_distance = 300, .terms = GYRE_TERM_KEY),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
     {2, 5, 7, 4, 2, 6, 6, 0, 0, 0, 0},       {1, 9, 9, 2, 1, 8, 8, 1, 0, 3, 0},      {2, 6, 8, 2, 2, 4, 4, 1, 5, 0, 1},
-    {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0}, {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1}, /* more distances than a block has rows
-                                                                                      */
+    {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0}, {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1}, /* more distances than a block has
+                                                                                      * rows */
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    const int used = tier_or_skip(tier) == gyre_kernels_pick(); /* what runs here is looked at most */
+    const int used = tier_or_skip(tier) == gyre_kernels_select(); /* what runs here is looked at most */
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++) {
@@ -246,7 +246,7 @@ static void agrees_with_definition(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-/* -- laws ---------------------------------------------------------------------------------------------------------- */
+/* -- laws -- */
 
 static void same_for_any_threads(void **state) {
     (void)state;
@@ -279,7 +279,7 @@ static void only_distances_matter(void **state) {
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
         layout s = {1, 50, 90, 2, 1, 16, 16, 1, 0, 0, 0};
         problem here = make_problem(&schemes[scheme], &s, 21);
-        s.start = schemes[scheme].kind == GYRE_BERT ? 500 : -123456789;
+        s.start = schemes[scheme].kind == GYRE_KIND_BERT ? 500 : -123456789;
         problem there = make_problem(&schemes[scheme], &s, 21);
         run_problem(&here, NULL);
         run_problem(&there, NULL);
@@ -297,10 +297,10 @@ static void masked_nan_stays_away(void **state) {
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
         const layout s = {1, 40, 40, 1, 1, 16, 16, 1, 0, 0, 0};
         problem p = make_problem(&schemes[scheme], &s, 2);
-        for (part i = TABLE_A; i <= LAST && schemes[scheme].kind != GYRE_KERPLE; i++) {
+        for (part i = TABLE_A; i <= LAST && schemes[scheme].kind != GYRE_KIND_KERPLE; i++) {
             int64_t shape[4], row;
             table_shape(&p, i, shape);
-            if (shape[0] == 0 || schemes[scheme].kind == GYRE_T5) continue;
+            if (shape[0] == 0 || schemes[scheme].kind == GYRE_KIND_T5) continue;
             assert_ok(gyre_encoding_row(p.encoding, 0, 2, &row)); /* a key ahead of the query */
             for (int64_t h = 0; h < shape[1]; h++)
                 for (int64_t c = 0; c < shape[3]; c++)
@@ -317,7 +317,7 @@ static void masked_nan_stays_away(void **state) {
     }
 }
 
-/* -- numbers on scores in memory ------------------------------------------------------------------------------------- */
+/* -- numbers on scores in memory -- */
 
 static void bias_alone(void **state) {
     (void)state;
@@ -327,24 +327,25 @@ static void bias_alone(void **state) {
         problem p = make_problem(&schemes[scheme], &s, 77);
         const gyre_tables tables = problem_tables(&p);
         const gyre_table_gradients gradients = problem_gradients(&p);
-        const gyre_positions q = {p.q_at, GYRE_I64, 0, 0, QUERIES, 1, 0}, k = {p.k_at, GYRE_I64, 0, 0, KEYS, 1, 0};
+        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0},
+                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
         test_random random = {4};
         double scores[N], weight[N], was[N];
         test_fill_f64(&random, scores, N);
         test_fill_f64(&random, weight, N);
         memcpy(was, scores, sizeof was);
-        const gyre_view view = gyre_dense(scores, GYRE_F64, 2, QUERIES, HEADS, KEYS);
-        const gyre_cview d = gyre_cdense(weight, GYRE_F64, 2, QUERIES, HEADS, KEYS);
-        if (schemes[scheme].kind != GYRE_T5 && schemes[scheme].kind != GYRE_KERPLE) {
-            assert_int_equal(gyre_bias_add(p.encoding, &tables, &q, &k, &view, NULL), GYRE_EUNSUPPORTED);
-            assert_int_equal(gyre_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL), GYRE_EUNSUPPORTED);
+        const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
+        const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
+        if (schemes[scheme].kind != GYRE_KIND_T5 && schemes[scheme].kind != GYRE_KIND_KERPLE) {
+            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL), GYRE_EUNSUPPORTED);
             free_problem(&p);
             continue;
         }
-        assert_int_equal(gyre_bias_add(p.encoding, NULL, &q, &k, &view, NULL), GYRE_EINVAL);
+        assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL), GYRE_EINVAL);
         assert_memory_equal(scores, was, sizeof was);
-        assert_ok(gyre_bias_add(p.encoding, &tables, &q, &k, &view, NULL));
-        assert_ok(gyre_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL));
+        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL));
         for (int i = 0; i < N; i++) {
             const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
             test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
@@ -366,7 +367,7 @@ static void bias_alone(void **state) {
     }
 }
 
-/* -- bad input ----------------------------------------------------------------------------------------------------- */
+/* -- bad input -- */
 
 static void creation_says_why(void **state) {
     (void)state;
@@ -375,28 +376,28 @@ static void creation_says_why(void **state) {
         const char *field;
         int no_head_dim, no_heads;
     } bad[] = {
-        {WITH(GYRE_T5, .buckets = 0), "score.buckets", 0, 0},
-        {WITH(GYRE_T5, .buckets = 31), "score.buckets", 0, 0},
-        {WITH(GYRE_T5, .buckets = 2, .bidirectional = 1), "score.buckets", 0, 0},
-        {WITH(GYRE_T5, .buckets = 32, .max_distance = 16), "score.max_distance", 0, 0},
-        {WITH(GYRE_T5, .buckets = 32, .max_distance = -1), "score.max_distance", 0, 0},
-        {WITH(GYRE_T5, .buckets = 32, .max_distance = INT32_MAX), "score", 0, 0},
-        {WITH(GYRE_T5, .buckets = 32), "heads", 0, 1},
-        {WITH(GYRE_KERPLE, .decay = (gyre_decay)2), "score.decay", 0, 0},
-        {WITH(GYRE_KERPLE, .decay = GYRE_DECAY_LOG), "heads", 0, 1},
-        {WITH(GYRE_SHAW, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_SHAW, .max_distance = 4, .terms = GYRE_ON_KEY), "score.terms", 0, 0},
-        {WITH(GYRE_SHAW, .max_distance = 4), "head_dim", 1, 0},
-        {WITH(GYRE_NEZHA, .terms = GYRE_ON_KEY), "score.terms", 0, 0},
-        {WITH(GYRE_NEZHA, .terms = 0), "head_dim", 1, 0},
-        {WITH(GYRE_BERT, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_BERT, .max_distance = 8, .terms = GYRE_ON_VALUE), "score.terms", 0, 0},
-        {WITH(GYRE_BERT, .max_distance = 8), "head_dim", 1, 0},
-        {WITH(GYRE_DEBERTA, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_DEBERTA, .max_distance = 64, .buckets = 7), "score.buckets", 0, 0},
-        {WITH(GYRE_DEBERTA, .max_distance = 17, .buckets = 32), "score.max_distance", 0, 0},
-        {WITH(GYRE_DEBERTA, .max_distance = 64, .terms = GYRE_ON_VALUE), "score.terms", 0, 0},
-        {WITH(GYRE_DEBERTA, .max_distance = 64), "heads", 0, 1},
+        {WITH(GYRE_KIND_T5, .buckets = 0), "score.buckets", 0, 0},
+        {WITH(GYRE_KIND_T5, .buckets = 31), "score.buckets", 0, 0},
+        {WITH(GYRE_KIND_T5, .buckets = 2, .bidirectional = 1), "score.buckets", 0, 0},
+        {WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 16), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = -1), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = INT32_MAX), "score", 0, 0},
+        {WITH(GYRE_KIND_T5, .buckets = 32), "heads", 0, 1},
+        {WITH(GYRE_KIND_KERPLE, .decay = (gyre_decay)2), "score.decay", 0, 0},
+        {WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG), "heads", 0, 1},
+        {WITH(GYRE_KIND_SHAW, .max_distance = 0), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_SHAW, .max_distance = 4, .terms = GYRE_TERM_KEY), "score.terms", 0, 0},
+        {WITH(GYRE_KIND_SHAW, .max_distance = 4), "head_dim", 1, 0},
+        {WITH(GYRE_KIND_NEZHA, .terms = GYRE_TERM_KEY), "score.terms", 0, 0},
+        {WITH(GYRE_KIND_NEZHA, .terms = 0), "head_dim", 1, 0},
+        {WITH(GYRE_KIND_BERT, .max_distance = 0), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_BERT, .max_distance = 8, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
+        {WITH(GYRE_KIND_BERT, .max_distance = 8), "head_dim", 1, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 0), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .buckets = 7), "score.buckets", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 17, .buckets = 32), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64), "heads", 0, 1},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
@@ -413,16 +414,17 @@ static void creation_says_why(void **state) {
 static void refuses_bad_tables(void **state) {
     (void)state;
     const layout s = {1, 5, 7, 2, 1, 8, 8, 0, 0, 0, 0};
-    const gyre_config config = WITH(GYRE_SHAW, .max_distance = 3);
+    const gyre_config config = WITH(GYRE_KIND_SHAW, .max_distance = 3);
     problem p = make_problem(&config, &s, 1);
     gyre_tables tables = problem_tables(&p);
     gyre_table_gradients gradients = problem_gradients(&p);
     gyre_attention_args args = problem_args(&p, &tables);
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
-    const gyre_cview dout = gyre_cdense(p.x[DOUT], GYRE_F32, 1, 5, 2, 8);
-    const gyre_view dqkv[3] = {gyre_dense(p.grad[Q], GYRE_F32, 1, 5, 2, 8), gyre_dense(p.grad[K], GYRE_F32, 1, 7, 1, 8),
-                               gyre_dense(p.grad[V], GYRE_F32, 1, 7, 1, 8)};
+    const gyre_cview dout = gyre_cdense(p.x[DOUT], GYRE_DTYPE_F32, 1, 5, 2, 8);
+    const gyre_view dqkv[3] = {gyre_dense(p.grad[Q], GYRE_DTYPE_F32, 1, 5, 2, 8),
+                               gyre_dense(p.grad[K], GYRE_DTYPE_F32, 1, 7, 1, 8),
+                               gyre_dense(p.grad[V], GYRE_DTYPE_F32, 1, 7, 1, 8)};
     memset(p.out, 0x5A, p.out_size * sizeof *p.out);
 #define FORWARD  gyre_attention(&args, scratch, bytes, NULL)
 #define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL)
@@ -433,9 +435,9 @@ static void refuses_bad_tables(void **state) {
     assert_int_equal(FORWARD, GYRE_ESHAPE);
     assert_int_equal(BACKWARD, GYRE_ESHAPE);
     tables.value.shape[2]++;
-    tables.query.dtype = GYRE_F16;
+    tables.query.dtype = GYRE_DTYPE_F16;
     assert_int_equal(FORWARD, GYRE_EDTYPE);
-    tables.query.dtype = GYRE_F32;
+    tables.query.dtype = GYRE_DTYPE_F32;
     tables.query.data = NULL;
     assert_int_equal(FORWARD, GYRE_EINVAL);
     tables.query.data = p.x[TABLE_A];
@@ -465,13 +467,13 @@ static void refuses_bad_tables(void **state) {
 /* Tables that no memory holds: 0 bytes, not a number that wrapped around. */
 static void scratch_does_not_wrap(void **state) {
     (void)state;
-    gyre_config config = WITH(GYRE_DEBERTA, .max_distance = 70000);
+    gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = 70000);
     config.heads = INT32_MAX;
     config.head_dim = 65536;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_cdense(NULL, GYRE_F32, 1, 4, INT32_MAX, 65536);
-    args.k = args.v = gyre_cdense(NULL, GYRE_F32, 1, 4, 1, 65536);
-    args.out = gyre_dense(NULL, GYRE_F32, 1, 4, INT32_MAX, 65536);
+    args.q = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
+    args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, 1, 65536);
+    args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
     gyre_encoding *e = test_encoding(&config);
     args.encoding = e;
     assert_true(gyre_attention_scratch(&args, 1, NULL) == 0);
@@ -489,12 +491,12 @@ static void scratch_is_linear(void **state) {
                 gyre_config config = schemes[scheme];
                 config.head_dim = 64;
                 config.heads = 12;
-                if (config.kind == GYRE_BERT) config.score.max_distance = n;
+                if (config.kind == GYRE_KIND_BERT) config.score.max_distance = n;
                 gyre_encoding *e = test_encoding(&config);
                 gyre_attention_args args = GYRE_ATTENTION_INIT;
                 args.encoding = e;
-                args.q = args.k = args.v = gyre_cdense(NULL, GYRE_F32, 1, n, 12, 64);
-                args.out = gyre_dense(NULL, GYRE_F32, 1, n, 12, 64);
+                args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
+                args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
                 bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
                 assert_true(bytes[i] > 0);
                 assert_true(bytes[i] < (size_t)n * 64 * sizeof(float) * 20);

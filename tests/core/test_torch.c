@@ -1,4 +1,4 @@
-/* test_torch.c: GYRE_ANGLES_TORCH against what PyTorch computed (tests/reference/torch_rows.py), bit for bit. */
+/* test_torch.c: GYRE_ANGLE_PATH_TORCH against what PyTorch computed (tests/reference/torch_rows.py), bit for bit. */
 #include "support.h"
 
 #include "core/rotation/torch_math.h"
@@ -13,8 +13,9 @@ typedef struct named_scaling {
     const char *name;
     gyre_scaling scaling;
 } named_scaling;
-static const named_scaling scalings[] = {{"default", GYRE_UNSCALED}, {"linear", GYRE_LINEAR}, {"dynamic", GYRE_DYNAMIC_NTK},
-                                         {"yarn", GYRE_YARN},        {"llama3", GYRE_LLAMA3}, {"longrope", GYRE_LONGROPE}};
+static const named_scaling scalings[] = {{"default", GYRE_SCALING_NONE},        {"linear", GYRE_SCALING_LINEAR},
+                                         {"dynamic", GYRE_SCALING_DYNAMIC_NTK}, {"yarn", GYRE_SCALING_YARN},
+                                         {"llama3", GYRE_SCALING_LLAMA3},       {"longrope", GYRE_SCALING_LONGROPE}};
 
 /* Eight hexadecimal digits a float. */
 static size_t floats_of(const char *hexes, float out[MOST]) {
@@ -30,19 +31,19 @@ static size_t floats_of(const char *hexes, float out[MOST]) {
 
 static gyre_config config_of(const json_t *c, double list[MOST]) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = test_integer(c, "dim");
     config.trained_length = (int64_t)test_number_or(c, "trained", 0);
-    config.rope.angles = GYRE_ANGLES_TORCH;
+    config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     config.rope.base = test_number(c, "base");
     config.rope.factor = test_number_or(c, "factor", 0);
-    config.rope.length = (int64_t)test_number_or(c, "length", 0);
+    config.rope.context_length = (int64_t)test_number_or(c, "length", 0);
     config.rope.low_freq = test_number_or(c, "low", 0);
     config.rope.high_freq = test_number_or(c, "high", 0);
     config.rope.fractional_bounds = json_is_false(json_object_get(c, "truncate"));
     for (size_t i = 0; i < sizeof scalings / sizeof *scalings; i++)
         if (strcmp(scalings[i].name, test_string(c, "scaling")) == 0) config.rope.scaling = scalings[i].scaling;
-    if (config.rope.scaling == GYRE_LONGROPE) {
+    if (config.rope.scaling == GYRE_SCALING_LONGROPE) {
         test_numbers(c, "list", list, MOST);
         config.rope.short_factor = config.rope.long_factor = list;
     }
@@ -54,10 +55,10 @@ static void turn(const gyre_encoding *e, int64_t position, size_t pairs, float c
     float x[2 * MOST] = {0}, y[2 * MOST];
     for (size_t i = 0; i < pairs; i++)
         x[i] = 1;
-    const gyre_positions at = {NULL, GYRE_I64, position, 0, 0, 0, 0};
-    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, (int64_t)(2 * pairs));
-    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, (int64_t)(2 * pairs));
-    assert_ok(gyre_rotate(e, GYRE_FORWARD, GYRE_KEY, &at, &in, &out, NULL));
+    const gyre_positions at = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, (int64_t)(2 * pairs));
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, (int64_t)(2 * pairs));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL));
     memcpy(c, y, pairs * sizeof *c);
     memcpy(s, y + pairs, pairs * sizeof *s);
 }
@@ -92,7 +93,7 @@ static void check_case(const json_t *c, int table) {
 /* PyTorch took eight floats at a time, with fused products. */
 static int comparable(void) {
 #if defined(__x86_64__)
-    return gyre_torch_math() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return gyre_torch_math_available() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
     return 0;
 #endif
@@ -114,11 +115,11 @@ static void rows_are_those_of_torch(void **state) {
 /* How far that is from the truth: a third of a turn at ten million. */
 static void exact_rows_differ(void **state) {
     (void)state;
-    if (!gyre_torch_math()) skip();
+    if (!gyre_torch_math_available()) skip();
     float c[MOST], s[MOST], exact_c[MOST], exact_s[MOST];
-    gyre_config config = test_rope_config(64, GYRE_HALF);
+    gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
     gyre_encoding *exact = test_encoding(&config);
-    config.rope.angles = GYRE_ANGLES_TORCH;
+    config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     gyre_encoding *torch = test_encoding(&config);
     turn(torch, 10000000, 32, c, s);
     turn(exact, 10000000, 32, exact_c, exact_s);
@@ -134,11 +135,11 @@ static void what_torch_has_not(void **state) {
     (void)state;
     gyre_error err;
     gyre_encoding *e = NULL;
-    gyre_config config = test_rope_config(64, GYRE_HALF);
+    gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
     config.rope.angles = (gyre_angle_path)2;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EINVAL);
-    config.rope.angles = GYRE_ANGLES_TORCH;
-    config.rope.scaling = GYRE_NTK_MIXED;
+    config.rope.angles = GYRE_ANGLE_PATH_TORCH;
+    config.rope.scaling = GYRE_SCALING_NTK_MIXED;
     config.rope.factor = 4;
     assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "rope.angles"));

@@ -2,7 +2,7 @@
 #include "naive_tables.h"
 
 static gyre_encoding *transformer_xl(int64_t clamp, int bidirectional) {
-    gyre_config config = WITH(GYRE_TRANSFORMER_XL, .max_distance = clamp, .bidirectional = bidirectional);
+    gyre_config config = WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = clamp, .bidirectional = bidirectional);
     config.heads = 3;
     config.head_dim = 4;
     return test_encoding(&config);
@@ -21,7 +21,7 @@ static void rows_and_tables(void **state) {
     enum { CLAMP = 5 };
     for (int both = 0; both < 2; both++) {
         gyre_encoding *e = transformer_xl(CLAMP, both);
-        assert_int_equal(gyre_encoding_places(e), GYRE_AT_SCORE);
+        assert_int_equal(gyre_encoding_places(e), GYRE_PLACE_SCORE);
         shape_is(e, GYRE_TABLE_QUERY, 1, 3, both ? 2 * CLAMP + 1 : CLAMP + 1, 4);
         shape_is(e, GYRE_TABLE_CONTENT_BIAS, 1, 3, 1, 4);
         shape_is(e, GYRE_TABLE_POSITION_BIAS, 1, 3, 1, 4);
@@ -43,15 +43,15 @@ static void rows_and_tables(void **state) {
 static void sinusoid_of_distances(void **state) {
     (void)state;
     enum { DISTANCES = 9, DIM = 6 };
-    gyre_config config = WITH(GYRE_SINUSOIDAL, .buckets = 0);
+    gyre_config config = WITH(GYRE_KIND_SINUSOIDAL, .buckets = 0);
     config.input.dim = DIM;
-    config.input.layout = GYRE_SIN_CONCATENATED;
+    config.input.layout = GYRE_SINUSOID_SIN_COS;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_positions from = {NULL, GYRE_I64, -4, 0, 0, 0, 0};
+    const gyre_positions from = {NULL, GYRE_DTYPE_I64, -4, 0, 0, 0, 0};
     double r[DISTANCES * DIM] = {0};
-    const gyre_view view = gyre_dense(r, GYRE_F64, 1, DISTANCES, 1, DIM);
+    const gyre_view view = gyre_dense(r, GYRE_DTYPE_F64, 1, DISTANCES, 1, DIM);
     const gyre_cview zeros = gyre_const(view);
-    assert_ok(gyre_add(e, NULL, &from, &zeros, &view, NULL));
+    assert_ok(gyre_add_input(e, NULL, &from, &zeros, &view, NULL));
     for (int i = 0; i < DISTANCES; i++)
         for (int c = 0; c < DIM / 2; c++) {
             const long double angle = (i - 4) / powl(10000, 2.0L * c / DIM);
@@ -67,12 +67,12 @@ static void bad_input(void **state) {
         gyre_config config;
         int64_t heads, head_dim;
         const char *field;
-    } bad[] = {{WITH(GYRE_TRANSFORMER_XL, .max_distance = 0), 2, 4, "score.max_distance"},
-               {WITH(GYRE_TRANSFORMER_XL, .max_distance = INT32_MAX), 2, 4, "score"},
-               {WITH(GYRE_TRANSFORMER_XL, .max_distance = 8), 0, 4, "heads"},
-               {WITH(GYRE_TRANSFORMER_XL, .max_distance = 8), 2, 0, "head_dim"},
-               {WITH(GYRE_TRANSFORMER_XL, .max_distance = 8, .terms = GYRE_ON_KEY), 2, 4, "score.terms"},
-               {WITH(GYRE_TRANSFORMER_XL, .max_distance = 8, .terms = GYRE_ON_VALUE), 2, 4, "score.terms"}};
+    } bad[] = {{WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 0), 2, 4, "score.max_distance"},
+               {WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = INT32_MAX), 2, 4, "score"},
+               {WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 8), 0, 4, "heads"},
+               {WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 8), 2, 0, "head_dim"},
+               {WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 8, .terms = GYRE_TERM_KEY), 2, 4, "score.terms"},
+               {WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 8, .terms = GYRE_TERM_VALUE), 2, 4, "score.terms"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
         gyre_encoding *e = NULL;
@@ -85,12 +85,12 @@ static void bad_input(void **state) {
     }
     gyre_encoding *e = transformer_xl(5, 0);
     float x[12] = {1, 2, 3}, y[12] = {7};
-    const gyre_positions zero = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
-    const gyre_view scores = gyre_dense(y, GYRE_F32, 1, 1, 3, 4);
-    const gyre_cview in = gyre_cdense(x, GYRE_F32, 1, 1, 1, 12);
-    const gyre_view out = gyre_dense(y, GYRE_F32, 1, 1, 1, 12);
-    assert_int_equal(gyre_bias_add(e, NULL, &zero, &zero, &scores, NULL), GYRE_EUNSUPPORTED); /* vectors, no numbers */
-    assert_int_equal(gyre_add(e, NULL, &zero, &in, &out, NULL), GYRE_EUNSUPPORTED);
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_view scores = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 3, 4);
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 12);
+    const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 12);
+    assert_int_equal(gyre_add_bias(e, NULL, &zero, &zero, &scores, NULL), GYRE_EUNSUPPORTED); /* vectors, no numbers */
+    assert_int_equal(gyre_add_input(e, NULL, &zero, &in, &out, NULL), GYRE_EUNSUPPORTED);
     assert_true(y[0] == 7 && y[1] == 0);
     gyre_encoding_free(e);
 }

@@ -2,8 +2,7 @@
 #include "files/gguf.h"
 #include "gguf_make.h"
 
-/* -- a good file ----------------------------------------------------------------------------------------------------------
- */
+/* -- a good file -- */
 static const float three[3] = {1, 2.5f, -3};
 
 /* Every type once, an array of words between them, two tensors. */
@@ -25,9 +24,9 @@ static made_gguf *whole(uint32_t version) {
     made_i32s(made, "sections", (const int32_t[]){16, 24, -1}, 3);
     made_array(made, "nested", MADE_ARRAY, 2);
     for (int i = 0; i < 2; i++) {
-        made_number(made->pairs, &made->pairs_bytes, MADE_U8, 4);
-        made_number(made->pairs, &made->pairs_bytes, 3, 8);
-        made_number(made->pairs, &made->pairs_bytes, 0x030201, 3);
+        made_number(made->kvs, &made->kvs_bytes, MADE_U8, 4);
+        made_number(made->kvs, &made->kvs_bytes, 3, 8);
+        made_number(made->kvs, &made->kvs_bytes, 0x030201, 3);
     }
     made_array(made, "nothing", MADE_F64, 0);
     made_u32(made, "last", 7);
@@ -46,7 +45,7 @@ static gyre_gguf *opened(const made_gguf *made, const void *bytes) {
 }
 
 static const gyre_gguf_value *value(const gyre_gguf *file, const char *key) {
-    const gyre_gguf_pair *pair = gyre_gguf_find(file, key);
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(file, key);
     if (!pair) fail_msg("no %s", key);
     return &pair->value;
 }
@@ -94,21 +93,21 @@ static void check_arrays(const gyre_gguf *file) {
     assert_false(gyre_gguf_integer(words, 0, &x));
     assert_true(value(file, "nested")->element == GYRE_GGUF_ARRAY);
     assert_true(value(file, "nothing")->count == 0);
-    assert_null(gyre_gguf_find(file, "nowhere"));
-    assert_null(gyre_gguf_find(file, ""));
-    assert_null(gyre_gguf_find(file, "las"));
+    assert_null(gyre_gguf_find_key(file, "nowhere"));
+    assert_null(gyre_gguf_find_key(file, ""));
+    assert_null(gyre_gguf_find_key(file, "las"));
 }
 
 static void check_tensors(const gyre_gguf *file, const made_gguf *made) {
-    const gyre_gguf_tensor *t = gyre_gguf_tensor_of(file, "rope_freqs.weight"), *b = gyre_gguf_tensor_of(file, "blocks");
+    const gyre_gguf_tensor *t = gyre_gguf_find_tensor(file, "rope_freqs.weight"), *b = gyre_gguf_find_tensor(file, "blocks");
     assert_non_null(t);
     assert_true(t->rank == 1 && t->dims[0] == 3 && t->dims[1] == 1 && t->type == 0 && t->bytes == 12);
     assert_true(t->data == file->bytes + made->data_at && memcmp(t->data, three, 12) == 0);
     assert_non_null(b);
     assert_true(b->rank == 2 && b->bytes == 3 * 144 && b->data == t->data + 32);
-    assert_null(gyre_gguf_tensor_of(file, "rope_freqs"));
-    assert_true(file->data == made->data_at && file->infos == made->infos_at);
-    assert_true(file->infos_end == made->infos_at + made->infos_bytes && file->alignment == 32);
+    assert_null(gyre_gguf_find_tensor(file, "rope_freqs"));
+    assert_true(file->data == made->data_at && file->tensor_infos == made->infos_at);
+    assert_true(file->tensor_infos_end == made->infos_at + made->infos_bytes && file->alignment == 32);
 }
 
 static void reads_every_type_of_both_versions(void **state) {
@@ -132,13 +131,13 @@ static void spans_tile_the_metadata(void **state) {
     (void)state;
     made_gguf *made = whole(3);
     gyre_gguf *file = opened(made, made->file);
-    uint64_t at = GYRE_GGUF_HEADER;
-    for (int64_t i = 0; i < file->pairs_count; i++) {
-        assert_true(file->pairs[i].offset == at);
-        at += file->pairs[i].bytes;
+    uint64_t at = GYRE_GGUF_HEADER_BYTES;
+    for (int64_t i = 0; i < file->kv_count; i++) {
+        assert_true(file->kvs[i].offset == at);
+        at += file->kvs[i].bytes;
     }
-    assert_int_equal(file->pairs_count, 17);
-    assert_true(at == file->infos);
+    assert_int_equal(file->kv_count, 17);
+    assert_true(at == file->tensor_infos);
     gyre_gguf_free(file);
     free(made);
 }
@@ -153,13 +152,12 @@ static void honours_another_alignment(void **state) {
     made_finish(made);
     gyre_gguf *file = opened(made, made->file);
     assert_true(file->data == 256 && file->alignment == 256);
-    assert_true(gyre_gguf_tensor_of(file, "b")->data == file->bytes + 512);
+    assert_true(gyre_gguf_find_tensor(file, "b")->data == file->bytes + 512);
     gyre_gguf_free(file);
     free(made);
 }
 
-/* -- bad files -------------------------------------------------------------------------------------------------------------
- */
+/* -- bad files -- */
 static void check_refused(const void *bytes, size_t size, gyre_status status, uint64_t offset, const char *text) {
     gyre_gguf *file = NULL;
     gyre_error err = {12345, ""};
@@ -213,11 +211,11 @@ static void check_made(make *build, gyre_status status, uint64_t offset, const c
 
 static void long_string(made_gguf *made) {
     made_key(made, "k", MADE_STRING);
-    made_number(made->pairs, &made->pairs_bytes, (uint64_t)1 << 63, 8);
+    made_number(made->kvs, &made->kvs_bytes, (uint64_t)1 << 63, 8);
 }
 static void long_key(made_gguf *made) {
-    made_number(made->pairs, &made->pairs_bytes, UINT64_MAX, 8);
-    made_number(made->pairs, &made->pairs_bytes, 0, 8);
+    made_number(made->kvs, &made->kvs_bytes, UINT64_MAX, 8);
+    made_number(made->kvs, &made->kvs_bytes, 0, 8);
     made->keys++;
 }
 static void many_bytes(made_gguf *made) {
@@ -225,7 +223,7 @@ static void many_bytes(made_gguf *made) {
 }
 static void many_doubles(made_gguf *made) {
     made_array(made, "k", MADE_F64, ((uint64_t)1 << 61) + 1); /* times 8 is 8 */
-    made_number(made->pairs, &made->pairs_bytes, 0, 8);
+    made_number(made->kvs, &made->kvs_bytes, 0, 8);
 }
 static void many_words(made_gguf *made) {
     made_array(made, "k", MADE_STRING, UINT64_MAX);
@@ -233,8 +231,8 @@ static void many_words(made_gguf *made) {
 static void deep(made_gguf *made) {
     made_array(made, "k", MADE_ARRAY, 1);
     for (int i = 0; i < 1000; i++) {
-        made_number(made->pairs, &made->pairs_bytes, MADE_ARRAY, 4);
-        made_number(made->pairs, &made->pairs_bytes, 1, 8);
+        made_number(made->kvs, &made->kvs_bytes, MADE_ARRAY, 4);
+        made_number(made->kvs, &made->kvs_bytes, 1, 8);
     }
 }
 static void no_type(made_gguf *made) {
@@ -378,7 +376,7 @@ static void tells_no_size_of_types_to_come(void **state) {
     made_info(made, "t", 1, (const uint64_t[]){1}, 250, 0);
     made_finish(made);
     gyre_gguf *file = opened(made, made->file);
-    const gyre_gguf_tensor *t = gyre_gguf_tensor_of(file, "t");
+    const gyre_gguf_tensor *t = gyre_gguf_find_tensor(file, "t");
     assert_true(t && t->bytes == 0 && t->data == NULL);
     gyre_gguf_free(file);
     free(made);

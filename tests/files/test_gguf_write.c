@@ -1,6 +1,6 @@
 /* test_gguf_write.c: a GGUF file with other metadata: what was not asked for stays as it was, and a write that fails leaves
  * nothing. */
-#include "files/gguf_write.h"
+#include "files/gguf_rewrite.h"
 #include "gguf_models.h"
 
 #include <dirent.h>
@@ -11,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* -- files
- * -------------------------------------------------------------------------------------------------------------------- */
+/* -- files -- */
 static char folder[] = "/tmp/gyre-gguf-write-XXXXXX";
 static char source[64], target[64];
 
@@ -76,8 +75,7 @@ static void make_source(made_gguf *made) {
     unlink(target);
 }
 
-/* -- edits
- * ---------------------------------------------------------------------------------------------------------------------- */
+/* -- edits -- */
 /* As if the changed file had been made like that from the beginning. */
 static void check_same(const made_gguf *wanted) {
     size_t bytes;
@@ -100,8 +98,8 @@ static void replaces_adds_and_removes(void **state) {
                                     {.key = "c", .remove = 1},
                                     {.key = "nowhere", .remove = 1},
                                     {.key = "e", .type = GYRE_GGUF_STRING, .text = "a word"},
-                                    {.key = "f", .type = GYRE_GGUF_I8, .whole = -5},
-                                    {.key = "g", .type = GYRE_GGUF_BOOL, .whole = 1},
+                                    {.key = "f", .type = GYRE_GGUF_I8, .integer = -5},
+                                    {.key = "g", .type = GYRE_GGUF_BOOL, .integer = 1},
                                     {.key = "h", .type = GYRE_GGUF_F32, .number = 2.5}};
     for (uint64_t alignment = 8; alignment <= 512; alignment *= 4)
         for (uint32_t version = 2; version <= 3; version++) {
@@ -194,11 +192,11 @@ static void refuses_edits_that_make_no_sense(void **state) {
     made_gguf *made = model("llama", 128, 4096, 2);
     make_source(made);
     free(made);
-    const gyre_gguf_edit alignment = {.key = "general.alignment", .type = GYRE_GGUF_U32, .whole = 64};
-    const gyre_gguf_edit large = {.key = "k", .type = GYRE_GGUF_U8, .whole = 256},
+    const gyre_gguf_edit alignment = {.key = "general.alignment", .type = GYRE_GGUF_U32, .integer = 64};
+    const gyre_gguf_edit large = {.key = "k", .type = GYRE_GGUF_U8, .integer = 256},
                          array = {.key = "k", .type = GYRE_GGUF_ARRAY};
-    const gyre_gguf_edit below = {.key = "k", .type = GYRE_GGUF_I16, .whole = -32769};
-    const gyre_gguf_edit negative = {.key = "k", .type = GYRE_GGUF_U64, .whole = -1};
+    const gyre_gguf_edit below = {.key = "k", .type = GYRE_GGUF_I16, .integer = -32769};
+    const gyre_gguf_edit negative = {.key = "k", .type = GYRE_GGUF_U64, .integer = -1};
     const gyre_gguf_edit huge = {.key = "k", .type = GYRE_GGUF_F32, .number = 1e39};
     const gyre_gguf_edit twice[] = {{.key = "k", .remove = 1}, {.key = "k", .type = GYRE_GGUF_U8}};
     check_refused(&alignment, 1, target, GYRE_EINVAL, "general.alignment");
@@ -233,8 +231,7 @@ static void refuses_places_that_are_none(void **state) {
     check_refused(NULL, 0, target, GYRE_EIO, "No such file");
 }
 
-/* -- failing
- * ----------------------------------------------------------------------------------------------------------------------- */
+/* -- failing -- */
 /* A disk that is full after any number of bytes. */
 static void leaves_nothing_of_a_write_that_fails(void **state) {
     (void)state;
@@ -283,11 +280,9 @@ static void leaves_nothing_that_the_check_refuses(void **state) {
     free(made);
 }
 
-/* -- positions
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* -- positions -- */
 static gyre_config rope(int64_t dim, gyre_scaling scaling, double base, double factor, int64_t trained) {
-    gyre_config config = test_rope_config(dim, GYRE_INTERLEAVED);
+    gyre_config config = test_rope_config(dim, GYRE_LAYOUT_INTERLEAVED);
     config.trained_length = trained;
     config.rope.scaling = scaling;
     config.rope.base = base;
@@ -300,7 +295,7 @@ static void check_target(const ggml *c, int64_t length, double attention) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     double got[MOST_PAIRS];
-    if (gyre_reading_open(&reading, target, GYRE_AS_USUAL, length, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_reading_open(&reading, target, GYRE_PROFILE_DEFAULT, length, &err) != GYRE_OK) fail_msg("%s", err.text);
     const gyre_layer_reading *all = &reading->groups[0];
     test_close(frequencies(all, length, got), attention, 1e-6, "attention factor");
     for (int i = 0; i < c->dim / 2; i++) {
@@ -309,7 +304,7 @@ static void check_target(const ggml *c, int64_t length, double attention) {
     }
     char value[40];
     snprintf(value, sizeof value, "%d", (int)length);
-    check_field(all, "max_length", value, GYRE_FROM_FILE);
+    check_field(all, "max_length", value, GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
 }
 
@@ -333,34 +328,34 @@ static void check_positions(made_gguf *made, const gyre_config *config, int64_t 
 static void writes_every_scaling_that_llama_cpp_has(void **state) {
     (void)state;
     const double g4 = 1.1386294361;
-    gyre_config config = rope(128, GYRE_YARN, 10000, 4, 4096);
+    gyre_config config = rope(128, GYRE_SCALING_YARN, 10000, 4, 4096);
     const ggml yarn4 = {10000, 4, 1, 32, 1, 4096, 128}, linear4 = {.base = 10000, .s = 4, .dim = 128};
     check_positions(model("llama", 128, 4096, 2), &config, 16384, &yarn4, g4);
     config.rope.attention_factor = 0.9;
     check_positions(model("llama", 128, 4096, 2), &config, 16384, &yarn4, 0.9);
     config.rope.attention_factor = 0;
-    config.rope.scaling = GYRE_BY_PARTS;
+    config.rope.scaling = GYRE_SCALING_BY_PARTS;
     check_positions(model("llama", 128, 4096, 2), &config, 16384, &yarn4, 1);
-    config.rope.scaling = GYRE_LINEAR;
+    config.rope.scaling = GYRE_SCALING_LINEAR;
     check_positions(model("llama", 128, 4096, 2), &config, 16384, &linear4, 1);
     check_positions(yarn("llama", 128, 10000, 16, 4096), &config, 16384, &linear4, 1);
-    config.rope.scaling = GYRE_NTK;
+    config.rope.scaling = GYRE_SCALING_NTK;
     const ggml ntk = {.base = 10000 * powl(4, 128.0L / 126), .s = 1, .dim = 128};
     check_positions(model("llama", 128, 4096, 2), &config, 16384, &ntk, 1);
-    config = rope(128, GYRE_UNSCALED, 500000, 1, 8192);
+    config = rope(128, GYRE_SCALING_NONE, 500000, 1, 8192);
     check_positions(yarn("llama", 128, 10000, 16, 4096), &config, 8192, &(ggml){.base = 500000, .s = 1, .dim = 128}, 1);
 }
 
 /* Nothing else is touched: a file that says so already only gets its length. */
 static void edits_no_more_than_it_must(void **state) {
     (void)state;
-    const gyre_config config = rope(128, GYRE_YARN, 10000, 16, 4096);
+    const gyre_config config = rope(128, GYRE_SCALING_YARN, 10000, 16, 4096);
     made_gguf *made = yarn("llama", 128, 10000, 16, 4096);
     make_source(made);
     assert_ok(gyre_gguf_rewrite_positions(source, &config, 65536, target, NULL));
     check_same(made);
     free(made);
-    const gyre_config plain = rope(128, GYRE_UNSCALED, 10000, 1, 4096);
+    const gyre_config plain = rope(128, GYRE_SCALING_NONE, 10000, 1, 4096);
     made = model("llama", 128, 4096, 2);
     make_source(made);
     assert_ok(gyre_gguf_rewrite_positions(source, &plain, 4096, target, NULL));
@@ -370,7 +365,7 @@ static void edits_no_more_than_it_must(void **state) {
 
 static void writes_what_an_architecture_reads(void **state) {
     (void)state;
-    gyre_config config = rope(64, GYRE_YARN, 10000, 8, 4096);
+    gyre_config config = rope(64, GYRE_SCALING_YARN, 10000, 8, 4096);
     config.rope.beta_fast = 16;
     made_gguf *made = model("mistral3", 64, 4096, 2);
     check_positions(made, &config, 32768, &(ggml){10000, 8, 1, 16, 1, 4096, 64}, 1.2079441542);
@@ -382,11 +377,11 @@ static void writes_what_an_architecture_reads(void **state) {
     made = model("gemma3", 64, 4096, 12);
     size_of(made, "gemma3", "attention.sliding_window", 512);
     real_of(made, "gemma3", "rope.freq_base", 1e6f);
-    config = rope(64, GYRE_LINEAR, 1e6, 8, 4096);
+    config = rope(64, GYRE_SCALING_LINEAR, 1e6, 8, 4096);
     make_source(made);
     assert_ok(gyre_gguf_rewrite_positions(source, &config, 32768, target, NULL));
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_open(&reading, target, GYRE_AS_USUAL, 0, NULL));
+    assert_ok(gyre_reading_open(&reading, target, GYRE_PROFILE_DEFAULT, 0, NULL));
     check_ggml(group_of(reading, "full_attention"), &(ggml){.base = 1e6L, .s = 8, .dim = 64}, NULL);
     check_ggml(group_of(reading, "sliding_attention"), &(ggml){.base = 10000, .s = 1, .dim = 64}, NULL);
     gyre_reading_free(reading);
@@ -408,16 +403,16 @@ static void says_what_it_cannot_write(void **state) {
                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     const gyre_status no = GYRE_EUNSUPPORTED;
-    gyre_config config = rope(128, GYRE_DYNAMIC_NTK, 10000, 4, 4096);
+    gyre_config config = rope(128, GYRE_SCALING_DYNAMIC_NTK, 10000, 4, 4096);
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "llama.cpp has none");
-    config.rope.scaling = GYRE_LLAMA3;
+    config.rope.scaling = GYRE_SCALING_LLAMA3;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "llama3: a GGUF keeps it in tensors");
-    config.rope.scaling = GYRE_LONGROPE;
+    config.rope.scaling = GYRE_SCALING_LONGROPE;
     config.rope.short_factor = config.rope.long_factor = list;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "longrope: a GGUF keeps it in tensors");
-    config.rope.scaling = GYRE_NTK_MIXED;
+    config.rope.scaling = GYRE_SCALING_NTK_MIXED;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "ntk-mixed: llama.cpp has no key for it");
-    config = rope(128, GYRE_YARN, 10000, 4, 4096);
+    config = rope(128, GYRE_SCALING_YARN, 10000, 4, 4096);
     config.rope.fractional_bounds = 1;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "truncate false");
     config.rope.fractional_bounds = 0;
@@ -436,10 +431,10 @@ static void says_what_it_cannot_write(void **state) {
     made = model("llama", 128, 4096, 2);
     word_of(made, "llama", "rope.freq_base", "x");
     check_unsupported(made, &config, GYRE_EFORMAT, "source.gguf as it would be written, byte ");
-    config.kind = GYRE_ALIBI;
+    config.kind = GYRE_KIND_ALIBI;
     config.heads = 8;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "alibi");
-    config = rope(128, GYRE_YARN, 10000, 0.5, 4096);
+    config = rope(128, GYRE_SCALING_YARN, 10000, 0.5, 4096);
     check_unsupported(model("llama", 128, 4096, 2), &config, GYRE_EINVAL, "rope.factor");
 }
 

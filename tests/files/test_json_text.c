@@ -1,5 +1,5 @@
 /* test_json_text.c: where keys stand in a JSON file, values by key, and a reading under construction. */
-#include "files/json_text.h"
+#include "files/json_locate.h"
 
 #include "reading/family.h"
 #include "reading_checks.h"
@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* -- places ---------------------------------------------------------------------------------------------------------- */
+/* -- places -- */
 /* The text behind a path, and its line, checked to be what stands there. */
 static void assert_found(const char *text, const char *path, const char *key, const char *value, int64_t line) {
     gyre_json_member m = {0, 0, 0, 0};
-    if (!gyre_json_find(text, strlen(text), path, &m)) fail_msg("%s is not found", path);
+    if (!gyre_json_locate(text, strlen(text), path, &m)) fail_msg("%s is not found", path);
     assert_memory_equal(text + m.key, key, strlen(key));
     if (m.end - m.value != strlen(value) || memcmp(text + m.value, value, strlen(value)) != 0)
         fail_msg("%s: \"%.*s\", not \"%s\"", path, (int)(m.end - m.value), text + m.value, value);
@@ -20,7 +20,7 @@ static void assert_found(const char *text, const char *path, const char *key, co
 }
 static void assert_missing(const char *text, const char *path) {
     gyre_json_member m = {1, 2, 3, 4};
-    assert_int_equal(gyre_json_find(text, strlen(text), path, &m), 0);
+    assert_int_equal(gyre_json_locate(text, strlen(text), path, &m), 0);
     assert_int_equal(m.line, 4);
 }
 
@@ -105,23 +105,23 @@ static void test_finds_objects(void **state) {
     (void)state;
     gyre_json_member m = {0, 0, 0, 0};
     const size_t bytes = strlen(nested);
-    assert_int_equal(gyre_json_object(nested, bytes, "", &m), 1);
+    assert_int_equal(gyre_json_locate_object(nested, bytes, "", &m), 1);
     assert_int_equal(m.value, 0);
     assert_int_equal(m.end, bytes - 1);
     assert_int_equal(m.line, 1);
-    assert_int_equal(gyre_json_object("\n\n {}", 5, "", &m), 1);
+    assert_int_equal(gyre_json_locate_object("\n\n {}", 5, "", &m), 1);
     assert_int_equal(m.value, 3);
     assert_int_equal(m.end, 5);
     assert_int_equal(m.line, 3);
-    assert_int_equal(gyre_json_object(nested, bytes, "b.c", &m), 1);
+    assert_int_equal(gyre_json_locate_object(nested, bytes, "b.c", &m), 1);
     assert_memory_equal(nested + m.value, "{\"a\"", 4);
     assert_int_equal(nested[m.end - 1], '}');
     assert_int_equal(m.line, 4);
-    assert_int_equal(gyre_json_object(nested, bytes, "o", &m), 1);
+    assert_int_equal(gyre_json_locate_object(nested, bytes, "o", &m), 1);
     assert_int_equal(m.end - m.value, 2);
-    assert_int_equal(gyre_json_object(nested, bytes, "d", &m), 0);
-    assert_int_equal(gyre_json_object(nested, bytes, "z", &m), 0);
-    assert_int_equal(gyre_json_object("[]", 2, "", &m), 0);
+    assert_int_equal(gyre_json_locate_object(nested, bytes, "d", &m), 0);
+    assert_int_equal(gyre_json_locate_object(nested, bytes, "z", &m), 0);
+    assert_int_equal(gyre_json_locate_object("[]", 2, "", &m), 0);
 }
 
 /* Cut off anywhere and with any byte changed: whatever is found lies within.  Each copy has a heap block of its own size, so
@@ -137,9 +137,10 @@ static void test_reads_no_byte_past_the_end(void **state) {
             if (broken > 0 && bytes > 0) text[bytes - 1] = "\"\\{[}"[broken - 1];
             for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
                 gyre_json_member m = {0, 0, 0, 0};
-                if (gyre_json_find(text, bytes, paths[p], &m))
+                if (gyre_json_locate(text, bytes, paths[p], &m))
                     assert_true(m.key < m.value && m.value <= m.end && m.end <= bytes && m.line >= 1);
-                if (gyre_json_object(text, bytes, p ? paths[p] : "", &m)) assert_true(m.value <= m.end && m.end <= bytes);
+                if (gyre_json_locate_object(text, bytes, p ? paths[p] : "", &m))
+                    assert_true(m.value <= m.end && m.end <= bytes);
             }
             free(text);
         }
@@ -159,7 +160,7 @@ static void test_deep_nesting(void **state) {
     free(text);
 }
 
-/* -- values by key --------------------------------------------------------------------------------------------------- */
+/* -- values by key -- */
 /* A scope of the whole text, in a build that fails into `err`. */
 typedef struct bench {
     gyre_error err;
@@ -171,7 +172,7 @@ typedef struct bench {
 
 static void open_bench(bench *b, const char *text) {
     memset(b, 0, sizeof *b);
-    b->build = gyre_build_begin("x/config.json", "config.json", GYRE_AS_HF_5, 0, &b->err);
+    b->build = gyre_build_begin("x/config.json", "config.json", GYRE_PROFILE_HF_5, 0, &b->err);
     assert_non_null(b->build);
     b->root = json_loads(text, 0, NULL);
     assert_non_null(b->root);
@@ -182,7 +183,7 @@ static void open_bench(bench *b, const char *text) {
 static void close_bench(bench *b, gyre_status status, const char *words) {
     gyre_reading *reading = NULL;
     const gyre_status got = gyre_build_status(b->build);
-    (void)gyre_build_layers(b->build, "all");
+    (void)gyre_build_add_group(b->build, "all");
     assert_int_equal(gyre_build_finish(b->build, &reading), got);
     gyre_reading_free(reading);
     json_decref(b->root);
@@ -200,29 +201,29 @@ static void test_values(void **state) {
     bench b;
     open_bench(&b, kinds);
     const gyre_scope *s = &b.scope;
-    assert_int_equal(gyre_scope_size(s, "whole", 1, 9), 7);
-    assert_int_equal(gyre_scope_size(s, "even", 1, 9), 3);
-    assert_int_equal(gyre_scope_size(s, "missing", 1, 9), 9);
-    assert_int_equal(gyre_scope_size(s, "nothing", 1, 9), 9);
-    assert_int_equal(gyre_scope_size(s, "below", -2, 9), -2);
+    assert_int_equal(gyre_scope_integer(s, "whole", 1, 9), 7);
+    assert_int_equal(gyre_scope_integer(s, "even", 1, 9), 3);
+    assert_int_equal(gyre_scope_integer(s, "missing", 1, 9), 9);
+    assert_int_equal(gyre_scope_integer(s, "nothing", 1, 9), 9);
+    assert_int_equal(gyre_scope_integer(s, "below", -2, 9), -2);
     assert_true(gyre_scope_number(s, "real", 1.0) == 2.5);
     assert_true(gyre_scope_number(s, "whole", 1.0) == 7.0);
     assert_true(gyre_scope_number(s, "nothing", 1.0) == 1.0);
-    assert_int_equal(gyre_scope_flag(s, "yes", 0), 1);
-    assert_int_equal(gyre_scope_flag(s, "no", 1), 0);
-    assert_int_equal(gyre_scope_flag(s, "missing", 1), 1);
-    assert_string_equal(gyre_scope_text(s, "text", "x"), "words");
-    assert_string_equal(gyre_scope_text(s, "missing", "x"), "x");
+    assert_int_equal(gyre_scope_bool(s, "yes", 0), 1);
+    assert_int_equal(gyre_scope_bool(s, "no", 1), 0);
+    assert_int_equal(gyre_scope_bool(s, "missing", 1), 1);
+    assert_string_equal(gyre_scope_string(s, "text", "x"), "words");
+    assert_string_equal(gyre_scope_string(s, "missing", "x"), "x");
     assert_string_equal(gyre_scope_first(s, names), "real");
     assert_null(gyre_scope_first(s, none));
     assert_int_equal(gyre_scope_has(s, "nothing"), 1);
     assert_int_equal(gyre_scope_has(s, "missing"), 0);
     const double *list = gyre_scope_numbers(s, "list", 3);
     assert_true(list && list[0] == 1.0 && list[1] == 2.5 && list[2] == 3.0);
-    const gyre_scope inner = gyre_scope_into(s, "inner"), deep = gyre_scope_into(&inner, "deep");
-    assert_int_equal(gyre_scope_size(&deep, "n", 1, 0), 4);
-    const gyre_scope gone = gyre_scope_into(s, "missing"), further = gyre_scope_into(&gone, "more");
-    assert_int_equal(gyre_scope_size(&further, "n", 1, 5), 5);
+    const gyre_scope inner = gyre_scope_child(s, "inner"), deep = gyre_scope_child(&inner, "deep");
+    assert_int_equal(gyre_scope_integer(&deep, "n", 1, 0), 4);
+    const gyre_scope gone = gyre_scope_child(s, "missing"), further = gyre_scope_child(&gone, "more");
+    assert_int_equal(gyre_scope_integer(&further, "n", 1, 5), 5);
     close_bench(&b, GYRE_OK, "");
 }
 
@@ -230,7 +231,7 @@ static void test_places_of_values(void **state) {
     (void)state;
     bench b;
     open_bench(&b, kinds);
-    const gyre_scope inner = gyre_scope_into(&b.scope, "inner"), deep = gyre_scope_into(&inner, "deep");
+    const gyre_scope inner = gyre_scope_child(&b.scope, "inner"), deep = gyre_scope_child(&inner, "deep");
     gyre_place place = gyre_scope_place(&deep, "n");
     assert_string_equal(place.key, "inner.deep.n");
     assert_int_equal(place.line, 4);
@@ -251,21 +252,21 @@ typedef void fault(const gyre_scope *s);
     static void name(const gyre_scope *s) {                                                                                 \
         statement;                                                                                                          \
     }
-FAULT(size_of_text, assert_int_equal(gyre_scope_size(s, "text", 1, 9), 9))
-FAULT(size_of_real, assert_int_equal(gyre_scope_size(s, "real", 1, 9), 9))
-FAULT(size_of_flag, assert_int_equal(gyre_scope_size(s, "yes", 0, 9), 9))
-FAULT(size_below, assert_int_equal(gyre_scope_size(s, "below", 0, 9), 9))
-FAULT(size_past, assert_int_equal(gyre_scope_size(s, "large", 0, 9), 9))
+FAULT(size_of_text, assert_int_equal(gyre_scope_integer(s, "text", 1, 9), 9))
+FAULT(size_of_real, assert_int_equal(gyre_scope_integer(s, "real", 1, 9), 9))
+FAULT(size_of_flag, assert_int_equal(gyre_scope_integer(s, "yes", 0, 9), 9))
+FAULT(size_below, assert_int_equal(gyre_scope_integer(s, "below", 0, 9), 9))
+FAULT(size_past, assert_int_equal(gyre_scope_integer(s, "large", 0, 9), 9))
 FAULT(number_missing, assert_true(gyre_scope_number(s, "missing", NAN) == 0.0))
 FAULT(number_null, assert_true(gyre_scope_number(s, "nothing", NAN) == 0.0))
 FAULT(number_text, assert_true(gyre_scope_number(s, "text", 3.0) == 3.0))
-FAULT(flag_number, assert_int_equal(gyre_scope_flag(s, "whole", 1), 1))
-FAULT(text_number, assert_string_equal(gyre_scope_text(s, "whole", NULL), ""))
-FAULT(text_missing, assert_string_equal(gyre_scope_text(s, "missing", NULL), ""))
+FAULT(flag_number, assert_int_equal(gyre_scope_bool(s, "whole", 1), 1))
+FAULT(text_number, assert_string_equal(gyre_scope_string(s, "whole", NULL), ""))
+FAULT(text_missing, assert_string_equal(gyre_scope_string(s, "missing", NULL), ""))
 FAULT(list_missing, assert_null(gyre_scope_numbers(s, "missing", 3)))
 FAULT(list_short, assert_null(gyre_scope_numbers(s, "list", 4)))
 FAULT(list_text, assert_null(gyre_scope_numbers(s, "text", 1)))
-FAULT(into_number, assert_null(gyre_scope_into(s, "whole").object))
+FAULT(into_number, assert_null(gyre_scope_child(s, "whole").object))
 #undef FAULT
 
 static void test_wrong_values(void **state) {
@@ -296,7 +297,7 @@ static void test_wrong_values(void **state) {
         faults[i].cause(&b.scope);
         /* Only the first counts, and what is asked for afterwards is as if it were not there. */
         gyre_scope_fail(&b.scope, GYRE_EINVAL, "whole", "again");
-        assert_int_equal(gyre_scope_size(&b.scope, "whole", 1, 11), 11);
+        assert_int_equal(gyre_scope_integer(&b.scope, "whole", 1, 11), 11);
         close_bench(&b, GYRE_EFORMAT, faults[i].words);
     }
     bench b;
@@ -313,32 +314,32 @@ static void test_names_that_are_too_long(void **state) {
     key[sizeof key - 1] = '\0';
     snprintf(text, sizeof text, "{\"%s\": {\"a\": 1}}", key);
     open_bench(&b, text);
-    (void)gyre_scope_into(&b.scope, key);
+    (void)gyre_scope_child(&b.scope, key);
     assert_int_equal(gyre_build_status(b.build), GYRE_EUNSUPPORTED);
     close_bench(&b, GYRE_EUNSUPPORTED, "nested under a name that is too long");
 }
 
-/* -- a reading under construction ------------------------------------------------------------------------------------ */
+/* -- a reading under construction -- */
 static void test_fields_replace_each_other(void **state) {
     (void)state;
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_VLLM, 77, NULL);
-    gyre_layers *group = gyre_build_layers(build, "all");
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_VLLM, 77, NULL);
+    gyre_layer_group *group = gyre_build_add_group(build, "all");
     gyre_reading *reading = NULL;
     char local[16] = "here";
     const gyre_place place = {local, 3, 14};
-    gyre_build_number(build, group, "factor", GYRE_FROM_FILE, &place, NULL, 4.0);
-    gyre_build_field(build, group, "scaling", GYRE_FROM_READER, NULL, local, "%s", local);
-    gyre_build_number(build, group, "factor", GYRE_DERIVED, NULL, "why", 0.1);
-    gyre_build_model_type(build, local);
+    gyre_build_set_number(build, group, "factor", GYRE_ORIGIN_FILE, &place, NULL, 4.0);
+    gyre_build_set_field(build, group, "scaling", GYRE_ORIGIN_READER, NULL, local, "%s", local);
+    gyre_build_set_number(build, group, "factor", GYRE_ORIGIN_DERIVED, NULL, "why", 0.1);
+    gyre_build_set_model_type(build, local);
     memset(local, 'x', 4); /* strings are copied */
     assert_ok(gyre_build_finish(build, &reading));
     assert_int_equal(reading->groups[0].fields_count, 2);
-    assert_field(&reading->groups[0], "factor", "0.1", GYRE_DERIVED, NULL, 0);
-    assert_string_equal(field_of(&reading->groups[0], "factor")->why, "why");
-    assert_field(&reading->groups[0], "scaling", "here", GYRE_FROM_READER, NULL, 0);
+    assert_field(&reading->groups[0], "factor", "0.1", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_string_equal(field_of(&reading->groups[0], "factor")->note, "why");
+    assert_field(&reading->groups[0], "scaling", "here", GYRE_ORIGIN_READER, NULL, 0);
     assert_string_equal(reading->model_type, "here");
-    assert_int_equal(reading->length, 77);
-    assert_int_equal(reading->profile, GYRE_AS_VLLM);
+    assert_int_equal(reading->context_length, 77);
+    assert_int_equal(reading->profile, GYRE_PROFILE_VLLM);
     gyre_reading_free(reading);
 }
 
@@ -361,13 +362,13 @@ static void test_numbers_read_back(void **state) {
                    {1e-5, "1e-05"},
                    {5e-324, "5e-324"},
                    {1.7976931348623157e308, "1.7976931348623157e+308"}};
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, NULL);
-    gyre_layers *group = gyre_build_layers(build, "all");
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, NULL);
+    gyre_layer_group *group = gyre_build_add_group(build, "all");
     gyre_reading *reading = NULL;
     char name[32];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         snprintf(name, sizeof name, "n%zu", i);
-        gyre_build_number(build, group, name, GYRE_DERIVED, NULL, NULL, numbers[i].value);
+        gyre_build_set_number(build, group, name, GYRE_ORIGIN_DERIVED, NULL, NULL, numbers[i].value);
     }
     assert_ok(gyre_build_finish(build, &reading));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -380,16 +381,17 @@ static void test_numbers_read_back(void **state) {
 
 static void test_groups_and_layers(void **state) {
     (void)state;
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, NULL);
-    gyre_layers *a = gyre_build_layers(build, "a"), *b = gyre_build_layers(build, "b"), *c = gyre_build_layers(build, "c");
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, NULL);
+    gyre_layer_group *a = gyre_build_add_group(build, "a"), *b = gyre_build_add_group(build, "b"),
+                     *c = gyre_build_add_group(build, "c");
     gyre_reading *reading = NULL;
     for (int64_t i = 0; i < 100; i++)
-        gyre_build_layer(build, i % 4 == 0 ? a : b, i);
-    gyre_build_layer(build, c, 100);
-    gyre_build_number(build, b, "factor", GYRE_DERIVED, NULL, NULL, 2.0);
-    assert_ptr_equal(gyre_build_find(build, "c"), c);
-    assert_null(gyre_build_find(build, "d"));
-    gyre_build_sort(build);
+        gyre_build_add_layer(build, i % 4 == 0 ? a : b, i);
+    gyre_build_add_layer(build, c, 100);
+    gyre_build_set_number(build, b, "factor", GYRE_ORIGIN_DERIVED, NULL, NULL, 2.0);
+    assert_ptr_equal(gyre_build_find_group(build, "c"), c);
+    assert_null(gyre_build_find_group(build, "d"));
+    gyre_build_sort_groups(build);
     assert_ok(gyre_build_finish(build, &reading));
     assert_int_equal(reading->groups_count, 3);
     assert_string_equal(reading->groups[0].name, "b");
@@ -407,17 +409,17 @@ static void test_groups_and_layers(void **state) {
 static void test_goes_on_after_a_failure(void **state) {
     (void)state;
     gyre_error err = {0, ""};
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, &err);
-    gyre_layers *group = gyre_build_layers(build, "a");
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, &err);
+    gyre_layer_group *group = gyre_build_add_group(build, "a");
     gyre_reading *reading = NULL;
     const gyre_place place = {"key", 5, 44};
     gyre_build_fail(build, GYRE_EUNSUPPORTED, &place, "key: %s", "because");
     gyre_build_fail(build, GYRE_EFORMAT, NULL, "later");
-    gyre_build_number(build, group, "x", GYRE_DERIVED, NULL, NULL, 1.0);
-    gyre_build_layer(build, group, 1);
+    gyre_build_set_number(build, group, "x", GYRE_ORIGIN_DERIVED, NULL, NULL, 1.0);
+    gyre_build_add_layer(build, group, 1);
     gyre_build_warn(build, &place, "no");
-    gyre_build_layers(build, "b")->config.heads = 3;
-    assert_null(gyre_build_find(build, "b"));
+    gyre_build_add_group(build, "b")->config.heads = 3;
+    assert_null(gyre_build_find_group(build, "b"));
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EUNSUPPORTED);
     assert_null(reading);
     assert_string_equal(err.text, "key: because (p, line 5)");
@@ -427,20 +429,20 @@ static void test_goes_on_after_a_failure(void **state) {
 static void test_too_many_groups(void **state) {
     (void)state;
     gyre_error err = {0, ""};
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, &err);
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, &err);
     gyre_reading *reading = NULL;
     for (int i = 0; i < 40; i++)
-        assert_non_null(gyre_build_layers(build, "g"));
+        assert_non_null(gyre_build_add_group(build, "g"));
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "layers: more than 16 kinds of them (p)"));
 }
 
 static void test_warnings_are_said_once(void **state) {
     (void)state;
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, NULL);
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, NULL);
     gyre_reading *reading = NULL;
     const gyre_place one = {"one", 1, 10}, two = {"two", 2, 20};
-    (void)gyre_build_layers(build, "all");
+    (void)gyre_build_add_group(build, "all");
     for (int i = 0; i < 3; i++) {
         gyre_build_warn(build, &one, "text %d", 1);
         gyre_build_warn(build, &two, "text %d", 1);
@@ -459,11 +461,11 @@ static void test_what_cannot_be_computed_is_refused(void **state) {
     (void)state;
     gyre_error err = {0, ""};
     gyre_reading *reading = NULL;
-    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, &err);
+    gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, &err);
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EFORMAT);
     assert_string_equal(err.text, "positions: nothing in the file speaks of them (p)");
-    build = gyre_build_begin("p", "config.json", GYRE_AS_HF_5, 0, &err);
-    gyre_build_layers(build, "odd")->config.kind = GYRE_ALIBI;
+    build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, &err);
+    gyre_build_add_group(build, "odd")->config.kind = GYRE_KIND_ALIBI;
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EFORMAT);
     assert_non_null(strstr(err.text, "odd layers: heads: missing"));
     assert_null(reading);

@@ -1,5 +1,5 @@
 /* test_quants.c: the block formats of ggml against blocks written out by hand, and against their description bit by bit. */
-#include "files/stored.h"
+#include "files/tensor_store.h"
 #include "support.h"
 
 #include <math.h>
@@ -10,12 +10,12 @@ static const gyre_stored_type quantised[] = {GYRE_STORED_Q8_0, GYRE_STORED_Q4_0,
                                              GYRE_STORED_Q6_K};
 enum { TYPES = sizeof quantised / sizeof *quantised };
 
-/* -- by hand ----------------------------------------------------------------------------------------------------------- */
+/* -- by hand -- */
 /* The scale 0x3800 is 0.5, 0xb400 is -0.25, 0x3000 is 0.125, 0x3c00 is 1. */
 static void widen(gyre_stored_type type, const unsigned char *block, float *out) {
     for (int i = 0; i < 256; i++)
         out[i] = 777;
-    gyre_stored_widen(gyre_kernels_pick(), type, block, out, gyre_stored_block(type));
+    gyre_stored_dequantize(gyre_kernels_select(), type, block, out, gyre_stored_block_size(type));
 }
 
 static void test_q8_0_by_hand(void **state) {
@@ -46,8 +46,8 @@ static void put_groups(unsigned char *block) {
                                            0x05 | 0x40, 0x06, 0x07, 0x3e | 0xc0, 0x29,        0x00, 0x00, 0xf3};
     memcpy(block, head, sizeof head);
 }
-/* Scales 1, 2, 3, 63, 41 = 9 + 2 x 16, 0, 0, 19 = 3 + 1 x 16; leasts, of which number 4 is 2 + 1 x 16, the last 15 + 3 x 16:
- */
+/* Scales 1, 2, 3, 63, 41 = 9 + 2 x 16, 0, 0, 19 = 3 + 1 x 16; leasts, of which number 4 is 2 + 1 x 16, the last 15 + 3 x
+ * 16: */
 static const double group_least[8] = {5, 6, 7, 62, 18, 0, 0, 63};
 
 static void test_q4_k_by_hand(void **state) {
@@ -112,7 +112,7 @@ static void test_q6_k_by_hand(void **state) {
     assert_true(out[255] == -15.0f * -32);
 }
 
-/* -- bit by bit -------------------------------------------------------------------------------------------------------- */
+/* -- bit by bit -- */
 static int bit(const unsigned char *block, int byte, int position) {
     return (block[byte] & (1 << position)) != 0;
 }
@@ -167,7 +167,7 @@ static void put_scale(unsigned char *block, int byte, test_random *random) {
 }
 
 static void fill_block(gyre_stored_type type, unsigned char *block, test_random *random) {
-    const int64_t bytes = gyre_stored_row_bytes(type, gyre_stored_block(type));
+    const int64_t bytes = gyre_stored_row_bytes(type, gyre_stored_block_size(type));
     for (int64_t i = 0; i < bytes; i++)
         block[i] = (unsigned char)(test_next(random) >> 16);
     put_scale(block, type == GYRE_STORED_Q6_K ? 208 : 0, random);
@@ -181,14 +181,14 @@ static void test_random_rows(void **state) {
     test_random random = {41};
     for (int t = 0; t < TYPES; t++) {
         const gyre_stored_type type = quantised[t];
-        const int64_t block = gyre_stored_block(type), bytes = gyre_stored_row_bytes(type, block);
+        const int64_t block = gyre_stored_block_size(type), bytes = gyre_stored_row_bytes(type, block);
         for (int round = 0; round < 100; round++) {
             unsigned char room[MOST], *row = room + round % 2; /* aligned to nothing */
             float out[256 * BLOCKS + 1];
             for (int b = 0; b < BLOCKS; b++)
                 fill_block(type, row + b * bytes, &random);
             out[block * BLOCKS] = 777;
-            gyre_stored_widen(gyre_kernels_pick(), type, row, out, block * BLOCKS);
+            gyre_stored_dequantize(gyre_kernels_select(), type, row, out, block * BLOCKS);
             assert_true(out[block * BLOCKS] == 777);
             for (int64_t i = 0; i < block * BLOCKS; i++) {
                 const float want = (float)number_of(type, row + i / block * bytes, (int)(i % block));
@@ -210,12 +210,12 @@ static void test_every_scale(void **state) {
         if ((half >> 10 & 31) == 31) continue;
         block[0] = (unsigned char)half;
         block[1] = (unsigned char)(half >> 8);
-        gyre_stored_widen(gyre_kernels_pick(), GYRE_STORED_Q8_0, block, out, 32);
+        gyre_stored_dequantize(gyre_kernels_select(), GYRE_STORED_Q8_0, block, out, 32);
         if ((double)out[0] != half_at(block, 0)) fail_msg("scale %04x: %g", half, (double)out[0]);
     }
 }
 
-/* -- sizes and plain types --------------------------------------------------------------------------------------------- */
+/* -- sizes and plain types -- */
 static void test_sizes(void **state) {
     (void)state;
     static const struct {
@@ -228,7 +228,7 @@ static void test_sizes(void **state) {
                  {GYRE_STORED_Q5_K, "Q5_K", 256, 176}, {GYRE_STORED_Q6_K, "Q6_K", 256, 210}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         assert_string_equal(gyre_stored_type_name(sizes[i].type), sizes[i].name);
-        assert_int_equal(gyre_stored_block(sizes[i].type), sizes[i].block);
+        assert_int_equal(gyre_stored_block_size(sizes[i].type), sizes[i].block);
         assert_int_equal(gyre_stored_row_bytes(sizes[i].type, 256), sizes[i].bytes_of_256);
         assert_int_equal(gyre_stored_row_bytes(sizes[i].type, 0), 0);
     }
@@ -240,7 +240,7 @@ static void test_plain_types(void **state) {
     static const struct {
         gyre_stored_type type;
         gyre_dtype dtype;
-    } plain[] = {{GYRE_STORED_F32, GYRE_F32}, {GYRE_STORED_F16, GYRE_F16}, {GYRE_STORED_BF16, GYRE_BF16}};
+    } plain[] = {{GYRE_STORED_F32, GYRE_DTYPE_F32}, {GYRE_STORED_F16, GYRE_DTYPE_F16}, {GYRE_STORED_BF16, GYRE_DTYPE_BF16}};
     static const char *const tiers[] = {"scalar", "avx2", "avx512", "neon"};
     enum { COUNT = 5003 };
     static float out[COUNT + 1];
@@ -255,7 +255,7 @@ static void test_plain_types(void **state) {
             if (!kernels) continue;
             memcpy(room + t % 2, aligned, bytes);
             out[COUNT] = 777;
-            gyre_stored_widen(kernels, plain[p].type, room + t % 2, out, COUNT);
+            gyre_stored_dequantize(kernels, plain[p].type, room + t % 2, out, COUNT);
             assert_true(out[COUNT] == 777);
             for (size_t i = 0; i < COUNT; i++)
                 assert_true((double)out[i] == test_get(aligned, plain[p].dtype, i));

@@ -65,7 +65,7 @@ static gyre_safetensors *open_file(void) {
     return file;
 }
 
-/* -- reading ----------------------------------------------------------------------------------------------------------- */
+/* -- reading -- */
 static const char two[] = "{\"b\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[4,12]},"
                           "\"__metadata__\":{\"format\":\"pt\"},"
                           "\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]}}";
@@ -75,7 +75,7 @@ static void test_reads_by_name(void **state) {
     const float data[3] = {1.5f, -2.0f, 3.0f};
     float out[2] = {0, 0};
     const int64_t shape[2] = {2, 1};
-    gyre_stored_tensor stored;
+    gyre_safetensors_view stored;
     write_file(two, data, sizeof data);
     gyre_safetensors *file = open_file();
     assert_int_equal(gyre_safetensors_count(file), 2);
@@ -97,7 +97,7 @@ static void test_reads_unaligned(void **state) {
     static const struct {
         gyre_dtype dtype;
         const char *name;
-    } types[] = {{GYRE_F64, "F64"}, {GYRE_F32, "F32"}, {GYRE_F16, "F16"}, {GYRE_BF16, "BF16"}};
+    } types[] = {{GYRE_DTYPE_F64, "F64"}, {GYRE_DTYPE_F32, "F32"}, {GYRE_DTYPE_F16, "F16"}, {GYRE_DTYPE_BF16, "BF16"}};
     enum { COUNT = 9 };
     for (size_t t = 0; t < 4; t++) {
         unsigned char data[8 * COUNT];
@@ -125,7 +125,7 @@ static void test_refuses_tensors(void **state) {
     const float infinite[2] = {-INFINITY, 0.0f};
     const char *const header = "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}";
     float out[2] = {5, 5};
-    gyre_stored_tensor stored;
+    gyre_safetensors_view stored;
     gyre_error err;
     const int64_t right[1] = {2}, wrong[1] = {3}, matrix[2] = {2, 1};
     write_file(header, bad, sizeof bad);
@@ -209,7 +209,7 @@ static void test_refuses_headers(void **state) {
         assert_refused(GYRE_EFORMAT, cases[i].text);
     }
     write_file(X("\"F32\"", "[1,1,1,1,2]", "[0,8]"), &data, sizeof data); /* measured, not read */
-    gyre_stored_tensor stored;
+    gyre_safetensors_view stored;
     gyre_error err;
     gyre_safetensors *file = open_file();
     assert_int_equal(gyre_safetensors_find(file, "x", &stored, &err), GYRE_EUNSUPPORTED);
@@ -253,7 +253,7 @@ static void test_refuses_every_truncation(void **state) {
 
 /* Whatever opens can be read without harm; the sanitizers watch. */
 static void read_all(const gyre_safetensors *file) {
-    gyre_stored_tensor stored;
+    gyre_safetensors_view stored;
     for (int64_t i = 0; i < gyre_safetensors_count(file); i++) {
         const char *name = gyre_safetensors_name(file, i);
         if (gyre_safetensors_find(file, name, &stored, NULL) != GYRE_OK) continue;
@@ -298,14 +298,14 @@ static void test_refuses_what_is_no_file(void **state) {
     unlink(path);
 }
 
-/* -- writing ----------------------------------------------------------------------------------------------------------- */
+/* -- writing -- */
 static void test_writes_what_it_reads(void **state) {
     (void)state;
     enum { ROWS = 3, COLUMNS = 4099 }; /* more than one block */
     static float matrix[ROWS * COLUMNS], back[ROWS * COLUMNS];
     const float vector[2] = {-0.0f, 1e-40f};
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
-    const gyre_tensor_to_write tensors[] = {{"z.matrix", 2, {ROWS, COLUMNS}, matrix}, {"a.vector", 1, {2}, vector}};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
+    const gyre_safetensors_input tensors[] = {{"z.matrix", 2, {ROWS, COLUMNS}, matrix}, {"a.vector", 1, {2}, vector}};
     test_random random = {1};
     test_fill(&random, matrix, ROWS * COLUMNS);
     for (size_t t = 0; t < 4; t++) {
@@ -318,7 +318,7 @@ static void test_writes_what_it_reads(void **state) {
             assert_true(back[i] == (float)test_get(&wanted, types[t], 0));
         }
         assert_ok(gyre_safetensors_read(file, "a.vector", tensors[1].shape, 1, back, NULL));
-        if (types[t] == GYRE_F32) assert_memory_equal(back, vector, sizeof vector);
+        if (types[t] == GYRE_DTYPE_F32) assert_memory_equal(back, vector, sizeof vector);
         gyre_safetensors_free(file);
     }
 }
@@ -330,9 +330,9 @@ static void test_writes_these_bytes(void **state) {
     const unsigned char data[8] = {0x80, 0x3f, 0x82, 0x3f, 0x80, 0xbf, 0x7f, 0x7f};
     const char header[] = "{\"__metadata__\":{\"format\":\"pt\"},\"t\":{\"dtype\":\"BF16\",\"shape\":[2,2],"
                           "\"data_offsets\":[0,8]}}";
-    const gyre_tensor_to_write tensor = {"t", 2, {2, 2}, ties};
+    const gyre_safetensors_input tensor = {"t", 2, {2, 2}, ties};
     unsigned char bytes[512];
-    assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_BF16, NULL));
+    assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_BF16, NULL));
     FILE *file = fopen(path, "rb");
     assert_non_null(file);
     const size_t size = fread(bytes, 1, sizeof bytes, file), padded = (sizeof header - 1 + 7) / 8 * 8;
@@ -350,31 +350,31 @@ static void test_writes_nothing_unreadable(void **state) {
     const float values[3] = {1.0f, 65504.0f, 65520.0f};
     const float bad[1] = {NAN};
     gyre_error err;
-    gyre_tensor_to_write tensor = {"w", 1, {2}, values};
-    assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_F16, &err));
+    gyre_safetensors_input tensor = {"w", 1, {2}, values};
+    assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F16, &err));
     tensor.shape[0] = 3;
-    assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_F16, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F16, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "w: element 2, 65520, is not finite in F16"));
-    assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_BF16, &err));
-    tensor = (gyre_tensor_to_write){"w", 1, {1}, bad};
-    assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_F32, &err), GYRE_EINVAL);
-    assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_I32, &err), GYRE_EDTYPE);
+    assert_ok(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_BF16, &err));
+    tensor = (gyre_safetensors_input){"w", 1, {1}, bad};
+    assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F32, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_I32, &err), GYRE_EDTYPE);
 }
 
 static void test_tells_a_full_disk(void **state) {
     (void)state;
     const float value = 1.0f;
-    const gyre_tensor_to_write tensor = {"w", 1, {1}, &value};
+    const gyre_safetensors_input tensor = {"w", 1, {1}, &value};
     gyre_error err;
     struct stat info;
     if (stat("/dev/full", &info) != 0 || !S_ISCHR(info.st_mode)) skip();
-    assert_int_equal(gyre_safetensors_write("/dev/full", &tensor, 1, GYRE_F32, &err), GYRE_EIO);
+    assert_int_equal(gyre_safetensors_write("/dev/full", &tensor, 1, GYRE_DTYPE_F32, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, strerror(ENOSPC)));
-    assert_int_equal(gyre_safetensors_write("/nowhere/at/all", &tensor, 1, GYRE_F32, &err), GYRE_EIO);
+    assert_int_equal(gyre_safetensors_write("/nowhere/at/all", &tensor, 1, GYRE_DTYPE_F32, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, strerror(ENOENT)));
 }
 
-/* -- no memory --------------------------------------------------------------------------------------------------------- */
+/* -- no memory -- */
 static int64_t allocations_left;
 
 static void *failing_malloc(size_t bytes) {
@@ -384,13 +384,13 @@ static void *failing_malloc(size_t bytes) {
 static void test_every_json_allocation_may_fail(void **state) {
     (void)state;
     const float data[3] = {1.0f, 2.0f, 3.0f};
-    const gyre_tensor_to_write tensor = {"w", 1, {3}, data};
+    const gyre_safetensors_input tensor = {"w", 1, {3}, data};
     gyre_status status;
     json_set_alloc_funcs(failing_malloc, free);
     int64_t n = 0;
     do {
         allocations_left = n++;
-        status = gyre_safetensors_write(path, &tensor, 1, GYRE_F32, NULL);
+        status = gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_F32, NULL);
     } while (status == GYRE_ENOMEM);
     assert_int_equal(status, GYRE_OK);
     assert_true(n > 5);

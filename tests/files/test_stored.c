@@ -20,19 +20,19 @@ static const unsigned char three_bytes[40] = {
 };
 static const float b_w[6] = {1, -2, 0x1p-24f, 65504, -0.0f, 0x1.554p-2f};
 
-static void check_shape(const gyre_stored *t, int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+static void check_shape(const gyre_file_tensor *t, int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
     assert_int_equal(t->rank, rank);
     if (t->shape[0] != a || t->shape[1] != b || t->shape[2] != c || t->shape[3] != d)
         fail_msg("%s: shape %d %d %d %d", t->name, (int)t->shape[0], (int)t->shape[1], (int)t->shape[2], (int)t->shape[3]);
 }
 
-static void check_unreadable(const gyre_store *store, const char *name, const char *type) {
-    const gyre_stored t = stored_named(store, name);
+static void check_unreadable(const gyre_tensor_store *store, const char *name, const char *type) {
+    const gyre_file_tensor t = stored_named(store, name);
     float out = 7;
     gyre_error err = {0, ""};
     assert_int_equal(t.type, GYRE_STORED_OTHER);
-    assert_string_equal(t.stored_as, type);
-    assert_int_equal(gyre_stored_read(gyre_kernels_pick(), &t, &out, &err), GYRE_EUNSUPPORTED);
+    assert_string_equal(t.file_dtype, type);
+    assert_int_equal(gyre_stored_read(gyre_kernels_select(), &t, &out, &err), GYRE_EUNSUPPORTED);
     if (!strstr(err.text, name) || !strstr(err.text, type) || !strstr(err.text, t.file)) fail_msg("%s", err.text);
     assert_true(out == 7);
 }
@@ -40,13 +40,13 @@ static void check_unreadable(const gyre_store *store, const char *name, const ch
 /* The header's length is chosen so that the data begins at an odd offset, or at an even one. */
 static void check_three(const char *path, int odd) {
     static const char *const names[] = {"B", "a", "a.w", "b.w", "five", "four", "none"};
-    const gyre_kernels *kernels = gyre_kernels_pick();
-    gyre_store *store = stored_open(path);
+    const gyre_kernels *kernels = gyre_kernels_select();
+    gyre_tensor_store *store = stored_open(path);
     float out[6] = {0};
-    assert_int_equal(gyre_store_count(store), 7);
+    assert_int_equal(gyre_tensor_store_count(store), 7);
     for (int i = 0; i < 7; i++)
-        assert_string_equal(gyre_store_at(store, i).name, names[i]);
-    const gyre_stored a = stored_named(store, "a"), b = stored_named(store, "b.w"), c = stored_named(store, "B");
+        assert_string_equal(gyre_tensor_store_at(store, i).name, names[i]);
+    const gyre_file_tensor a = stored_named(store, "a"), b = stored_named(store, "b.w"), c = stored_named(store, "B");
     assert_int_equal(a.offset % 2, odd);
     check_shape(&a, 1, 2, 1, 1, 1);
     check_shape(&b, 2, 2, 3, 1, 1);
@@ -60,19 +60,19 @@ static void check_three(const char *path, int odd) {
     for (int i = 0; i < 2; i++) { /* forgotten, it is still there */
         assert_ok(gyre_stored_read(kernels, &b, out, NULL));
         assert_memory_equal(out, b_w, sizeof b_w);
-        gyre_stored_forget(&b);
+        gyre_stored_release_pages(&b);
     }
     check_unreadable(store, "a.w", "I64");
     check_unreadable(store, "five", "F32");
     check_unreadable(store, "four", "F4");
-    const gyre_stored none = stored_named(store, "none");
+    const gyre_file_tensor none = stored_named(store, "none");
     assert_ok(gyre_stored_read(kernels, &none, NULL, NULL));
-    gyre_stored kept = a;
-    assert_int_equal(gyre_store_find(store, "aa", &kept), 0);
+    gyre_file_tensor kept = a;
+    assert_int_equal(gyre_tensor_store_find(store, "aa", &kept), 0);
     assert_int_equal(kept.count, 2);
-    assert_null(gyre_store_gguf(store));
-    assert_string_equal(gyre_store_path(store), path);
-    gyre_store_free(store);
+    assert_null(gyre_tensor_store_gguf(store));
+    assert_string_equal(gyre_tensor_store_path(store), path);
+    gyre_tensor_store_free(store);
 }
 
 static void test_one_file(void **state) {
@@ -88,7 +88,7 @@ static void test_one_file(void **state) {
     stored_clear();
 }
 
-/* -- hashes ------------------------------------------------------------------------------------------------------------ */
+/* -- hashes -- */
 /* FNV-1a of "foobar" is published: 85944171f73967e8. */
 static uint64_t fnv(uint64_t hash, const unsigned char *bytes, size_t n) {
     for (size_t i = 0; i < n; i++) {
@@ -127,23 +127,23 @@ static void test_shards(void **state) {
     const uint64_t start = UINT64_C(14695981039346656037);
     assert_true(fnv(start, (const unsigned char *)"foobar", 6) == UINT64_C(0x85944171f73967e8));
     write_shards();
-    gyre_store *store = stored_open(stored_folder);
-    assert_int_equal(gyre_store_count(store), 3);
+    gyre_tensor_store *store = stored_open(stored_folder);
+    assert_int_equal(gyre_tensor_store_count(store), 3);
     for (int i = 0; i < 3; i++) {
-        const gyre_stored t = gyre_store_at(store, i);
+        const gyre_file_tensor t = gyre_tensor_store_at(store, i);
         float out = 0;
         assert_string_equal(t.name, names[i]);
-        assert_ok(gyre_stored_read(gyre_kernels_pick(), &t, &out, NULL));
+        assert_ok(gyre_stored_read(gyre_kernels_select(), &t, &out, NULL));
         assert_true(out == values[i]);
         assert_non_null(strstr(t.file, i == 0 ? "00002-of" : "00001-of"));
     }
     int64_t bytes = 0;
     uint64_t want = hash_file(start, "model-00001-of-00002.safetensors", &bytes), hash = 0;
     want = hash_file(want, "model-00002-of-00002.safetensors", &bytes);
-    assert_ok(gyre_store_hash(store, &hash, NULL));
+    assert_ok(gyre_tensor_store_hash(store, &hash, NULL));
     assert_true(hash == want);
-    assert_int_equal(gyre_store_bytes(store), bytes);
-    gyre_store_free(store);
+    assert_int_equal(gyre_tensor_store_bytes(store), bytes);
+    gyre_tensor_store_free(store);
 }
 
 /* As transformers has it: the whole file goes first. */
@@ -152,13 +152,13 @@ static void test_whole_before_index(void **state) {
     const float x = 9;
     write_shards();
     stored_safetensors("model.safetensors", "{" ONE("whole", "0,4") "}", &x, 4);
-    gyre_store *store = stored_open(stored_folder);
-    assert_int_equal(gyre_store_count(store), 1);
-    gyre_store_free(store);
+    gyre_tensor_store *store = stored_open(stored_folder);
+    assert_int_equal(gyre_tensor_store_count(store), 1);
+    gyre_tensor_store_free(store);
     stored_clear();
 }
 
-/* -- GGUF -------------------------------------------------------------------------------------------------------------- */
+/* -- GGUF -- */
 /* A tensor of bytes, its next aligned. */
 static size_t put_bytes(made_gguf *made, const char *name, uint32_t rank, const uint64_t *dims, uint32_t type,
                         const void *bytes, size_t n) {
@@ -187,7 +187,7 @@ static void test_gguf(void **state) {
     put_bytes(made, "iq", 1, (const uint64_t[]){256}, 17, blocks, 74);
     put_bytes(made, "later", 1, one, 4000000000u, blocks, 0);
     stored_gguf("model.bin", made);
-    gyre_store *store = stored_open(stored_path("model.bin"));
+    gyre_tensor_store *store = stored_open(stored_path("model.bin"));
     float out[512];
     static const struct {
         const char *name;
@@ -201,34 +201,34 @@ static void test_gguf(void **state) {
                 {"k6", GYRE_STORED_Q6_K, 512},
                 {"brain", GYRE_STORED_BF16, 1}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-        const gyre_stored t = stored_named(store, good[i].name);
+        const gyre_file_tensor t = stored_named(store, good[i].name);
         assert_int_equal(t.type, good[i].type);
         assert_int_equal(t.count, good[i].count);
         assert_int_equal(t.bytes, gyre_stored_row_bytes(t.type, t.count));
-        assert_string_equal(t.stored_as, gyre_stored_type_name(t.type));
-        assert_ok(gyre_stored_read(gyre_kernels_pick(), &t, out, NULL));
+        assert_string_equal(t.file_dtype, gyre_stored_type_name(t.type));
+        assert_ok(gyre_stored_read(gyre_kernels_select(), &t, out, NULL));
     }
-    const gyre_stored embedding = stored_named(store, "token_embd.weight"), q8 = stored_named(store, "q8");
+    const gyre_file_tensor embedding = stored_named(store, "token_embd.weight"), q8 = stored_named(store, "q8");
     check_shape(&embedding, 2, 2, 3, 1, 1); /* dims are fastest first in the file */
     assert_int_equal(embedding.offset, made->data_at);
-    assert_ok(gyre_stored_read(gyre_kernels_pick(), &embedding, out, NULL));
+    assert_ok(gyre_stored_read(gyre_kernels_select(), &embedding, out, NULL));
     assert_memory_equal(out, b_w, sizeof b_w);
-    assert_ok(gyre_stored_read(gyre_kernels_pick(), &q8, out, NULL));
+    assert_ok(gyre_stored_read(gyre_kernels_select(), &q8, out, NULL));
     assert_true(out[0] == 1.5f && out[1] == 0);
-    const gyre_stored turned = stored_named(store, "deep");
+    const gyre_file_tensor turned = stored_named(store, "deep");
     check_shape(&turned, 4, 1, 3, 1, 2);
     check_unreadable(store, "whole", "I32");
     check_unreadable(store, "iq", "IQ2_XS");
     check_unreadable(store, "later", "type 4000000000");
-    assert_non_null(gyre_store_gguf(store));
-    assert_non_null(gyre_gguf_find(gyre_store_gguf(store), "general.architecture"));
-    assert_int_equal(gyre_store_bytes(store), made->file_bytes);
-    gyre_store_free(store);
+    assert_non_null(gyre_tensor_store_gguf(store));
+    assert_non_null(gyre_gguf_find_key(gyre_tensor_store_gguf(store), "general.architecture"));
+    assert_int_equal(gyre_tensor_store_bytes(store), made->file_bytes);
+    gyre_tensor_store_free(store);
     free(made);
     stored_clear();
 }
 
-/* -- numbers that are none --------------------------------------------------------------------------------------------- */
+/* -- numbers that are none -- */
 enum { LONG = 5000 /* more than is looked at at once */ };
 
 /* One bad number in many, at its place and at no other. */
@@ -243,16 +243,16 @@ static void check_bad(const char *type, size_t bytes, size_t index, unsigned bit
     snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}", type, LONG,
              bytes * LONG);
     const size_t at = stored_safetensors("model.safetensors", header, data, bytes * LONG);
-    gyre_store *store = stored_open(stored_folder);
-    const gyre_stored t = gyre_store_at(store, 0);
+    gyre_tensor_store *store = stored_open(stored_folder);
+    const gyre_file_tensor t = gyre_tensor_store_at(store, 0);
     out[0] = 777;
-    assert_int_equal(gyre_stored_check(gyre_kernels_pick(), &t, &err), GYRE_EFORMAT);
-    assert_int_equal(gyre_stored_read(gyre_kernels_pick(), &t, out, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_stored_check_finite(gyre_kernels_select(), &t, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_stored_read(gyre_kernels_select(), &t, out, &err), GYRE_EFORMAT);
     snprintf(element, sizeof element, "x: element %zu is %s", index, what);
     if (!strstr(err.text, element) || !strstr(err.text, "model.safetensors, byte ")) fail_msg("%s", err.text);
     assert_int_equal(err.offset, at + index * bytes);
     assert_true(out[0] == 777);
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
 }
 
 static void test_bad_numbers(void **state) {
@@ -279,22 +279,22 @@ static void check_scales(uint32_t ggml, uint64_t elements, size_t bytes, size_t 
     made_tensor(made, "before", before, 1);
     const size_t relative = put_bytes(made, "x", 2, dims, ggml, blocks, 4 * bytes);
     stored_gguf("model.gguf", made);
-    gyre_store *store = stored_open(stored_path("model.gguf"));
-    gyre_stored t = stored_named(store, "x");
+    gyre_tensor_store *store = stored_open(stored_path("model.gguf"));
+    gyre_file_tensor t = stored_named(store, "x");
     for (unsigned bits = 0; bits < 65536; bits += 37) {
         gyre_error err = {0, ""};
         char text[160];
         blocks[2 * bytes + scale] = (unsigned char)bits;
         blocks[2 * bytes + scale + 1] = (unsigned char)(bits >> 8);
         t.data = blocks;
-        const gyre_status status = gyre_stored_check(gyre_kernels_pick(), &t, &err);
+        const gyre_status status = gyre_stored_check_finite(gyre_kernels_select(), &t, &err);
         assert_int_equal(status, (bits >> 10 & 31) == 31 ? GYRE_EFORMAT : GYRE_OK);
         if (status == GYRE_OK) continue;
         snprintf(text, sizeof text, "x: %s 2 is %s (%s", what, bits & 1023 ? "not a number" : "infinite", stored_folder);
         if (!strstr(err.text, text)) fail_msg("%s", err.text);
         assert_int_equal(err.offset, made->data_at + relative + 2 * bytes + scale);
     }
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     free(made);
 }
 

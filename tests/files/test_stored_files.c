@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-/* -- one .safetensors -------------------------------------------------------------------------------------------------- */
+/* -- one .safetensors -- */
 #define X(dtype, shape, offsets) "{ \"x\":{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
 #define ONE(name, offsets)       "\"" name "\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":" offsets "}"
 
@@ -41,7 +41,7 @@ static void test_safetensors(void **state) {
     stored_clear();
 }
 
-/* -- several and an index ---------------------------------------------------------------------------------------------- */
+/* -- several and an index -- */
 #define A          "\"a\":\"1.safetensors\""
 #define B          "\"b\":\"2.safetensors\""
 #define INDEX(map) "{\"weight_map\":\n{" map "}}"
@@ -99,7 +99,7 @@ static void test_index(void **state) {
         stored_refused(stored_folder, cases[i].status, texts, cases[i].at);
     }
     stored_write("model.safetensors.index.json", INDEX(A "," B), sizeof INDEX(A "," B) - 1);
-    gyre_store_free(stored_open(stored_folder));
+    gyre_tensor_store_free(stored_open(stored_folder));
     stored_clear();
 }
 
@@ -115,7 +115,7 @@ static void test_nothing(void **state) {
     stored_clear();
 }
 
-/* -- GGUF -------------------------------------------------------------------------------------------------------------- */
+/* -- GGUF -- */
 static const uint64_t eight[1] = {8};
 static const float numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8};
 
@@ -211,34 +211,34 @@ static void test_ggufs(void **state) {
     stored_clear();
 }
 
-/* -- cut and flipped --------------------------------------------------------------------------------------------------- */
+/* -- cut and flipped -- */
 /* Whatever was opened can be read without harm; the sanitizers watch. */
-static void use(const gyre_store *store) {
-    const gyre_kernels *kernels = gyre_kernels_pick();
+static void use(const gyre_tensor_store *store) {
+    const gyre_kernels *kernels = gyre_kernels_select();
     uint64_t hash;
-    for (int64_t i = 0; i < gyre_store_count(store); i++) {
-        const gyre_stored t = gyre_store_at(store, i);
+    for (int64_t i = 0; i < gyre_tensor_store_count(store); i++) {
+        const gyre_file_tensor t = gyre_tensor_store_at(store, i);
         if (t.type == GYRE_STORED_OTHER) {
-            assert_int_equal(gyre_stored_check(kernels, &t, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_stored_check_finite(kernels, &t, NULL), GYRE_EUNSUPPORTED);
             continue;
         }
         assert_int_equal(gyre_stored_row_bytes(t.type, t.count), t.bytes);
         float *out = malloc((size_t)t.count * sizeof *out + 1);
         assert_non_null(out);
-        assert_int_equal(gyre_stored_read(kernels, &t, out, NULL), gyre_stored_check(kernels, &t, NULL));
+        assert_int_equal(gyre_stored_read(kernels, &t, out, NULL), gyre_stored_check_finite(kernels, &t, NULL));
         free(out);
-        gyre_stored_forget(&t);
+        gyre_stored_release_pages(&t);
     }
-    assert_ok(gyre_store_hash(store, &hash, NULL));
+    assert_ok(gyre_tensor_store_hash(store, &hash, NULL));
 }
 
 /* Every prefix is refused, in words, and so is one byte more where nothing may follow. */
 static void check_cut(const char *name, const unsigned char *bytes, size_t size) {
     for (size_t n = 0; n < size; n++) {
-        gyre_store *store = NULL;
+        gyre_tensor_store *store = NULL;
         gyre_error err = {0, ""};
         stored_write(name, bytes, n);
-        const gyre_status status = gyre_store_open(&store, stored_path(name), &err);
+        const gyre_status status = gyre_tensor_store_open(&store, stored_path(name), &err);
         if (status != GYRE_EFORMAT || !strstr(err.text, stored_path(name)))
             fail_msg("%zu of %zu bytes: status %d, \"%s\"", n, size, (int)status, err.text);
         assert_null(store);
@@ -252,18 +252,18 @@ static int opened_when_flipped(const char *name, const unsigned char *bytes, siz
     int opened = 0;
     assert_non_null(other);
     for (size_t i = 0; i < size * sizeof masks; i++) {
-        gyre_store *store = NULL;
+        gyre_tensor_store *store = NULL;
         gyre_error err = {0, ""};
         memcpy(other, bytes, size);
         other[i / sizeof masks] ^= masks[i % sizeof masks];
         stored_write(name, other, size);
-        if (gyre_store_open(&store, stored_path(name), &err) != GYRE_OK) {
+        if (gyre_tensor_store_open(&store, stored_path(name), &err) != GYRE_OK) {
             assert_true(err.text[0] != '\0' && !store);
             continue;
         }
         opened++;
         use(store);
-        gyre_store_free(store);
+        gyre_tensor_store_free(store);
     }
     free(other);
     return opened;

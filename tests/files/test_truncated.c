@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- a prefix ---------------------------------------------------------------------------------------------------------- */
+/* -- a prefix -- */
 typedef struct sample {
     const char *name;
     gyre_profile profile; /* that can read it */
@@ -66,7 +66,7 @@ static void check_prefixes(const sample *f, size_t needed) {
     gyre_reading_free(whole);
 }
 
-/* -- config.json ------------------------------------------------------------------------------------------------------- */
+/* -- config.json -- */
 static unsigned char *load(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file) fail_msg("%s cannot be read", path);
@@ -97,7 +97,7 @@ static void test_configs(void **state) {
         size_t needed = size; /* up to the last brace; white space may be missing */
         while (needed > 0 && bytes[needed - 1] != '}')
             needed--;
-        const sample f = {entry->d_name, GYRE_AS_USUAL, bytes, size};
+        const sample f = {entry->d_name, GYRE_PROFILE_DEFAULT, bytes, size};
         check_prefixes(&f, needed);
         free(bytes);
         files++;
@@ -106,7 +106,7 @@ static void test_configs(void **state) {
     assert_true(files > 100);
 }
 
-/* -- GGUF -------------------------------------------------------------------------------------------------------------- */
+/* -- GGUF -- */
 /* Little endian, whatever the processor: magic, version, counts, keys, tensors, padding, data. */
 enum { AS_U32 = 4, AS_F32 = 6, AS_BOOL = 7, AS_STRING = 8, AS_ARRAY = 9 };
 typedef struct gguf {
@@ -246,7 +246,7 @@ static void check_gguf(const char *name, void (*make)(gguf *, uint32_t)) {
         char label[64];
         make(g, version);
         snprintf(label, sizeof label, "%s, version %u", name, (unsigned)version);
-        const sample f = {label, GYRE_AS_USUAL, g->bytes, g->size};
+        const sample f = {label, GYRE_PROFILE_DEFAULT, g->bytes, g->size};
         check_prefixes(&f, g->size);
     }
     free(g);
@@ -267,7 +267,7 @@ static void test_gguf_flipped(void **state) {
     gguf *g = malloc(sizeof *g);
     assert_non_null(g);
     make_llama(g, 3);
-    const sample f = {"flipped", GYRE_AS_USUAL, g->bytes, g->size};
+    const sample f = {"flipped", GYRE_PROFILE_DEFAULT, g->bytes, g->size};
     for (size_t i = 0; i < g->size; i++)
         for (size_t m = 0; m < sizeof masks; m++) {
             gyre_reading *reading = NULL;

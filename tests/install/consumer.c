@@ -4,7 +4,7 @@
 
 int main(void) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
-    config.position.kind = GYRE_ALIBI;
+    config.position.kind = GYRE_KIND_ALIBI;
     gyre_model *model = NULL;
     gyre_error error;
     if (gyre_model_create(&model, &config, 1, &error) != GYRE_OK) {

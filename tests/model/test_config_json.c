@@ -1,6 +1,6 @@
 /* test_config_json.c: config.json against transformers' reading of it, its own writing, and nonsense. */
 #include "config_compare.h"
-#include "model/architecture/config_json.h"
+#include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "naive_positions.h"
 #include "support.h"
@@ -12,7 +12,7 @@
 
 static const char path[] = "the/config.json";
 
-/* -- what transformers reads ------------------------------------------------------------------------------------------- */
+/* -- what transformers reads -- */
 /* The reference configs describe positions alone; these are the other keys of a Llama. */
 static json_t *whole_llama(const json_t *config) {
     json_t *rest = json_pack("{s:s, s:i, s:i, s:i, s:f, s:b}", "model_type", "llama", "vocab_size", 256, "num_hidden_layers",
@@ -31,7 +31,7 @@ static json_t *whole_llama(const json_t *config) {
 static gyre_status parse(const json_t *root, gyre_model_config *out, gyre_config_arrays *arrays, gyre_error *err) {
     char *text = json_dumps(root, JSON_REAL_PRECISION(17));
     assert_non_null(text);
-    const gyre_status status = gyre_config_parse(text, strlen(text), path, out, arrays, err);
+    const gyre_status status = gyre_model_config_parse(text, strlen(text), path, out, arrays, err);
     free(text);
     return status;
 }
@@ -68,7 +68,7 @@ static void test_reads_as_transformers(void **state) {
     json_decref(cases);
 }
 
-/* -- changed keys ------------------------------------------------------------------------------------------------------ */
+/* -- changed keys -- */
 static const char base_text[] = "{'model_type':'llama','vocab_size':256,'hidden_size':32,'intermediate_size':48,"
                                 "'num_hidden_layers':2,'num_attention_heads':4,'num_key_value_heads':2,'head_dim':8,"
                                 "'rms_norm_eps':1e-5,'rope_theta':10000.0,'max_position_embeddings':512,"
@@ -114,14 +114,14 @@ static void test_reads_sizes(void **state) {
     (void)state;
     gyre_model_config c = read_changed("{}");
     assert_int_equal(c.vocab, 256);
-    assert_int_equal(c.width, 32);
-    assert_int_equal(c.hidden, 48);
+    assert_int_equal(c.model_dim, 32);
+    assert_int_equal(c.mlp_dim, 48);
     assert_int_equal(c.layers, 2);
     assert_int_equal(c.heads, 4);
     assert_int_equal(c.kv_heads, 2);
     assert_int_equal(c.head_dim, 8);
     assert_true(c.norm_epsilon == 1e-5);
-    assert_int_equal(c.position.kind, GYRE_ROPE);
+    assert_int_equal(c.position.kind, GYRE_KIND_ROPE);
     assert_int_equal(c.position.trained_length, 512);
     assert_int_equal(c.position.input.dim, 32);
     c = read_changed("{'vocab_size':300.0,'head_dim':'-','num_key_value_heads':null,'rope_theta':'-'}");
@@ -136,14 +136,14 @@ static void test_reads_rope_by_version_5_rules(void **state) {
     (void)state;
     gyre_model_config c = read_changed("{'rope_scaling':{'type':'linear','factor':2},"
                                        "'rope_parameters':{'rope_type':'dynamic','factor':4,'rope_theta':5e5}}");
-    assert_int_equal(c.position.rope.scaling, GYRE_LINEAR);
+    assert_int_equal(c.position.rope.scaling, GYRE_SCALING_LINEAR);
     assert_true(c.position.rope.factor == 2.0);
     assert_true(c.position.rope.base == 10000.0);
     c = read_changed("{'rope_scaling':{},'rope_parameters':{'rope_type':'dynamic','factor':4,'rope_theta':5e5}}");
-    assert_int_equal(c.position.rope.scaling, GYRE_DYNAMIC_NTK);
+    assert_int_equal(c.position.rope.scaling, GYRE_SCALING_DYNAMIC_NTK);
     assert_true(c.position.rope.base == 5e5);
     c = read_changed("{'rope_scaling':{'rope_type':'linear','type':'linear','factor':2}}");
-    assert_int_equal(c.position.rope.scaling, GYRE_LINEAR);
+    assert_int_equal(c.position.rope.scaling, GYRE_SCALING_LINEAR);
     c = read_changed("{'rope_scaling':{'rope_type':'yarn','factor':2,'original_max_position_embeddings':128}}");
     assert_int_equal(c.position.trained_length, 128);
     c = read_changed("{'rope_scaling':{'rope_type':'yarn','factor':2,'original_max_position_embeddings':128},"
@@ -165,7 +165,7 @@ static void test_reads_rope_by_version_5_rules(void **state) {
     assert_int_equal(c.position.rope.dim, 4);
     /* One kind of layers is as good as none. */
     c = read_changed("{'rope_parameters':{'full_attention':{'rope_type':'linear','factor':2,'rope_theta':5e5}}}");
-    assert_true(c.position.rope.base == 5e5 && c.position.rope.scaling == GYRE_LINEAR);
+    assert_true(c.position.rope.base == 5e5 && c.position.rope.scaling == GYRE_SCALING_LINEAR);
 }
 
 #define OF(kind, keys) "{'model_type':'gyre','position_embedding_type':'" kind "'," keys "}"
@@ -292,7 +292,7 @@ static void test_refuses_what_is_no_json(void **state) {
         gyre_model_config config;
         gyre_config_arrays arrays;
         gyre_error err = {0, ""};
-        assert_int_equal(gyre_config_parse(texts[i], strlen(texts[i]), path, &config, &arrays, &err), GYRE_EFORMAT);
+        assert_int_equal(gyre_model_config_parse(texts[i], strlen(texts[i]), path, &config, &arrays, &err), GYRE_EFORMAT);
         assert_non_null(strstr(err.text, path));
     }
 }
@@ -313,7 +313,7 @@ static void test_survives_flipped_bytes(void **state) {
         gyre_config_arrays arrays;
         memcpy(flipped, text, size);
         flipped[test_next(&random) % size] = (char)(' ' + test_next(&random) % 95);
-        if (gyre_config_parse(flipped, size, path, &config, &arrays, NULL) != GYRE_OK) continue;
+        if (gyre_model_config_parse(flipped, size, path, &config, &arrays, NULL) != GYRE_OK) continue;
         gyre_config_arrays_free(&arrays);
         parsed++;
     }
@@ -322,7 +322,7 @@ static void test_survives_flipped_bytes(void **state) {
     free(text);
 }
 
-/* -- there and back ---------------------------------------------------------------------------------------------------- */
+/* -- there and back -- */
 /* Prints the config of a model with these positions, checks that it comes back, and returns the JSON. */
 static json_t *there_and_back(const gyre_config *position) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT, back;
@@ -330,19 +330,20 @@ static json_t *there_and_back(const gyre_config *position) {
     gyre_model *model, *again;
     gyre_error err = {0, ""};
     char *text;
-    config.width = 24;
+    config.model_dim = 24;
     config.heads = 6;
     config.kv_heads = 3;
     config.head_dim = 20;
-    config.hidden = 40;
+    config.mlp_dim = 40;
     config.norm_epsilon = 1e-6;
     config.position = *position;
     if (gyre_model_allocate(&model, &config, &err) != GYRE_OK) fail_msg("%s", err.text);
-    assert_ok(gyre_config_print(&model->config, GYRE_F16, &text, &err));
-    if (gyre_config_parse(text, strlen(text), path, &back, &arrays, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, text);
+    assert_ok(gyre_model_config_to_json(&model->config, GYRE_DTYPE_F16, &text, &err));
+    if (gyre_model_config_parse(text, strlen(text), path, &back, &arrays, &err) != GYRE_OK)
+        fail_msg("%s\n%s", err.text, text);
     if (gyre_model_allocate(&again, &back, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, text);
     gyre_config_arrays_free(&arrays);
-    assert_int_equal(again->count, model->count);
+    assert_int_equal(again->weight_count, model->weight_count);
     assert_true(back.norm_epsilon == 1e-6);
     assert_int_equal(back.kv_heads, 3);
     assert_same(&model->config.position, &again->config.position);
@@ -357,14 +358,14 @@ static gyre_config with_scaling(gyre_scaling scaling) {
     static const double shorts[10] = {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9};
     static const double longs[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10.7};
     gyre_config c = GYRE_CONFIG_INIT;
-    c.kind = GYRE_ROPE;
+    c.kind = GYRE_KIND_ROPE;
     c.trained_length = 300;
     c.rope.scaling = scaling;
     c.rope.base = 500000.0;
-    if (scaling == GYRE_UNSCALED) return c;
+    if (scaling == GYRE_SCALING_NONE) return c;
     c.rope.factor = 8.0 / 3.0;
-    if (scaling == GYRE_PROPORTIONAL) c.rope.proportion = 0.3;
-    if (scaling == GYRE_LONGROPE) {
+    if (scaling == GYRE_SCALING_PROPORTIONAL) c.rope.proportion = 0.3;
+    if (scaling == GYRE_SCALING_LONGROPE) {
         c.rope.short_factor = shorts;
         c.rope.long_factor = longs;
     }
@@ -373,17 +374,18 @@ static gyre_config with_scaling(gyre_scaling scaling) {
 
 static void test_writes_every_scaling(void **state) {
     (void)state;
-    for (int s = GYRE_UNSCALED; s <= GYRE_DYNAMIC_YARN; s++)
+    for (int s = GYRE_SCALING_NONE; s <= GYRE_SCALING_DYNAMIC_YARN; s++)
         for (int v = 0; v < 5; v++) {
             gyre_config c = with_scaling((gyre_scaling)s);
-            if (v == 1) c.rope.layout = GYRE_INTERLEAVED;
-            if (v == 2) c.rope.length = 4096;
+            if (v == 1) c.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+            if (v == 2) c.rope.context_length = 4096;
             if (v == 3) c.rope.attention_factor = 1.0 / 3.0;
-            if (v == 4 && s != GYRE_LONGROPE && s != GYRE_PROPORTIONAL) c.rope.dim = 14;
+            if (v == 4 && s != GYRE_SCALING_LONGROPE && s != GYRE_SCALING_PROPORTIONAL) c.rope.dim = 14;
             json_t *root = there_and_back(&c);
             const char *type = test_string(root, "model_type");
-            const int own_factor = s == GYRE_YARN || s == GYRE_LONGROPE || s == GYRE_DYNAMIC_YARN;
-            const int foreign = s == GYRE_NTK || s == GYRE_BY_PARTS || s == GYRE_BY_PARTS_PAPER || s > GYRE_PROPORTIONAL;
+            const int own_factor = s == GYRE_SCALING_YARN || s == GYRE_SCALING_LONGROPE || s == GYRE_SCALING_DYNAMIC_YARN;
+            const int foreign = s == GYRE_SCALING_NTK || s == GYRE_SCALING_BY_PARTS || s == GYRE_SCALING_BY_PARTS_PAPER ||
+                                s > GYRE_SCALING_PROPORTIONAL;
             const int llama = !foreign && v != 1 && !(v == 3 && !own_factor) && c.rope.dim == 0;
             assert_string_equal(type, llama ? "llama" : "gyre");
             json_decref(root);
@@ -392,7 +394,7 @@ static void test_writes_every_scaling(void **state) {
 
 static void test_writes_fields_of_yarn(void **state) {
     (void)state;
-    gyre_config c = with_scaling(GYRE_YARN);
+    gyre_config c = with_scaling(GYRE_SCALING_YARN);
     c.rope.factor = 16.0;
     c.rope.fractional_bounds = 1;
     c.rope.mscale = 0.707;
@@ -407,7 +409,7 @@ static void test_writes_fields_of_yarn(void **state) {
     assert_true(test_number(rope, "mscale") == 0.707);
     assert_true(json_is_false(json_object_get(rope, "truncate")));
     json_decref(root);
-    c = with_scaling(GYRE_LLAMA3);
+    c = with_scaling(GYRE_SCALING_LLAMA3);
     c.rope.low_freq = 1.5;
     c.rope.high_freq = 3.5;
     json_decref(there_and_back(&c));
@@ -417,7 +419,7 @@ static void test_writes_fields_of_yarn(void **state) {
 static void test_writes_every_share(void **state) {
     (void)state;
     for (int64_t dim = 2; dim <= 20; dim += 2) {
-        gyre_config c = with_scaling(GYRE_UNSCALED);
+        gyre_config c = with_scaling(GYRE_SCALING_NONE);
         c.rope.dim = dim;
         json_decref(there_and_back(&c));
     }
@@ -431,21 +433,21 @@ static void test_writes_every_kind(void **state) {
     assert_string_equal(test_string(root, "position_embedding_type"), "nope");
     assert_null(json_object_get(root, "rope_theta"));
     json_decref(root);
-    c.kind = GYRE_LEARNED;
+    c.kind = GYRE_KIND_LEARNED;
     c.input.positions = 99;
     root = there_and_back(&c);
     assert_int_equal(test_integer(root, "position_table_rows"), 99);
     json_decref(root);
     c.input.positions = 0;
     c.trained_length = 256;
-    c.kind = GYRE_SINUSOIDAL;
+    c.kind = GYRE_KIND_SINUSOIDAL;
     c.input.base = 1234.5;
-    for (int layout = GYRE_SIN_INTERLEAVED; layout <= GYRE_SIN_TENSOR2TENSOR; layout++) {
+    for (int layout = GYRE_SINUSOID_INTERLEAVED; layout <= GYRE_SINUSOID_SIN_COS_T2T; layout++) {
         c.input.layout = (gyre_sinusoid)layout;
         json_decref(there_and_back(&c));
     }
     c = (gyre_config)GYRE_CONFIG_INIT;
-    c.kind = GYRE_ALIBI;
+    c.kind = GYRE_KIND_ALIBI;
     root = there_and_back(&c);
     assert_null(json_object_get(root, "alibi_slopes"));
     json_decref(root);
@@ -456,8 +458,8 @@ static void test_writes_every_kind(void **state) {
     c = (gyre_config)GYRE_CONFIG_INIT;
     for (int i = 0; naive_case(i, 64, &c); i++) {
         root = there_and_back(&c);
-        assert_string_equal(test_string(root, c.kind == GYRE_ROPE ? "model_type" : "position_embedding_type"),
-                            c.kind == GYRE_ROPE ? "llama" : gyre_kind_name(c.kind));
+        assert_string_equal(test_string(root, c.kind == GYRE_KIND_ROPE ? "model_type" : "position_embedding_type"),
+                            c.kind == GYRE_KIND_ROPE ? "llama" : gyre_kind_name(c.kind));
         json_decref(root);
     }
 }
@@ -486,15 +488,15 @@ static void test_writes_a_llama(void **state) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     gyre_model *model;
     char *text;
-    config.position.kind = GYRE_ROPE;
+    config.position.kind = GYRE_KIND_ROPE;
     config.position.trained_length = 256;
     assert_ok(gyre_model_allocate(&model, &config, NULL));
-    assert_ok(gyre_config_print(&model->config, GYRE_BF16, &text, NULL));
+    assert_ok(gyre_model_config_to_json(&model->config, GYRE_DTYPE_BF16, &text, NULL));
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (!strstr(text, lines[i])) fail_msg("no %s in\n%s", lines[i], text);
     assert_null(strstr(text, "position_embedding_type"));
     free(text);
-    assert_int_equal(gyre_config_print(&model->config, GYRE_F64, &text, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_model_config_to_json(&model->config, GYRE_DTYPE_F64, &text, NULL), GYRE_EDTYPE);
     gyre_model_free(model);
 }
 

@@ -18,31 +18,31 @@ static gyre_convert_options typed(gyre_model_format format, gyre_dtype dtype) {
 }
 static gyre_convert_options to_gguf(void) {
     gyre_convert_options o = usual;
-    o.format = GYRE_FORMAT_GGUF;
+    o.format = GYRE_MODEL_FORMAT_GGUF;
     return o;
 }
 
-static gyre_store *open_store(const char *path) {
-    gyre_store *store = NULL;
+static gyre_tensor_store *open_store(const char *path) {
+    gyre_tensor_store *store = NULL;
     gyre_error err = {0, ""};
-    must(gyre_store_open(&store, path, &err), &err);
+    must(gyre_tensor_store_open(&store, path, &err), &err);
     return store;
 }
 
-/* -- layouts ----------------------------------------------------------------------------------------------------------- */
+/* -- layouts -- */
 static void test_layout_there_and_back(void **state) {
     (void)state;
-    const gyre_convert_options there = laid(GYRE_INTERLEAVED), back = laid(GYRE_HALF);
-    made_model *m = make_folder_of(at("half"), "llama", TIED, ", \"rope_theta\": 5000.0", GYRE_F32);
+    const gyre_convert_options there = laid(GYRE_LAYOUT_INTERLEAVED), back = laid(GYRE_LAYOUT_HALF);
+    made_model *m = make_folder_of(at("half"), "llama", TIED, ", \"rope_theta\": 5000.0", GYRE_DTYPE_F32);
     convert(at("half"), at("interleaved"), &there);
-    gyre_store *store = open_store(at("interleaved"));
+    gyre_tensor_store *store = open_store(at("interleaved"));
     assert_interleaved(store, "model.layers.1.self_attn.q_proj.weight",
                        made_named(m, "model.layers.1.self_attn.q_proj.weight"));
     assert_interleaved(store, "model.layers.0.self_attn.k_proj.weight",
                        made_named(m, "model.layers.0.self_attn.k_proj.weight"));
     assert_unmoved(store, "model.layers.0.self_attn.v_proj.weight", made_named(m, "model.layers.0.self_attn.v_proj.weight"));
     assert_unmoved(store, "model.embed_tokens.weight", made_named(m, "model.embed_tokens.weight"));
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     json_t *config = json_of(at("interleaved/config.json"));
     assert_string_equal(test_string(config, "model_type"), "gyre");
     assert_string_equal(test_string(config, "rope_layout"), "interleaved");
@@ -53,7 +53,7 @@ static void test_layout_there_and_back(void **state) {
     store = open_store(at("again"));
     for (int i = 0; i < m->count; i++)
         assert_unmoved(store, m->tensor[i].name, &m->tensor[i]);
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     config = json_of(at("again/config.json"));
     assert_string_equal(test_string(config, "model_type"), "llama");
     assert_null(json_object_get(config, "rope_layout"));
@@ -68,19 +68,19 @@ static void test_layout_there_and_back(void **state) {
 static void test_source_layout(void **state) {
     (void)state;
     gyre_convert_options mend = usual;
-    made_model *m =
-        make_folder_of(at("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_F32);
+    made_model *m = make_folder_of(at("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS, ", \"attention_bias\": true",
+                                   GYRE_DTYPE_F32);
     mend.has_source_layout = 1;
-    mend.source_layout = GYRE_HALF;
+    mend.source_layout = GYRE_LAYOUT_HALF;
     convert(at("qwen"), at("qwen-same"), &mend);
     assert_same_file(at("qwen/config.json"), at("qwen-same/config.json"));
-    mend.source_layout = GYRE_INTERLEAVED;
+    mend.source_layout = GYRE_LAYOUT_INTERLEAVED;
     convert(at("qwen"), at("qwen-mended"), &mend);
     assert_same_file(at("qwen/config.json"), at("qwen-mended/config.json"));
     static const char *const moved[] = {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.k_proj.weight",
                                         "model.layers.1.self_attn.q_proj.bias",   "model.layers.0.self_attn.k_proj.bias",
                                         "model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"};
-    gyre_store *store = open_store(at("qwen-mended"));
+    gyre_tensor_store *store = open_store(at("qwen-mended"));
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         const made_tensor *made = made_named(m, moved[i]);
         float *got = numbers_of(store, moved[i]);
@@ -92,17 +92,17 @@ static void test_source_layout(void **state) {
         free(got);
     }
     assert_unmoved(store, "model.layers.0.self_attn.v_proj.bias", made_named(m, "model.layers.0.self_attn.v_proj.bias"));
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     made_model_free(m);
 }
 
-/* -- GGUF -------------------------------------------------------------------------------------------------------------- */
+/* -- GGUF -- */
 static void test_llama_through_gguf(void **state) {
     (void)state;
     const gyre_convert_options there = to_gguf();
-    made_model *m = make_folder_of(at("biased"), "llama", BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_F32);
+    made_model *m = make_folder_of(at("biased"), "llama", BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_DTYPE_F32);
     convert(at("biased"), at("biased.gguf"), &there);
-    gyre_store *store = open_store(at("biased.gguf"));
+    gyre_tensor_store *store = open_store(at("biased.gguf"));
     assert_interleaved(store, "blk.1.attn_q.weight", made_named(m, "model.layers.1.self_attn.q_proj.weight"));
     assert_interleaved(store, "blk.0.attn_k.weight", made_named(m, "model.layers.0.self_attn.k_proj.weight"));
     assert_interleaved(store, "blk.0.attn_q.bias", made_named(m, "model.layers.0.self_attn.q_proj.bias"));
@@ -110,20 +110,21 @@ static void test_llama_through_gguf(void **state) {
     assert_unmoved(store, "blk.1.ffn_down.weight", made_named(m, "model.layers.1.mlp.down_proj.weight"));
     assert_unmoved(store, "output.weight", made_named(m, "lm_head.weight"));
     assert_unmoved(store, "output_norm.weight", made_named(m, "model.norm.weight"));
-    const gyre_gguf *file = gyre_store_gguf(store);
+    const gyre_gguf *file = gyre_tensor_store_gguf(store);
     int64_t x = 0;
-    assert_true(gyre_gguf_integer(&gyre_gguf_find(file, "llama.attention.head_count_kv")->value, 0, &x) && x == KV_HEADS);
-    assert_true(gyre_gguf_integer(&gyre_gguf_find(file, "llama.context_length")->value, 0, &x) && x == CONTEXT);
-    assert_true(gyre_gguf_integer(&gyre_gguf_find(file, "llama.rope.dimension_count")->value, 0, &x) && x == HEAD);
-    assert_true(gyre_gguf_integer(&gyre_gguf_find(file, "general.file_type")->value, 0, &x) && x == 0);
-    gyre_store_free(store);
+    assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "llama.attention.head_count_kv")->value, 0, &x) &&
+                x == KV_HEADS);
+    assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "llama.context_length")->value, 0, &x) && x == CONTEXT);
+    assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "llama.rope.dimension_count")->value, 0, &x) && x == HEAD);
+    assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "general.file_type")->value, 0, &x) && x == 0);
+    gyre_tensor_store_free(store);
     assert_same_logits(at("biased"), at("biased.gguf"), 1e-6);
     convert(at("biased.gguf"), at("biased-back"), NULL);
     store = open_store(at("biased-back"));
     for (int i = 0; i < m->count; i++)
         assert_unmoved(store, m->tensor[i].name, &m->tensor[i]);
-    assert_int_equal(gyre_store_count(store), m->count);
-    gyre_store_free(store);
+    assert_int_equal(gyre_tensor_store_count(store), m->count);
+    gyre_tensor_store_free(store);
     json_t *config = json_of(at("biased-back/config.json"));
     assert_true(json_is_true(json_object_get(config, "attention_bias")));
     assert_true(json_is_false(json_object_get(config, "tie_word_embeddings")));
@@ -146,19 +147,19 @@ static void test_qwen_through_gguf(void **state) {
         snprintf(folder, sizeof folder, "f%d", f);
         snprintf(gguf, sizeof gguf, "f%d.gguf", f);
         snprintf(back, sizeof back, "f%d-back", f);
-        made_model *m = make_folder_of(at(folder), families[f].type, families[f].traits, "", GYRE_F32);
+        made_model *m = make_folder_of(at(folder), families[f].type, families[f].traits, "", GYRE_DTYPE_F32);
         convert(at(folder), at(gguf), &there);
-        gyre_store *store = open_store(at(gguf));
+        gyre_tensor_store *store = open_store(at(gguf));
         assert_unmoved(store, "blk.0.attn_q.weight", made_named(m, "model.layers.0.self_attn.q_proj.weight"));
         if (f == 1)
             assert_unmoved(store, "blk.1.attn_k_norm.weight", made_named(m, "model.layers.1.self_attn.k_norm.weight"));
-        gyre_store_free(store);
+        gyre_tensor_store_free(store);
         assert_same_logits(at(folder), at(gguf), 1e-6);
         convert(at(gguf), at(back), NULL);
         store = open_store(at(back));
         for (int i = 0; i < m->count; i++)
             assert_unmoved(store, m->tensor[i].name, &m->tensor[i]);
-        gyre_store_free(store);
+        gyre_tensor_store_free(store);
         json_t *config = json_of(at(strcat(back, "/config.json")));
         assert_string_equal(test_string(config, "model_type"), families[f].type);
         json_decref(config);
@@ -184,7 +185,7 @@ static void test_scalings(void **state) {
         snprintf(folder, sizeof folder, "s%d", i);
         snprintf(gguf, sizeof gguf, "s%d.gguf", i);
         snprintf(back, sizeof back, "s%d-back", i);
-        made_model_free(make_folder_of(at(folder), "llama", TIED, scalings[i], GYRE_F32));
+        made_model_free(make_folder_of(at(folder), "llama", TIED, scalings[i], GYRE_DTYPE_F32));
         convert(at(folder), at(gguf), &there);
         convert(at(gguf), at(back), NULL);
         assert_same_logits(at(folder), at(gguf), 2e-5); /* divisors and factors are floats there */
@@ -192,20 +193,21 @@ static void test_scalings(void **state) {
     }
 }
 
-/* -- types ------------------------------------------------------------------------------------------------------------- */
+/* -- types -- */
 static void test_types(void **state) {
     (void)state;
-    made_model *m = make_folder_of(at("types"), "llama", TIED, "", GYRE_F32);
+    made_model *m = make_folder_of(at("types"), "llama", TIED, "", GYRE_DTYPE_F32);
     const made_tensor *made = made_named(m, "model.layers.0.mlp.up_proj.weight");
-    const gyre_convert_options brain = typed(GYRE_FORMAT_SAFETENSORS, GYRE_BF16), q8 = typed(GYRE_FORMAT_GGUF, GYRE_Q8);
+    const gyre_convert_options brain = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16),
+                               q8 = typed(GYRE_MODEL_FORMAT_GGUF, GYRE_DTYPE_Q8);
     convert(at("types"), at("brain"), &brain);
-    gyre_store *store = open_store(at("brain"));
+    gyre_tensor_store *store = open_store(at("brain"));
     assert_int_equal(stored(store, made->name).type, GYRE_STORED_BF16);
     float *got = numbers_of(store, made->name);
     for (int64_t i = 0; i < made->count; i++) /* 8 bits of a number */
         assert_true(fabsf(got[i] - made->data[i]) <= fabsf(made->data[i]) / 256);
     free(got);
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     json_t *config = json_of(at("brain/config.json"));
     assert_string_equal(test_string(config, "torch_dtype"), "bfloat16");
     json_decref(config);
@@ -223,44 +225,44 @@ static void test_types(void **state) {
                         most * (0.5f / 127 + 1.0f / 2048) * 1.01f);
     }
     free(got);
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     /* Blocks become f16 where safetensors have none. */
     convert(at("types.gguf"), at("from-q8"), NULL);
     store = open_store(at("from-q8"));
     assert_int_equal(stored(store, made->name).type, GYRE_STORED_F16);
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     made_model_free(m);
 }
 
 static void test_overflow(void **state) {
     (void)state;
-    made_model *m = make_folder_of(at("large"), "llama", TIED, "", GYRE_F32);
+    made_model *m = make_folder_of(at("large"), "llama", TIED, "", GYRE_DTYPE_F32);
     made_tensor *t = (made_tensor *)made_named(m, "model.layers.1.mlp.up_proj.weight");
-    gyre_tensor_to_write list[MOST_TENSORS];
+    gyre_safetensors_input list[MOST_TENSORS];
     t->data[70] = 1e6f;
     for (int i = 0; i < m->count; i++)
-        list[i] = (gyre_tensor_to_write){
+        list[i] = (gyre_safetensors_input){
             m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
-    assert_ok(gyre_safetensors_write(at("large/model.safetensors"), list, m->count, GYRE_F32, NULL));
-    const gyre_convert_options half = typed(GYRE_FORMAT_SAFETENSORS, GYRE_F16);
+    assert_ok(gyre_safetensors_write(at("large/model.safetensors"), list, m->count, GYRE_DTYPE_F32, NULL));
+    const gyre_convert_options half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F16);
     refused(at("large"), at("large-half"), &half, GYRE_EINVAL, "model.layers.1.mlp.up_proj.weight: element 70");
     assert_int_equal(access(at("large-half"), F_OK), -1);
     made_model_free(m);
 }
 
-/* -- what is refused --------------------------------------------------------------------------------------------------- */
+/* -- what is refused -- */
 static void test_refused(void **state) {
     (void)state;
-    const gyre_convert_options gguf = to_gguf(), interleaved = laid(GYRE_INTERLEAVED);
-    gyre_convert_options half_gguf = laid(GYRE_HALF), wrong = usual;
-    const gyre_convert_options q8 = typed(GYRE_FORMAT_SAFETENSORS, GYRE_Q8);
-    half_gguf.format = GYRE_FORMAT_GGUF;
+    const gyre_convert_options gguf = to_gguf(), interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
+    gyre_convert_options half_gguf = laid(GYRE_LAYOUT_HALF), wrong = usual;
+    const gyre_convert_options q8 = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_Q8);
+    half_gguf.format = GYRE_MODEL_FORMAT_GGUF;
     wrong.size = 0;
-    made_model_free(make_folder_of(at("plain"), "llama", TIED, "", GYRE_F32));
-    made_model_free(make_folder_of(at("granite"), "granite", TIED, "", GYRE_F32));
-    made_model_free(make_folder_of(at("qwen2"), "qwen2", BIASES, "", GYRE_F32));
+    made_model_free(make_folder_of(at("plain"), "llama", TIED, "", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(at("granite"), "granite", TIED, "", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(at("qwen2"), "qwen2", BIASES, "", GYRE_DTYPE_F32));
     made_model_free(make_folder_of(at("dynamic"), "llama", TIED,
-                                   ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}", GYRE_F32));
+                                   ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}", GYRE_DTYPE_F32));
     refused(at("plain"), at("x.gguf"), &half_gguf, GYRE_EUNSUPPORTED, "a GGUF has no key for pairs");
     refused(at("qwen2"), at("x"), &interleaved, GYRE_EUNSUPPORTED, "config.json of a qwen2");
     refused(at("granite"), at("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "granite: this family");
@@ -277,7 +279,7 @@ static void test_refused(void **state) {
 static void test_targets(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf();
-    made_model_free(make_folder_of(at("source"), "llama", TIED, "", GYRE_F32));
+    made_model_free(make_folder_of(at("source"), "llama", TIED, "", GYRE_DTYPE_F32));
     put_text(at("source/tokenizer_config.json"), "{\"a\": 1}");
     put_text(at("source/notes.txt"), "mine");
     assert_int_equal(mkdir(at("other"), 0777), 0);
@@ -304,21 +306,21 @@ static void test_targets(void **state) {
 static void test_broken(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf();
-    made_model *m = make_folder_of(at("broken"), "llama", TIED, "", GYRE_F32);
-    gyre_tensor_to_write list[MOST_TENSORS];
+    made_model *m = make_folder_of(at("broken"), "llama", TIED, "", GYRE_DTYPE_F32);
+    gyre_safetensors_input list[MOST_TENSORS];
     int n = 0;
     for (int i = 0; i < m->count; i++)
         if (strcmp(m->tensor[i].name, "model.layers.1.mlp.up_proj.weight") != 0)
-            list[n++] = (gyre_tensor_to_write){
+            list[n++] = (gyre_safetensors_input){
                 m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
-    assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, n, GYRE_F32, NULL));
+    assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
     refused(at("broken"), at("y.gguf"), &gguf, GYRE_EFORMAT, "no tensor model.layers.1.mlp.up_proj.weight");
     for (int i = 0; i < m->count; i++)
-        list[i] = (gyre_tensor_to_write){
+        list[i] = (gyre_safetensors_input){
             m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
     list[m->count] = list[0];
     list[m->count].name = "model.extra.weight";
-    assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, m->count + 1, GYRE_F32, NULL));
+    assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, m->count + 1, GYRE_DTYPE_F32, NULL));
     refused(at("broken"), at("y.gguf"), &gguf, GYRE_EUNSUPPORTED, "model.extra.weight");
     made_model_free(m);
 }
@@ -336,7 +338,7 @@ static void test_progress(void **state) {
     gyre_convert_options o = usual;
     o.progress = count;
     o.progress_ctx = &c;
-    made_model *m = make_folder_of(at("counted"), "llama", TIED, "", GYRE_F32);
+    made_model *m = make_folder_of(at("counted"), "llama", TIED, "", GYRE_DTYPE_F32);
     int64_t bytes = 0;
     for (int i = 0; i < m->count; i++)
         bytes += 4 * m->tensor[i].count;
@@ -356,9 +358,9 @@ static void test_stop(void **state) {
     o.progress = count;
     o.stop = stop_at_once;
     o.progress_ctx = &c;
-    made_model_free(make_folder_of(at("stopped"), "llama", TIED, "", GYRE_F32));
+    made_model_free(make_folder_of(at("stopped"), "llama", TIED, "", GYRE_DTYPE_F32));
     refused(at("stopped"), at("stopped-to"), &o, GYRE_EIO, "stopped");
-    o.format = GYRE_FORMAT_GGUF;
+    o.format = GYRE_MODEL_FORMAT_GGUF;
     refused(at("stopped"), at("stopped-to.gguf"), &o, GYRE_EIO, "stopped");
     DIR *dir = opendir(room);
     for (struct dirent *entry; dir && (entry = readdir(dir));)

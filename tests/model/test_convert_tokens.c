@@ -8,7 +8,7 @@ static void put32(unsigned char *to, int32_t x) {
         to[i] = (unsigned char)((uint32_t)x >> (8 * i));
 }
 
-/* -- a checkpoint of llama2.c ------------------------------------------------------------------------------------------ */
+/* -- a checkpoint of llama2.c -- */
 /* The n-th number of the file: so that each says where it came from. */
 static float value_at(int64_t n) {
     return (float)(n % 8191) / 16384.0f;
@@ -105,9 +105,9 @@ static void make_checkpoint(const char *folder, int vocab, int with_tokens) {
     free(weights);
 }
 
-static void assert_part(const gyre_store *store, const char *name, int part, int64_t skip, int64_t rows, int64_t columns,
-                        int moved) {
-    const gyre_stored t = stored(store, name);
+static void assert_part(const gyre_tensor_store *store, const char *name, int part, int64_t skip, int64_t rows,
+                        int64_t columns, int moved) {
+    const gyre_file_tensor t = stored(store, name);
     assert_int_equal(t.count, rows * columns);
     float *got = numbers_of(store, name);
     for (int64_t r = 0; r < rows; r++) {
@@ -121,10 +121,10 @@ static void assert_part(const gyre_store *store, const char *name, int part, int
 
 static void test_checkpoint(void **state) {
     (void)state;
-    gyre_store *store = NULL;
+    gyre_tensor_store *store = NULL;
     make_checkpoint(at("ckpt"), PIECES, 1);
     convert(at("ckpt"), at("ckpt-to"), NULL);
-    assert_ok(gyre_store_open(&store, at("ckpt-to"), NULL));
+    assert_ok(gyre_tensor_store_open(&store, at("ckpt-to"), NULL));
     assert_part(store, "model.embed_tokens.weight", EMBED, 0, PIECES, WIDTH, 0);
     assert_part(store, "model.layers.1.self_attn.q_proj.weight", WQ, HEADS * HEAD * WIDTH, HEADS * HEAD, WIDTH, 1);
     assert_part(store, "model.layers.1.self_attn.k_proj.weight", WK, KV_HEADS * HEAD * WIDTH, KV_HEADS * HEAD, WIDTH, 1);
@@ -135,8 +135,8 @@ static void test_checkpoint(void **state) {
     assert_part(store, "model.layers.1.mlp.down_proj.weight", W2, WIDTH * HIDDEN, WIDTH, HIDDEN, 0);
     assert_part(store, "model.layers.1.mlp.up_proj.weight", W3, HIDDEN * WIDTH, HIDDEN, WIDTH, 0);
     assert_part(store, "model.norm.weight", NORM, 0, 1, WIDTH, 0);
-    assert_int_equal(gyre_store_count(store), 2 + 9 * LAYERS);
-    gyre_store_free(store);
+    assert_int_equal(gyre_tensor_store_count(store), 2 + 9 * LAYERS);
+    gyre_tensor_store_free(store);
     json_t *config = json_of(at("ckpt-to/config.json"));
     assert_string_equal(test_string(config, "model_type"), "llama");
     assert_int_equal(test_integer(config, "num_key_value_heads"), KV_HEADS);
@@ -148,23 +148,23 @@ static void test_checkpoint(void **state) {
 
 static void test_own_output(void **state) {
     (void)state;
-    gyre_store *store = NULL;
+    gyre_tensor_store *store = NULL;
     gyre_convert_options layout = GYRE_CONVERT_INIT, gguf = GYRE_CONVERT_INIT;
     layout.has_layout = 1;
-    layout.layout = GYRE_INTERLEAVED;
-    gguf.format = GYRE_FORMAT_GGUF;
+    layout.layout = GYRE_LAYOUT_INTERLEAVED;
+    gguf.format = GYRE_MODEL_FORMAT_GGUF;
     make_checkpoint(at("own"), -PIECES, 0);
     convert(at("own"), at("own-to"), NULL);
-    assert_ok(gyre_store_open(&store, at("own-to"), NULL));
+    assert_ok(gyre_tensor_store_open(&store, at("own-to"), NULL));
     assert_part(store, "lm_head.weight", PARTS, 0, PIECES, WIDTH, 0); /* the last of the file, past the tables */
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
     assert_int_equal(access(at("own-to/tokenizer.json"), F_OK), -1);
     refused(at("own"), at("own-interleaved"), &layout, GYRE_EUNSUPPORTED, "nobody reads interleaved pairs");
     convert(at("own"), at("own.gguf"), &gguf);
-    assert_ok(gyre_store_open(&store, at("own.gguf"), NULL)); /* interleaved there and here */
+    assert_ok(gyre_tensor_store_open(&store, at("own.gguf"), NULL)); /* interleaved there and here */
     assert_part(store, "blk.1.attn_k.weight", WK, KV_HEADS * HEAD * WIDTH, KV_HEADS * HEAD, WIDTH, 0);
     assert_part(store, "output.weight", PARTS, 0, PIECES, WIDTH, 0);
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
 }
 
 /* Every other size is another file's. */
@@ -218,7 +218,7 @@ static void test_broken_tokens(void **state) {
     closedir(dir);
 }
 
-/* -- tokenizers -------------------------------------------------------------------------------------------------------- */
+/* -- tokenizers -- */
 static void test_pieces(void **state) {
     (void)state;
     make_checkpoint(at("tp"), PIECES, 1);
@@ -249,7 +249,7 @@ static void test_pieces(void **state) {
     json_decref(root);
     /* Through a GGUF and back: the same two files. */
     gyre_convert_options gguf = GYRE_CONVERT_INIT;
-    gguf.format = GYRE_FORMAT_GGUF;
+    gguf.format = GYRE_MODEL_FORMAT_GGUF;
     convert(at("tp-to"), at("tp.gguf"), &gguf);
     convert(at("tp.gguf"), at("tp-back"), NULL);
     assert_same_file(at("tp-to/tokenizer.json"), at("tp-back/tokenizer.json"));
@@ -273,23 +273,24 @@ static const char byte_level[] =
 static void test_byte_level(void **state) {
     (void)state;
     gyre_convert_options gguf = GYRE_CONVERT_INIT;
-    gyre_store *store = NULL;
+    gyre_tensor_store *store = NULL;
     int64_t x = 0;
-    gguf.format = GYRE_FORMAT_GGUF;
-    made_model_free(make_folder_of(at("bl"), "qwen2", BIASES | TIED, "", GYRE_F32));
+    gguf.format = GYRE_MODEL_FORMAT_GGUF;
+    made_model_free(make_folder_of(at("bl"), "qwen2", BIASES | TIED, "", GYRE_DTYPE_F32));
     put_text(at("bl/tokenizer.json"), byte_level);
     put_text(at("bl/tokenizer_config.json"), "{\"eos_token\": {\"content\": \"<|end|>\"}, \"chat_template\": \"{{x}}\"}");
     convert(at("bl"), at("bl.gguf"), &gguf);
-    assert_ok(gyre_store_open(&store, at("bl.gguf"), NULL));
-    const gyre_gguf *file = gyre_store_gguf(store);
-    assert_true(gyre_gguf_equals(&gyre_gguf_find(file, "tokenizer.ggml.model")->value, "gpt2"));
-    assert_true(gyre_gguf_equals(&gyre_gguf_find(file, "tokenizer.ggml.pre")->value, "qwen2"));
-    assert_int_equal(gyre_gguf_find(file, "tokenizer.ggml.tokens")->value.count, VOCAB); /* rows without a token too */
-    assert_true(gyre_gguf_integer(&gyre_gguf_find(file, "tokenizer.ggml.eos_token_id")->value, 0, &x) && x == 4);
+    assert_ok(gyre_tensor_store_open(&store, at("bl.gguf"), NULL));
+    const gyre_gguf *file = gyre_tensor_store_gguf(store);
+    assert_true(gyre_gguf_equals(&gyre_gguf_find_key(file, "tokenizer.ggml.model")->value, "gpt2"));
+    assert_true(gyre_gguf_equals(&gyre_gguf_find_key(file, "tokenizer.ggml.pre")->value, "qwen2"));
+    assert_int_equal(gyre_gguf_find_key(file, "tokenizer.ggml.tokens")->value.count, VOCAB); /* rows without a token too */
+    assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "tokenizer.ggml.eos_token_id")->value, 0, &x) && x == 4);
     static const int64_t kinds[] = {1, 1, 1, 1, 3, 4, 5};
     for (uint64_t i = 0; i < 7; i++)
-        assert_true(gyre_gguf_integer(&gyre_gguf_find(file, "tokenizer.ggml.token_type")->value, i, &x) && x == kinds[i]);
-    gyre_store_free(store);
+        assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "tokenizer.ggml.token_type")->value, i, &x) &&
+                    x == kinds[i]);
+    gyre_tensor_store_free(store);
     convert(at("bl.gguf"), at("bl-back"), NULL);
     json_t *before = json_of(at("bl/tokenizer.json")), *after = json_of(at("bl-back/tokenizer.json"));
     const json_t *model = json_object_get(after, "model");
@@ -313,22 +314,22 @@ static void test_bytes(void **state) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     gyre_convert_options gguf = GYRE_CONVERT_INIT;
     gyre_model *model = NULL;
-    gyre_store *store = NULL;
-    config.width = config.hidden = 32;
+    gyre_tensor_store *store = NULL;
+    config.model_dim = config.mlp_dim = 32;
     config.layers = 1;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
-    config.position.kind = GYRE_ROPE;
+    config.position.kind = GYRE_KIND_ROPE;
     config.position.trained_length = 32;
-    gguf.format = GYRE_FORMAT_GGUF;
+    gguf.format = GYRE_MODEL_FORMAT_GGUF;
     assert_ok(gyre_model_create(&model, &config, 1, NULL));
-    assert_ok(gyre_model_save(model, at("bytes"), GYRE_F32, NULL));
+    assert_ok(gyre_model_save(model, at("bytes"), GYRE_DTYPE_F32, NULL));
     gyre_model_free(model);
     convert(at("bytes"), at("bytes.gguf"), &gguf);
-    assert_ok(gyre_store_open(&store, at("bytes.gguf"), NULL));
-    const gyre_gguf_value *tokens = &gyre_gguf_find(gyre_store_gguf(store), "tokenizer.ggml.tokens")->value;
+    assert_ok(gyre_tensor_store_open(&store, at("bytes.gguf"), NULL));
+    const gyre_gguf_value *tokens = &gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.ggml.tokens")->value;
     assert_int_equal(tokens->count, 256);
-    assert_int_equal(gyre_gguf_find(gyre_store_gguf(store), "tokenizer.ggml.merges")->value.count, 0);
+    assert_int_equal(gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.ggml.merges")->value.count, 0);
     /* As gpt2's vocabulary writes a NUL, a line's end, a space, "a", DEL, and the bytes of U+00A0, U+00AD and U+00FF. */
     static const struct {
         int byte;
@@ -345,13 +346,13 @@ static void test_bytes(void **state) {
         }
         word += 8 + bytes;
     }
-    gyre_store_free(store);
+    gyre_tensor_store_free(store);
 }
 
 static void test_wrong_tokenizers(void **state) {
     (void)state;
     gyre_convert_options gguf = GYRE_CONVERT_INIT;
-    gguf.format = GYRE_FORMAT_GGUF;
+    gguf.format = GYRE_MODEL_FORMAT_GGUF;
     static const struct {
         const char *json, *says;
         gyre_status status;
@@ -370,7 +371,7 @@ static void test_wrong_tokenizers(void **state) {
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
          "{\"Regex\": \"x+\"}}}",
          "pre_tokenizer", GYRE_EUNSUPPORTED}};
-    made_model_free(make_folder_of(at("wt"), "llama", TIED, "", GYRE_F32));
+    made_model_free(make_folder_of(at("wt"), "llama", TIED, "", GYRE_DTYPE_F32));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         put_text(at("wt/tokenizer.json"), wrong[i].json);
         refused(at("wt"), at("wt.gguf"), &gguf, wrong[i].status, wrong[i].says);

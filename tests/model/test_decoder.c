@@ -9,12 +9,12 @@ enum { TOKENS = 80, TRAINED = 32, VOCAB = 48 };
 static gyre_model_config tiny(gyre_kind kind) {
     gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
     c.vocab = VOCAB;
-    c.width = 32;
+    c.model_dim = 32;
     c.layers = 3;
     c.heads = 4;
     c.kv_heads = 2;
     c.head_dim = 8;
-    c.hidden = 40;
+    c.mlp_dim = 40;
     c.position.kind = kind;
     c.position.trained_length = TRAINED;
     c.position.input.positions = 2 * TOKENS;
@@ -47,7 +47,7 @@ static void read_in(const gyre_model *m, const gyre_encoding *e, const int32_t *
     assert_ok(gyre_context_create(&x, m, e, TOKENS, &err));
     for (int64_t from = 0; from < TOKENS; from += piece) {
         const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
-        assert_ok(gyre_context_read(x, tokens + from, n, n, logits + from * VOCAB, &err));
+        assert_ok(gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err));
     }
     assert_int_equal(gyre_context_tokens(x), TOKENS);
     gyre_context_free(x);
@@ -87,32 +87,33 @@ static void check_encoding(const gyre_model *m, const gyre_encoding *e, int64_t 
 
 static void every_encoding(void **state) {
     (void)state;
-    gyre_model_config c = tiny(GYRE_NOPE);
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, TOKENS, &c.position); i++) {
         gyre_model *m = model_of(&c);
-        check_encoding(m, gyre_model_encoding(m), 0, gyre_kind_name(c.position.kind));
+        check_encoding(m, gyre_model_get_encoding(m), 0, gyre_kind_name(c.position.kind));
         gyre_model_free(m);
     }
-    assert_int_equal(c.position.kind, GYRE_DEBERTA); /* the last case was met */
+    assert_int_equal(c.position.kind, GYRE_KIND_DEBERTA); /* the last case was met */
 }
 
 /* Decoding token by token equals the whole prefix under every extension, at one declared length. */
 static void every_method(void **state) {
     (void)state;
     static const double factors[4] = {1, 1.5, 2.5, 4};
-    for (int scaling = GYRE_UNSCALED; scaling <= GYRE_PROPORTIONAL; scaling++)
-        for (int layout = GYRE_HALF; layout <= GYRE_INTERLEAVED; layout++) {
-            gyre_model_config c = tiny(GYRE_ROPE);
+    for (int scaling = GYRE_SCALING_NONE; scaling <= GYRE_SCALING_PROPORTIONAL; scaling++)
+        for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED; layout++) {
+            gyre_model_config c = tiny(GYRE_KIND_ROPE);
             struct gyre_rope_config *r = &c.position.rope;
             r->layout = (gyre_layout)layout;
             gyre_model *m = model_of(&c);
             gyre_config p = m->config.position;
             p.rope.scaling = (gyre_scaling)scaling;
-            p.rope.length = TOKENS;
-            p.rope.table_positions = layout == GYRE_HALF ? TOKENS / 2 : 0; /* with angles from the table and computed ones */
-            p.rope.factor = scaling == GYRE_UNSCALED ? 0 : 2.5;
-            p.rope.proportion = scaling == GYRE_PROPORTIONAL ? 0.5 : 0;
-            if (scaling == GYRE_LONGROPE) p.rope.short_factor = p.rope.long_factor = factors;
+            p.rope.context_length = TOKENS;
+            p.rope.table_positions =
+                layout == GYRE_LAYOUT_HALF ? TOKENS / 2 : 0; /* with angles from the table and computed ones */
+            p.rope.factor = scaling == GYRE_SCALING_NONE ? 0 : 2.5;
+            p.rope.proportion = scaling == GYRE_SCALING_PROPORTIONAL ? 0.5 : 0;
+            if (scaling == GYRE_SCALING_LONGROPE) p.rope.short_factor = p.rope.long_factor = factors;
             gyre_encoding *e = test_encoding(&p);
             check_encoding(m, e, TOKENS, "scaling");
             gyre_encoding_free(e);
@@ -123,7 +124,7 @@ static void every_method(void **state) {
 /* Distances past a window turned as others, which no rotation of the keys alone can do. */
 static void far_turns(void **state) {
     (void)state;
-    const gyre_model_config c = tiny(GYRE_ROPE);
+    const gyre_model_config c = tiny(GYRE_KIND_ROPE);
     gyre_model *m = model_of(&c);
     gyre_config p = m->config.position;
     gyre_encoding *e = NULL;
@@ -131,14 +132,14 @@ static void far_turns(void **state) {
     assert_int_equal(gyre_encoding_create(&e, &p, NULL, NULL), GYRE_EINVAL); /* without a window */
     for (int far = GYRE_FAR_CLAMPED; far <= GYRE_FAR_GROUPED; far++) {
         p.rope.far = (gyre_far)far;
-        p.rope.window = 20;
+        p.rope.far_window = 20;
         p.rope.far_factor = far == GYRE_FAR_LEAKY ? 2.5 : far == GYRE_FAR_GROUPED ? 3 : 0;
         e = test_encoding(&p);
         check_encoding(m, e, 0, "far turns");
         gyre_encoding_free(e);
     }
     p = m->config.position;
-    p.rope.scaling = GYRE_NTK_MIXED;
+    p.rope.scaling = GYRE_SCALING_NTK_MIXED;
     p.rope.factor = 4;
     e = test_encoding(&p);
     check_encoding(m, e, 0, "NTK-mixed");
@@ -149,7 +150,7 @@ static void far_turns(void **state) {
 /* The last rows alone are what they are among all rows; tokens before them may skip work. */
 static void last_rows(void **state) {
     (void)state;
-    const gyre_model_config c = tiny(GYRE_ROPE);
+    const gyre_model_config c = tiny(GYRE_KIND_ROPE);
     gyre_model *m = model_of(&c);
     static float all[600 * VOCAB], some[600 * VOCAB];
     static int32_t tokens[600];
@@ -157,10 +158,10 @@ static void last_rows(void **state) {
     gyre_context *x = NULL;
     gyre_error err;
     assert_ok(gyre_context_create(&x, m, NULL, 600, &err));
-    assert_ok(gyre_context_read(x, tokens, 600, 600, all, &err));
+    assert_ok(gyre_context_forward(x, tokens, 600, 600, all, &err));
     for (int64_t rows = 0; rows <= 600; rows += 150) {
         gyre_context_reset(x);
-        assert_ok(gyre_context_read(x, tokens, 600, rows, some, &err));
+        assert_ok(gyre_context_forward(x, tokens, 600, rows, some, &err));
         for (int64_t i = 0; i < rows * VOCAB; i++)
             test_close((double)some[i], (double)all[(600 - rows) * VOCAB + i], 2e-5, "last rows");
     }
@@ -171,7 +172,7 @@ static void last_rows(void **state) {
 /* Another encoding reads with the tables of the model where they are the same in shape. */
 static void other_encodings(void **state) {
     (void)state;
-    gyre_model_config c = tiny(GYRE_KERPLE);
+    gyre_model_config c = tiny(GYRE_KIND_KERPLE);
     gyre_model *m = model_of(&c);
     gyre_config p = m->config.position;
     p.score.decay = GYRE_DECAY_POWER;
@@ -179,12 +180,12 @@ static void other_encodings(void **state) {
     check_encoding(m, e, 0, "another decay");
     gyre_encoding_free(e);
     p = m->config.position;
-    p.kind = GYRE_ROPE;
+    p.kind = GYRE_KIND_ROPE;
     e = test_encoding(&p);
     check_encoding(m, e, 0, "no table where the model has one");
     gyre_encoding_free(e);
     gyre_model_free(m);
-    c = tiny(GYRE_DEBERTA);
+    c = tiny(GYRE_KIND_DEBERTA);
     c.position.score.max_distance = 16;
     m = model_of(&c);
     p = m->config.position;
@@ -208,19 +209,19 @@ static void refuses(const gyre_model *m, const gyre_config *p, const char *why) 
 
 static void refuses_tables_that_do_not_fit(void **state) {
     (void)state;
-    gyre_model_config c = tiny(GYRE_SHAW);
+    gyre_model_config c = tiny(GYRE_KIND_SHAW);
     c.position.score.max_distance = 4;
     gyre_model *m = model_of(&c);
     gyre_config p = m->config.position;
     p.score.max_distance = 5;
     refuses(m, &p, "the table of shaw (query) has 1 x 11 x 8 numbers where the model's has 1 x 9 x 8");
     p = m->config.position;
-    p.kind = GYRE_T5;
+    p.kind = GYRE_KIND_T5;
     p.score.terms = 0;
     p.score.buckets = 8;
     p.score.max_distance = 16;
     refuses(m, &p, "t5 has a table (bias) that the model, trained with shaw, has not");
-    p.kind = GYRE_LEARNED;
+    p.kind = GYRE_KIND_LEARNED;
     p.input.positions = 2 * TOKENS;
     refuses(m, &p, "learned has a table (input) that the model");
     gyre_model_free(m);
@@ -229,11 +230,11 @@ static void refuses_tables_that_do_not_fit(void **state) {
 /* A table trained for a few positions read far past them, and the trained factor of a sinusoid. */
 static void extended_inputs(void **state) {
     (void)state;
-    gyre_model_config c = tiny(GYRE_LEARNED);
+    gyre_model_config c = tiny(GYRE_KIND_LEARNED);
     c.position.input.positions = 16;
     gyre_model *m = model_of(&c);
     gyre_config p = m->config.position;
-    p.input.length = TOKENS;
+    p.input.resized_length = TOKENS;
     gyre_encoding *e = test_encoding(&p);
     int64_t shape[4];
     check_encoding(m, e, 0, "stretched");
@@ -243,7 +244,7 @@ static void extended_inputs(void **state) {
     check_encoding(m, e, 0, "hierarchy");
     gyre_encoding_free(e);
     gyre_model_free(m);
-    c = tiny(GYRE_SINUSOIDAL);
+    c = tiny(GYRE_KIND_SINUSOIDAL);
     c.position.input.trained_scale = 1;
     m = model_of(&c);
     assert_ok(gyre_encoding_table_shape(m->encoding, GYRE_TABLE_INPUT, shape));
@@ -255,7 +256,7 @@ static void extended_inputs(void **state) {
 /* A table that ends says so, whichever it is. */
 static void ends_of_tables(void **state) {
     (void)state;
-    static const gyre_kind kinds[] = {GYRE_LEARNED, GYRE_BERT};
+    static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(kinds[i]);
         c.position.input.positions = c.position.score.max_distance = 6;
@@ -267,10 +268,10 @@ static void ends_of_tables(void **state) {
         const int32_t tokens[7] = {1, 2, 3, 4, 5, 6, 7};
         snprintf(why, sizeof why, "position 6: the encoding (%s) ends before it", gyre_kind_name(kinds[i]));
         assert_ok(gyre_context_create(&x, m, NULL, 7, &err));
-        assert_int_equal(gyre_context_read(x, tokens, 7, 1, logits, &err), GYRE_ERANGE);
+        assert_int_equal(gyre_context_forward(x, tokens, 7, 1, logits, &err), GYRE_ERANGE);
         assert_non_null(strstr(err.text, why));
-        assert_ok(gyre_context_read(x, tokens, 6, 1, logits, &err));
-        assert_int_equal(gyre_context_read(x, tokens, 1, 1, logits, &err), GYRE_ERANGE);
+        assert_ok(gyre_context_forward(x, tokens, 6, 1, logits, &err));
+        assert_int_equal(gyre_context_forward(x, tokens, 1, 1, logits, &err), GYRE_ERANGE);
         assert_int_equal(gyre_context_tokens(x), 6);
         gyre_context_free(x);
         gyre_model_free(m);
@@ -279,7 +280,7 @@ static void ends_of_tables(void **state) {
 
 static void errors(void **state) {
     (void)state;
-    const gyre_model_config c = tiny(GYRE_LEARNED);
+    const gyre_model_config c = tiny(GYRE_KIND_LEARNED);
     gyre_model *m = model_of(&c);
     gyre_context *x = NULL;
     gyre_error err;
@@ -288,18 +289,18 @@ static void errors(void **state) {
     assert_int_equal(gyre_context_create(&x, m, NULL, 0, &err), GYRE_EINVAL);
     assert_null(x);
     assert_ok(gyre_context_create(&x, m, NULL, 4 * TOKENS, &err));
-    assert_int_equal(gyre_context_read(x, tokens, 3, 1, logits, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_forward(x, tokens, 3, 1, logits, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "token 2: 48"));
-    assert_int_equal(gyre_context_read(x, tokens, 2, 3, logits, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_forward(x, tokens, 2, 3, logits, &err), GYRE_EINVAL);
     assert_int_equal(gyre_context_tokens(x), 0);
     tokens[2] = 0;
     for (int i = 0; i < 2 * TOKENS; i++)
-        assert_ok(gyre_context_read(x, tokens, 1, 0, NULL, &err));
-    assert_int_equal(gyre_context_read(x, tokens, 1, 1, logits, &err), GYRE_ERANGE); /* the learned table ends */
+        assert_ok(gyre_context_forward(x, tokens, 1, 0, NULL, &err));
+    assert_int_equal(gyre_context_forward(x, tokens, 1, 1, logits, &err), GYRE_ERANGE); /* the learned table ends */
     assert_int_equal(gyre_context_tokens(x), 2 * TOKENS);
     gyre_context_free(x);
     assert_ok(gyre_context_create(&x, m, NULL, 2, &err));
-    assert_int_equal(gyre_context_read(x, tokens, 3, 1, logits, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_forward(x, tokens, 3, 1, logits, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "no room"));
     gyre_context_free(x);
     gyre_model_free(m);

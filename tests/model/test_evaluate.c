@@ -18,11 +18,11 @@ static void draw_text(void) {
 
 static gyre_model *small_model(gyre_kind kind) {
     gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
-    c.width = 32;
+    c.model_dim = 32;
     c.layers = 2;
     c.heads = c.kv_heads = 2;
     c.head_dim = 16;
-    c.hidden = 48;
+    c.mlp_dim = 48;
     c.position.kind = kind;
     c.position.trained_length = c.position.input.positions = 64;
     gyre_model *m = NULL;
@@ -37,7 +37,7 @@ static void window_nats(const gyre_model *m, int64_t start, int64_t context, dou
     gyre_context *x = NULL;
     gyre_error err;
     assert_ok(gyre_context_create(&x, m, NULL, context, &err));
-    assert_ok(gyre_context_read(x, ids + start, context, context, logits, &err));
+    assert_ok(gyre_context_forward(x, ids + start, context, context, logits, &err));
     gyre_context_free(x);
     for (int64_t i = 0; i < context; i++) {
         const float *row = logits + i * VOCAB;
@@ -49,18 +49,18 @@ static void window_nats(const gyre_model *m, int64_t start, int64_t context, dou
 }
 
 typedef struct protocol_case {
-    gyre_protocol protocol;
+    gyre_eval_protocol protocol;
     int64_t context, stride, starts_every, scored;
 } protocol_case;
 
 static void protocols(void **state) {
     (void)state;
-    static const protocol_case cases[] = {{GYRE_SLIDING, 64, 0, 32, 32},
-                                          {GYRE_SLIDING, 700, 100, 100, 100},
-                                          {GYRE_TRUNCATE, 128, 32, 128, 128},
-                                          {GYRE_LAST, 600, 300, 300, 200},
-                                          {GYRE_LAST, 64, 64, 64, 32}};
-    gyre_model *m = small_model(GYRE_ROPE);
+    static const protocol_case cases[] = {{GYRE_EVAL_PROTOCOL_SLIDING, 64, 0, 32, 32},
+                                          {GYRE_EVAL_PROTOCOL_SLIDING, 700, 100, 100, 100},
+                                          {GYRE_EVAL_PROTOCOL_TRUNCATE, 128, 32, 128, 128},
+                                          {GYRE_EVAL_PROTOCOL_LAST, 600, 300, 300, 200},
+                                          {GYRE_EVAL_PROTOCOL_LAST, 64, 64, 64, 32}};
+    gyre_model *m = small_model(GYRE_KIND_ROPE);
     static double nats[1024];
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const protocol_case *c = &cases[k];
@@ -87,14 +87,14 @@ static void protocols(void **state) {
 
 static void by_position_and_threads(void **state) {
     (void)state;
-    gyre_model *m = small_model(GYRE_ALIBI);
+    gyre_model *m = small_model(GYRE_KIND_ALIBI);
     double buckets[7], again[7], all = 0;
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r, same;
     gyre_error err;
     gyre_pool *pool = NULL;
     o.context = 600;
-    o.protocol = GYRE_TRUNCATE;
+    o.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
     o.by_position = buckets;
     o.buckets = 7;
     assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
@@ -117,7 +117,7 @@ static void by_position_and_threads(void **state) {
 
 static void spread_windows(void **state) {
     (void)state;
-    gyre_model *m = small_model(GYRE_NOPE);
+    gyre_model *m = small_model(GYRE_KIND_NOPE);
     double nats[64], sum = 0;
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r;
@@ -139,7 +139,7 @@ static void spread_windows(void **state) {
 static void given_starts(void **state) {
     (void)state;
     static const int64_t starts[3] = {7, 2000, 7};
-    gyre_model *m = small_model(GYRE_ROPE);
+    gyre_model *m = small_model(GYRE_KIND_ROPE);
     double nats[64], by_window[3], sum = 0;
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r;
@@ -168,7 +168,7 @@ static void given_starts(void **state) {
 
 static void eval_errors(void **state) {
     (void)state;
-    gyre_model *m = small_model(GYRE_LEARNED);
+    gyre_model *m = small_model(GYRE_KIND_LEARNED);
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r = {-1, -1, -1};
     gyre_error err;
@@ -189,7 +189,7 @@ static void eval_errors(void **state) {
     gyre_model_free(m);
 }
 
-/* -- passkeys ----------------------------------------------------------------------------------------------------- */
+/* -- passkeys -- */
 typedef struct question {
     int32_t mark, digits[4];
     int asked_at;
@@ -271,7 +271,7 @@ static void passkey_counts(void **state) {
     for (int i = 0; i < WINDOWS; i++) {
         gyre_passkey_window(&text, KEYS, CONTEXT, &random, w, asked);
         gyre_context_reset(x);
-        assert_ok(gyre_context_read(x, w, CONTEXT, CONTEXT, logits, &err));
+        assert_ok(gyre_context_forward(x, w, CONTEXT, CONTEXT, logits, &err));
         int run = 0;
         for (int p = 1; p < CONTEXT; p++) {
             if (!asked[p]) continue;

@@ -98,7 +98,7 @@ static void check_pieces(const gyre_model *model, const expected *e, int64_t pie
     if (gyre_context_create(&context, model, NULL, e->tokens_count, &err) != GYRE_OK) fail_msg("%s: %s", e->name, err.text);
     for (int64_t at = 0; at < e->tokens_count; at += piece) {
         const int64_t n = piece < e->tokens_count - at ? piece : e->tokens_count - at;
-        if (gyre_context_read(context, e->tokens + at, n, n, logits[at], &err) != GYRE_OK)
+        if (gyre_context_forward(context, e->tokens + at, n, n, logits[at], &err) != GYRE_OK)
             fail_msg("%s: %s", e->name, err.text);
     }
     gyre_context_free(context);
@@ -116,9 +116,10 @@ static void check_pieces(const gyre_model *model, const expected *e, int64_t pie
 static void check_model(const char *path, const expected *e) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open_as(&model, path, GYRE_AS_USUAL, e->length, &err) != GYRE_OK) fail_msg("%s: %s", e->name, err.text);
-    assert_int_equal(gyre_model_config_of(model)->vocab, VOCAB);
-    const char *format = gyre_model_source_of(model).format;
+    if (gyre_model_open_as(&model, path, GYRE_PROFILE_DEFAULT, e->length, &err) != GYRE_OK)
+        fail_msg("%s: %s", e->name, err.text);
+    assert_int_equal(gyre_model_get_config(model)->vocab, VOCAB);
+    const char *format = gyre_model_get_source(model).format;
     check_pieces(model, e, e->tokens_count, format);
     check_pieces(model, e, 1, format);
     check_pieces(model, e, 7, format);

@@ -11,7 +11,7 @@
 enum { MOST_ROWS = 40, GUARD = 3 };
 static const float CANARY = -12345.25f;
 
-/* -- weights ----------------------------------------------------------------------------------------------------------- */
+/* -- weights -- */
 typedef struct weights {
     gyre_matrix w;
     size_t bytes;
@@ -22,7 +22,7 @@ static int is_plain(gyre_stored_type type) {
     return type <= GYRE_STORED_BF16;
 }
 static gyre_dtype dtype_of(gyre_stored_type type) {
-    return type == GYRE_STORED_F32 ? GYRE_F32 : type == GYRE_STORED_F16 ? GYRE_F16 : GYRE_BF16;
+    return type == GYRE_STORED_F32 ? GYRE_DTYPE_F32 : type == GYRE_STORED_F16 ? GYRE_DTYPE_F16 : GYRE_DTYPE_BF16;
 }
 
 /* Random bytes; a block's scales are made halves that are finite and small. */
@@ -42,7 +42,7 @@ static void fill_blocks(test_random *random, const gyre_matrix *w, unsigned char
         for (int s = 0; s < 2; s++) {
             const int place = s ? blocks[w->type].second : blocks[w->type].first;
             unsigned char half[2] __attribute__((aligned(2)));
-            test_put(half, GYRE_F16, 0, test_uniform(random) / 64);
+            test_put(half, GYRE_DTYPE_F16, 0, test_uniform(random) / 64);
             if (place >= 0) memcpy(data + at + place, half, sizeof half);
         }
 }
@@ -63,7 +63,7 @@ static weights make_weights(test_random *random, gyre_stored_type type, int64_t 
             m.numbers[o * in + i] = (float)test_get(data, dtype_of(type), (size_t)(o * in + i));
         }
     for (int64_t o = 0; o < out && !is_plain(type); o++)
-        gyre_stored_widen(gyre_kernels_tier("scalar"), type, data + o * m.w.row_bytes, m.numbers + o * in, in);
+        gyre_stored_dequantize(gyre_kernels_tier("scalar"), type, data + o * m.w.row_bytes, m.numbers + o * in, in);
     return m;
 }
 static void free_weights(weights *m) {
@@ -71,7 +71,7 @@ static void free_weights(weights *m) {
     free(m->numbers);
 }
 
-/* -- products ---------------------------------------------------------------------------------------------------------- */
+/* -- products -- */
 typedef struct product_case {
     gyre_stored_type type;
     int64_t out, in, x_gap, y_gap;
@@ -81,7 +81,7 @@ typedef struct product_case {
 typedef struct product_data {
     weights m;
     float *x, *bias, *before, *y; /* y: GUARD floats in front and behind are not its own */
-    int64_t rows, x_row, y_row;
+    int64_t rows, x_row_stride, y_row_stride;
     size_t y_count;
 } product_data;
 
@@ -95,12 +95,12 @@ static float *random_floats(test_random *random, int64_t n) {
 /* x ends where nothing can be read, right behind its last row, and holds NaNs between its rows. */
 static product_data make_data(test_random *random, const product_case *c, int64_t rows) {
     product_data d = {.m = make_weights(random, c->type, c->out, c->in), .rows = rows};
-    d.x_row = c->in + c->x_gap;
-    d.y_row = c->out + c->y_gap;
-    d.y_count = (size_t)(rows * d.y_row) + 2 * GUARD;
-    d.x = guarded((size_t)(rows * d.x_row - c->x_gap) * sizeof(float));
-    for (int64_t i = 0; i < rows * d.x_row - c->x_gap; i++)
-        d.x[i] = i % d.x_row < c->in ? (float)test_uniform(random) : NAN;
+    d.x_row_stride = c->in + c->x_gap;
+    d.y_row_stride = c->out + c->y_gap;
+    d.y_count = (size_t)(rows * d.y_row_stride) + 2 * GUARD;
+    d.x = guarded((size_t)(rows * d.x_row_stride - c->x_gap) * sizeof(float));
+    for (int64_t i = 0; i < rows * d.x_row_stride - c->x_gap; i++)
+        d.x[i] = i % d.x_row_stride < c->in ? (float)test_uniform(random) : NAN;
     d.bias = random_floats(random, c->out);
     d.before = random_floats(random, rows * c->out);
     d.y = malloc(d.y_count * sizeof *d.y);
@@ -108,7 +108,7 @@ static product_data make_data(test_random *random, const product_case *c, int64_
     return d;
 }
 static void free_data(product_data *d) {
-    unguard(d->x, (size_t)((d->rows - 1) * d->x_row + d->m.w.in) * sizeof(float));
+    unguard(d->x, (size_t)((d->rows - 1) * d->x_row_stride + d->m.w.in) * sizeof(float));
     free_weights(&d->m);
     free(d->bias);
     free(d->before);
@@ -117,9 +117,9 @@ static void free_data(product_data *d) {
 
 /* y anew, through an exec of that width (0 = none) and scratch of just the size asked for. */
 static void run_product(const product_case *c, product_data *d, int64_t rows, const gyre_kernels *kernels, gyre_exec *exec) {
-    const int width = exec ? (int)exec->width : 1;
-    const int64_t floats = gyre_product_scratch(&d->m.w, rows, width);
-    float *scratch = gyre_floats(floats + GUARD);
+    const int width = exec ? (int)exec->concurrency : 1;
+    const int64_t floats = gyre_gemm_scratch(&d->m.w, rows, width);
+    float *scratch = gyre_alloc_floats(floats + GUARD);
     assert_non_null(scratch);
     for (int i = 0; i < GUARD; i++)
         scratch[floats + i] = CANARY;
@@ -127,9 +127,9 @@ static void run_product(const product_case *c, product_data *d, int64_t rows, co
         d->y[i] = CANARY;
     float *y = d->y + GUARD;
     for (int64_t i = 0; i < rows * c->out; i++)
-        y[i / c->out * d->y_row + i % c->out] = c->add ? d->before[i] : NAN;
-    const gyre_product p = {&d->m.w, c->bias ? d->bias : NULL, d->x, y, rows, d->x_row, d->y_row, c->add};
-    gyre_product_run(&p, kernels, scratch, exec);
+        y[i / c->out * d->y_row_stride + i % c->out] = c->add ? d->before[i] : NAN;
+    const gyre_gemm p = {&d->m.w, c->bias ? d->bias : NULL, d->x, y, rows, d->x_row_stride, d->y_row_stride, c->add};
+    gyre_gemm_run(&p, kernels, scratch, exec);
     for (int i = 0; i < GUARD; i++)
         assert_true(scratch[floats + i] == CANARY);
     free(scratch);
@@ -140,12 +140,12 @@ static long double check_product(const product_case *c, const product_data *d, i
     double worst = 0;
     const double gamma = (double)(c->in + 3) * 0x1p-24 * 1.001;
     for (size_t i = 0; i < d->y_count; i++) {
-        const int64_t at = (int64_t)i - GUARD, r = at / d->y_row, o = at % d->y_row;
+        const int64_t at = (int64_t)i - GUARD, r = at / d->y_row_stride, o = at % d->y_row_stride;
         if (at < 0 || r >= rows || o >= c->out) {
             assert_true(d->y[i] == CANARY);
             continue;
         }
-        const float *x = d->x + r * d->x_row, *w = d->m.numbers + o * c->in;
+        const float *x = d->x + r * d->x_row_stride, *w = d->m.numbers + o * c->in;
         const double biased = c->bias ? (double)d->bias[o] : 0, before = c->add ? (double)d->before[r * c->out + o] : 0;
         double exact = biased + before, sum = fabs(biased) + fabs(before);
         for (int64_t k = 0; k < c->in; k++) {
@@ -195,20 +195,20 @@ static void nothing_to_do(void **state) {
     test_random random = {72};
     const product_case c = {GYRE_STORED_F32, 5, 8, 0, 0, 0, 0};
     product_data d = make_data(&random, &c, 2);
-    run_product(&c, &d, 0, gyre_kernels_pick(), NULL);
+    run_product(&c, &d, 0, gyre_kernels_select(), NULL);
     check_product(&c, &d, 0);
     const gyre_matrix none = {.type = GYRE_STORED_F32};
-    const gyre_product p = {&none, NULL, d.x, d.y, 2, 8, 5, 0};
-    assert_int_equal(gyre_product_scratch(&none, 2, 2), 0);
-    gyre_product_run(&p, gyre_kernels_pick(), NULL, NULL);
+    const gyre_gemm p = {&none, NULL, d.x, d.y, 2, 8, 5, 0};
+    assert_int_equal(gyre_gemm_scratch(&none, 2, 2), 0);
+    gyre_gemm_run(&p, gyre_kernels_select(), NULL, NULL);
     check_product(&c, &d, 0);
     free_data(&d);
 }
 
-/* -- bits -------------------------------------------------------------------------------------------------------------- */
+/* -- bits -- */
 static void same_bits_on_any_threads(void **state) {
     (void)state;
-    const gyre_kernels *kernels = gyre_kernels_pick();
+    const gyre_kernels *kernels = gyre_kernels_select();
     test_random random = {73};
     for (int i = 0; i < CASES; i++)
         for (int64_t rows = 1; rows <= MOST_ROWS; rows += 13) {
@@ -242,9 +242,9 @@ static void same_bits_among_few(void **state) {
         run_product(&cases[i], &d, rows, kernels, NULL);
         memcpy(together, d.y, d.y_count * sizeof *together);
         float *before = d.before;
-        for (int64_t r = 0; r < rows; r++, d.x += d.x_row, d.before += cases[i].out) {
+        for (int64_t r = 0; r < rows; r++, d.x += d.x_row_stride, d.before += cases[i].out) {
             run_product(&cases[i], &d, 1, kernels, NULL);
-            assert_memory_equal(together + GUARD + r * d.y_row, d.y + GUARD, (size_t)cases[i].out * sizeof *together);
+            assert_memory_equal(together + GUARD + r * d.y_row_stride, d.y + GUARD, (size_t)cases[i].out * sizeof *together);
         }
         d.x = x;
         d.before = before;
@@ -257,13 +257,13 @@ static void same_bits_among_few(void **state) {
 static void several_at_once(void **state) {
     (void)state;
     enum { PRODUCTS = 10 };
-    const gyre_kernels *kernels = gyre_kernels_pick();
+    const gyre_kernels *kernels = gyre_kernels_select();
     test_random random = {75};
     gyre_pool *pool = NULL;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     gyre_exec exec = gyre_pool_exec(pool);
     product_data d[PRODUCTS];
-    gyre_product products[PRODUCTS];
+    gyre_gemm products[PRODUCTS];
     float *alone[PRODUCTS];
     int64_t floats = 0;
     for (int i = 0; i < PRODUCTS; i++) {
@@ -276,14 +276,14 @@ static void several_at_once(void **state) {
         memcpy(alone[i], d[i].y, d[i].y_count * sizeof(float));
         for (size_t j = 0; j < d[i].y_count; j++)
             d[i].y[j] = CANARY;
-        products[i] = (gyre_product){
-            &d[i].m.w, c.bias ? d[i].bias : NULL, d[i].x, d[i].y + GUARD, d[i].rows, d[i].x_row, d[i].y_row, 0};
-        const int64_t most = gyre_product_scratch(&d[i].m.w, d[i].rows, 3);
+        products[i] = (gyre_gemm){&d[i].m.w,         c.bias ? d[i].bias : NULL, d[i].x, d[i].y + GUARD, d[i].rows,
+                                  d[i].x_row_stride, d[i].y_row_stride,         0};
+        const int64_t most = gyre_gemm_scratch(&d[i].m.w, d[i].rows, 3);
         floats = most > floats ? most : floats;
     }
-    float *scratch = gyre_floats(floats);
+    float *scratch = gyre_alloc_floats(floats);
     assert_non_null(scratch);
-    gyre_products_run(products, PRODUCTS, kernels, scratch, &exec);
+    gyre_gemm_run_many(products, PRODUCTS, kernels, scratch, &exec);
     for (int i = 0; i < PRODUCTS; i++) {
         assert_memory_equal(alone[i], d[i].y, d[i].y_count * sizeof(float));
         free(alone[i]);
@@ -318,8 +318,8 @@ static void scratch_stays_small(void **state) {
         for (int type = GYRE_STORED_F32; type <= GYRE_STORED_Q6_K; type++) {
             const gyre_matrix w = {(gyre_stored_type)type, NULL, sizes[i][0], sizes[i][1],
                                    gyre_stored_row_bytes((gyre_stored_type)type, sizes[i][1])};
-            assert_true(gyre_product_scratch(&w, 2048, 1) * 4 <= 4 << 20);
-            assert_int_equal(gyre_product_scratch(&w, 2048, 2), 2 * gyre_product_scratch(&w, 2048, 1));
+            assert_true(gyre_gemm_scratch(&w, 2048, 1) * 4 <= 4 << 20);
+            assert_int_equal(gyre_gemm_scratch(&w, 2048, 2), 2 * gyre_gemm_scratch(&w, 2048, 1));
         }
 }
 

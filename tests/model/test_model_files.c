@@ -1,6 +1,6 @@
 /* test_model_files.c: where weights lie, what they start from, and folders that are whole whatever happens. */
 #include "files/file_read.h"
-#include "files/folder.h"
+#include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "model/model.h"
 #include "model/random.h"
@@ -79,19 +79,19 @@ static void assert_holds(const char *name, const char *wanted) {
     free(text);
 }
 
-/* -- weights ----------------------------------------------------------------------------------------------------------- */
+/* -- weights -- */
 static gyre_model_config small_config(gyre_kind kind) {
     gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
     c.vocab = 50;
-    c.width = 24;
+    c.model_dim = 24;
     c.layers = 2;
     c.heads = 4;
     c.kv_heads = 2;
     c.head_dim = 8;
-    c.hidden = 40;
+    c.mlp_dim = 40;
     c.position.kind = kind;
     c.position.trained_length = 64;
-    if (kind == GYRE_LEARNED) c.position.input.positions = 64;
+    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
     return c;
 }
 
@@ -144,7 +144,7 @@ static void test_layout(void **state) {
                   {"model.layers.0.mlp.up_proj.weight", 40, 24, 2},
                   {"model.layers.0.mlp.down_proj.weight", 24, 40, 2},
                   {"model.layers.1.input_layernorm.weight", 24, 1, 1}};
-    gyre_model *model = create_small(GYRE_LEARNED, 1);
+    gyre_model *model = create_small(GYRE_KIND_LEARNED, 1);
     int64_t offset = 0;
     assert_int_equal(gyre_tensor_count(&model->layout), 2 + 2 * 9 + 1);
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
@@ -159,12 +159,13 @@ static void test_layout(void **state) {
     }
     assert_string_equal(gyre_tensor_at(&model->layout, 20).name, "model.norm.weight");
     assert_int_equal(gyre_model_parameters(model), offset);
-    assert_int_equal(model->layout.norm.offset, offset - 24);
+    assert_int_equal(model->layout.final_norm.offset, offset - 24);
     assert_int_equal(model->layout.input.offset, 50 * 24);
-    assert_int_equal(gyre_layer_offset(&model->layout, 1, GYRE_DOWN), gyre_tensor_at(&model->layout, 19).offset);
+    assert_int_equal(gyre_layer_tensor_offset(&model->layout, 1, GYRE_WEIGHT_DOWN),
+                     gyre_tensor_at(&model->layout, 19).offset);
     assert_int_equal((uintptr_t)model->weights % 64, 0);
     gyre_model_free(model);
-    model = create_small(GYRE_ROPE, 1);
+    model = create_small(GYRE_KIND_ROPE, 1);
     assert_null(model->layout.input.name);
     assert_int_equal(gyre_model_parameters(model), offset - 64 * 24);
     gyre_model_free(model);
@@ -182,33 +183,37 @@ static void test_first_weights(void **state) {
     /* Computed by another program from the generator's definition. */
     const float embedding[3] = {-0x1.3d84bep-5f, -0x1.c17d7ap-5f, 0x1.21e2ap-5f};
     const float down[3] = {0x1.72fb8ep-4f, -0x1.1544bap-5f, 0x1.9516cep-5f};
-    gyre_model *model = create_small(GYRE_NOPE, 1);
-    const float *of_down = model->weights + gyre_layer_offset(&model->layout, 1, GYRE_DOWN);
+    gyre_model *model = create_small(GYRE_KIND_NOPE, 1);
+    const float *of_down = model->weights + gyre_layer_tensor_offset(&model->layout, 1, GYRE_WEIGHT_DOWN);
     assert_memory_equal(model->weights, embedding, sizeof embedding);
     assert_memory_equal(of_down, down, sizeof down);
     assert_true(fabs(deviation_of(model->weights, 50 * 24) / 0.05 - 1) < 0.1);
     assert_true(fabs(deviation_of(of_down, 24 * 40) * sqrt(40) * 2 - 1) < 0.1); /* 2 = sqrt(2 layers) */
+    assert_true(fabs(deviation_of(model->weights + gyre_layer_tensor_offset(&model->layout, 0, GYRE_WEIGHT_O), 24 * 32) *
+                         sqrt(32) * 2 -
+                     1) < 0.1);
     assert_true(
-        fabs(deviation_of(model->weights + gyre_layer_offset(&model->layout, 0, GYRE_O), 24 * 32) * sqrt(32) * 2 - 1) < 0.1);
-    assert_true(fabs(deviation_of(model->weights + gyre_layer_offset(&model->layout, 0, GYRE_UP), 24 * 40) * sqrt(24) - 1) <
-                0.1);
+        fabs(deviation_of(model->weights + gyre_layer_tensor_offset(&model->layout, 0, GYRE_WEIGHT_UP), 24 * 40) * sqrt(24) -
+             1) < 0.1);
     for (int64_t i = 0; i < 24; i++) {
-        assert_true(model->weights[gyre_layer_offset(&model->layout, 0, GYRE_NORM1) + i] == 1.0f);
-        assert_true(model->weights[model->layout.norm.offset + i] == 1.0f);
+        assert_true(model->weights[gyre_layer_tensor_offset(&model->layout, 0, GYRE_WEIGHT_ATTN_NORM) + i] == 1.0f);
+        assert_true(model->weights[model->layout.final_norm.offset + i] == 1.0f);
     }
     gyre_model_free(model);
 }
 
 static void test_seeds(void **state) {
     (void)state;
-    gyre_model *a = create_small(GYRE_LEARNED, 9), *b = create_small(GYRE_LEARNED, 9),
-               *other = create_small(GYRE_LEARNED, 8), *rope = create_small(GYRE_ROPE, 9);
-    const int64_t layers = gyre_layer_offset(&a->layout, 0, 0), of_rope = gyre_layer_offset(&rope->layout, 0, 0);
-    assert_memory_equal(a->weights, b->weights, (size_t)a->count * sizeof *a->weights);
+    gyre_model *a = create_small(GYRE_KIND_LEARNED, 9), *b = create_small(GYRE_KIND_LEARNED, 9),
+               *other = create_small(GYRE_KIND_LEARNED, 8), *rope = create_small(GYRE_KIND_ROPE, 9);
+    const int64_t layers = gyre_layer_tensor_offset(&a->layout, 0, 0),
+                  of_rope = gyre_layer_tensor_offset(&rope->layout, 0, 0);
+    assert_memory_equal(a->weights, b->weights, (size_t)a->weight_count * sizeof *a->weights);
     assert_memory_not_equal(a->weights, other->weights, 64);
     /* Encodings are compared from the same start. */
     assert_memory_equal(a->weights, rope->weights, 50 * 24 * sizeof *a->weights);
-    assert_memory_equal(a->weights + layers, rope->weights + of_rope, (size_t)(rope->count - of_rope) * sizeof *a->weights);
+    assert_memory_equal(a->weights + layers, rope->weights + of_rope,
+                        (size_t)(rope->weight_count - of_rope) * sizeof *a->weights);
     gyre_model_free(a);
     gyre_model_free(b);
     gyre_model_free(other);
@@ -224,17 +229,17 @@ static void test_refuses_sizes(void **state) {
         "vocab",        "width",   "layers",           "heads",    "kv_heads", "head_dim", "hidden", "no multiple",
         "norm_epsilon", "x width", "heads x head_dim", "layers x", "size"};
     for (int i = 0; i < CASES; i++)
-        c[i] = small_config(GYRE_NOPE);
+        c[i] = small_config(GYRE_KIND_NOPE);
     c[0].vocab = 0;
-    c[1].width = -1;
+    c[1].model_dim = -1;
     c[2].layers = INT64_MAX;
     c[3].heads = large + 1;
     c[4].kv_heads = 0;
     c[5].head_dim = INT64_MIN;
-    c[6].hidden = 0;
+    c[6].mlp_dim = 0;
     c[7].kv_heads = 3;
     c[8].norm_epsilon = NAN;
-    c[9].vocab = c[9].width = large;
+    c[9].vocab = c[9].model_dim = large;
     c[10].heads = c[10].head_dim = 1 << 20;
     c[11].layers = large;
     c[12].size = 8;
@@ -245,19 +250,19 @@ static void test_refuses_sizes(void **state) {
         if (!strstr(err.text, why[i])) fail_msg("\"%s\", not %s", err.text, why[i]);
         assert_null(model);
     }
-    gyre_model_config far = small_config(GYRE_SHAW);
+    gyre_model_config far = small_config(GYRE_KIND_SHAW);
     gyre_error err = {0, ""};
     gyre_model *model;
     far.position.score.max_distance = (1 << 20) + 1;
     assert_int_equal(gyre_model_create(&model, &far, 1, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "score.max_distance: 1048577 is past 1048576"));
-    gyre_model_config rope = small_config(GYRE_ROPE);
+    gyre_model_config rope = small_config(GYRE_KIND_ROPE);
     rope.head_dim = 7;
     assert_int_equal(gyre_model_create(&model, &rope, 1, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_model_create(NULL, &rope, 1, NULL), GYRE_EINVAL);
 }
 
-/* -- save and open ----------------------------------------------------------------------------------------------------- */
+/* -- save and open -- */
 static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
     gyre_error err = {0, ""};
     if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
@@ -273,9 +278,9 @@ static gyre_model *open_model(const char *name) {
 static void assert_comes_back(const gyre_model *model, gyre_dtype type) {
     save(model, "m", type);
     gyre_model *back = open_model("m");
-    assert_int_equal(back->count, model->count);
-    assert_int_equal(gyre_model_config_of(back)->position.kind, model->config.position.kind);
-    for (int64_t i = 0; i < model->count; i++) {
+    assert_int_equal(back->weight_count, model->weight_count);
+    assert_int_equal(gyre_model_get_config(back)->position.kind, model->config.position.kind);
+    for (int64_t i = 0; i < model->weight_count; i++) {
         double stored;
         test_put(&stored, type, 0, (double)model->weights[i]);
         assert_true(back->weights[i] == (float)test_get(&stored, type, 0));
@@ -285,8 +290,8 @@ static void assert_comes_back(const gyre_model *model, gyre_dtype type) {
 
 static void test_saves_and_opens(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_BF16, GYRE_F16};
-    gyre_model_config c = small_config(GYRE_NOPE);
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16, GYRE_DTYPE_F16};
+    gyre_model_config c = small_config(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, 64, &c.position); i++)
         for (size_t t = 0; t < 3; t++) {
             gyre_model *model = create(&c, 3);
@@ -308,23 +313,23 @@ static void assert_open_fails(const char *name, gyre_status wanted, const char *
 /* Writes the model's tensors, of which `change` may alter or drop the last; `extra` names one more. */
 static void write_tensors(const gyre_model *model, int64_t count, const char *extra, int64_t extra_rows) {
     gyre_tensor tensors[32];
-    gyre_tensor_to_write list[33];
+    gyre_safetensors_input list[33];
     for (int64_t i = 0; i < count; i++) {
         tensors[i] = gyre_tensor_at(&model->layout, i);
-        list[i] = (gyre_tensor_to_write){tensors[i].name,
-                                         tensors[i].rank,
-                                         {tensors[i].shape[0], tensors[i].shape[1]},
-                                         model->weights + tensors[i].offset};
+        list[i] = (gyre_safetensors_input){tensors[i].name,
+                                           tensors[i].rank,
+                                           {tensors[i].shape[0], tensors[i].shape[1]},
+                                           model->weights + tensors[i].offset};
     }
-    list[count] = (gyre_tensor_to_write){extra, 1, {extra_rows}, model->weights};
-    assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, count + (extra != NULL), GYRE_F32, NULL));
+    list[count] = (gyre_safetensors_input){extra, 1, {extra_rows}, model->weights};
+    assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, count + (extra != NULL), GYRE_DTYPE_F32, NULL));
 }
 
 static void test_refuses_weights(void **state) {
     (void)state;
-    gyre_model *model = create_small(GYRE_ROPE, 3);
+    gyre_model *model = create_small(GYRE_KIND_ROPE, 3);
     const int64_t count = gyre_tensor_count(&model->layout);
-    save(model, "m", GYRE_F32);
+    save(model, "m", GYRE_DTYPE_F32);
     write_tensors(model, count - 1, NULL, 0);
     assert_open_fails("m", GYRE_EFORMAT, "no tensor model.norm.weight");
     write_tensors(model, count - 1, "model.norm.weight", 23);
@@ -344,12 +349,12 @@ static void test_refuses_weights(void **state) {
 
 static void test_refuses_nan_weights(void **state) {
     (void)state;
-    gyre_model *model = create_small(GYRE_ROPE, 3);
+    gyre_model *model = create_small(GYRE_KIND_ROPE, 3);
     gyre_error err;
-    save(model, "m", GYRE_F32);
+    save(model, "m", GYRE_DTYPE_F32);
     const float kept = model->weights[0];
     model->weights[0] = NAN;
-    assert_int_equal(gyre_model_save(model, in_folder("m"), GYRE_F32, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_model_save(model, in_folder("m"), GYRE_DTYPE_F32, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "embed_tokens"));
     assert_int_equal(count_entries(folder), 1); /* the old one, and nothing beside it */
     gyre_model *back = open_model("m");
@@ -396,9 +401,9 @@ static void test_refuses_configs(void **state) {
                  {"\"rope_scaling\": null", "\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, \"mscale\": -1.0}",
                   "rope_scaling.mscale: -1 is below 0"},
                  {"\"hidden_size\": 24", "", "config"}};
-    gyre_model *model = create_small(GYRE_ROPE, 3);
+    gyre_model *model = create_small(GYRE_KIND_ROPE, 3);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        save(model, "m", GYRE_BF16);
+        save(model, "m", GYRE_DTYPE_BF16);
         replace_in_config(cases[i].from, cases[i].to);
         assert_open_fails("m", GYRE_EFORMAT, cases[i].why);
     }
@@ -408,21 +413,21 @@ static void test_refuses_configs(void **state) {
     gyre_model_free(model);
 }
 
-/* -- folders ----------------------------------------------------------------------------------------------------------- */
+/* -- folders -- */
 /* A commit of one file; returns what it says. */
 static gyre_status commit(const char *path, const char *text, gyre_error *err) {
-    gyre_folder f;
+    gyre_folder_replacement f;
     gyre_status status = gyre_folder_begin(&f, path, err);
     if (status != GYRE_OK) return status;
     status = gyre_folder_write(&f, "config.json", text, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&f, err);
-    if (status != GYRE_OK) gyre_folder_abandon(&f);
+    if (status != GYRE_OK) gyre_folder_discard(&f);
     return status;
 }
 
 static void test_replaces_in_one_step(void **state) {
     (void)state;
-    gyre_folder f;
+    gyre_folder_replacement f;
     char path[PATH_MAX];
     assert_ok(commit(in_folder("a"), "one", NULL));
     assert_ok(gyre_folder_begin(&f, in_folder("a"), NULL));
@@ -434,8 +439,8 @@ static void test_replaces_in_one_step(void **state) {
     assert_holds("a/config.json", "two");
     assert_int_equal(count_entries(folder), 1);
     assert_ok(gyre_folder_begin(&f, in_folder("a"), NULL));
-    gyre_folder_abandon(&f);
-    gyre_folder_abandon(&f);
+    gyre_folder_discard(&f);
+    gyre_folder_discard(&f);
     assert_holds("a/config.json", "two");
     assert_int_equal(count_entries(folder), 1);
 }
@@ -483,12 +488,12 @@ static void test_leaves_others_alone(void **state) {
     assert_int_equal(commit(long_name, "new", &err), GYRE_EIO);
     assert_int_equal(count_entries(folder), 2);
     /* A file that arrives between begin and commit counts too. */
-    gyre_folder f;
+    gyre_folder_replacement f;
     assert_ok(gyre_folder_begin(&f, in_folder("late"), NULL));
     assert_int_equal(mkdir(in_folder("late"), 0755), 0);
     write_text("late/thesis.tex", "three years");
     assert_int_equal(gyre_folder_commit(&f, &err), GYRE_EINVAL);
-    gyre_folder_abandon(&f);
+    gyre_folder_discard(&f);
     assert_holds("late/thesis.tex", "three years");
 }
 
@@ -512,7 +517,7 @@ static pid_t die_before_commit(void) {
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        gyre_folder f;
+        gyre_folder_replacement f;
         if (gyre_folder_begin(&f, in_folder("a"), NULL) == GYRE_OK &&
             gyre_folder_write(&f, "config.json", "half", NULL) == GYRE_OK)
             raise(SIGKILL);
@@ -566,8 +571,8 @@ static void test_recovers_what_lay_aside(void **state) {
 /* A limit on file sizes stands for a full disk: the write ends short, with the system's reason. */
 static void test_survives_a_full_disk(void **state) {
     (void)state;
-    gyre_model *model = create_small(GYRE_ROPE, 3);
-    save(model, "a", GYRE_F32);
+    gyre_model *model = create_small(GYRE_KIND_ROPE, 3);
+    save(model, "a", GYRE_DTYPE_F32);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -575,7 +580,7 @@ static void test_survives_a_full_disk(void **state) {
         gyre_error err = {0, ""};
         signal(SIGXFSZ, SIG_IGN);
         if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
-        const gyre_status status = gyre_model_save(model, in_folder("a"), GYRE_BF16, &err);
+        const gyre_status status = gyre_model_save(model, in_folder("a"), GYRE_DTYPE_BF16, &err);
         _exit(status == GYRE_EIO && strstr(err.text, strerror(EFBIG)) && strstr(err.text, "model.safetensors") ? 0 : 1);
     }
     int status = -1;
@@ -583,7 +588,7 @@ static void test_survives_a_full_disk(void **state) {
     assert_int_equal(status, 0);
     assert_int_equal(count_entries(folder), 1);
     gyre_model *back = open_model("a");
-    assert_memory_equal(back->weights, model->weights, (size_t)model->count * sizeof *model->weights);
+    assert_memory_equal(back->weights, model->weights, (size_t)model->weight_count * sizeof *model->weights);
     gyre_model_free(back);
     gyre_model_free(model);
 }

@@ -56,12 +56,13 @@ static void longrope_by_context(void **state) {
     synthetic_write_gguf(fixture, in_folder("phi3.gguf"));
     json_decref(fixture);
     write_ids("ids");
-    check("phi3", "", GYRE_AS_HF_5);
-    check("phi3", " --as vllm", GYRE_AS_VLLM);
-    check("phi3", " --as llama.cpp", GYRE_AS_LLAMA_CPP);
-    check("phi3.gguf", "", GYRE_AS_LLAMA_CPP);
+    check("phi3", "", GYRE_PROFILE_HF_5);
+    check("phi3", " --as vllm", GYRE_PROFILE_VLLM);
+    check("phi3", " --as llama.cpp", GYRE_PROFILE_LLAMA_CPP);
+    check("phi3.gguf", "", GYRE_PROFILE_LLAMA_CPP);
     /* The lists differ, so that one taken for the other would be seen. */
-    assert_true(fabs(opened_for("phi3", GYRE_AS_HF_5, 64) - opened_for("phi3.gguf", GYRE_AS_LLAMA_CPP, 64)) < 1e-3);
+    assert_true(fabs(opened_for("phi3", GYRE_PROFILE_HF_5, 64) - opened_for("phi3.gguf", GYRE_PROFILE_LLAMA_CPP, 64)) <
+                1e-3);
 }
 
 /* Dynamic NTK, whose base grows with the context past the 16 tokens of training. */
@@ -72,7 +73,7 @@ static void dynamic_by_context(void **state) {
     synthetic_write_folder(fixture, in_folder("dynamic"));
     json_decref(fixture);
     write_ids("ids");
-    check("dynamic", "", GYRE_AS_HF_5);
+    check("dynamic", "", GYRE_PROFILE_HF_5);
 }
 
 int main(void) {

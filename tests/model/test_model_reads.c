@@ -65,7 +65,7 @@ static void read_some(gyre_context *context, int64_t from, int64_t n, int64_t pi
     gyre_error err = {0, ""};
     for (int64_t at = 0; at < n; at += piece) {
         const int64_t rows = n - at < piece ? n - at : piece;
-        if (gyre_context_read(context, tokens + from + at, rows, rows, logits + at * VOCAB, &err) != GYRE_OK)
+        if (gyre_context_forward(context, tokens + from + at, rows, rows, logits + at * VOCAB, &err) != GYRE_OK)
             fail_msg("%s", err.text);
     }
 }
@@ -112,12 +112,12 @@ static void cuts_and_errors(void **state) {
         gyre_model *model = open_model(names[m]);
         gyre_context *context = open_context(model, NULL), *fresh = open_context(model, NULL);
         read_some(context, 0, 300, 300, other);
-        assert_int_equal(gyre_context_cut(context, 301), GYRE_EINVAL);
-        assert_int_equal(gyre_context_cut(context, -1), GYRE_EINVAL);
-        assert_int_equal(gyre_context_cut(context, 100), GYRE_OK);
-        assert_int_equal(gyre_context_read(context, bad, 3, 1, other, &err), GYRE_EINVAL);
-        assert_int_equal(gyre_context_read(context, tokens, 501, 1, other, &err), GYRE_EINVAL);
-        assert_int_equal(gyre_context_read(context, tokens, 2, 3, other, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_context_truncate(context, 301), GYRE_EINVAL);
+        assert_int_equal(gyre_context_truncate(context, -1), GYRE_EINVAL);
+        assert_int_equal(gyre_context_truncate(context, 100), GYRE_OK);
+        assert_int_equal(gyre_context_forward(context, bad, 3, 1, other, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_context_forward(context, tokens, 501, 1, other, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_context_forward(context, tokens, 2, 3, other, &err), GYRE_EINVAL);
         assert_int_equal(gyre_context_tokens(context), 100);
         read_some(fresh, 0, 100, 100, whole);
         read_some(context, 300, 250, 250, other);
@@ -143,8 +143,8 @@ static void streams(void **state) {
         read_some(context, 0, 200, 200, other);
         read_some(single, 0, 200, 1, whole);
         check_close(other, whole, 200 * VOCAB, names[m]);
-        assert_int_equal(gyre_context_cut(context, 10), GYRE_EINVAL);
-        assert_int_equal(gyre_context_read(context, bad, 2, 1, other, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_context_truncate(context, 10), GYRE_EINVAL);
+        assert_int_equal(gyre_context_forward(context, bad, 2, 1, other, &err), GYRE_EINVAL);
         assert_int_equal(gyre_context_tokens(context), 200);
         gyre_context_reset(context);
         gyre_context_reset(single);
@@ -165,14 +165,14 @@ static void contexts_that_do_not_fit(void **state) {
     gyre_error err = {0, ""};
     (void)state;
     options.max_tokens = TOKENS;
-    options.cache = GYRE_Q8;
+    options.cache_dtype = GYRE_DTYPE_Q8;
     assert_int_equal(gyre_context_open(&context, model, &options, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "head_dim: 6 is no multiple of 8"));
-    options.cache = GYRE_F64;
+    options.cache_dtype = GYRE_DTYPE_F64;
     assert_int_equal(gyre_context_open(&context, model, &options, &err), GYRE_EDTYPE);
     assert_non_null(strstr(err.text, "key_dtype"));
-    options.cache = GYRE_F32;
-    const gyre_config config = test_rope_config(16, GYRE_HALF);
+    options.cache_dtype = GYRE_DTYPE_F32;
+    const gyre_config config = test_rope_config(16, GYRE_LAYOUT_HALF);
     gyre_encoding *wider = test_encoding(&config);
     options.encoding = wider;
     assert_int_equal(gyre_context_open(&context, model, &options, &err), GYRE_ESHAPE);

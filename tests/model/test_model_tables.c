@@ -1,5 +1,5 @@
 /* test_model_tables.c: the tables of a model: their tensors, what they start from, and files that lack them. */
-#include "files/folder.h"
+#include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "model/model.h"
 #include "naive_positions.h"
@@ -35,15 +35,15 @@ static int remove_folder(void **state) {
 static gyre_model_config small_config(gyre_kind kind) {
     gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
     c.vocab = 50;
-    c.width = 24;
+    c.model_dim = 24;
     c.layers = 2;
     c.heads = 4;
     c.kv_heads = 2;
     c.head_dim = 8;
-    c.hidden = 40;
+    c.mlp_dim = 40;
     c.position.kind = kind;
     c.position.trained_length = 64;
-    if (kind == GYRE_LEARNED) c.position.input.positions = 64;
+    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
     return c;
 }
 
@@ -79,9 +79,9 @@ static void assert_tensor(const gyre_model *model, const char *name, int64_t row
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout); i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         if (strcmp(tensor.name, name) != 0) continue;
-        if (tensor.shape[0] != rows || tensor.shape[1] != columns || tensor.decays != decays)
+        if (tensor.shape[0] != rows || tensor.shape[1] != columns || tensor.has_weight_decay != decays)
             fail_msg("%s: %lld x %lld, decays %d", name, (long long)tensor.shape[0], (long long)tensor.shape[1],
-                     tensor.decays);
+                     tensor.has_weight_decay);
         return;
     }
     if (rows) fail_msg("no %s", name);
@@ -89,12 +89,12 @@ static void assert_tensor(const gyre_model *model, const char *name, int64_t row
 
 static void test_layout_of_tables(void **state) {
     (void)state;
-    gyre_model_config c = small_config(GYRE_T5);
+    gyre_model_config c = small_config(GYRE_KIND_T5);
     c.position.score.buckets = 8;
     gyre_model *model = create(&c, 1);
     assert_tensor(model, "model.layers.1.self_attn.position_bias.weight", 8, 4, 0);
     gyre_model_free(model);
-    c = small_config(GYRE_SHAW);
+    c = small_config(GYRE_KIND_SHAW);
     c.position.score.max_distance = 3;
     model = create(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 7, 8, 1);
@@ -102,14 +102,14 @@ static void test_layout_of_tables(void **state) {
     assert_tensor(model, "model.layers.1.self_attn.position_value.weight", 7, 8, 1);
     assert_tensor(model, "model.rel_embeddings.weight", 0, 0, 0);
     gyre_model_free(model);
-    c = small_config(GYRE_BERT); /* one embedding for both sides */
+    c = small_config(GYRE_KIND_BERT); /* one embedding for both sides */
     c.position.score.max_distance = 5;
-    c.position.score.terms = GYRE_ON_QUERY | GYRE_ON_KEY;
+    c.position.score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
     model = create(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 9, 8, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_key.weight", 0, 0, 0);
     gyre_model_free(model);
-    c = small_config(GYRE_DEBERTA);
+    c = small_config(GYRE_KIND_DEBERTA);
     c.position.score.max_distance = 6;
     model = create(&c, 1);
     assert_tensor(model, "model.rel_embeddings.weight", 12, 24, 1);
@@ -129,19 +129,19 @@ static double deviation_of(const float *x, int64_t n) {
 static void test_first_tables(void **state) {
     (void)state;
     for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
-        gyre_model_config c = small_config(GYRE_KERPLE);
+        gyre_model_config c = small_config(GYRE_KIND_KERPLE);
         c.position.score.decay = (gyre_decay)decay;
         gyre_model *model = create(&c, 1);
-        const float *r = model->weights + model->layout.first_layer + model->layout.layer_weights - 8;
+        const float *r = model->weights + model->layout.layers_offset + model->layout.weights_per_layer - 8;
         const float wide[4] = {1.75f, 1.25f, 0.75f, 0.25f}, narrow[4] = {0.875f, 0.625f, 0.375f, 0.125f};
         assert_memory_equal(r + (decay == GYRE_DECAY_LOG ? 0 : 4), wide, sizeof wide);
         assert_memory_equal(r + (decay == GYRE_DECAY_LOG ? 4 : 0), narrow, sizeof narrow);
         gyre_model_free(model);
     }
-    gyre_model_config c = small_config(GYRE_SHAW);
+    gyre_model_config c = small_config(GYRE_KIND_SHAW);
     c.position.score.max_distance = 200;
     gyre_model *model = create(&c, 1);
-    const float *table = model->weights + gyre_layer_offset(&model->layout, 1, GYRE_POSITION_TABLES);
+    const float *table = model->weights + gyre_layer_tensor_offset(&model->layout, 1, GYRE_WEIGHT_FIRST_TABLE);
     assert_true(fabs(deviation_of(table, 401 * 8) / 0.05 - 1) < 0.1);
     gyre_table_entry entry = {7, 7, 7, 7};
     assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_QUERY, 0, 401, 0, &entry), GYRE_EINVAL);
@@ -149,7 +149,7 @@ static void test_first_tables(void **state) {
     assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_QUERY, 0, 0, 8, &entry), GYRE_EINVAL);
     assert_int_equal(gyre_encoding_table_entry(model->encoding, GYRE_TABLE_KEY, 0, 0, 0, &entry), GYRE_EINVAL);
     assert_int_equal(gyre_encoding_table_entry(NULL, GYRE_TABLE_KEY, 0, 0, 0, &entry), GYRE_EINVAL);
-    assert_true(entry.start == 7);
+    assert_true(entry.initial_mean == 7);
     gyre_model_free(model);
 }
 
@@ -157,7 +157,7 @@ static void test_first_tables(void **state) {
  * scheme here has (2). */
 static void rewrite(const gyre_model *model, int64_t which, int how) {
     gyre_tensor tensors[48];
-    gyre_tensor_to_write list[49];
+    gyre_safetensors_input list[49];
     const int64_t count = gyre_tensor_count(&model->layout);
     int64_t n = 0;
     assert_true(count <= 48);
@@ -165,21 +165,21 @@ static void rewrite(const gyre_model *model, int64_t which, int how) {
         const gyre_tensor t = tensors[n] = gyre_tensor_at(&model->layout, i);
         const int flat = i == which && how == 1;
         if (i == which && how < 0) continue;
-        list[n] = (gyre_tensor_to_write){tensors[n].name,
-                                         t.rank,
-                                         {flat ? 1 : t.shape[0], flat ? t.shape[0] * t.shape[1] : t.shape[1]},
-                                         model->weights + t.offset};
+        list[n] = (gyre_safetensors_input){tensors[n].name,
+                                           t.rank,
+                                           {flat ? 1 : t.shape[0], flat ? t.shape[0] * t.shape[1] : t.shape[1]},
+                                           model->weights + t.offset};
         n++;
     }
     if (how == 2)
-        list[n++] = (gyre_tensor_to_write){"model.layers.0.self_attn.position_bias.weight", 2, {2, 4}, model->weights};
-    assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, n, GYRE_F32, NULL));
+        list[n++] = (gyre_safetensors_input){"model.layers.0.self_attn.position_bias.weight", 2, {2, 4}, model->weights};
+    assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
 }
 
 /* Every position table of every kind is missed, and looked at. */
 static void test_refuses_tables(void **state) {
     (void)state;
-    gyre_model_config c = small_config(GYRE_NOPE);
+    gyre_model_config c = small_config(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, 64, &c.position); i++) {
         gyre_model *model = create(&c, 3);
         const int64_t count = gyre_tensor_count(&model->layout);
@@ -187,7 +187,7 @@ static void test_refuses_tables(void **state) {
             const gyre_tensor tensor = gyre_tensor_at(&model->layout, t);
             char why[160];
             if (!strstr(tensor.name, "position") && !strstr(tensor.name, "rel_embeddings")) continue;
-            save(model, "m", GYRE_F32);
+            save(model, "m", GYRE_DTYPE_F32);
             rewrite(model, t, -1);
             snprintf(why, sizeof why, "no tensor %s", tensor.name);
             assert_open_fails("m", GYRE_EFORMAT, why);
@@ -201,9 +201,9 @@ static void test_refuses_tables(void **state) {
         gyre_model_free(model);
     }
     /* One that the scheme does not have. */
-    c = small_config(GYRE_ALIBI);
+    c = small_config(GYRE_KIND_ALIBI);
     gyre_model *model = create(&c, 3);
-    save(model, "m", GYRE_F32);
+    save(model, "m", GYRE_DTYPE_F32);
     rewrite(model, 0, 2);
     assert_open_fails("m", GYRE_EFORMAT, "position_bias.weight: no tensor of the model");
     gyre_model_free(model);

@@ -35,8 +35,7 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-/* -- what is expected ----------------------------------------------------------------------------------------------------
- */
+/* -- what is expected -- */
 static void assert_says(const gyre_error *err, const char *what) {
     if (what && !strstr(err->text, what)) fail_msg("\"%s\" does not say \"%s\"", err->text, what);
 }
@@ -59,8 +58,7 @@ static void opens(const char *path, const char *what) {
     gyre_model_free(model);
 }
 
-/* -- fixtures, changed ---------------------------------------------------------------------------------------------------
- */
+/* -- fixtures, changed -- */
 /* key: "attn_config.prefix_lm" is inside an object. */
 static void set_key(json_t *config, const char *key, const char *value) {
     const char *dot = strchr(key, '.');
@@ -133,8 +131,7 @@ static void shape(json_t *fixture, const char *tensor, const char *sizes) {
     assert_int_equal(json_object_set_new(json_object_get(fixture, "tensors"), tensor, described), 0);
 }
 
-/* -- tensors -------------------------------------------------------------------------------------------------------------
- */
+/* -- tensors -- */
 static void test_missing_tensors(void **state) {
     static const struct {
         const char *fixture, *tensor;
@@ -296,7 +293,7 @@ static float last_logit(const char *path) {
     gyre_error err = {0, ""};
     if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s", err.text);
     assert_int_equal(gyre_context_create(&context, model, NULL, 8, &err), GYRE_OK);
-    assert_int_equal(gyre_context_read(context, tokens, 8, 1, logits, &err), GYRE_OK);
+    assert_int_equal(gyre_context_forward(context, tokens, 8, 1, logits, &err), GYRE_OK);
     gyre_context_free(context);
     gyre_model_free(model);
     return logits[60];
@@ -333,15 +330,14 @@ static void test_data_that_is_not_aligned(void **state) {
     }
 }
 
-/* -- a tower for images -------------------------------------------------------------------------------------------------
- */
+/* -- a tower for images -- */
 enum { MOST_TENSORS = 128, LONGEST_NAME = 128 };
 
 /* The same decoder, its tensors under "language_model." and its config in text_config, beside what reads images. */
 static void write_with_tower(json_t *fixture) {
     static char names[MOST_TENSORS][LONGEST_NAME];
     static const float patch[12] = {1};
-    gyre_tensor_to_write tensors[MOST_TENSORS];
+    gyre_safetensors_input tensors[MOST_TENSORS];
     float *data[MOST_TENSORS];
     gyre_error err = {0, ""};
     int64_t n = 0;
@@ -351,17 +347,17 @@ static void write_with_tower(json_t *fixture) {
         int64_t count;
         assert_true(n < MOST_TENSORS - 2);
         snprintf(names[n], LONGEST_NAME, "language_model.%s", name);
-        tensors[n] = (gyre_tensor_to_write){.name = names[n], .rank = (int)json_array_size(json_array_get(described, 0))};
+        tensors[n] = (gyre_safetensors_input){.name = names[n], .rank = (int)json_array_size(json_array_get(described, 0))};
         for (int i = 0; i < tensors[n].rank; i++)
             tensors[n].shape[i] = json_integer_value(json_array_get(json_array_get(described, 0), (size_t)i));
         tensors[n].data = data[n] = synthetic_tensor(fixture, name, &count);
         n++;
     }
     const int64_t own = n;
-    tensors[n++] = (gyre_tensor_to_write){"multi_modal_projector.mm_soft_emb_norm.weight", 1, {12}, patch};
+    tensors[n++] = (gyre_safetensors_input){"multi_modal_projector.mm_soft_emb_norm.weight", 1, {12}, patch};
     tensors[n++] =
-        (gyre_tensor_to_write){"vision_tower.vision_model.embeddings.patch_embedding.weight", 4, {1, 3, 2, 2}, patch};
-    if (gyre_safetensors_write(in_folder("model.safetensors"), tensors, n, GYRE_F32, &err)) fail_msg("%s", err.text);
+        (gyre_safetensors_input){"vision_tower.vision_model.embeddings.patch_embedding.weight", 4, {1, 3, 2, 2}, patch};
+    if (gyre_safetensors_write(in_folder("model.safetensors"), tensors, n, GYRE_DTYPE_F32, &err)) fail_msg("%s", err.text);
     for (int64_t i = 0; i < own; i++)
         free(data[i]);
     json_t *config =
@@ -390,8 +386,7 @@ static void test_decoder_beside_a_tower(void **state) {
     }
 }
 
-/* -- config.json ---------------------------------------------------------------------------------------------------------
- */
+/* -- config.json -- */
 typedef struct config_case {
     const char *fixture, *key, *value;
     gyre_status status;
@@ -497,8 +492,7 @@ static void test_a_file_of_a_model_made_here(void **state) {
     json_decref(fixture);
 }
 
-/* -- memory --------------------------------------------------------------------------------------------------------------
- */
+/* -- memory -- */
 static long peak_kilobytes(void) {
     char line[256];
     long peak = 0;
@@ -551,8 +545,7 @@ static void test_hostile_sizes(void **state) {
     }
 }
 
-/* -- GGUF ----------------------------------------------------------------------------------------------------------------
- */
+/* -- GGUF -- */
 /* A llama of 4 tokens, width 8, one layer, two heads; one tensor named otherwise, or shaped otherwise. */
 typedef struct gguf_case {
     const char *tensor;

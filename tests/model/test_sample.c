@@ -30,7 +30,7 @@ static void make_logits(float *logits, int64_t vocab, uint64_t seed) {
         logits[i] = (float)((double)(test_next(&random) >> 40) / (1 << 24) * 8 - 4);
 }
 
-/* -- the reference --------------------------------------------------------------------------------------------------- */
+/* -- the reference -- */
 typedef struct entry {
     float logit;
     int id;
@@ -63,7 +63,7 @@ static void shares(const float *logits, const gyre_sampling *s, long double shar
         share[list[i].id] = weight[i] / kept;
 }
 
-/* -- tests ----------------------------------------------------------------------------------------------------------- */
+/* -- tests -- */
 static void test_greedy(void **state) {
     (void)state;
     const float logits[] = {0, 3, -1, 3, 2};

@@ -13,12 +13,12 @@ static gyre_model *model_of(const gyre_config *position) {
     gyre_model *m = NULL;
     gyre_error err = {0, ""};
     c.vocab = VOCAB;
-    c.width = 32;
+    c.model_dim = 32;
     c.layers = 3;
     c.heads = 4;
     c.kv_heads = 2;
     c.head_dim = HEAD;
-    c.hidden = 40;
+    c.mlp_dim = 40;
     c.position = *position;
     if (gyre_model_create(&m, &c, 11, &err)) fail_msg("%s", err.text);
     test_random r = {5};
@@ -32,8 +32,7 @@ static void draw_tokens(int32_t *tokens) {
         tokens[i] = (int32_t)(test_next(&r) % VOCAB);
 }
 
-/* -- the definition ------------------------------------------------------------------------------------------------------
- */
+/* -- the definition -- */
 /* What is in the cache, in order, and what each token brought to each layer. */
 typedef struct held {
     int64_t token[WINDOW], count;
@@ -69,23 +68,23 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
 
 static void read_layer(const naive *d, held *cache, int64_t layer, int64_t t, double *x) {
     const gyre_model_config *c = &d->m->config;
-    const double *w[GYRE_POSITION_TABLES];
+    const double *w[GYRE_WEIGHT_FIRST_TABLE];
     double y[32], mixed[4 * HEAD], gate[80], back[32];
     double *qkv = cache->qkv + (layer * TOKENS + t) * cache->row;
-    for (int i = 0; i < GYRE_POSITION_TABLES; i++)
-        w[i] = d->w + gyre_layer_offset(&d->m->layout, layer, i);
-    naive_norm(d, w[GYRE_NORM1], x, y);
-    naive_product(w[GYRE_Q], cache->row, c->width, y, qkv);
+    for (int i = 0; i < GYRE_WEIGHT_FIRST_TABLE; i++)
+        w[i] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, i);
+    naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x, y);
+    naive_product(w[GYRE_WEIGHT_Q], cache->row, c->model_dim, y, qkv);
     attend(d, cache, layer, mixed);
-    naive_product(w[GYRE_O], c->width, c->heads * c->head_dim, mixed, back);
-    for (int64_t i = 0; i < c->width; i++)
+    naive_product(w[GYRE_WEIGHT_O], c->model_dim, c->heads * c->head_dim, mixed, back);
+    for (int64_t i = 0; i < c->model_dim; i++)
         x[i] += back[i];
-    naive_norm(d, w[GYRE_NORM2], x, y);
-    naive_product(w[GYRE_GATE], 2 * c->hidden, c->width, y, gate);
-    for (int64_t i = 0; i < c->hidden; i++)
-        gate[i] = gate[i] / (1 + exp(-gate[i])) * gate[c->hidden + i];
-    naive_product(w[GYRE_DOWN], c->width, c->hidden, gate, back);
-    for (int64_t i = 0; i < c->width; i++)
+    naive_norm(d, w[GYRE_WEIGHT_MLP_NORM], x, y);
+    naive_product(w[GYRE_WEIGHT_GATE], 2 * c->mlp_dim, c->model_dim, y, gate);
+    for (int64_t i = 0; i < c->mlp_dim; i++)
+        gate[i] = gate[i] / (1 + exp(-gate[i])) * gate[c->mlp_dim + i];
+    naive_product(w[GYRE_WEIGHT_DOWN], c->model_dim, c->mlp_dim, gate, back);
+    for (int64_t i = 0; i < c->model_dim; i++)
         x[i] += back[i];
 }
 
@@ -105,16 +104,16 @@ static void compute(const naive *d, const int32_t *tokens, double *logits) {
     for (int64_t t = 0; t < TOKENS; t++) {
         double x[32], y[32];
         take_in(&cache, t);
-        memcpy(x, d->w + tokens[t] * c->width, sizeof x);
+        memcpy(x, d->w + tokens[t] * c->model_dim, sizeof x);
         for (int64_t layer = 0; layer < c->layers; layer++)
             read_layer(d, &cache, layer, t, x);
-        naive_norm(d, d->w + d->m->layout.norm.offset, x, y);
-        naive_product(d->w, VOCAB, c->width, y, logits + t * VOCAB);
+        naive_norm(d, d->w + d->m->layout.final_norm.offset, x, y);
+        naive_product(d->w, VOCAB, c->model_dim, y, logits + t * VOCAB);
     }
     free(cache.qkv);
 }
 
-/* -- tests -------------------------------------------------------------------------------------------------------------- */
+/* -- tests -- */
 static void check(const float *got, const double *want, int64_t tokens, const char *what) {
     double scale = 0;
     for (int64_t i = 0; i < tokens * VOCAB; i++)
@@ -129,7 +128,7 @@ static void read_in(gyre_context *x, int64_t piece, float *logits) {
     draw_tokens(tokens);
     for (int64_t from = 0; from < TOKENS; from += piece) {
         const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
-        if (gyre_context_read(x, tokens + from, n, n, logits + from * VOCAB, &err)) fail_msg("%s", err.text);
+        if (gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err)) fail_msg("%s", err.text);
     }
     assert_int_equal(gyre_context_tokens(x), TOKENS);
 }
@@ -143,7 +142,7 @@ static void check_model(const gyre_model *m, int64_t length, const char *what) {
     gyre_context *x = NULL;
     draw_tokens(tokens);
     double *w = naive_weights(m);
-    const naive d = {m, gyre_model_encoding(m), w, TOKENS, length, NULL};
+    const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, length, NULL};
     compute(&d, tokens, want);
     naive_logits(&d, tokens, whole);
     free(w);
@@ -162,16 +161,17 @@ static void check_model(const gyre_model *m, int64_t length, const char *what) {
 
 static void equals_the_definition(void **state) {
     (void)state;
-    static const gyre_kind kinds[] = {GYRE_NOPE, GYRE_ROPE, GYRE_ALIBI, GYRE_T5, GYRE_KERPLE, GYRE_FIRE};
+    static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ROPE,   GYRE_KIND_ALIBI,
+                                      GYRE_KIND_T5,   GYRE_KIND_KERPLE, GYRE_KIND_FIRE};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         gyre_config p = GYRE_CONFIG_INIT;
         p.kind = kinds[i];
         p.head_dim = HEAD;
         p.heads = 4;
         p.trained_length = 32;
-        p.score.buckets = kinds[i] == GYRE_T5 ? 8 : 0;
-        p.score.max_distance = kinds[i] == GYRE_T5 ? 20 : 0;
-        p.score.width = kinds[i] == GYRE_FIRE ? 6 : 0;
+        p.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
+        p.score.max_distance = kinds[i] == GYRE_KIND_T5 ? 20 : 0;
+        p.score.width = kinds[i] == GYRE_KIND_FIRE ? 6 : 0;
         assert_ok(gyre_config_suggest(&p));
         gyre_model *m = model_of(&p);
         check_model(m, 0, gyre_kind_name(kinds[i]));
@@ -182,19 +182,19 @@ static void equals_the_definition(void **state) {
 /* A scaling at a declared length, and Self-Extend, on the same cache. */
 static void with_extensions(void **state) {
     (void)state;
-    gyre_config p = test_rope_config(HEAD, GYRE_INTERLEAVED);
+    gyre_config p = test_rope_config(HEAD, GYRE_LAYOUT_INTERLEAVED);
     p.heads = 4;
     p.trained_length = 16;
-    p.rope.scaling = GYRE_DYNAMIC_YARN;
+    p.rope.scaling = GYRE_SCALING_DYNAMIC_YARN;
     p.rope.base = 100;
-    p.rope.length = WINDOW;
+    p.rope.context_length = WINDOW;
     gyre_model *m = model_of(&p);
     check_model(m, WINDOW, "dynamic YaRN");
     gyre_model_free(m);
-    p = test_rope_config(HEAD, GYRE_HALF);
+    p = test_rope_config(HEAD, GYRE_LAYOUT_HALF);
     p.heads = 4;
     p.rope.far = GYRE_FAR_GROUPED;
-    p.rope.window = 6;
+    p.rope.far_window = 6;
     p.rope.far_factor = 3;
     m = model_of(&p);
     check_model(m, 0, "Self-Extend");
@@ -204,7 +204,7 @@ static void with_extensions(void **state) {
 static void refusals(void **state) {
     (void)state;
     static const int64_t wrong[][2] = {{-1, 8}, {4, 5}, {0, 1}, {4, WINDOW + 1}, {3, 0}, {0, -8}};
-    gyre_config p = test_rope_config(HEAD, GYRE_HALF);
+    gyre_config p = test_rope_config(HEAD, GYRE_LAYOUT_HALF);
     p.heads = 4;
     p.trained_length = 32;
     gyre_model *m = model_of(&p);
@@ -218,14 +218,14 @@ static void refusals(void **state) {
     assert_non_null(strstr(err.text, "window: -8 with 0 sinks"));
     assert_ok(gyre_context_stream(x, 1, 8, &err));
     assert_ok(gyre_context_stream(x, 0, 0, &err)); /* no window after all */
-    assert_int_equal(gyre_context_read(x, tokens, WINDOW + 1, 1, logits, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_forward(x, tokens, WINDOW + 1, 1, logits, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "no room"));
-    assert_ok(gyre_context_read(x, tokens, 1, 1, logits, &err));
+    assert_ok(gyre_context_forward(x, tokens, 1, 1, logits, &err));
     assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "1 tokens were read before"));
     gyre_context_free(x);
     gyre_model_free(m);
-    p.kind = GYRE_SINUSOIDAL;
+    p.kind = GYRE_KIND_SINUSOIDAL;
     m = model_of(&p);
     assert_ok(gyre_context_create(&x, m, NULL, WINDOW, &err));
     assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EUNSUPPORTED);

@@ -10,7 +10,7 @@
 
 enum { LONG = 300, START = 17, TRIED = 200 };
 
-/* -- sequences ----------------------------------------------------------------------------------------------------- */
+/* -- sequences -- */
 /* As the authors' code generates them: the list grows at its end, and the semi-recursive pointer moves on after every
  * second symbol. */
 static void published(gyre_task task, int count, int32_t *x) {
@@ -101,16 +101,16 @@ static void test_no_task(void **state) {
     assert_int_equal(random, 3);
 }
 
-/* -- training ------------------------------------------------------------------------------------------------------ */
+/* -- training -- */
 static gyre_train_options small_run(gyre_task task) {
     gyre_train_options o = GYRE_TRAIN_INIT;
     o.model.vocab = gyre_task_vocab(task);
-    o.model.width = 16;
+    o.model.model_dim = 16;
     o.model.layers = 1;
     o.model.heads = o.model.kv_heads = 2;
     o.model.head_dim = 8;
-    o.model.hidden = 16;
-    o.model.position.kind = GYRE_ROPE;
+    o.model.mlp_dim = 16;
+    o.model.position.kind = GYRE_KIND_ROPE;
     o.model.position.trained_length = o.context = 32;
     o.batch = 4;
     o.steps = 12;
@@ -140,12 +140,12 @@ static void test_training_sequences(void **state) {
         int distance = 1;
         while (distance < 33 && out[distance] != 32)
             distance++;
-        assert_in_range(distance, GYRE_COPY_SPAN, 32 - GYRE_COPY_SPAN);
+        assert_in_range(distance, GYRE_TASK_COPY_SPAN, 32 - GYRE_TASK_COPY_SPAN);
         seen[distance]++;
         for (int t = 0; t < 33; t++)
             assert_true(weights[t] == (t > distance ? 1.0f : 0.0f));
     }
-    for (int d = GYRE_COPY_SPAN; d <= 32 - GYRE_COPY_SPAN; d++)
+    for (int d = GYRE_TASK_COPY_SPAN; d <= 32 - GYRE_TASK_COPY_SPAN; d++)
         assert_true(seen[d] > 0);
     gyre_train_sequence(NULL, &o, 3, 1, 33, before, weights);
     gyre_train_sequence(NULL, &o, 3, 1, 33, out, weights);
@@ -188,7 +188,7 @@ static void test_goes_on(void **state) {
     step_on(half, 6);
     assert_ok(gyre_trainer_save(half, path, NULL));
     assert_ok(gyre_trainer_open(&rest, path, NULL, NULL, NULL));
-    assert_int_equal(gyre_trainer_options(rest)->task, GYRE_TASK_POSGEN_SEMI);
+    assert_int_equal(gyre_trainer_get_options(rest)->task, GYRE_TASK_POSGEN_SEMI);
     assert_int_equal(gyre_trainer_steps(rest), 6);
     step_on(rest, 12);
     same_weights(whole, rest, folder);
@@ -216,13 +216,13 @@ static void test_wrong_runs(void **state) {
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, NULL, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "task: 9"));
     o.task = GYRE_TASK_TEXT;
-    o.mix = 0;
+    o.retrieval_fraction = 0;
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, NULL, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "text: missing"));
     assert_null(t);
 }
 
-/* -- measuring ----------------------------------------------------------------------------------------------------- */
+/* -- measuring -- */
 /* Against a reading of the same sequences token by token. */
 static void test_measure(void **state) {
     (void)state;
@@ -231,7 +231,7 @@ static void test_measure(void **state) {
     for (int k = 0; k < 2; k++) {
         gyre_trainer *t = trainer_of(tasks[k]);
         step_on(t, 12);
-        const gyre_model *model = gyre_trainer_model(t);
+        const gyre_model *model = gyre_trainer_get_model(t);
         const int64_t vocab = gyre_task_vocab(tasks[k]);
         int64_t right[LENGTH], asked[LENGTH], expected[LENGTH] = {0}, total = 0;
         gyre_task_options o = GYRE_TASK_INIT;
@@ -246,18 +246,18 @@ static void test_measure(void **state) {
         assert_ok(gyre_context_create(&reader, model, NULL, LENGTH, NULL));
         for (int s = 0; s < COUNT; s++) {
             int32_t tokens[LENGTH + 1];
-            gyre_task_sequence(tasks[k], LENGTH, LENGTH - GYRE_COPY_SPAN, &random, tokens, NULL);
+            gyre_task_sequence(tasks[k], LENGTH, LENGTH - GYRE_TASK_COPY_SPAN, &random, tokens, NULL);
             gyre_context_reset(reader);
             for (int i = 0; i < LENGTH; i++) {
                 int best = 0;
-                assert_ok(gyre_context_read(reader, tokens + i, 1, 1, logits, NULL));
+                assert_ok(gyre_context_forward(reader, tokens + i, 1, 1, logits, NULL));
                 for (int v = 1; v < vocab; v++)
                     if (logits[v] > logits[best]) best = v;
                 expected[i] += best == tokens[i + 1];
             }
         }
         for (int i = 0; i < LENGTH; i++) {
-            const int determined = tasks[k] == GYRE_TASK_COPY ? i >= LENGTH - GYRE_COPY_SPAN : i >= 4;
+            const int determined = tasks[k] == GYRE_TASK_COPY ? i >= LENGTH - GYRE_TASK_COPY_SPAN : i >= 4;
             assert_int_equal(asked[i], determined ? COUNT : 0);
             assert_int_equal(right[i], determined ? expected[i] : 0);
             total += right[i];
@@ -271,7 +271,7 @@ static void test_measure(void **state) {
 static void test_measure_refuses(void **state) {
     (void)state;
     gyre_trainer *t = trainer_of(GYRE_TASK_POSGEN_COT);
-    const gyre_model *model = gyre_trainer_model(t);
+    const gyre_model *model = gyre_trainer_get_model(t);
     int64_t right[64] = {5}, asked[64] = {5};
     static const struct {
         gyre_task task;

@@ -1,5 +1,5 @@
 /* test_text.c: which files are read, in which order, and what is refused. */
-#include "files/hash.h"
+#include "files/fnv1a.h"
 #include "support.h"
 
 #include "gyre/gyre_model.h"
@@ -45,7 +45,7 @@ static int remove_folder(void **state) {
     return system(command);
 }
 
-static gyre_text open_text(const char *path, gyre_split split) {
+static gyre_text open_text(const char *path, gyre_text_split split) {
     gyre_text text;
     gyre_error err = {0, ""};
     if (gyre_text_open(&text, &path, 1, split, 1, &err) != GYRE_OK) fail_msg("%s", err.text);
@@ -61,7 +61,7 @@ static void assert_text(const gyre_text *text, const char *wanted) {
 static void assert_refused(const char *const *paths, int64_t count, int64_t least, gyre_status wanted, const char *why) {
     gyre_text text = {NULL, 7, 7, 7, 7};
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_text_open(&text, paths, count, GYRE_SPLIT_ALL, least, &err);
+    const gyre_status status = gyre_text_open(&text, paths, count, GYRE_TEXT_SPLIT_ALL, least, &err);
     if (status != wanted || !strstr(err.text, why))
         fail_msg("status %d, \"%s\"; wanted %d and \"%s\"", (int)status, err.text, (int)wanted, why);
     assert_int_equal(text.count, 7);
@@ -70,10 +70,10 @@ static void assert_refused(const char *const *paths, int64_t count, int64_t leas
 /* Vectors of the hash's authors. */
 static void test_hash(void **state) {
     (void)state;
-    assert_true(gyre_hash(GYRE_HASH_START, "", 0) == 0xcbf29ce484222325u);
-    assert_true(gyre_hash(GYRE_HASH_START, "a", 1) == 0xaf63dc4c8601ec8cu);
-    assert_true(gyre_hash(GYRE_HASH_START, "foobar", 6) == 0x85944171f73967e8u);
-    assert_true(gyre_hash(gyre_hash(GYRE_HASH_START, "foo", 3), "bar", 3) == 0x85944171f73967e8u);
+    assert_true(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, "", 0) == 0xcbf29ce484222325u);
+    assert_true(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, "a", 1) == 0xaf63dc4c8601ec8cu);
+    assert_true(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, "foobar", 6) == 0x85944171f73967e8u);
+    assert_true(gyre_fnv1a(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, "foo", 3), "bar", 3) == 0x85944171f73967e8u);
 }
 
 static void test_takes_any_byte(void **state) {
@@ -82,7 +82,7 @@ static void test_takes_any_byte(void **state) {
     gyre_text text;
     write_text("beta", "beta");
     write_file("gamma", "\0gamma\377", 7);
-    assert_ok(gyre_text_open(&text, paths, 2, GYRE_SPLIT_ALL, 11, NULL));
+    assert_ok(gyre_text_open(&text, paths, 2, GYRE_TEXT_SPLIT_ALL, 11, NULL));
     assert_int_equal(text.count, 11);
     assert_int_equal(text.files, 2);
     assert_int_equal(text.ids[4], 0);
@@ -111,13 +111,14 @@ static void test_walks_in_byte_order(void **state) {
     assert_int_equal(symlink("..", in_folder("tree/a/up")), 0);
     assert_int_equal(symlink("nowhere", in_folder("tree/dangling")), 0);
     assert_int_equal(mkfifo(in_folder("tree/pipe"), 0600), 0);
-    gyre_text text = open_text(in_folder("tree"), GYRE_SPLIT_ALL), slash = open_text(in_folder("tree/"), GYRE_SPLIT_ALL);
+    gyre_text text = open_text(in_folder("tree"), GYRE_TEXT_SPLIT_ALL),
+              slash = open_text(in_folder("tree/"), GYRE_TEXT_SPLIT_ALL);
     assert_text(&text, "01234_5");
     assert_int_equal(text.files, 7);
     assert_true(slash.hash == text.hash);
     gyre_text_free(&text);
     gyre_text_free(&slash);
-    text = open_text(in_folder("tree/link"), GYRE_SPLIT_ALL); /* named by the user: followed */
+    text = open_text(in_folder("tree/link"), GYRE_TEXT_SPLIT_ALL); /* named by the user: followed */
     assert_text(&text, "5");
     gyre_text_free(&text);
 }
@@ -135,8 +136,9 @@ static void test_splits_by_content(void **state) {
     }
     for (size_t i = 0; i < sizeof held_out / sizeof *held_out; i++)
         snprintf(wanted + strlen(wanted), sizeof wanted - strlen(wanted), "file %d", held_out[i]);
-    gyre_text held = open_text(in_folder("many"), GYRE_SPLIT_HELD_OUT),
-              rest = open_text(in_folder("many"), GYRE_SPLIT_TRAIN), all = open_text(in_folder("many"), GYRE_SPLIT_ALL);
+    gyre_text held = open_text(in_folder("many"), GYRE_TEXT_SPLIT_HELD_OUT),
+              rest = open_text(in_folder("many"), GYRE_TEXT_SPLIT_TRAIN),
+              all = open_text(in_folder("many"), GYRE_TEXT_SPLIT_ALL);
     assert_text(&held, wanted);
     assert_int_equal(held.files, 6);
     assert_int_equal(rest.files, 54);
@@ -147,7 +149,7 @@ static void test_splits_by_content(void **state) {
     gyre_text text;
     gyre_error err;
     const char *one = in_folder("many/00");
-    assert_int_equal(gyre_text_open(&text, &one, 1, GYRE_SPLIT_HELD_OUT, 1, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_text_open(&text, &one, 1, GYRE_TEXT_SPLIT_HELD_OUT, 1, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "none of 1 files is held out"));
 }
 
@@ -180,7 +182,7 @@ static void test_reads_a_pipe(void **state) {
     assert_int_equal(write(ends[1], "piped", 5), 5);
     close(ends[1]);
     snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
-    gyre_text text = open_text(name, GYRE_SPLIT_ALL);
+    gyre_text text = open_text(name, GYRE_TEXT_SPLIT_ALL);
     assert_text(&text, "piped");
     gyre_text_free(&text);
     close(ends[0]);

@@ -16,12 +16,12 @@ enum { LENGTH = 12, SEQUENCES = 2, VOCAB = 32 };
 static gyre_model_config tiny(gyre_kind kind) {
     gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
     c.vocab = VOCAB;
-    c.width = 16;
+    c.model_dim = 16;
     c.layers = 2;
     c.heads = 4;
     c.kv_heads = 2;
     c.head_dim = 4;
-    c.hidden = 24;
+    c.mlp_dim = 24;
     c.position.kind = kind;
     c.position.trained_length = c.position.input.positions = LENGTH;
     return c;
@@ -29,7 +29,7 @@ static gyre_model_config tiny(gyre_kind kind) {
 
 static float token_weights[SEQUENCES * (LENGTH + 1)];
 
-/* -- gradient ----------------------------------------------------------------------------------------------------- */
+/* -- gradient -- */
 static double loss_at(const gyre_model *m, double *w, int64_t i, double value, const int32_t *tokens) {
     const double kept = w[i];
     double loss = 0;
@@ -55,17 +55,17 @@ static void check_gradient(gyre_model *m, const char *what) {
         token_weights[i] = (float)(i % 3);
     naive_shake(m, 0.2, uniform, &r);
     double *w = naive_weights(m), loss = 0;
-    float *gradient = gyre_floats(m->count);
+    float *gradient = gyre_alloc_floats(m->weight_count);
     gyre_layer_tables tables;
     gyre_backprop b;
-    const gyre_lesson lesson = {tokens, token_weights, 1};
+    const gyre_microbatch lesson = {tokens, token_weights, 1};
     assert_ok(gyre_layer_tables_create(&tables, m, m->encoding, NULL));
     assert_ok(gyre_backprop_create(&b, &tables, SEQUENCES, LENGTH));
     assert_ok(gyre_backprop_run(&b, &lesson, &loss, gradient));
     gyre_backprop_finish(&b, gradient);
     test_close(loss, loss_at(m, w, 0, w[0], tokens), 1e-5 * loss, "loss");
     double scale = 0;
-    for (int64_t i = 0; i < m->count; i++)
+    for (int64_t i = 0; i < m->weight_count; i++)
         scale = fmax(scale, fabs((double)gradient[i]));
     for (int64_t t = 0; t < gyre_tensor_count(&m->layout); t++) {
         const gyre_tensor tensor = gyre_tensor_at(&m->layout, t);
@@ -99,16 +99,16 @@ static void check_model(const gyre_model_config *c) {
 
 static void gradients(void **state) {
     (void)state;
-    gyre_model_config c = tiny(GYRE_NOPE);
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, LENGTH, &c.position); i++)
         check_model(&c);
-    c = tiny(GYRE_ROPE);
-    c.position.rope.scaling = GYRE_YARN;
+    c = tiny(GYRE_KIND_ROPE);
+    c.position.rope.scaling = GYRE_SCALING_YARN;
     c.position.rope.factor = 4;
     check_model(&c);
 }
 
-/* -- runs --------------------------------------------------------------------------------------------------------- */
+/* -- runs -- */
 static gyre_text text_of(int32_t *ids, int64_t count) {
     test_random r = {2};
     for (int64_t i = 0; i < count; i++)
@@ -143,8 +143,8 @@ static void run_to(gyre_trainer *t, int64_t step, double *loss) {
 }
 
 static void same_weights(const gyre_trainer *a, const gyre_trainer *b) {
-    assert_int_equal(a->model->count, b->model->count);
-    assert_memory_equal(a->model->weights, b->model->weights, (size_t)a->model->count * sizeof(float));
+    assert_int_equal(a->model->weight_count, b->model->weight_count);
+    assert_memory_equal(a->model->weights, b->model->weights, (size_t)a->model->weight_count * sizeof(float));
 }
 
 static void check_threads(const gyre_train_options *o, const gyre_text *text) {
@@ -176,9 +176,9 @@ static void any_threads(void **state) {
     (void)state;
     int32_t ids[2000];
     const gyre_text text = text_of(ids, 2000);
-    gyre_train_options o = small_run(GYRE_ROPE);
+    gyre_train_options o = small_run(GYRE_KIND_ROPE);
     check_threads(&o, &text);
-    o = small_run(GYRE_DEBERTA); /* tables that are made, gathered over the passes of a group */
+    o = small_run(GYRE_KIND_DEBERTA); /* tables that are made, gathered over the passes of a group */
     o.batch = 32;
     check_threads(&o, &text);
 }
@@ -188,12 +188,12 @@ static void every_kind_learns(void **state) {
     (void)state;
     int32_t ids[2000];
     const gyre_text text = text_of(ids, 2000);
-    gyre_train_options o = small_run(GYRE_NOPE);
-    o.mix = 0;
+    gyre_train_options o = small_run(GYRE_KIND_NOPE);
+    o.retrieval_fraction = 0;
     for (int i = 0; naive_case(i, 64, &o.model.position); i++) {
         gyre_trainer *t = trainer_of(&o, &text, NULL);
-        float *before = malloc((size_t)t->model->count * sizeof *before);
-        memcpy(before, t->model->weights, (size_t)t->model->count * sizeof *before);
+        float *before = malloc((size_t)t->model->weight_count * sizeof *before);
+        memcpy(before, t->model->weights, (size_t)t->model->weight_count * sizeof *before);
         double loss, first;
         run_to(t, 1, &first);
         run_to(t, o.steps, &loss);
@@ -213,7 +213,7 @@ static void stays_within_bounds(void **state) {
     (void)state;
     int32_t ids[2000];
     const gyre_text text = text_of(ids, 2000);
-    gyre_train_options o = small_run(GYRE_KERPLE);
+    gyre_train_options o = small_run(GYRE_KIND_KERPLE);
     o.model.position.score.decay = GYRE_DECAY_POWER;
     o.learning_rate = 0.9;
     o.warmup = 0;
@@ -222,8 +222,9 @@ static void stays_within_bounds(void **state) {
     int least = 0, most = 0;
     run_to(t, o.steps, &loss);
     for (int64_t l = 0; l < 2; l++) {
-        const float *r = t->model->weights +
-                         gyre_layer_offset(&t->model->layout, l, GYRE_POSITION_TABLES + GYRE_TABLE_BIAS - GYRE_TABLE_QUERY);
+        const float *r =
+            t->model->weights +
+            gyre_layer_tensor_offset(&t->model->layout, l, GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_BIAS - GYRE_TABLE_QUERY);
         for (int i = 0; i < 8; i++) {
             assert_true(r[i] >= 0.01f && (i < 4 || r[i] <= 2));
             least += r[i] == 0.01f;
@@ -237,16 +238,16 @@ static void stays_within_bounds(void **state) {
 /* A number added to scores, u, v and a factor are left as large as they are; matrices, vectors and P shrink. */
 static void decays_what_has_a_size(void **state) {
     (void)state;
-    gyre_model_config c = tiny(GYRE_NOPE);
+    gyre_model_config c = tiny(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, LENGTH, &c.position); i++) {
         gyre_model *m = NULL;
         gyre_optimizer o;
         double norm;
         assert_ok(gyre_model_create(&m, &c, 3, NULL));
         assert_ok(gyre_optimizer_create(&o, m));
-        float *zero = gyre_floats(m->count), *before = malloc((size_t)m->count * sizeof *before);
-        memcpy(before, m->weights, (size_t)m->count * sizeof *before);
-        const gyre_update update = {m->weights, zero, 1, 1, 0.5, 0.5, 0};
+        float *zero = gyre_alloc_floats(m->weight_count), *before = malloc((size_t)m->weight_count * sizeof *before);
+        memcpy(before, m->weights, (size_t)m->weight_count * sizeof *before);
+        const gyre_adamw_args update = {m->weights, zero, 1, 1, 0.5, 0.5, 0};
         gyre_optimizer_step(&o, &update, NULL, &norm);
         for (int64_t k = 0; k < gyre_tensor_count(&m->layout); k++) {
             const gyre_tensor t = gyre_tensor_at(&m->layout, k);
@@ -312,7 +313,7 @@ static void check_resumes(gyre_kind kind) {
     assert_true(gyre_trainer_steps(t) >= 2);
     run_to(t, o.steps, &loss);
     same_weights(whole, t);
-    assert_ok(gyre_trainer_export(t, run, GYRE_BF16, &err)); /* also clears what the killed child left */
+    assert_ok(gyre_trainer_export(t, run, GYRE_DTYPE_BF16, &err)); /* also clears what the killed child left */
     gyre_trainer_free(t);
     gyre_trainer_free(whole);
     remove_folder(folder);
@@ -320,9 +321,9 @@ static void check_resumes(gyre_kind kind) {
 
 static void killed_and_resumed(void **state) {
     (void)state;
-    check_resumes(GYRE_LEARNED);
-    check_resumes(GYRE_DEBERTA);
-    check_resumes(GYRE_KERPLE);
+    check_resumes(GYRE_KIND_LEARNED);
+    check_resumes(GYRE_KIND_DEBERTA);
+    check_resumes(GYRE_KIND_KERPLE);
 }
 
 static void wrong_resume(void **state) {
@@ -330,7 +331,7 @@ static void wrong_resume(void **state) {
     int32_t ids[2000];
     char folder[64], run[128];
     gyre_text text = text_of(ids, 2000);
-    const gyre_train_options o = small_run(GYRE_NOPE);
+    const gyre_train_options o = small_run(GYRE_KIND_NOPE);
     gyre_error err;
     gyre_trainer *t = trainer_of(&o, &text, NULL), *again = NULL;
     folder_name(folder, sizeof folder);
@@ -358,17 +359,17 @@ static void wrong_options(void **state) {
     gyre_text text = text_of(ids, 2000);
     gyre_error err;
     gyre_trainer *t = NULL;
-    gyre_train_options o = small_run(GYRE_LEARNED);
+    gyre_train_options o = small_run(GYRE_KIND_LEARNED);
     o.learning_rate = 0;
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
-    o = small_run(GYRE_LEARNED);
-    o.mix = 1.5;
+    o = small_run(GYRE_KIND_LEARNED);
+    o.retrieval_fraction = 1.5;
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
-    o = small_run(GYRE_LEARNED);
+    o = small_run(GYRE_KIND_LEARNED);
     o.context = 128; /* past the learned table */
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_ERANGE);
     text.count = 64;
-    o = small_run(GYRE_LEARNED);
+    o = small_run(GYRE_KIND_LEARNED);
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "text: 64 tokens"));
     assert_null(t);
@@ -379,7 +380,7 @@ static void wrong_start(void **state) {
     (void)state;
     int32_t ids[2000];
     const gyre_text text = text_of(ids, 2000);
-    gyre_train_options o = small_run(GYRE_SHAW);
+    gyre_train_options o = small_run(GYRE_KIND_SHAW);
     gyre_error err;
     gyre_trainer *t = NULL;
     gyre_model *start = NULL;
@@ -387,16 +388,16 @@ static void wrong_start(void **state) {
     o.model.position.score.max_distance = 25;
     assert_int_equal(gyre_trainer_create(&t, &o, start, &text, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "position_query.weight is 49 x 4 where the options describe 51 x 4"));
-    o = small_run(GYRE_ROPE);
+    o = small_run(GYRE_KIND_ROPE);
     assert_int_equal(gyre_trainer_create(&t, &o, start, &text, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "start: has model.layers.0.self_attn.position_query.weight"));
     assert_null(t);
     gyre_model_free(start);
-    o = small_run(GYRE_NOPE);
+    o = small_run(GYRE_KIND_NOPE);
     assert_ok(gyre_model_create(&start, &o.model, 5, &err));
-    o = small_run(GYRE_ROPE);
+    o = small_run(GYRE_KIND_ROPE);
     assert_ok(gyre_trainer_create(&t, &o, start, &text, NULL, &err));
-    assert_memory_equal(t->model->weights, start->weights, (size_t)start->count * sizeof *start->weights);
+    assert_memory_equal(t->model->weights, start->weights, (size_t)start->weight_count * sizeof *start->weights);
     gyre_trainer_free(t);
     gyre_model_free(start);
 }
@@ -406,27 +407,27 @@ static void diverging(void **state) {
     (void)state;
     int32_t ids[2000];
     const gyre_text text = text_of(ids, 2000);
-    gyre_train_options o = small_run(GYRE_ROPE);
+    gyre_train_options o = small_run(GYRE_KIND_ROPE);
     gyre_error err;
     double loss;
     gyre_trainer *t = trainer_of(&o, &text, NULL);
-    t->model->weights[gyre_layer_offset(&t->model->layout, 0, GYRE_DOWN)] = INFINITY;
-    float *before = malloc((size_t)t->model->count * sizeof *before);
-    memcpy(before, t->model->weights, (size_t)t->model->count * sizeof *before);
+    t->model->weights[gyre_layer_tensor_offset(&t->model->layout, 0, GYRE_WEIGHT_DOWN)] = INFINITY;
+    float *before = malloc((size_t)t->model->weight_count * sizeof *before);
+    memcpy(before, t->model->weights, (size_t)t->model->weight_count * sizeof *before);
     assert_int_equal(gyre_trainer_step(t, &loss, &err), GYRE_EFORMAT);
     assert_int_equal(gyre_trainer_steps(t), 0);
-    assert_memory_equal(before, t->model->weights, (size_t)t->model->count * sizeof *before);
+    assert_memory_equal(before, t->model->weights, (size_t)t->model->weight_count * sizeof *before);
     free(before);
     gyre_trainer_free(t);
 }
 
-/* -- sequences ---------------------------------------------------------------------------------------------------- */
+/* -- sequences -- */
 static void sequences(void **state) {
     (void)state;
     int32_t ids[4000], out[257], again[257];
     float weights[257];
     const gyre_text text = text_of(ids, 4000);
-    gyre_train_options o = small_run(GYRE_NOPE);
+    gyre_train_options o = small_run(GYRE_KIND_NOPE);
     int passkeys = 0, copies = 0, plain = 0;
     for (int64_t i = 0; i < 400; i++) {
         gyre_train_sequence(&text, &o, 5, i, 257, out, weights);
@@ -452,7 +453,7 @@ static void sequences(void **state) {
     assert_in_range(passkeys, 140 - 57, 140 + 57);
     assert_in_range(copies, 140 - 57, 140 + 57);
     assert_in_range(plain, 120 - 57, 120 + 57);
-    o.mix = 0;
+    o.retrieval_fraction = 0;
     for (int64_t i = 0; i < 50; i++) {
         gyre_train_sequence(&text, &o, 5, i, 257, out, weights);
         for (int j = 0; j < 257; j++)

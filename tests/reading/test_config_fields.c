@@ -1,6 +1,6 @@
 /* test_config_fields.c: every field of a config through config.json, one by one. */
 #include "config_compare.h"
-#include "model/architecture/config_json.h"
+#include "model/architecture/model_config_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,9 @@ static json_t *print_and_parse(const gyre_config *position, const gyre_config *p
     gyre_error err = {0, ""};
     char *text;
     config.position = *position;
-    assert_ok(gyre_config_print(&config, GYRE_F32, &text, &err));
-    if (gyre_config_parse(text, strlen(text), path, &back, &arrays, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, text);
+    assert_ok(gyre_model_config_to_json(&config, GYRE_DTYPE_F32, &text, &err));
+    if (gyre_model_config_parse(text, strlen(text), path, &back, &arrays, &err) != GYRE_OK)
+        fail_msg("%s\n%s", err.text, text);
     assert_reads(&config.position, &back.position, plain);
     gyre_config_arrays_free(&arrays);
     json_t *root = json_loads(text, 0, NULL);
@@ -42,16 +43,16 @@ static const double some_slopes[4] = {0.5, 0.25, 0.1, 1.0 / 3.0};
         statement;                                                                                                          \
     }
 FIELD(set_rows, c->input.positions = 99)
-FIELD(set_length, c->input.length = 1234)
+FIELD(set_length, c->input.resized_length = 1234)
 FIELD(set_hierarchy, c->input.hierarchy = 0.4)
 FIELD(set_offset, c->input.offset = 2)
 FIELD(set_zero_padding, c->input.zero_padding = 1)
 FIELD(set_scale, c->input.scale = -0.3)
 FIELD(set_trained_scale, c->input.trained_scale = 1)
 FIELD(set_sin_base, c->input.base = 1234.5)
-FIELD(set_sin_layout, c->input.layout = GYRE_COS_TENSOR2TENSOR)
+FIELD(set_sin_layout, c->input.layout = GYRE_SINUSOID_COS_SIN_T2T)
 FIELD(set_temperature, c->query.temperature = GYRE_TEMPERATURE_MINISTRAL)
-FIELD(set_query_length, c->query.length = 4096)
+FIELD(set_query_length, c->query.reference_length = 4096)
 FIELD(set_query_slope, c->query.slope = 0.7)
 FIELD(set_max_bias, c->score.max_bias = 16)
 FIELD(set_before_scale, c->score.before_scale = 1)
@@ -61,21 +62,21 @@ FIELD(set_buckets, c->score.buckets = 32)
 FIELD(set_max_distance, c->score.max_distance = 77)
 FIELD(set_bidirectional, c->score.bidirectional = 1)
 FIELD(set_width, c->score.width = 16)
-FIELD(set_terms, c->score.terms = GYRE_ON_QUERY | GYRE_ON_VALUE)
+FIELD(set_terms, c->score.terms = GYRE_TERM_QUERY | GYRE_TERM_VALUE)
 FIELD(set_decay, c->score.decay = GYRE_DECAY_POWER)
-FIELD(set_first, c->rope.first = 8)
-FIELD(set_layout, c->rope.layout = GYRE_INTERLEAVED_TO_HALF)
+FIELD(set_first, c->rope.first_channel = 8)
+FIELD(set_layout, c->rope.layout = GYRE_LAYOUT_INTERLEAVED_TO_HALF)
 FIELD(set_clockwise, c->rope.clockwise = 1)
 FIELD(set_mixed, c->rope.mixed_exponent = 0.5)
 FIELD(set_resonance, c->rope.resonance = 1)
 FIELD(set_xpos, c->rope.xpos_base = 512)
 FIELD(set_center, c->rope.xpos_center = -7)
-FIELD(set_axes, (c->rope.axes = 3, c->rope.section[0] = 8, c->rope.section[1] = c->rope.section[2] = 4))
+FIELD(set_axes, (c->rope.axes = 3, c->rope.axis_pairs[0] = 8, c->rope.axis_pairs[1] = c->rope.axis_pairs[2] = 4))
 FIELD(set_axes_layout, c->rope.axes_layout = GYRE_AXES_AXIAL)
 FIELD(set_far, c->rope.far = GYRE_FAR_GROUPED)
-FIELD(set_window, c->rope.window = 512)
+FIELD(set_window, c->rope.far_window = 512)
 FIELD(set_far_factor, c->rope.far_factor = 2.5)
-FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_PREFIX)
+FIELD(set_policy, c->rope.length_policy = GYRE_LENGTH_POLICY_PREFIX)
 FIELD(set_block, c->rope.length_block = 48)
 #undef FIELD
 
@@ -86,22 +87,22 @@ static gyre_config complete(gyre_kind kind) {
     c.kind = kind;
     c.head_dim = sizes.head_dim;
     c.heads = sizes.heads;
-    c.input.dim = sizes.width;
+    c.input.dim = sizes.model_dim;
     c.trained_length = 300;
     gyre_encoding *encoding = test_encoding(&c);
-    c = *gyre_encoding_config(encoding);
+    c = *gyre_encoding_get_config(encoding);
     c.score.slopes = c.score.slopes_after = NULL;
     gyre_encoding_free(encoding);
     return c;
 }
 static gyre_config nothing(void) {
-    return complete(GYRE_NOPE);
+    return complete(GYRE_KIND_NOPE);
 }
 static gyre_config alibi(void) {
-    return complete(GYRE_ALIBI);
+    return complete(GYRE_KIND_ALIBI);
 }
 static gyre_config rope(void) {
-    return complete(GYRE_ROPE);
+    return complete(GYRE_KIND_ROPE);
 }
 
 static void test_writes_every_field(void **state) {
@@ -152,7 +153,7 @@ static void test_writes_every_field(void **state) {
         check_fields(fields[i].blank, fields[i].key, fields[i].set);
     const gyre_config plain = rope();
     gyre_config c = plain;
-    c.rope.scaling = GYRE_NTK_MIXED;
+    c.rope.scaling = GYRE_SCALING_NTK_MIXED;
     c.rope.factor = 4;
     c.rope.mixed_exponent = 0.375;
     json_t *root = print_and_parse(&c, &plain);
@@ -163,14 +164,14 @@ static void test_writes_every_field(void **state) {
 /* Each word there and back. */
 static void test_writes_every_word(void **state) {
     (void)state;
-    for (int i = 0; i <= GYRE_COS_TENSOR2TENSOR; i++) {
+    for (int i = 0; i <= GYRE_SINUSOID_COS_SIN_T2T; i++) {
         const gyre_config blank = nothing(), turning = rope();
         gyre_config c = blank, r = turning;
         c.input.layout = (gyre_sinusoid)i;
         c.query.temperature = (gyre_temperature)(i % (GYRE_TEMPERATURE_MINISTRAL + 1));
         c.score.terms = (unsigned)i + 1;
         json_decref(print_and_parse(&c, &blank));
-        r.rope.layout = (gyre_layout)(i % (GYRE_INTERLEAVED_TO_HALF + 1));
+        r.rope.layout = (gyre_layout)(i % (GYRE_LAYOUT_INTERLEAVED_TO_HALF + 1));
         r.rope.axes_layout = (gyre_axes)(i % (GYRE_AXES_AXIAL + 1));
         r.rope.far = (gyre_far)(i % (GYRE_FAR_GROUPED + 1));
         json_decref(print_and_parse(&r, &turning));
@@ -185,8 +186,8 @@ static void test_reads_the_older_flag(void **state) {
                                "\"num_attention_heads\":4,\"rms_norm_eps\":1e-5,\"tie_word_embeddings\":true}";
     gyre_model_config config;
     gyre_config_arrays arrays;
-    assert_ok(gyre_config_parse(text, strlen(text), path, &config, &arrays, NULL));
-    assert_int_equal(config.position.rope.layout, GYRE_INTERLEAVED);
+    assert_ok(gyre_model_config_parse(text, strlen(text), path, &config, &arrays, NULL));
+    assert_int_equal(config.position.rope.layout, GYRE_LAYOUT_INTERLEAVED);
     gyre_config_arrays_free(&arrays);
 }
 

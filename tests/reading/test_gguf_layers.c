@@ -1,8 +1,7 @@
 /* test_gguf_layers.c: which layers of a GGUF file turn and how far they see, axes, and what positions others have. */
 #include "gguf_models.h"
 
-/* -- layers that differ
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- layers that differ -- */
 static void check_layers(const gyre_layer_reading *group, int64_t count, int64_t first, int64_t second) {
     assert_int_equal(group->layers_count, count);
     assert_true(group->layers[0] == first && group->layers[1] == second);
@@ -23,10 +22,10 @@ static void reads_gemma3_with_two_bases(void **state) {
     check_ggml(full, &(ggml){.base = 1e6L, .s = 8, .dim = 256}, NULL);
     check_ggml(near, &(ggml){.base = 10000, .s = 1, .dim = 256}, NULL);
     assert_true(full->window == 0 && near->window == 1024);
-    check_field(near, "window", "1024", GYRE_FROM_FILE);
-    check_field(near, "base", "10000", GYRE_FROM_FAMILY);
-    check_field(near, "factor", "1", GYRE_FROM_FAMILY);
-    check_field(full, "factor", "8", GYRE_FROM_FILE);
+    check_field(near, "window", "1024", GYRE_ORIGIN_FILE);
+    check_field(near, "base", "10000", GYRE_ORIGIN_FAMILY);
+    check_field(near, "factor", "1", GYRE_ORIGIN_FAMILY);
+    check_field(full, "factor", "8", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
 }
 
@@ -38,8 +37,8 @@ static void scales_gemma_27b_by_its_width(void **state) {
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *near = group_of(reading, "sliding_attention");
     check_layers(near, 23, 0, 2);
-    check_field(near, "window", "4096", GYRE_FROM_FAMILY);
-    check_field(near, "attention_softcap", "50", GYRE_FROM_FILE);
+    check_field(near, "window", "4096", GYRE_ORIGIN_FAMILY);
+    check_field(near, "attention_softcap", "50", GYRE_ORIGIN_FILE);
     test_close(near->scale, 1 / sqrt(128), 1e-15, "scale");
     gyre_reading_free(reading);
 }
@@ -57,7 +56,7 @@ static void reads_sizes_and_patterns_of_sliding_layers(void **state) {
     real_of(made, "gemma4", "rope.freq_base_swa", 20000);
     made_array(made, "gemma4.attention.sliding_window_pattern", MADE_BOOL, 6);
     for (int i = 0; i < 6; i++)
-        made_number(made->pairs, &made->pairs_bytes, pattern[i], 1);
+        made_number(made->kvs, &made->kvs_bytes, pattern[i], 1);
     float divisors[256]; /* a quarter of the pairs turns */
     for (int i = 0; i < 256; i++)
         divisors[i] = i < 64 ? 1 : 1e30f;
@@ -102,7 +101,7 @@ static void slides_everywhere(void **state) {
     size_of(made, "qwen3next", "attention.key_length", 128);
     size_of(made, "qwen3next", "full_attention_interval", 100);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_ROPE);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -127,20 +126,20 @@ static void leaves_layers_still(void **state) {
     size_of(made, "cohere2", "attention.sliding_window", 4096);
     gyre_reading *reading = read_made(made);
     check_layers(group_of(reading, "full_attention"), 2, 3, 7);
-    assert_true(group_of(reading, "full_attention")->config.kind == GYRE_NOPE);
-    assert_true(group_of(reading, "sliding_attention")->config.kind == GYRE_ROPE);
+    assert_true(group_of(reading, "full_attention")->config.kind == GYRE_KIND_NOPE);
+    assert_true(group_of(reading, "sliding_attention")->config.kind == GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 
     reading = read_made(model("smollm3", 128, 65536, 36));
     check_layers(group_of(reading, "nope"), 9, 3, 7);
     check_layers(group_of(reading, "rope"), 27, 0, 1);
-    assert_true(group_of(reading, "nope")->config.kind == GYRE_NOPE);
+    assert_true(group_of(reading, "nope")->config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
 
     reading = read_made(model("llama4", 128, 1 << 20, 48));
     const gyre_layer_reading *full = group_of(reading, "full_attention"), *chunked = group_of(reading, "chunked_attention");
-    assert_true(full->config.kind == GYRE_NOPE && full->config.query.temperature == GYRE_TEMPERATURE_LLAMA4);
-    assert_true(full->config.query.length == 8192 && full->config.query.slope == 0.1);
+    assert_true(full->config.kind == GYRE_KIND_NOPE && full->config.query.temperature == GYRE_TEMPERATURE_LLAMA4);
+    assert_true(full->config.query.reference_length == 8192 && full->config.query.slope == 0.1);
     assert_true(chunked->window == 8192 && chunked->config.query.temperature == GYRE_TEMPERATURE_NONE);
     check_layers(chunked, 36, 0, 1);
     gyre_reading_free(reading);
@@ -166,7 +165,7 @@ static void lists_no_recurrent_layers(void **state) {
     made = model("lfm2", 64, 128000, 2); /* attends nowhere */
     made_i32s(made, "lfm2.attention.head_count_kv", (const int32_t[]){0, 0}, 2);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_NOPE);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
 }
 
@@ -176,8 +175,8 @@ static void sharpens_ministral3(void **state) {
     real_of(made, "mistral3", "attention.temperature_scale", 0.1f);
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *all = &reading->groups[0];
-    assert_true(all->config.query.temperature == GYRE_TEMPERATURE_MINISTRAL && all->config.query.length == 16384);
-    check_field(all, "temperature_slope", "0.1", GYRE_FROM_FILE);
+    assert_true(all->config.query.temperature == GYRE_TEMPERATURE_MINISTRAL && all->config.query.reference_length == 16384);
+    check_field(all, "temperature_slope", "0.1", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     made = yarn("llama", 128, 1e6f, 16, 16384);
     real_of(made, "llama", "attention.temperature_scale", 0.1f);
@@ -201,24 +200,23 @@ static void ignores_windows_that_llama_cpp_ignores(void **state) {
     }
 }
 
-/* -- several axes
- * -------------------------------------------------------------------------------------------------------------------------
- */
+/* -- several axes -- */
 
 static void deals_out_axes(void **state) {
     (void)state;
     gyre_reading *reading = read_made(several("qwen2vl", (const int32_t[]){16, 24, 24, 0}, 4));
     const struct gyre_rope_config *rope = &reading->groups[0].config.rope;
-    assert_true(rope->axes == 3 && rope->axes_layout == GYRE_AXES_CHUNKED && rope->layout == GYRE_HALF);
-    assert_true(rope->section[0] == 16 && rope->section[1] == 24 && rope->section[2] == 24);
-    check_field(&reading->groups[0], "axes", "chunked", GYRE_FROM_FAMILY);
-    check_field(&reading->groups[0], "sections", "16, 24, 24", GYRE_FROM_FILE);
+    assert_true(rope->axes == 3 && rope->axes_layout == GYRE_AXES_CHUNKED && rope->layout == GYRE_LAYOUT_HALF);
+    assert_true(rope->axis_pairs[0] == 16 && rope->axis_pairs[1] == 24 && rope->axis_pairs[2] == 24);
+    check_field(&reading->groups[0], "axes", "chunked", GYRE_ORIGIN_FAMILY);
+    check_field(&reading->groups[0], "sections", "16, 24, 24", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     reading = read_made(several("glm4", (const int32_t[]){16, 24, 24, 0}, 4));
-    assert_true(reading->groups[0].config.rope.layout == GYRE_HALF && reading->groups[0].config.rope.axes == 3);
+    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_HALF && reading->groups[0].config.rope.axes == 3);
     gyre_reading_free(reading);
     reading = read_made(model("glm4", 128, 32768, 2));
-    assert_true(reading->groups[0].config.rope.layout == GYRE_INTERLEAVED && reading->groups[0].config.rope.axes == 0);
+    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_INTERLEAVED &&
+                reading->groups[0].config.rope.axes == 0);
     gyre_reading_free(reading);
 }
 
@@ -243,13 +241,12 @@ static void holds_back_what_is_past_an_axis_that_ends_early(void **state) {
     gyre_reading_free(reference);
 }
 
-/* -- what does not turn
- * --------------------------------------------------------------------------------------------------------------------- */
+/* -- what does not turn -- */
 static void reads_tables(void **state) {
     (void)state;
     made_gguf *made = model("gpt2", 64, 1024, 12);
     gyre_reading *reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_LEARNED && reading->groups[0].config.input.positions == 1024);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_LEARNED && reading->groups[0].config.input.positions == 1024);
     assert_true(reading->groups[0].config.input.dim == 2048);
     gyre_reading_free(reading);
     made = model("bert", 1, 512, 2);
@@ -257,7 +254,7 @@ static void reads_tables(void **state) {
     made->data_bytes = 32 * 500 * 4;
     reading = read_made(made);
     assert_true(reading->groups[0].config.input.positions == 500);
-    check_field(&reading->groups[0], "positions", "500", GYRE_FROM_FILE);
+    check_field(&reading->groups[0], "positions", "500", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
 }
 
@@ -274,16 +271,16 @@ static void reads_slopes(void **state) {
     made_gguf *made = model("mpt", 64, 2048, 2);
     real_of(made, "mpt", "attention.max_alibi_bias", 16);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_ALIBI && reading->groups[0].config.score.max_bias == 16);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_ALIBI && reading->groups[0].config.score.max_bias == 16);
     gyre_reading_free(reading);
     reading = read_made(model("mpt", 64, 2048, 2));
-    assert_true(reading->groups[0].config.kind == GYRE_LEARNED);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_LEARNED);
     gyre_reading_free(reading);
     reading = read_made(model("baichuan", 128, 4096, 40));
-    assert_true(reading->groups[0].config.kind == GYRE_ALIBI);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_ALIBI);
     gyre_reading_free(reading);
     reading = read_made(model("baichuan", 128, 4096, 32));
-    assert_true(reading->groups[0].config.kind == GYRE_ROPE);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -294,18 +291,19 @@ static void reads_buckets_and_nothing(void **state) {
     size_of(made, "t5", "decoder_block_count", 8);
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *encoder = group_of(reading, "encoder"), *decoder = group_of(reading, "decoder");
-    assert_true(encoder->config.kind == GYRE_T5 && encoder->config.score.bidirectional == 1 && encoder->layers_count == 6);
+    assert_true(encoder->config.kind == GYRE_KIND_T5 && encoder->config.score.bidirectional == 1 &&
+                encoder->layers_count == 6);
     assert_true(decoder->config.score.buckets == 32 && decoder->config.score.bidirectional == 0 &&
                 decoder->layers_count == 8);
     assert_true(encoder->scale == 1);
     gyre_reading_free(reading);
     reading = read_made(model("mamba", 64, 2048, 2));
-    assert_true(reading->groups[0].config.kind == GYRE_NOPE);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
     made = model("granitehybrid", 64, 2048, 2);
     made_bool(made, "granitehybrid.rope.scaling.finetuned", 0);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.kind == GYRE_NOPE);
+    assert_true(reading->groups[0].config.kind == GYRE_KIND_NOPE);
     gyre_reading_free(reading);
 }
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- everything else ------------------------------------------------------------------------------------------------ */
+/* -- everything else -- */
 typedef struct place {
     const char *file, *group; /* NULL = the first */
 } place;
@@ -21,35 +21,35 @@ typedef struct other {
     int bidirectional;
     unsigned terms;
 } other;
-enum { BOTH = GYRE_ON_QUERY | GYRE_ON_KEY };
+enum { BOTH = GYRE_TERM_QUERY | GYRE_TERM_KEY };
 static const other others[] = {
-    {{"gpt2", NULL}, GYRE_LEARNED, 0, 1024, 0, 0, 0, 0, 0},
-    {{"opt-1.3b", NULL}, GYRE_LEARNED, 0, 2050, 2, 0, 0, 0, 0},
-    {{"roberta-base", NULL}, GYRE_LEARNED, 0, 514, 2, 0, 0, 0, 0},
-    {{"bart-large", NULL}, GYRE_LEARNED, 0, 1026, 2, 0, 0, 0, 0},
-    {{"whisper-tiny", "decoder"}, GYRE_LEARNED, 0, 448, 0, 0, 0, 0, 0},
-    {{"whisper-tiny", "encoder"}, GYRE_SINUSOIDAL, 0, 0, 0, 0, 0, 0, 0},
-    {{"opus-mt-en-de", NULL}, GYRE_SINUSOIDAL, 0, 0, 0, 0, 0, 0, 0},
-    {{"m2m100-418m", NULL}, GYRE_SINUSOIDAL, 0, 0, 2, 0, 0, 0, 0},
-    {{"bert-base", NULL}, GYRE_LEARNED, 0, 512, 0, 0, 0, 0, 0},
-    {{"bert-relative-key", NULL}, GYRE_BERT, 0, 0, 0, 512, 0, 0, GYRE_ON_QUERY},
-    {{"bert-relative-key-query", NULL}, GYRE_BERT, 0, 0, 0, 512, 0, 0, BOTH},
-    {{"nezha-base", NULL}, GYRE_NEZHA, 0, 0, 0, 64, 0, 0, 0},
-    {{"deberta-base", NULL}, GYRE_DEBERTA, 0, 0, 0, 512, 0, 0, BOTH},
-    {{"deberta-v3-base", NULL}, GYRE_DEBERTA, 0, 0, 0, 512, 256, 0, BOTH},
-    {{"t5-base", "decoder"}, GYRE_T5, 12, 0, 0, 128, 32, 0, 0},
-    {{"t5-base", "encoder"}, GYRE_T5, 12, 0, 0, 128, 32, 1, 0},
-    {{"xlnet-base", NULL}, GYRE_TRANSFORMER_XL, 12, 0, 0, 0, 0, 1, 0},
-    {{"transfo-xl-wt103", NULL}, GYRE_TRANSFORMER_XL, 16, 0, 0, 1000, 0, 0, 0},
-    {{"falcon-rw-1b", NULL}, GYRE_ALIBI, 32, 0, 0, 0, 0, 0, 0},
-    {{"bloom-176b", NULL}, GYRE_ALIBI, 112, 0, 0, 0, 0, 0, 0},
-    {{"bloom-7b1", NULL}, GYRE_ALIBI, 32, 0, 0, 0, 0, 0, 0},
-    {{"mpt-7b", NULL}, GYRE_ALIBI, 32, 0, 0, 0, 0, 0, 0},
-    {{"mpt-30b", NULL}, GYRE_ALIBI, 64, 0, 0, 0, 0, 0, 0},
+    {{"gpt2", NULL}, GYRE_KIND_LEARNED, 0, 1024, 0, 0, 0, 0, 0},
+    {{"opt-1.3b", NULL}, GYRE_KIND_LEARNED, 0, 2050, 2, 0, 0, 0, 0},
+    {{"roberta-base", NULL}, GYRE_KIND_LEARNED, 0, 514, 2, 0, 0, 0, 0},
+    {{"bart-large", NULL}, GYRE_KIND_LEARNED, 0, 1026, 2, 0, 0, 0, 0},
+    {{"whisper-tiny", "decoder"}, GYRE_KIND_LEARNED, 0, 448, 0, 0, 0, 0, 0},
+    {{"whisper-tiny", "encoder"}, GYRE_KIND_SINUSOIDAL, 0, 0, 0, 0, 0, 0, 0},
+    {{"opus-mt-en-de", NULL}, GYRE_KIND_SINUSOIDAL, 0, 0, 0, 0, 0, 0, 0},
+    {{"m2m100-418m", NULL}, GYRE_KIND_SINUSOIDAL, 0, 0, 2, 0, 0, 0, 0},
+    {{"bert-base", NULL}, GYRE_KIND_LEARNED, 0, 512, 0, 0, 0, 0, 0},
+    {{"bert-relative-key", NULL}, GYRE_KIND_BERT, 0, 0, 0, 512, 0, 0, GYRE_TERM_QUERY},
+    {{"bert-relative-key-query", NULL}, GYRE_KIND_BERT, 0, 0, 0, 512, 0, 0, BOTH},
+    {{"nezha-base", NULL}, GYRE_KIND_NEZHA, 0, 0, 0, 64, 0, 0, 0},
+    {{"deberta-base", NULL}, GYRE_KIND_DEBERTA, 0, 0, 0, 512, 0, 0, BOTH},
+    {{"deberta-v3-base", NULL}, GYRE_KIND_DEBERTA, 0, 0, 0, 512, 256, 0, BOTH},
+    {{"t5-base", "decoder"}, GYRE_KIND_T5, 12, 0, 0, 128, 32, 0, 0},
+    {{"t5-base", "encoder"}, GYRE_KIND_T5, 12, 0, 0, 128, 32, 1, 0},
+    {{"xlnet-base", NULL}, GYRE_KIND_TRANSFORMER_XL, 12, 0, 0, 0, 0, 1, 0},
+    {{"transfo-xl-wt103", NULL}, GYRE_KIND_TRANSFORMER_XL, 16, 0, 0, 1000, 0, 0, 0},
+    {{"falcon-rw-1b", NULL}, GYRE_KIND_ALIBI, 32, 0, 0, 0, 0, 0, 0},
+    {{"bloom-176b", NULL}, GYRE_KIND_ALIBI, 112, 0, 0, 0, 0, 0, 0},
+    {{"bloom-7b1", NULL}, GYRE_KIND_ALIBI, 32, 0, 0, 0, 0, 0, 0},
+    {{"mpt-7b", NULL}, GYRE_KIND_ALIBI, 32, 0, 0, 0, 0, 0, 0},
+    {{"mpt-30b", NULL}, GYRE_KIND_ALIBI, 64, 0, 0, 0, 0, 0, 0},
 };
 enum { OTHERS = sizeof others / sizeof *others };
 
-/* -- reading a file ------------------------------------------------------------------------------------------------- */
+/* -- reading a file -- */
 /* A test shows every fault of every file, not the first. */
 static int faults;
 static void fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -73,7 +73,7 @@ static void assert_no_faults(void) {
 
 /* Not every model runs as usual: transformers 5 has lost BERT's distances. */
 static gyre_profile profile_of(const char *file) {
-    return strncmp(file, "bert-relative", 13) == 0 ? GYRE_AS_HF_4_56 : GYRE_AS_USUAL;
+    return strncmp(file, "bert-relative", 13) == 0 ? GYRE_PROFILE_HF_4_56 : GYRE_PROFILE_DEFAULT;
 }
 
 static gyre_status open_as(gyre_reading **out, const char *file, gyre_profile profile, int64_t length, gyre_error *err) {
@@ -117,21 +117,21 @@ static void same_whole(const char *file, const char *group, const char *what, in
     if (got != want) fault("%s, %s: %s is %lld, not %lld", file, or_all(group), what, (long long)got, (long long)want);
 }
 
-/* -- rotations ------------------------------------------------------------------------------------------------------ */
+/* -- rotations -- */
 /* Where the frequencies follow from the row in one line: theta_i = base^(-2 i / dim), divided by a linear factor, or with
  * an NTK-aware base. */
 static void check_frequencies(const rotation *row, const gyre_encoding *encoding) {
     double inv_freq[512], attention;
-    assert_true(gyre_encoding_config(encoding)->rope.dim / 2 <= 512);
+    assert_true(gyre_encoding_get_config(encoding)->rope.dim / 2 <= 512);
     assert_ok(gyre_encoding_frequencies(encoding, 0, inv_freq, &attention));
     same_number(row->file, row->group, "attention factor", attention, row->attention, 1e-9); /* known to ten digits */
     /* Dynamic NTK changes nothing at the trained length. */
-    const int plain = row->scaling == GYRE_UNSCALED || row->scaling == GYRE_DYNAMIC_NTK;
-    if (!plain && row->scaling != GYRE_LINEAR && row->scaling != GYRE_NTK) return;
-    if (gyre_encoding_config(encoding)->rope.dim != row->dim) return;
+    const int plain = row->scaling == GYRE_SCALING_NONE || row->scaling == GYRE_SCALING_DYNAMIC_NTK;
+    if (!plain && row->scaling != GYRE_SCALING_LINEAR && row->scaling != GYRE_SCALING_NTK) return;
+    if (gyre_encoding_get_config(encoding)->rope.dim != row->dim) return;
     const long double dim = (long double)row->dim, factor = (long double)row->factor;
-    const long double divisor = row->scaling == GYRE_LINEAR ? factor : 1.0L;
-    const long double stretch = row->scaling == GYRE_NTK ? powl(factor, dim / (dim - 2.0L)) : 1.0L;
+    const long double divisor = row->scaling == GYRE_SCALING_LINEAR ? factor : 1.0L;
+    const long double stretch = row->scaling == GYRE_SCALING_NTK ? powl(factor, dim / (dim - 2.0L)) : 1.0L;
     const int before = faults;
     for (int64_t i = 0; i < row->dim / 2 && faults == before; i++) {
         const long double theta = powl((long double)row->base * stretch, -2.0L * (long double)i / dim) / divisor;
@@ -144,10 +144,10 @@ static void check_rotation(const rotation *row, const gyre_layer_reading *group)
     const gyre_config *given = &group->config;
     same_whole(row->file, row->group, "kind", given->kind, row->kind);
     if (row->window >= 0) same_whole(row->file, row->group, "window", group->window, row->window);
-    if (row->kind != GYRE_ROPE || given->kind != GYRE_ROPE) return;
+    if (row->kind != GYRE_KIND_ROPE || given->kind != GYRE_KIND_ROPE) return;
     gyre_encoding *encoding = encoding_of(group, row->file);
     if (!encoding) return;
-    const gyre_config *config = gyre_encoding_config(encoding);
+    const gyre_config *config = gyre_encoding_get_config(encoding);
     same_whole(row->file, row->group, "layout", config->rope.layout, row->layout);
     same_whole(row->file, row->group, "head_dim", config->head_dim, row->head_dim);
     same_whole(row->file, row->group, "rotated channels", config->rope.dim, row->dim);
@@ -186,7 +186,7 @@ static void test_rotations(void **state) {
     assert_no_faults();
 }
 
-/* -- what only some have -------------------------------------------------------------------------------------------- */
+/* -- what only some have -- */
 /* Calls check(group, row) for each row of a table; a row begins with the file's name and that of the group. */
 typedef void check_row(const gyre_layer_reading *group, const void *row);
 static void for_rows(const void *rows, size_t count, size_t size, check_row *check) {
@@ -245,8 +245,8 @@ static void check_temperature(const gyre_layer_reading *group, const void *row) 
     same_whole(want->at.file, want->at.group, "temperature", group->config.query.temperature, want->temperature);
     gyre_encoding *encoding = encoding_of(group, want->at.file);
     if (encoding && want->length > 0) {
-        const struct gyre_query_config *query = &gyre_encoding_config(encoding)->query;
-        same_whole(want->at.file, want->at.group, "temperature's length", query->length, want->length);
+        const struct gyre_query_config *query = &gyre_encoding_get_config(encoding)->query;
+        same_whole(want->at.file, want->at.group, "temperature's length", query->reference_length, want->length);
         same_number(want->at.file, want->at.group, "temperature's slope", query->slope, 0.1, 1e-15);
     }
     gyre_encoding_free(encoding);
@@ -275,7 +275,7 @@ static void check_axes(const gyre_layer_reading *group, const void *row) {
     same_whole(want->at.file, want->at.group, "axes", rope->axes, want->axes);
     same_whole(want->at.file, want->at.group, "layout of axes", rope->axes_layout, want->layout);
     for (int a = 0; a < 4; a++)
-        same_whole(want->at.file, want->at.group, "pairs of an axis", rope->section[a], want->section[a]);
+        same_whole(want->at.file, want->at.group, "pairs of an axis", rope->axis_pairs[a], want->section[a]);
 }
 static void test_axes(void **state) {
     (void)state;
@@ -300,7 +300,7 @@ typedef struct first_row {
 } first_row;
 static void check_first(const gyre_layer_reading *group, const void *row) {
     const first_row *want = row;
-    same_whole(want->at.file, want->at.group, "first channel", group->config.rope.first, want->first);
+    same_whole(want->at.file, want->at.group, "first channel", group->config.rope.first_channel, want->first);
 }
 static void test_first_channels(void **state) {
     (void)state;
@@ -363,22 +363,22 @@ static void test_fractional_bounds(void **state) {
     FOR_ROWS(rows, check_bounds);
 }
 
-/* -- everything else ------------------------------------------------------------------------------------------------ */
+/* -- everything else -- */
 static void check_other(const gyre_layer_reading *group, const void *row) {
     const other *want = row;
     const char *file = want->at.file, *name = want->at.group;
     same_whole(file, name, "kind", group->config.kind, want->kind);
     gyre_encoding *encoding = encoding_of(group, file);
     if (!encoding) return;
-    const gyre_config *config = gyre_encoding_config(encoding);
+    const gyre_config *config = gyre_encoding_get_config(encoding);
     if (want->heads) same_whole(file, name, "heads", config->heads, want->heads);
     if (want->positions) same_whole(file, name, "rows of the table", config->input.positions, want->positions);
-    if (want->kind == GYRE_LEARNED || want->kind == GYRE_SINUSOIDAL)
+    if (want->kind == GYRE_KIND_LEARNED || want->kind == GYRE_KIND_SINUSOIDAL)
         same_whole(file, name, "offset", config->input.offset, want->offset);
     if (want->distance) same_whole(file, name, "distance", config->score.max_distance, want->distance);
-    if (want->kind == GYRE_T5 || want->kind == GYRE_DEBERTA)
+    if (want->kind == GYRE_KIND_T5 || want->kind == GYRE_KIND_DEBERTA)
         same_whole(file, name, "buckets", config->score.buckets, want->buckets);
-    if (want->kind == GYRE_T5 || want->kind == GYRE_TRANSFORMER_XL)
+    if (want->kind == GYRE_KIND_T5 || want->kind == GYRE_KIND_TRANSFORMER_XL)
         same_whole(file, name, "both directions", config->score.bidirectional, want->bidirectional);
     if (want->terms) same_whole(file, name, "terms", config->score.terms, want->terms);
     gyre_encoding_free(encoding);
@@ -401,9 +401,9 @@ static void check_sinusoid(const gyre_layer_reading *group, const void *row) {
 static void test_sinusoids(void **state) {
     (void)state;
     static const sinusoid_row rows[] = {
-        {{"whisper-tiny", "encoder"}, GYRE_SIN_TENSOR2TENSOR, 384},
-        {{"opus-mt-en-de", NULL}, GYRE_SIN_CONCATENATED, 512},
-        {{"m2m100-418m", NULL}, GYRE_SIN_TENSOR2TENSOR, 1024},
+        {{"whisper-tiny", "encoder"}, GYRE_SINUSOID_SIN_COS_T2T, 384},
+        {{"opus-mt-en-de", NULL}, GYRE_SINUSOID_SIN_COS, 512},
+        {{"m2m100-418m", NULL}, GYRE_SINUSOID_SIN_COS_T2T, 1024},
     };
     FOR_ROWS(rows, check_sinusoid);
 }
@@ -420,7 +420,7 @@ static void check_slopes(const gyre_layer_reading *group, const void *row) {
     double slopes[112];
     gyre_encoding *encoding = encoding_of(group, want->at.file);
     if (!encoding) return;
-    const int64_t heads = gyre_encoding_config(encoding)->heads;
+    const int64_t heads = gyre_encoding_get_config(encoding)->heads;
     same_whole(want->at.file, want->at.group, "heads", heads, want->heads);
     if (heads == want->heads) {
         assert_ok(gyre_encoding_slopes(encoding, slopes));
@@ -440,7 +440,7 @@ static void test_slopes(void **state) {
     FOR_ROWS(rows, check_slopes);
 }
 
-/* -- all of them ---------------------------------------------------------------------------------------------------- */
+/* -- all of them -- */
 static int is_expected(const char *file, size_t length) {
     for (size_t i = 0; i < ROTATIONS; i++)
         if (strlen(rotations[i].file) == length && strncmp(rotations[i].file, file, length) == 0) return 1;
@@ -473,7 +473,7 @@ static void check_fields(const gyre_layer_reading *group, const char *file) {
         const gyre_reading_field *field = &group->fields[i];
         assert_non_null(field->name);
         if (!field->value || !*field->value) fault("%s, %s: %s without a value", file, group->name, field->name);
-        if (field->origin == GYRE_FROM_FILE && (!field->key || field->line < 1))
+        if (field->origin == GYRE_ORIGIN_FILE && (!field->key || field->line < 1))
             fault("%s, %s: %s is from the file, from nowhere in it", file, group->name, field->name);
     }
 }
@@ -498,7 +498,7 @@ static void test_fields(void **state) {
 
 /* Why a program does not run a model that turns: of a MiniCPM, llama.cpp's converter knows lists alone. */
 static int is_refused(const char *file, gyre_profile profile) {
-    return strcmp(file, "minicpm-2b-128k") == 0 && profile == GYRE_AS_LLAMA_CPP;
+    return strcmp(file, "minicpm-2b-128k") == 0 && profile == GYRE_PROFILE_LLAMA_CPP;
 }
 
 static void check_profile(const char *file, gyre_profile profile, int64_t length, int refused) {
@@ -508,14 +508,14 @@ static void check_profile(const char *file, gyre_profile profile, int64_t length
     const gyre_status status = open_as(&reading, file, profile, length, &err);
     if ((status != GYRE_OK) != refused) fault("%s as %s: %s", file, name, refused ? "read" : err.text);
     if (status == GYRE_OK && reading->profile != profile) fault("%s as %s: by another", file, name);
-    if (status == GYRE_OK && reading->length != length) fault("%s as %s: at another length", file, name);
+    if (status == GYRE_OK && reading->context_length != length) fault("%s as %s: at another length", file, name);
     gyre_reading_free(reading);
 }
 
 static void test_every_profile(void **state) {
     (void)state;
     for (size_t i = 0; i < ROTATIONS; i++)
-        for (int profile = GYRE_AS_HF_5; profile <= GYRE_AS_REFERENCE; profile++) {
+        for (int profile = GYRE_PROFILE_HF_5; profile <= GYRE_PROFILE_REFERENCE; profile++) {
             const int refused = is_refused(rotations[i].file, (gyre_profile)profile);
             check_profile(rotations[i].file, (gyre_profile)profile, 0, refused);
             check_profile(rotations[i].file, (gyre_profile)profile, 131072, refused);

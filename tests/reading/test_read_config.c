@@ -8,9 +8,9 @@ static void test_text_config(void **state) {
     gyre_reading *r = read_rope("{'model_type':'gemma3','rope_theta':5.0,\n'text_config':{\n'model_type':'gemma3_text',"
                                 "'hidden_size':2560,'num_attention_heads':8,'num_hidden_layers':6,'head_dim':256,\n"
                                 "'rope_theta':2000000.0}}",
-                                GYRE_AS_HF_5, 0);
+                                GYRE_PROFILE_HF_5, 0);
     assert_string_equal(r->model_type, "gemma3");
-    assert_field(group_of(r, "full_attention"), "base", "2000000", GYRE_FROM_FILE, "text_config.rope_theta", 4);
+    assert_field(group_of(r, "full_attention"), "base", "2000000", GYRE_ORIGIN_FILE, "text_config.rope_theta", 4);
     assert_warns(r, "rope_theta: not read; the decoder is described in text_config", "rope_theta", 1);
     const gyre_reading_field *base = field_of(group_of(r, "full_attention"), "base");
     const char *file = quoted("{'model_type':'gemma3','rope_theta':5.0,\n'text_config':{\n'model_type':'gemma3_text',"
@@ -25,18 +25,18 @@ static void test_type_of_text_config(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'llama4','text_config':{'hidden_size':512,'num_attention_heads':4,"
                                 "'num_hidden_layers':4}}",
-                                GYRE_AS_HF_5, 0);
-    assert_int_equal(group_of(r, "chunked_attention")->config.rope.layout, GYRE_INTERLEAVED);
+                                GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "chunked_attention")->config.rope.layout, GYRE_LAYOUT_INTERLEAVED);
     gyre_reading_free(r);
     r = read_rope("{'model_type':'a_new_tower','text_config':{'model_type':'qwen3','hidden_size':512,"
                   "'num_attention_heads':4,'num_hidden_layers':4}}",
-                  GYRE_AS_HF_5, 0);
+                  GYRE_PROFILE_HF_5, 0);
     assert_string_equal(r->model_type, "a_new_tower");
-    assert_field(group_of(r, "all"), "head_dim", "128", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(group_of(r, "all"), "head_dim", "128", GYRE_ORIGIN_FAMILY, NULL, 0);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
     r = read_rope("{'text_config':{'model_type':'qwen2','hidden_size':512,'num_attention_heads':4,'num_hidden_layers':4}}",
-                  GYRE_AS_HF_5, 0);
+                  GYRE_PROFILE_HF_5, 0);
     assert_string_equal(r->model_type, "qwen2");
     gyre_reading_free(r);
 }
@@ -50,7 +50,7 @@ static void test_other_names_of_text_config(void **state) {
                  "{'model_type':'some_chat','%s':{'model_type':'internlm2','hidden_size':512,'num_attention_heads':4,"
                  "'num_hidden_layers':4,'rope_theta':1000000}}",
                  names[i]);
-        gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         assert_divided(group_of(r, "all"), 1e6, 1.0);
         gyre_reading_free(r);
     }
@@ -58,8 +58,8 @@ static void test_other_names_of_text_config(void **state) {
         read_rope("{'model_type':'qwen2_5_omni','thinker_config':{'model_type':'qwen2_5_omni_thinker',"
                   "\n'text_config':{'model_type':'qwen2_5_omni_text','hidden_size':512,'num_attention_heads':4,"
                   "'num_hidden_layers':4,'rope_theta':2000000}}}",
-                  GYRE_AS_HF_5, 0);
-    assert_field(group_of(r, "all"), "base", "2000000", GYRE_FROM_FILE, "thinker_config.text_config.rope_theta", 2);
+                  GYRE_PROFILE_HF_5, 0);
+    assert_field(group_of(r, "all"), "base", "2000000", GYRE_ORIGIN_FILE, "thinker_config.text_config.rope_theta", 2);
     gyre_reading_free(r);
 }
 
@@ -71,14 +71,14 @@ static void test_flat_composite(void **state) {
                   "'max_position_embeddings':32768,'rope_theta':1000000.0,'use_sliding_window':false,"
                   "'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]},"
                   "'vision_config':{'depth':32,'embed_dim':1280,'num_heads':16,'model_type':'qwen2_vl'}}",
-                  GYRE_AS_HF_4_56, 0);
+                  GYRE_PROFILE_HF_4_56, 0);
     const gyre_layer_reading *all = group_of(r, "all");
     assert_int_equal(all->config.rope.axes, 3);
     assert_int_equal(all->config.rope.axes_layout, GYRE_AXES_CHUNKED);
-    assert_int_equal(all->config.rope.section[0], 16);
-    assert_int_equal(all->config.rope.section[2], 24);
-    assert_field(all, "sections", "16 24 24", GYRE_FROM_FILE, "rope_scaling.mrope_section", 1);
-    assert_field(all, "scaling", "default", GYRE_FROM_FILE, "rope_scaling.type", 1);
+    assert_int_equal(all->config.rope.axis_pairs[0], 16);
+    assert_int_equal(all->config.rope.axis_pairs[2], 24);
+    assert_field(all, "sections", "16 24 24", GYRE_ORIGIN_FILE, "rope_scaling.mrope_section", 1);
+    assert_field(all, "scaling", "default", GYRE_ORIGIN_FILE, "rope_scaling.type", 1);
     (void)group_of(r, "vision");
     assert_ptr_equal(all, &r->groups[0]);
     gyre_reading_free(r);
@@ -88,23 +88,24 @@ static void test_unknown_type(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'hidden_size':512,'num_attention_heads':4,'num_hidden_layers':4,\n'model_type':'lama',"
                                 "'rope_theta':500000,'partial_rotary_factor':0.5}",
-                                GYRE_AS_HF_5, 0);
+                                GYRE_PROFILE_HF_5, 0);
     assert_divided(group_of(r, "all"), 5e5, 1.0);
     assert_int_equal(r->groups[0].config.rope.dim, 64);
     assert_warns(r, "model_type: \"lama\" is not known (did you mean \"llama\"?); read as a llama, because of rope_theta",
                  "model_type", 2);
     gyre_reading_free(r);
     r = read_rope("{'hidden_size':512,'num_attention_heads':4,\n'rope_scaling':{'type':'linear','factor':2.0}}",
-                  GYRE_AS_HF_5, 0);
+                  GYRE_PROFILE_HF_5, 0);
     assert_divided(group_of(r, "all"), 1e4, 2.0);
     assert_warns(r, "model_type: missing; read as a llama, because of rope_scaling", "rope_scaling", 2);
     assert_string_equal(r->model_type, "");
     gyre_reading_free(r);
-    refuse("{'model_type':'mystery','hidden_size':512}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED,
+    refuse("{'model_type':'mystery','hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
            "model_type: \"mystery\" is not known, and there is no rope_theta");
-    refuse("{'model_type':'mistrall','hidden_size':512}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED, "(did you mean \"mistral\"?)");
-    refuse("{'hidden_size':512}", GYRE_AS_HF_5, GYRE_EFORMAT, "model_type: missing, and there is no rope_theta");
-    refuse("{'model_type':7}", GYRE_AS_HF_5, GYRE_EFORMAT, "model_type: not a string (config.json, line 1)");
+    refuse("{'model_type':'mistrall','hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
+           "(did you mean \"mistral\"?)");
+    refuse("{'hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "model_type: missing, and there is no rope_theta");
+    refuse("{'model_type':7}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "model_type: not a string (config.json, line 1)");
 }
 
 /* At least the names that are promised. */
@@ -132,7 +133,8 @@ static void test_knows_families(void **state) {
 /* Every family that turns reads a plain file, under every profile of transformers, with what it is to have by default. */
 static void test_reads_every_family(void **state) {
     (void)state;
-    const gyre_profile profiles[] = {GYRE_AS_HF_5, GYRE_AS_HF_4_56, GYRE_AS_HF_4_51, GYRE_AS_HF_4_43, GYRE_AS_REFERENCE};
+    const gyre_profile profiles[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_43,
+                                     GYRE_PROFILE_REFERENCE};
     const gyre_family *family;
     int read = 0;
     for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
@@ -159,8 +161,8 @@ static void test_reads_every_family(void **state) {
 
 static void test_no_positions_at_all(void **state) {
     (void)state;
-    gyre_reading *r = read_rope("{'model_type':'jamba','hidden_size':512,\n'rope_theta':10000}", GYRE_AS_HF_5, 0);
-    assert_int_equal(r->groups[0].config.kind, GYRE_NOPE);
+    gyre_reading *r = read_rope("{'model_type':'jamba','hidden_size':512,\n'rope_theta':10000}", GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(r->groups[0].config.kind, GYRE_KIND_NOPE);
     assert_warns(r, "rope_theta: a jamba has no positions", "rope_theta", 2);
     gyre_reading_free(r);
 }
@@ -172,7 +174,7 @@ static void test_native(void **state) {
                        "'max_position_embeddings':2048,\n'position_embedding_type':'rope','rope_theta':500000.0,"
                        "'rope_scaling':{'rope_type':'ntk',\n'factor':8.0,'attention_factor':1.5},"
                        "\n'rope_layout':'interleaved','query_temperature':'log'}";
-    const gyre_profile profiles[] = {GYRE_AS_HF_5, GYRE_AS_HF_4_43, GYRE_AS_REFERENCE, GYRE_AS_VLLM};
+    const gyre_profile profiles[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_HF_4_43, GYRE_PROFILE_REFERENCE, GYRE_PROFILE_VLLM};
     for (int p = 0; p < 4; p++) {
         double inv_freq[8], factor;
         gyre_reading *r = read_rope(file, profiles[p], 0);
@@ -181,21 +183,21 @@ static void test_native(void **state) {
         assert_near(inv_freq[1], powl(5e5L * powl(8.0L, 16.0L / 14.0L), -2.0L / 16.0L), "ntk");
         assert_true(factor == 1.5);
         assert_int_equal(all->layers_count, 3);
-        assert_int_equal(all->config.rope.layout, GYRE_INTERLEAVED);
+        assert_int_equal(all->config.rope.layout, GYRE_LAYOUT_INTERLEAVED);
         assert_int_equal(all->config.query.temperature, GYRE_TEMPERATURE_LOG);
-        assert_field(all, "encoding", "rope", GYRE_FROM_FILE, "position_embedding_type", 2);
-        assert_field(all, "factor", "8", GYRE_FROM_FILE, "rope_scaling.factor", 3);
-        assert_field(all, "layout", "interleaved", GYRE_FROM_FILE, "rope_layout", 4);
+        assert_field(all, "encoding", "rope", GYRE_ORIGIN_FILE, "position_embedding_type", 2);
+        assert_field(all, "factor", "8", GYRE_ORIGIN_FILE, "rope_scaling.factor", 3);
+        assert_field(all, "layout", "interleaved", GYRE_ORIGIN_FILE, "rope_layout", 4);
         gyre_reading_free(r);
     }
-    gyre_reading *asked = read_rope(file, GYRE_AS_HF_5, 9000);
-    assert_int_equal(asked->groups[0].config.rope.length, 9000);
+    gyre_reading *asked = read_rope(file, GYRE_PROFILE_HF_5, 9000);
+    assert_int_equal(asked->groups[0].config.rope.context_length, 9000);
     gyre_reading_free(asked);
-    refuse("{'model_type':'gyre','hidden_size':64,\n'position_embedding_type':'kerpel'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED,
-           "position_embedding_type: \"kerpel\" is not known (config.json, line 2)");
+    refuse("{'model_type':'gyre','hidden_size':64,\n'position_embedding_type':'kerpel'}", GYRE_PROFILE_HF_5,
+           GYRE_EUNSUPPORTED, "position_embedding_type: \"kerpel\" is not known (config.json, line 2)");
     refuse("{'model_type':'gyre','hidden_size':64,'head_dim':8,'position_embedding_type':'rope','rope_scaling':{"
            "'rope_type':'llama3','factor':2.0,'low_freq_factor':1}}",
-           GYRE_AS_HF_5, GYRE_EFORMAT, "max_position_embeddings: missing");
+           GYRE_PROFILE_HF_5, GYRE_EFORMAT, "max_position_embeddings: missing");
 }
 
 int main(void) {

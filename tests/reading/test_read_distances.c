@@ -34,14 +34,14 @@ static void test_t5(void **state) {
         gyre_reading *reading = read_text(text);
         const gyre_layer_reading *encoder = group_of(reading, "encoder"), *decoder = group_of(reading, "decoder");
         assert_int_equal(reading->groups_count, 2);
-        assert_int_equal(encoder->config.kind, GYRE_T5);
+        assert_int_equal(encoder->config.kind, GYRE_KIND_T5);
         assert_int_equal(encoder->config.score.bidirectional, 1);
         assert_int_equal(decoder->config.score.bidirectional, 0);
         assert_int_equal(decoder->config.heads, 12);
         assert_int_equal(decoder->config.head_dim, 64);
         assert_true(encoder->scale == 1.0 && decoder->scale == 1.0);
-        assert_field(decoder, "buckets", "32", GYRE_FROM_FILE, "relative_attention_num_buckets", 2);
-        assert_field(decoder, "max_distance", "128", GYRE_FROM_FAMILY, NULL, 0);
+        assert_field(decoder, "buckets", "32", GYRE_ORIGIN_FILE, "relative_attention_num_buckets", 2);
+        assert_field(decoder, "max_distance", "128", GYRE_ORIGIN_FAMILY, NULL, 0);
         check_first_distances(encoder, both, 16, -1);
         check_first_distances(encoder, both, 16, 1);
         check_first_distances(decoder, causal, 32, -1);
@@ -52,10 +52,10 @@ static void test_t5(void **state) {
 static void test_t5_profiles_and_faults(void **state) {
     (void)state;
     static const char far[] = "{\"model_type\": \"t5\", \"relative_attention_max_distance\": 256}";
-    gyre_reading *reading = read_as(far, GYRE_AS_HF_5);
+    gyre_reading *reading = read_as(far, GYRE_PROFILE_HF_5);
     assert_int_equal(group_of(reading, "decoder")->config.score.max_distance, 256);
     gyre_reading_free(reading);
-    reading = read_as(far, GYRE_AS_LLAMA_CPP);
+    reading = read_as(far, GYRE_PROFILE_LLAMA_CPP);
     assert_int_equal(group_of(reading, "decoder")->config.score.max_distance, 128);
     assert_int_equal(group_of(reading, "encoder")->config.score.max_distance, 128);
     assert_warns(reading, "256 is not looked at", "relative_attention_max_distance", 1);
@@ -63,28 +63,28 @@ static void test_t5_profiles_and_faults(void **state) {
     reading = read_text("{\"model_type\": \"t5\", \"is_encoder_decoder\": false}");
     assert_int_equal(reading->groups_count, 1);
     gyre_reading_free(reading);
-    assert_refused(far, GYRE_AS_VLLM, GYRE_EUNSUPPORTED, "vLLM has no class for t5");
-    assert_refused("{\"model_type\": \"t5\",\n\n\"relative_attention_num_buckets\": 33}", GYRE_AS_USUAL, GYRE_EFORMAT,
+    assert_refused(far, GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, "vLLM has no class for t5");
+    assert_refused("{\"model_type\": \"t5\",\n\n\"relative_attention_num_buckets\": 33}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT,
                    "relative_attention_num_buckets: 33 is not an even number from 4 up (config.json, line 3)");
-    assert_refused("{\"model_type\": \"t5\", \"relative_attention_num_buckets\": -32}", GYRE_AS_USUAL, GYRE_EFORMAT,
+    assert_refused("{\"model_type\": \"t5\", \"relative_attention_num_buckets\": -32}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT,
                    "relative_attention_num_buckets: not a whole number of at least 1");
-    assert_refused("{\"model_type\": \"t5\",\n\"relative_attention_max_distance\": 0}", GYRE_AS_USUAL, GYRE_EFORMAT,
+    assert_refused("{\"model_type\": \"t5\",\n\"relative_attention_max_distance\": 0}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT,
                    "relative_attention_max_distance: not a whole number of at least 1 (config.json, line 2)");
-    assert_refused("{\"model_type\": \"t5\", \"relative_attention_max_distance\": 8}", GYRE_AS_USUAL, GYRE_EFORMAT,
+    assert_refused("{\"model_type\": \"t5\", \"relative_attention_max_distance\": 8}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT,
                    "8 is not past the 8 distances");
-    assert_refused("{\"model_type\": \"t5\", \"relative_attention_max_distance\": 5000000}", GYRE_AS_USUAL, GYRE_EFORMAT,
-                   "distances to 5000000 are past");
+    assert_refused("{\"model_type\": \"t5\", \"relative_attention_max_distance\": 5000000}", GYRE_PROFILE_DEFAULT,
+                   GYRE_EFORMAT, "distances to 5000000 are past");
 }
 
 static void test_two_places(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"model_type\": \"mpnet\", \"max_position_embeddings\": 514}");
     const gyre_layer_reading *all = group_of(reading, "all");
-    assert_int_equal(all->config.kind, GYRE_T5);
+    assert_int_equal(all->config.kind, GYRE_KIND_T5);
     assert_int_equal(all->config.score.bidirectional, 1);
     assert_true(all->scale == 0.0);
-    assert_field(all, "table_rows", "514", GYRE_DERIVED, NULL, 0);
-    assert_field(all, "offset", "2", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(all, "table_rows", "514", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_field(all, "offset", "2", GYRE_ORIGIN_FAMILY, NULL, 0);
     assert_warns(reading, "added at the input as well", NULL, 0);
     gyre_reading_free(reading);
 }
@@ -96,12 +96,12 @@ static void test_deberta(void **state) {
                                       "\"position_biased_input\": false, \"pos_att_type\": \"c2p|p2c\",\n"
                                       "\"max_relative_positions\": -1, \"max_position_embeddings\": 512}");
     const gyre_layer_reading *all = group_of(reading, "all");
-    assert_int_equal(all->config.kind, GYRE_DEBERTA);
+    assert_int_equal(all->config.kind, GYRE_KIND_DEBERTA);
     assert_int_equal(all->config.score.max_distance, 512);
     assert_int_equal(all->config.score.buckets, 0);
-    assert_int_equal(all->config.score.terms, GYRE_ON_QUERY | GYRE_ON_KEY);
+    assert_int_equal(all->config.score.terms, GYRE_TERM_QUERY | GYRE_TERM_KEY);
     test_close(all->scale, 1.0L / sqrtl(64.0L * 3.0L), 1e-16L, "scale");
-    assert_field(all, "terms", "query and key", GYRE_FROM_FILE, "pos_att_type", 2);
+    assert_field(all, "terms", "query and key", GYRE_ORIGIN_FILE, "pos_att_type", 2);
     assert_int_equal(reading->warnings_count, 0);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"deberta-v2\", \"relative_attention\": true, \"position_buckets\": 256, "
@@ -109,7 +109,7 @@ static void test_deberta(void **state) {
                         "\"max_relative_positions\": -1, \"position_biased_input\": true, \"conv_kernel_size\": 3}");
     all = group_of(reading, "all");
     assert_int_equal(all->config.score.buckets, 256);
-    assert_int_equal(all->config.score.terms, GYRE_ON_KEY);
+    assert_int_equal(all->config.score.terms, GYRE_TERM_KEY);
     test_close(all->scale, 1.0L / sqrtl(128.0L), 1e-16L, "scale");
     assert_warns(reading, "added at the input as well", NULL, 0);
     assert_warns(reading, "convolution", "conv_kernel_size", 1);
@@ -125,20 +125,21 @@ static void test_deberta_edges(void **state) {
     (void)state;
 #define V2 "{\"model_type\": \"deberta-v2\", \"relative_attention\": true, \"position_biased_input\": false,\n"
     gyre_reading *reading = read_text(V2 "\"pos_att_type\": null}");
-    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_NOPE);
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_KIND_NOPE);
     assert_warns(reading, "relative_attention does nothing", "pos_att_type", 2);
     gyre_reading_free(reading);
     reading = read_text(V2 "\"pos_att_type\": \" C2P | p2p\"}");
-    assert_int_equal(group_of(reading, "all")->config.score.terms, GYRE_ON_QUERY);
+    assert_int_equal(group_of(reading, "all")->config.score.terms, GYRE_TERM_QUERY);
     assert_warns(reading, "\"p2p\" is not looked at", "pos_att_type", 2);
     gyre_reading_free(reading);
-    assert_refused(V2 "\"pos_att_type\": [1]}", GYRE_AS_USUAL, GYRE_EFORMAT, "pos_att_type: entry 0 is not a text");
-    assert_refused(V2 "\"pos_att_type\": 3}", GYRE_AS_USUAL, GYRE_EFORMAT, "pos_att_type: neither a text nor a list");
-    assert_refused(V2 "\"pos_att_type\": [\"c2p\"], \"position_buckets\": 255}", GYRE_AS_USUAL, GYRE_EFORMAT,
+    assert_refused(V2 "\"pos_att_type\": [1]}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "pos_att_type: entry 0 is not a text");
+    assert_refused(V2 "\"pos_att_type\": 3}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "pos_att_type: neither a text nor a list");
+    assert_refused(V2 "\"pos_att_type\": [\"c2p\"], \"position_buckets\": 255}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT,
                    "position_buckets: 255 is not an even number from 4 up (config.json, line 2)");
     assert_refused(V2 "\"pos_att_type\": [\"c2p\"], \"position_buckets\": 256, \"max_relative_positions\": 100}",
-                   GYRE_AS_USUAL, GYRE_EFORMAT, "max_relative_positions: a largest distance of 100 leaves none");
-    assert_refused("{\"model_type\": \"deberta\"}", GYRE_AS_LLAMA_CPP, GYRE_EUNSUPPORTED, "converter does not take deberta");
+                   GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "max_relative_positions: a largest distance of 100 leaves none");
+    assert_refused("{\"model_type\": \"deberta\"}", GYRE_PROFILE_LLAMA_CPP, GYRE_EUNSUPPORTED,
+                   "converter does not take deberta");
 #undef V2
 }
 
@@ -147,16 +148,16 @@ static void test_nezha(void **state) {
     static const char text[] = "{\"model_type\": \"nezha\", \"max_relative_position\": 32}";
     gyre_reading *reading = read_text(text);
     const gyre_layer_reading *all = group_of(reading, "all");
-    assert_int_equal(all->config.kind, GYRE_NEZHA);
+    assert_int_equal(all->config.kind, GYRE_KIND_NEZHA);
     assert_int_equal(all->config.score.max_distance, 32);
     assert_warns(reading, "transformers 5 no longer has nezha", "model_type", 1);
     gyre_reading_free(reading);
-    reading = read_as("{\"model_type\": \"nezha\"}", GYRE_AS_HF_4_43);
+    reading = read_as("{\"model_type\": \"nezha\"}", GYRE_PROFILE_HF_4_43);
     assert_int_equal(group_of(reading, "all")->config.score.max_distance, 64);
     assert_int_equal(reading->warnings_count, 0);
     gyre_reading_free(reading);
-    assert_refused(text, GYRE_AS_VLLM, GYRE_EUNSUPPORTED, "vLLM has no class for nezha");
-    assert_refused(text, GYRE_AS_LLAMA_CPP, GYRE_EUNSUPPORTED, "llama.cpp's converter does not take nezha");
+    assert_refused(text, GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, "vLLM has no class for nezha");
+    assert_refused(text, GYRE_PROFILE_LLAMA_CPP, GYRE_EUNSUPPORTED, "llama.cpp's converter does not take nezha");
 }
 
 static void test_transformer_xl(void **state) {
@@ -164,11 +165,11 @@ static void test_transformer_xl(void **state) {
     gyre_reading *reading =
         read_text("{\"model_type\": \"transfo-xl\",\n\"clamp_len\": 400, \"n_head\": 16, \"d_head\": 64}");
     const gyre_layer_reading *all = group_of(reading, "all");
-    assert_int_equal(all->config.kind, GYRE_TRANSFORMER_XL);
+    assert_int_equal(all->config.kind, GYRE_KIND_TRANSFORMER_XL);
     assert_int_equal(all->config.score.max_distance, 400);
     assert_int_equal(all->config.score.bidirectional, 0);
     assert_int_equal(all->config.head_dim, 64);
-    assert_field(all, "clamp", "400", GYRE_FROM_FILE, "clamp_len", 2);
+    assert_field(all, "clamp", "400", GYRE_ORIGIN_FILE, "clamp_len", 2);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"transfo-xl\"}");
     assert_int_equal(group_of(reading, "all")->config.score.max_distance, 1000);
@@ -177,11 +178,12 @@ static void test_transformer_xl(void **state) {
     all = group_of(reading, "all");
     assert_int_equal(all->config.score.bidirectional, 1);
     assert_int_equal(all->config.score.max_distance, 512);
-    assert_field(all, "max_distance", "512", GYRE_FROM_READER, NULL, 0);
-    assert_field(all, "clamp", "-1", GYRE_FROM_FILE, "clamp_len", 1);
+    assert_field(all, "max_distance", "512", GYRE_ORIGIN_READER, NULL, 0);
+    assert_field(all, "clamp", "-1", GYRE_ORIGIN_FILE, "clamp_len", 1);
     gyre_reading_free(reading);
-    assert_refused("{\"model_type\": \"transfo-xl\", \"attn_type\": 1}", GYRE_AS_USUAL, GYRE_EUNSUPPORTED, "attn_type: 1");
-    assert_refused("{\"model_type\": \"xlnet\", \"attn_type\": \"tri\"}", GYRE_AS_USUAL, GYRE_EFORMAT,
+    assert_refused("{\"model_type\": \"transfo-xl\", \"attn_type\": 1}", GYRE_PROFILE_DEFAULT, GYRE_EUNSUPPORTED,
+                   "attn_type: 1");
+    assert_refused("{\"model_type\": \"xlnet\", \"attn_type\": \"tri\"}", GYRE_PROFILE_DEFAULT, GYRE_EFORMAT,
                    "attn_type: \"tri\" is neither");
 }
 
@@ -190,10 +192,10 @@ static void test_no_clamp_follows_the_length(void **state) {
     (void)state;
     static const char text[] = "{\"model_type\": \"xlnet\"}";
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_parse(&reading, text, strlen(text), NULL, GYRE_AS_USUAL, 3000, NULL));
+    assert_ok(gyre_reading_parse(&reading, text, strlen(text), NULL, GYRE_PROFILE_DEFAULT, 3000, NULL));
     assert_int_equal(group_of(reading, "all")->config.score.max_distance, 3000);
     gyre_reading_free(reading);
-    assert_ok(gyre_reading_parse(&reading, text, strlen(text), NULL, GYRE_AS_USUAL, INT64_MAX, NULL));
+    assert_ok(gyre_reading_parse(&reading, text, strlen(text), NULL, GYRE_PROFILE_DEFAULT, INT64_MAX, NULL));
     assert_int_equal(group_of(reading, "all")->config.score.max_distance, 1 << 22);
     gyre_reading_free(reading);
 }

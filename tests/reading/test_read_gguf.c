@@ -7,8 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* -- no scaling, linear
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- no scaling, linear -- */
 static void fills_in_what_llama_cpp_fills_in(void **state) {
     (void)state;
     gyre_reading *reading = read_made(model("llama", 128, 4096, 3));
@@ -18,20 +17,20 @@ static void fills_in_what_llama_cpp_fills_in(void **state) {
     assert_int_equal(reading->groups_count, 1);
     assert_string_equal(all->name, "all");
     assert_int_equal(all->layers_count, 3);
-    assert_true(all->config.kind == GYRE_ROPE && all->config.rope.layout == GYRE_INTERLEAVED);
-    assert_true(all->config.rope.scaling == GYRE_UNSCALED && all->config.trained_length == 4096);
+    assert_true(all->config.kind == GYRE_KIND_ROPE && all->config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
+    assert_true(all->config.rope.scaling == GYRE_SCALING_NONE && all->config.trained_length == 4096);
     assert_true(all->scale == 0 && all->softmax_multiplier == 1 && all->window == 0);
     check_reference(all, "llama-2-7b", 0, 1e-12);
-    check_field(all, "encoding", "rope", GYRE_FROM_FAMILY);
-    check_field(all, "layout", "interleaved", GYRE_FROM_FAMILY);
-    check_field(all, "head_dim", "128", GYRE_DERIVED);
-    check_field(all, "rotary_dim", "128", GYRE_FROM_READER);
-    check_field(all, "base", "10000", GYRE_FROM_READER);
-    check_field(all, "scaling", "default", GYRE_FROM_READER);
-    check_field(all, "factor", "1", GYRE_FROM_READER);
-    check_field(all, "trained_length", "4096", GYRE_FROM_FILE);
-    check_field(all, "original_length", "4096", GYRE_DERIVED);
-    check_field(all, "attention_factor", "1", GYRE_FROM_READER);
+    check_field(all, "encoding", "rope", GYRE_ORIGIN_FAMILY);
+    check_field(all, "layout", "interleaved", GYRE_ORIGIN_FAMILY);
+    check_field(all, "head_dim", "128", GYRE_ORIGIN_DERIVED);
+    check_field(all, "rotary_dim", "128", GYRE_ORIGIN_READER);
+    check_field(all, "base", "10000", GYRE_ORIGIN_READER);
+    check_field(all, "scaling", "default", GYRE_ORIGIN_READER);
+    check_field(all, "factor", "1", GYRE_ORIGIN_READER);
+    check_field(all, "trained_length", "4096", GYRE_ORIGIN_FILE);
+    check_field(all, "original_length", "4096", GYRE_ORIGIN_DERIVED);
+    check_field(all, "attention_factor", "1", GYRE_ORIGIN_READER);
     assert_int_equal(reading->warnings_count, 0);
     gyre_reading_free(reading);
 }
@@ -42,10 +41,10 @@ static void takes_a_missing_type_for_linear(void **state) {
     real_of(made, "llama", "rope.scaling.factor", 4);
     gyre_reading *reading = read_made(made);
     const gyre_layer_reading *all = &reading->groups[0];
-    assert_true(all->config.rope.scaling == GYRE_LINEAR && all->config.rope.factor == 4);
+    assert_true(all->config.rope.scaling == GYRE_SCALING_LINEAR && all->config.rope.factor == 4);
     check_reference(all, "linear x4", 0, 1e-12);
-    check_field(all, "scaling", "linear", GYRE_FROM_READER);
-    check_field(all, "factor", "4", GYRE_FROM_FILE);
+    check_field(all, "scaling", "linear", GYRE_ORIGIN_READER);
+    check_field(all, "factor", "4", GYRE_ORIGIN_FILE);
     assert_string_equal(field_of(all, "factor")->key, "llama.rope.scaling.factor");
     gyre_reading_free(reading);
 
@@ -61,15 +60,15 @@ static void takes_a_factor_of_0_for_1_and_none_for_none(void **state) {
     made_gguf *made = model("qwen2", 64, 4096, 1);
     real_of(made, "qwen2", "rope.scaling.factor", 0);
     gyre_reading *reading = read_made(made);
-    assert_true(reading->groups[0].config.rope.scaling == GYRE_UNSCALED);
-    assert_true(reading->groups[0].config.rope.layout == GYRE_HALF);
+    assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_NONE);
+    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_HALF);
     gyre_reading_free(reading);
 
     made = model("qwen2", 64, 4096, 1);
     word_of(made, "qwen2", "rope.scaling.type", "none");
     real_of(made, "qwen2", "rope.scaling.factor", 8);
     reading = read_made(made);
-    assert_true(reading->groups[0].config.rope.scaling == GYRE_UNSCALED);
+    assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_NONE);
     assert_true(warns(reading, "8 is not looked at"));
     gyre_reading_free(reading);
 }
@@ -86,22 +85,20 @@ static void divides_by_factors_below_1_too(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- YaRN
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* -- YaRN -- */
 
 static void computes_yarn(void **state) {
     (void)state;
     gyre_reading *reading = read_made(yarn("llama", 128, 10000, 16, 4096));
     const gyre_layer_reading *all = &reading->groups[0];
-    assert_true(all->config.rope.scaling == GYRE_YARN && all->config.trained_length == 4096);
+    assert_true(all->config.rope.scaling == GYRE_SCALING_YARN && all->config.trained_length == 4096);
     check_reference(all, "yarn llama-2 x16", 0, 1e-12);
-    check_field(all, "scaling", "yarn", GYRE_FROM_FILE);
-    check_field(all, "original_length", "4096", GYRE_FROM_FILE);
-    check_field(all, "trained_length", "4096", GYRE_FROM_FILE); /* what the scaling counts from */
-    check_field(all, "max_length", "65536", GYRE_FROM_FILE);
-    check_field(all, "beta_fast", "32", GYRE_FROM_READER);
-    check_field(all, "truncate", "true", GYRE_FROM_READER);
+    check_field(all, "scaling", "yarn", GYRE_ORIGIN_FILE);
+    check_field(all, "original_length", "4096", GYRE_ORIGIN_FILE);
+    check_field(all, "trained_length", "4096", GYRE_ORIGIN_FILE); /* what the scaling counts from */
+    check_field(all, "max_length", "65536", GYRE_ORIGIN_FILE);
+    check_field(all, "beta_fast", "32", GYRE_ORIGIN_READER);
+    check_field(all, "truncate", "true", GYRE_ORIGIN_READER);
     assert_true(warns(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));
     gyre_reading_free(reading);
     reading = read_meant(yarn("qwen2", 128, 1e6f, 4, 32768));
@@ -160,8 +157,8 @@ static void scales_latent_attention(void **state) {
     test_close(multiplier, 1.8738542071, 2e-7, "V3's scores");
     gyre_reading *reading = read_made(deepseek(0.1f));
     const gyre_layer_reading *all = &reading->groups[0];
-    assert_true(all->config.head_dim == 192 && all->config.rope.dim == 64 && all->config.rope.first == 128);
-    assert_true(all->config.rope.layout == GYRE_INTERLEAVED);
+    assert_true(all->config.head_dim == 192 && all->config.rope.dim == 64 && all->config.rope.first_channel == 128);
+    assert_true(all->config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
     test_close(all->scale, all->softmax_multiplier / sqrt(192), 1e-15, "scale");
     check_reference(all, "yarn deepseek mscale", 0, 1e-12);
     assert_false(warns(reading, "shift"));
@@ -187,15 +184,15 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
     gyre_reading_free(reading);
     reading = read_made(overridden("mistral3"));
     check_ggml(&reading->groups[0], &fast, NULL);
-    check_field(&reading->groups[0], "beta_fast", "2", GYRE_FROM_FILE);
+    check_field(&reading->groups[0], "beta_fast", "2", GYRE_ORIGIN_FILE);
     assert_false(warns(reading, "yarn_beta_fast"));
     assert_true(warns(reading, "yarn_ext_factor"));
     gyre_reading_free(reading);
     reading = read_made(overridden("grok"));
     check_ggml(&reading->groups[0], &half, NULL);
-    assert_true(reading->groups[0].config.rope.scaling == GYRE_LONGROPE);
-    check_field(&reading->groups[0], "scaling", "yarn", GYRE_FROM_FILE);
-    check_field(&reading->groups[0], "yarn_ext_factor", "0.5", GYRE_FROM_FILE);
+    assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_LONGROPE);
+    check_field(&reading->groups[0], "scaling", "yarn", GYRE_ORIGIN_FILE);
+    check_field(&reading->groups[0], "yarn_ext_factor", "0.5", GYRE_ORIGIN_FILE);
     assert_false(warns(reading, "is not read"));
     gyre_reading_free(reading);
     reading = read_meant(overridden("llama"));
@@ -244,8 +241,7 @@ static void rounds_the_ramp_whatever_it_was_trained_with(void **state) {
     gyre_reading_free(reference);
 }
 
-/* -- small tensors
- * -------------------------------------------------------------------------------------------------------------------- */
+/* -- small tensors -- */
 /* Llama 3.1's scaling as its converter stores it. */
 static void divides_by_rope_freqs(void **state) {
     (void)state;
@@ -263,7 +259,7 @@ static void divides_by_rope_freqs(void **state) {
     check_ggml(all, &(ggml){.base = 500000, .s = 1, .dim = 128}, divisors);
     check_reference(all, "llama-3.1", 0, 1e-7); /* floats */
     assert_true(all->config.trained_length == 131072);
-    check_field(all, "scaling", "rope_freqs", GYRE_FROM_FILE);
+    check_field(all, "scaling", "rope_freqs", GYRE_ORIGIN_FILE);
     assert_string_equal(field_of(all, "scaling")->key, "rope_freqs.weight");
     gyre_reading_free(reading);
 }
@@ -302,13 +298,13 @@ static made_gguf *phi3(int attn_factor) {
 
 static void check_phi3(int64_t allocated, const char *same_as) {
     made_gguf *made = phi3(1);
-    gyre_reading *reading = read_as(made, GYRE_AS_LLAMA_CPP, allocated);
+    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
     for (int64_t n = 1; n < 20000; n += 5000) /* at every length in use */
         check_reference(&reading->groups[0], same_as, n, 1e-7);
     assert_true(warns(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
     assert_true(reading->groups[0].config.trained_length == 4096);
-    assert_true(reading->groups[0].config.rope.length == allocated && reading->length == allocated);
-    check_field(&reading->groups[0], "scaling", "longrope", GYRE_FROM_FILE);
+    assert_true(reading->groups[0].config.rope.context_length == allocated && reading->context_length == allocated);
+    check_field(&reading->groups[0], "scaling", "longrope", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     free(made);
 }
@@ -330,15 +326,13 @@ static void chooses_a_list_by_length_where_the_paper_is_read(void **state) {
         gyre_reading_free(reading);
     }
     made_gguf *made = phi3(0); /* llama.cpp has no formula for it */
-    gyre_reading *reading = read_as(made, GYRE_AS_LLAMA_CPP, 0);
-    check_field(&reading->groups[0], "attention_factor", "1", GYRE_FROM_READER);
+    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
+    check_field(&reading->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     free(made);
 }
 
-/* -- refusals
- * ---------------------------------------------------------------------------------------------------------------------------------
- */
+/* -- refusals -- */
 static void check_refused(made_gguf *made, gyre_profile profile, gyre_status status, const char *text) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
@@ -386,7 +380,7 @@ static made_gguf *with_two(const char *arch, const char *suffix, int32_t a, int3
 /* Only counts of heads differ between layers in files that anybody reads; the largest of other sizes is no answer. */
 static void refuses_arrays_where_layers_agree(void **state) {
     (void)state;
-    const gyre_profile p = GYRE_AS_LLAMA_CPP;
+    const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_two("llama", "attention.key_length", 64, 128), p, GYRE_EUNSUPPORTED,
                   "llama.attention.key_length: 64 and 128: no reader lets layers differ");
     check_refused(with_two("llama", "rope.dimension_count", 128, 64), p, GYRE_EUNSUPPORTED,
@@ -395,7 +389,7 @@ static void refuses_arrays_where_layers_agree(void **state) {
     made_gguf *made = model("llama", 128, 4096, 2);
     made_array(made, "llama.attention.key_length", MADE_U8, 65537);
     for (int i = 0; i < 65537; i++)
-        made_number(made->pairs, &made->pairs_bytes, 128, 1);
+        made_number(made->kvs, &made->kvs_bytes, 128, 1);
     check_refused(made, p, GYRE_EFORMAT, "key_length: an array of 65537, more than there are layers");
     check_refused(with_word("attention.key_length", ""), p, GYRE_EFORMAT, "key_length: no whole number");
     made = with_two("llama", "attention.key_length", 128, 128);
@@ -407,7 +401,7 @@ static void refuses_arrays_where_layers_agree(void **state) {
 /* A config takes an attention factor of 0 for one that is not given. */
 static void refuses_attention_factors_of_nothing(void **state) {
     (void)state;
-    const gyre_profile p = GYRE_AS_LLAMA_CPP;
+    const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_real("rope.scaling.attn_factor", 0), p, GYRE_EFORMAT,
                   "llama.rope.scaling.attn_factor: makes an attention factor of 0 (a.gguf, byte ");
     check_refused(with_real("rope.scaling.attn_factor", -1), p, GYRE_EFORMAT,
@@ -417,7 +411,7 @@ static void refuses_attention_factors_of_nothing(void **state) {
     check_refused(made, p, GYRE_EFORMAT, "attn_factor: makes an attention factor of 0");
     made = with_divisors("llama", 2, 64);
     real_of(made, "llama", "rope.scaling.attn_factor", 0);
-    check_refused(made, GYRE_AS_REFERENCE, GYRE_EFORMAT, "attn_factor: makes an attention factor of 0");
+    check_refused(made, GYRE_PROFILE_REFERENCE, GYRE_EFORMAT, "attn_factor: makes an attention factor of 0");
     made = yarn("mistral3", 128, 10000, 4, 1024); /* g(4, m) below 0 */
     real_of(made, "mistral3", "rope.scaling.yarn_log_multiplier", -10);
     check_refused(made, p, GYRE_EFORMAT, "mistral3.rope.scaling.yarn_log_multiplier: makes an attention factor of -");
@@ -433,18 +427,19 @@ static void refuses_sizes_that_no_model_has(void **state) {
     made_string(made, "general.architecture", "bloom");
     size_of(made, "bloom", "context_length", 2048);
     size_of(made, "bloom", "attention.head_count", 1000000000);
-    check_refused(made, GYRE_AS_LLAMA_CPP, GYRE_EFORMAT, "bloom.attention.head_count: more than 65536 heads (a.gguf, byte ");
+    check_refused(made, GYRE_PROFILE_LLAMA_CPP, GYRE_EFORMAT,
+                  "bloom.attention.head_count: more than 65536 heads (a.gguf, byte ");
     static const char far[] = "{\"model_type\": \"nezha\", \"num_attention_heads\": 12, \"hidden_size\": 768, "
                               "\"max_position_embeddings\": 512, \"max_relative_position\": 4000000}";
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    assert_int_equal(gyre_reading_parse(&reading, far, sizeof far - 1, NULL, GYRE_AS_REFERENCE, 0, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_reading_parse(&reading, far, sizeof far - 1, NULL, GYRE_PROFILE_REFERENCE, 0, &err), GYRE_EFORMAT);
     if (!strstr(err.text, "would take more than 64 MiB")) fail_msg("%s", err.text);
 }
 
 static void refuses_in_words_with_key_and_byte(void **state) {
     (void)state;
-    const gyre_profile p = GYRE_AS_LLAMA_CPP;
+    const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_real("rope.freq_base", 1), p, GYRE_EFORMAT, "llama.rope.freq_base: 1 is not above 1 (a.gguf, byte ");
     check_refused(with_real("rope.freq_base", NAN), p, GYRE_EFORMAT, "llama.rope.freq_base: no finite number");
     check_refused(with_word("rope.freq_base", "x"), p, GYRE_EFORMAT, "llama.rope.freq_base: no finite number");
@@ -477,7 +472,7 @@ static void refuses_in_words_with_key_and_byte(void **state) {
     check_refused(words, p, GYRE_EFORMAT, "sliding_window_pattern: element 0 is no whole number");
     check_refused(model("t5", 64, 4096, 2), p, GYRE_EFORMAT, "t5.attention.relative_buckets_count: missing");
     check_refused(model("llama", 128, 4096, 1u << 20), p, GYRE_EFORMAT, "llama.block_count: more than 65536 layers");
-    check_refused(model("llama", 128, 4096, 2), GYRE_AS_VLLM, GYRE_EUNSUPPORTED,
+    check_refused(model("llama", 128, 4096, 2), GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED,
                   "vllm does not read it; llama.cpp and reference do");
     check_refused(made_begin(3), p, GYRE_EFORMAT, "general.architecture: missing");
     made_gguf *made = made_begin(3);
@@ -490,12 +485,12 @@ static void refuses_in_words_with_key_and_byte(void **state) {
 
 static void reads_unknown_architectures_that_turn(void **state) {
     (void)state;
-    check_refused(model("novel", 128, 4096, 2), GYRE_AS_USUAL, GYRE_EUNSUPPORTED,
+    check_refused(model("novel", 128, 4096, 2), GYRE_PROFILE_DEFAULT, GYRE_EUNSUPPORTED,
                   "\"novel\" is not known, and there is no key novel.rope.*");
     made_gguf *made = model("novel", 128, 4096, 2);
     real_of(made, "novel", "rope.freq_base", 500000);
     gyre_reading *reading = read_made(made);
-    assert_true(reading->groups[0].config.rope.layout == GYRE_INTERLEAVED);
+    assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
     assert_true(warns(reading, "\"novel\" is not known"));
     check_ggml(&reading->groups[0], &(ggml){.base = 500000, .s = 1, .dim = 128}, NULL);
     gyre_reading_free(reading);
@@ -509,7 +504,7 @@ static void reads_or_refuses_at_every_length(void **state) {
         unsigned char *bytes = made_copy(made, size);
         gyre_reading *reading = NULL;
         gyre_error err = {0, ""};
-        const gyre_status status = gyre_reading_parse(&reading, bytes, size, NULL, GYRE_AS_LLAMA_CPP, 0, &err);
+        const gyre_status status = gyre_reading_parse(&reading, bytes, size, NULL, GYRE_PROFILE_LLAMA_CPP, 0, &err);
         assert_int_equal(status, size == made->file_bytes ? GYRE_OK : GYRE_EFORMAT);
         gyre_reading_free(reading);
         free(bytes);
@@ -517,9 +512,7 @@ static void reads_or_refuses_at_every_length(void **state) {
     free(made);
 }
 
-/* -- a file of 10 GB
- * --------------------------------------------------------------------------------------------------------------------------
- */
+/* -- a file of 10 GB -- */
 static void put_large(FILE *file, const made_gguf *made, uint64_t bytes) {
     assert_int_equal(fwrite(made->file, 1, made->file_bytes, file), made->file_bytes);
     assert_int_equal(fflush(file), 0);
@@ -534,7 +527,7 @@ static void read_in_little_memory(const char *path) {
     gyre_error err = {0, ""};
     getrusage(RUSAGE_SELF, &before);
     clock_gettime(CLOCK_MONOTONIC, &start);
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_AS_USUAL, 0, &err);
+    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err);
     clock_gettime(CLOCK_MONOTONIC, &end);
     getrusage(RUSAGE_SELF, &after);
     const long grown = after.ru_maxrss - before.ru_maxrss;
@@ -569,12 +562,12 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
     assert_int_equal(ended, 0);
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    assert_ok(gyre_reading_open(&reading, path, GYRE_AS_USUAL, 0, &err));
+    assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
     check_reference(&reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
-    assert_true(reading->profile == GYRE_AS_LLAMA_CPP);
+    assert_true(reading->profile == GYRE_PROFILE_LLAMA_CPP);
     gyre_reading_free(reading);
     assert_int_equal(ftruncate(fileno(file), (off_t)(made->data_at + 10 * each - 1)), 0);
-    assert_int_equal(gyre_reading_open(&reading, path, GYRE_AS_USUAL, 0, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err), GYRE_EFORMAT);
     fclose(file);
     unlink(path);
     free(made);
@@ -590,7 +583,7 @@ static void needs_little_memory_for_many_words(void **state) {
     made_gguf *made = model("llama", 128, 4096, 2);
     made_array(made, "tokenizer.ggml.merges", MADE_STRING, WORDS);
     made_finish(made);
-    put_large(file, made, 24 + made->pairs_bytes + (uint64_t)8 * WORDS);
+    put_large(file, made, 24 + made->kvs_bytes + (uint64_t)8 * WORDS);
     int ended = -1;
     fflush(stdout);
     const pid_t child = fork();

@@ -1,29 +1,28 @@
 /* test_read_rope.c: the rotation of a config.json: which layers are alike, where each value comes from, what is refused. */
 #include "rope_readings.h"
 
-/* -- fields
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- fields -- */
 static void test_fields_of_llama(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{\n'model_type':'llama',\n'hidden_size':4096,\n'num_attention_heads':32,\n"
                                 "'num_hidden_layers':2,\n'rope_theta':500000.0,\n'max_position_embeddings':131072,\n"
                                 "'rope_scaling':{\n'rope_type':'llama3',\n'factor':8,\n'low_freq_factor':1.0,\n"
                                 "'high_freq_factor':4.0,\n'original_max_position_embeddings':8192}}",
-                                GYRE_AS_HF_5, 0);
+                                GYRE_PROFILE_HF_5, 0);
     const gyre_layer_reading *all = group_of(r, "all");
     assert_int_equal(all->layers_count, 2);
     assert_int_equal(all->layers[1], 1);
-    assert_field(all, "encoding", "rope", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(all, "layout", "half", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(all, "head_dim", "128", GYRE_DERIVED, NULL, 0);
-    assert_field(all, "rotary_dim", "128", GYRE_DERIVED, NULL, 0);
-    assert_field(all, "base", "500000", GYRE_FROM_FILE, "rope_theta", 6);
-    assert_field(all, "max_length", "131072", GYRE_FROM_FILE, "max_position_embeddings", 7);
-    assert_field(all, "scaling", "llama3", GYRE_FROM_FILE, "rope_scaling.rope_type", 9);
-    assert_field(all, "factor", "8", GYRE_FROM_FILE, "rope_scaling.factor", 10);
-    assert_field(all, "low_freq_factor", "1", GYRE_FROM_FILE, "rope_scaling.low_freq_factor", 11);
-    assert_field(all, "high_freq_factor", "4", GYRE_FROM_FILE, "rope_scaling.high_freq_factor", 12);
-    assert_field(all, "trained_length", "8192", GYRE_FROM_FILE, "rope_scaling.original_max_position_embeddings", 13);
+    assert_field(all, "encoding", "rope", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(all, "layout", "half", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(all, "head_dim", "128", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_field(all, "rotary_dim", "128", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_field(all, "base", "500000", GYRE_ORIGIN_FILE, "rope_theta", 6);
+    assert_field(all, "max_length", "131072", GYRE_ORIGIN_FILE, "max_position_embeddings", 7);
+    assert_field(all, "scaling", "llama3", GYRE_ORIGIN_FILE, "rope_scaling.rope_type", 9);
+    assert_field(all, "factor", "8", GYRE_ORIGIN_FILE, "rope_scaling.factor", 10);
+    assert_field(all, "low_freq_factor", "1", GYRE_ORIGIN_FILE, "rope_scaling.low_freq_factor", 11);
+    assert_field(all, "high_freq_factor", "4", GYRE_ORIGIN_FILE, "rope_scaling.high_freq_factor", 12);
+    assert_field(all, "trained_length", "8192", GYRE_ORIGIN_FILE, "rope_scaling.original_max_position_embeddings", 13);
     assert_null(find_field(all, "beta_fast"));
     assert_null(find_field(all, "attention_factor"));
     assert_int_equal(r->warnings_count, 0);
@@ -34,26 +33,27 @@ static void test_defaults_are_told_as_such(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'qwen3','hidden_size':1024,'num_attention_heads':4,'num_hidden_layers':2,"
                                 "'rope_scaling':{'rope_type':'yarn','factor':2.0}}",
-                                GYRE_AS_HF_5, 0);
+                                GYRE_PROFILE_HF_5, 0);
     const gyre_layer_reading *all = group_of(r, "all");
-    assert_field(all, "head_dim", "128", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(all, "base", "10000", GYRE_FROM_READER, NULL, 0);
-    assert_field(all, "max_length", "32768", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(all, "beta_fast", "32", GYRE_FROM_READER, NULL, 0);
-    assert_field(all, "beta_slow", "1", GYRE_FROM_READER, NULL, 0);
-    assert_field(all, "truncate", "true", GYRE_FROM_READER, NULL, 0);
-    assert_int_equal(field_of(all, "attention_factor")->origin, GYRE_DERIVED);
+    assert_field(all, "head_dim", "128", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(all, "base", "10000", GYRE_ORIGIN_READER, NULL, 0);
+    assert_field(all, "max_length", "32768", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(all, "beta_fast", "32", GYRE_ORIGIN_READER, NULL, 0);
+    assert_field(all, "beta_slow", "1", GYRE_ORIGIN_READER, NULL, 0);
+    assert_field(all, "truncate", "true", GYRE_ORIGIN_READER, NULL, 0);
+    assert_int_equal(field_of(all, "attention_factor")->origin, GYRE_ORIGIN_DERIVED);
     gyre_reading_free(r);
     r = read_rope(
         "{'model_type':'qwen3','hidden_size':1024,'num_attention_heads':4,'num_hidden_layers':2,\n'head_dim':null}",
-        GYRE_AS_HF_5, 0);
-    assert_field(group_of(r, "all"), "head_dim", "256", GYRE_DERIVED, NULL, 0);
+        GYRE_PROFILE_HF_5, 0);
+    assert_field(group_of(r, "all"), "head_dim", "256", GYRE_ORIGIN_DERIVED, NULL, 0);
     assert_warns(r, "head_dim: null", "head_dim", 2);
     gyre_reading_free(r);
-    r = read_rope(LLAMA("'rope_scaling':{'rope_type':'yarn','factor':2.0,'beta_fast':0,'beta_slow':null}"), GYRE_AS_HF_5, 0);
-    assert_field(group_of(r, "all"), "beta_fast", "32", GYRE_FROM_FILE, "rope_scaling.beta_fast", 1);
-    assert_non_null(field_of(group_of(r, "all"), "beta_fast")->why);
-    assert_field(group_of(r, "all"), "beta_slow", "1", GYRE_FROM_READER, NULL, 0);
+    r = read_rope(LLAMA("'rope_scaling':{'rope_type':'yarn','factor':2.0,'beta_fast':0,'beta_slow':null}"),
+                  GYRE_PROFILE_HF_5, 0);
+    assert_field(group_of(r, "all"), "beta_fast", "32", GYRE_ORIGIN_FILE, "rope_scaling.beta_fast", 1);
+    assert_non_null(field_of(group_of(r, "all"), "beta_fast")->note);
+    assert_field(group_of(r, "all"), "beta_slow", "1", GYRE_ORIGIN_READER, NULL, 0);
     gyre_reading_free(r);
 }
 
@@ -64,37 +64,36 @@ static void test_objects_of_classes(void **state) {
     const naive_yarn yarn = {64, 15e4L, 4096.0L, 32.0L, 0};
     char file[256];
     snprintf(file, sizeof file, oss, "");
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_yarn(group_of(r, "sliding_attention"), &yarn, 1.3465735903);
-    assert_field(group_of(r, "full_attention"), "factor", "32", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(group_of(r, "full_attention"), "truncate", "false", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(group_of(r, "full_attention"), "trained_length", "4096", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(group_of(r, "full_attention"), "scaling", "yarn", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(group_of(r, "full_attention"), "factor", "32", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(group_of(r, "full_attention"), "truncate", "false", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(group_of(r, "full_attention"), "trained_length", "4096", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(group_of(r, "full_attention"), "scaling", "yarn", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_reading_free(r);
     /* A null is a null to version 4, and nothing to version 5. */
     snprintf(file, sizeof file, oss, ",'rope_scaling':null");
-    r = read_rope(file, GYRE_AS_HF_4_56, 0);
+    r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
     assert_divided(group_of(r, "full_attention"), 15e4, 1.0);
     gyre_reading_free(r);
-    r = read_rope(file, GYRE_AS_HF_5, 0);
+    r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_yarn(group_of(r, "full_attention"), &yarn, 1.3465735903);
     gyre_reading_free(r);
-    r = read_rope("{'model_type':'gemma4_text','num_hidden_layers':6}", GYRE_AS_HF_5, 0);
+    r = read_rope("{'model_type':'gemma4_text','num_hidden_layers':6}", GYRE_PROFILE_HF_5, 0);
     assert_divided(group_of(r, "sliding_attention"), 1e4, 1.0);
-    assert_int_equal(group_of(r, "full_attention")->config.rope.scaling, GYRE_PROPORTIONAL);
+    assert_int_equal(group_of(r, "full_attention")->config.rope.scaling, GYRE_SCALING_PROPORTIONAL);
     assert_true(group_of(r, "full_attention")->config.rope.proportion == 0.25);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
 }
 
-/* -- layouts and heads
- * ------------------------------------------------------------------------------------------------------- */
+/* -- layouts and heads -- */
 static void check_head(const char *file, gyre_layout layout, int64_t head, int64_t first, int64_t dim, double base) {
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     const gyre_layer_reading *all = group_of(r, "all");
     assert_int_equal(all->config.rope.layout, layout);
     assert_int_equal(all->config.head_dim, head);
-    assert_int_equal(all->config.rope.first, first);
+    assert_int_equal(all->config.rope.first_channel, first);
     assert_int_equal(all->config.rope.dim, dim);
     assert_true(all->config.rope.base == base);
     gyre_reading_free(r);
@@ -104,39 +103,42 @@ static void check_head(const char *file, gyre_layout layout, int64_t head, int64
 #define SIZES  WIDTHS ",'num_hidden_layers':2"
 static void test_heads_of_families(void **state) {
     (void)state;
-    check_head("{'model_type':'gpt_neox','rotary_pct':0.25,'rotary_emb_base':10000," SIZES "}", GYRE_HALF, 128, 0, 32, 1e4);
-    check_head("{'model_type':'gpt_neox'," SIZES "}", GYRE_HALF, 128, 0, 32, 1e4);
-    check_head("{'model_type':'gpt_neox','rotary_pct':1.0,'rotary_emb_base':25000," SIZES "}", GYRE_HALF, 128, 0, 128, 25e3);
-    check_head("{'model_type':'phi','partial_rotary_factor':0.4,'hidden_size':2560,'num_attention_heads':32}", GYRE_HALF, 80,
-               0, 32, 1e4);
-    check_head("{'model_type':'gptj','n_embd':4096,'n_head':16,'n_layer':2,'rotary_dim':64}", GYRE_INTERLEAVED, 256, 0, 64,
+    check_head("{'model_type':'gpt_neox','rotary_pct':0.25,'rotary_emb_base':10000," SIZES "}", GYRE_LAYOUT_HALF, 128, 0, 32,
                1e4);
-    check_head("{'model_type':'gptj','n_embd':4096,'n_head':16,'n_layer':2}", GYRE_INTERLEAVED, 256, 0, 64, 1e4);
-    check_head("{'model_type':'gptj','n_embd':4096,'n_head':16,'rotary_dim':null}", GYRE_INTERLEAVED, 256, 0, 256, 1e4);
-    check_head("{'model_type':'codegen','n_embd':1024,'n_head':16,'rotary_dim':32}", GYRE_INTERLEAVED, 64, 0, 32, 1e4);
-    check_head("{'model_type':'cohere'," SIZES "}", GYRE_INTERLEAVED, 128, 0, 128, 1e4);
-    check_head("{'model_type':'glm4'," SIZES "}", GYRE_INTERLEAVED, 128, 0, 64, 1e4);
+    check_head("{'model_type':'gpt_neox'," SIZES "}", GYRE_LAYOUT_HALF, 128, 0, 32, 1e4);
+    check_head("{'model_type':'gpt_neox','rotary_pct':1.0,'rotary_emb_base':25000," SIZES "}", GYRE_LAYOUT_HALF, 128, 0, 128,
+               25e3);
+    check_head("{'model_type':'phi','partial_rotary_factor':0.4,'hidden_size':2560,'num_attention_heads':32}",
+               GYRE_LAYOUT_HALF, 80, 0, 32, 1e4);
+    check_head("{'model_type':'gptj','n_embd':4096,'n_head':16,'n_layer':2,'rotary_dim':64}", GYRE_LAYOUT_INTERLEAVED, 256,
+               0, 64, 1e4);
+    check_head("{'model_type':'gptj','n_embd':4096,'n_head':16,'n_layer':2}", GYRE_LAYOUT_INTERLEAVED, 256, 0, 64, 1e4);
+    check_head("{'model_type':'gptj','n_embd':4096,'n_head':16,'rotary_dim':null}", GYRE_LAYOUT_INTERLEAVED, 256, 0, 256,
+               1e4);
+    check_head("{'model_type':'codegen','n_embd':1024,'n_head':16,'rotary_dim':32}", GYRE_LAYOUT_INTERLEAVED, 64, 0, 32,
+               1e4);
+    check_head("{'model_type':'cohere'," SIZES "}", GYRE_LAYOUT_INTERLEAVED, 128, 0, 128, 1e4);
+    check_head("{'model_type':'glm4'," SIZES "}", GYRE_LAYOUT_INTERLEAVED, 128, 0, 64, 1e4);
     check_head("{'model_type':'chatglm','kv_channels':128,'rope_ratio':500,'seq_length':131072,'num_layers':2,"
                "'hidden_size':4096,'num_attention_heads':32}",
-               GYRE_INTERLEAVED, 128, 0, 64, 5e6);
+               GYRE_LAYOUT_INTERLEAVED, 128, 0, 64, 5e6);
     check_head("{'model_type':'deepseek_v3','qk_rope_head_dim':64,'qk_nope_head_dim':128," SIZES "}",
-               GYRE_INTERLEAVED_TO_HALF, 192, 128, 64, 1e4);
+               GYRE_LAYOUT_INTERLEAVED_TO_HALF, 192, 128, 64, 1e4);
     check_head("{'model_type':'deepseek_v3','qk_rope_head_dim':64,'qk_nope_head_dim':128,'rope_interleave':false," SIZES "}",
-               GYRE_HALF, 192, 128, 64, 1e4);
-    check_head("{'model_type':'minicpm3','qk_rope_head_dim':32,'qk_nope_head_dim':64," SIZES "}", GYRE_HALF, 96, 64, 32,
-               1e4);
+               GYRE_LAYOUT_HALF, 192, 128, 64, 1e4);
+    check_head("{'model_type':'minicpm3','qk_rope_head_dim':32,'qk_nope_head_dim':64," SIZES "}", GYRE_LAYOUT_HALF, 96, 64,
+               32, 1e4);
     check_head("{'model_type':'dbrx','d_model':6144,'n_heads':48,'n_layers':2,'attn_config':{'rope_theta':500000}}",
-               GYRE_HALF, 128, 0, 128, 5e5);
-    check_head("{'model_type':'gemma','head_dim':256,'hidden_size':3072,'num_attention_heads':16}", GYRE_HALF, 256, 0, 256,
-               1e4);
-    gyre_reading *r = read_rope("{'model_type':'nanochat'," SIZES "}", GYRE_AS_HF_5, 0);
+               GYRE_LAYOUT_HALF, 128, 0, 128, 5e5);
+    check_head("{'model_type':'gemma','head_dim':256,'hidden_size':3072,'num_attention_heads':16}", GYRE_LAYOUT_HALF, 256, 0,
+               256, 1e4);
+    gyre_reading *r = read_rope("{'model_type':'nanochat'," SIZES "}", GYRE_PROFILE_HF_5, 0);
     assert_int_equal(group_of(r, "all")->config.rope.clockwise, 1);
-    assert_field(group_of(r, "all"), "clockwise", "true", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(group_of(r, "all"), "clockwise", "true", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_reading_free(r);
 }
 
-/* -- layers
- * ------------------------------------------------------------------------------------------------------------------ */
+/* -- layers -- */
 static void assert_layers(const gyre_reading *r, const char *name, int64_t count, int64_t first, int64_t window) {
     const gyre_layer_reading *group = group_of(r, name);
     if (group->layers_count != count) fail_msg("%s: %d layers", name, (int)group->layers_count);
@@ -186,7 +188,7 @@ static void test_layers_by_rule(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char file[512];
         snprintf(file, sizeof file, "{'model_type':%s,'hidden_size':1024,'num_attention_heads':8}", cases[i].file);
-        gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         assert_layers(r, cases[i].name, cases[i].count, cases[i].first, cases[i].window);
         if (cases[i].other) assert_int_equal(group_of(r, cases[i].other)->layers_count, cases[i].other_count);
         assert_int_equal(r->groups_count, cases[i].other ? 2 : 1);
@@ -202,7 +204,7 @@ static void test_two_bases(void **state) {
         "'rope_scaling':{'rope_type':'linear','factor':8.0}}";
     const char *new = "{'model_type':'gemma3_text'," WIDTHS ",'num_hidden_layers':12,'rope_parameters':{'full_attention':{"
                       "'rope_type':'linear','factor':8.0,'rope_theta':3e6},'sliding_attention':{'rope_theta':2e4}}}";
-    const gyre_profile profiles[] = {GYRE_AS_HF_5, GYRE_AS_REFERENCE, GYRE_AS_HF_4_56};
+    const gyre_profile profiles[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_REFERENCE, GYRE_PROFILE_HF_4_56};
     for (int p = 0; p < 3; p++) {
         gyre_reading *r = read_rope(old, profiles[p], 0);
         assert_divided(group_of(r, "full_attention"), 3e6, 8.0);
@@ -213,14 +215,14 @@ static void test_two_bases(void **state) {
         assert_divided(group_of(r, "sliding_attention"), p == 2 ? 1e4 : 2e4, 1.0);
         gyre_reading_free(r);
     }
-    gyre_reading *r = read_rope("{'model_type':'modernbert'," WIDTHS ",'num_hidden_layers':4}", GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope("{'model_type':'modernbert'," WIDTHS ",'num_hidden_layers':4}", GYRE_PROFILE_HF_5, 0);
     assert_divided(group_of(r, "full_attention"), 160000, 1.0);
     assert_divided(group_of(r, "sliding_attention"), 1e4, 1.0);
     gyre_reading_free(r);
     r = read_rope("{'model_type':'mimo_v2_flash'," WIDTHS
                   ",'num_hidden_layers':2,'hybrid_layer_pattern':[0,1],'rope_theta':4e6,"
                   "'swa_rope_theta':3e4,'sliding_window':128,'swa_head_dim':64,'partial_rotary_factor':0.5}",
-                  GYRE_AS_HF_5, 0);
+                  GYRE_PROFILE_HF_5, 0);
     assert_divided(group_of(r, "full_attention"), 4e6, 1.0);
     assert_divided(group_of(r, "sliding_attention"), 3e4, 1.0);
     assert_int_equal(group_of(r, "sliding_attention")->config.rope.dim, 32);
@@ -232,8 +234,8 @@ static void test_layers_without_positions(void **state) {
     gyre_reading *r = read_rope("{'model_type':'llama'," SIZES ",'layer_types':['full_attention','sliding_attention'],"
                                 "'sliding_window':64,'rope_parameters':{'full_attention':null,'sliding_attention':{"
                                 "'rope_type':'linear','factor':2.0,'rope_theta':20000.0}}}",
-                                GYRE_AS_HF_5, 0);
-    assert_int_equal(group_of(r, "nope")->config.kind, GYRE_NOPE);
+                                GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "nope")->config.kind, GYRE_KIND_NOPE);
     assert_int_equal(group_of(r, "nope")->layers[0], 0);
     assert_divided(group_of(r, "sliding_attention"), 2e4, 2.0);
     assert_int_equal(group_of(r, "sliding_attention")->window, 64);
@@ -241,39 +243,40 @@ static void test_layers_without_positions(void **state) {
     /* An entry that is missing is an error to transformers too. */
     refuse("{'model_type':'llama'," SIZES ",'layer_types':['full_attention','sliding_attention'],\n"
            "'rope_parameters':{'sliding_attention':{'rope_type':'default'}}}",
-           GYRE_AS_HF_5, GYRE_EFORMAT, "rope_parameters: has nothing for \"full_attention\" layers (config.json, line 2)");
+           GYRE_PROFILE_HF_5, GYRE_EFORMAT,
+           "rope_parameters: has nothing for \"full_attention\" layers (config.json, line 2)");
 }
 
-/* -- around the rotation
- * ----------------------------------------------------------------------------------------------------- */
+/* -- around the rotation -- */
 static void test_axes(void **state) {
     (void)state;
     const char *chunked = "{'model_type':'qwen2_5_vl_text'," SIZES ",'rope_parameters':{'mrope_section':[16,24,24]}}";
     const char *turn = "{'model_type':'qwen3_5_text','hidden_size':2048,'num_attention_heads':8,'num_hidden_layers':4,"
                        "'rope_parameters':{'mrope_section':[11,11,10],'mrope_interleaved':true,'rope_theta':1e7,"
                        "'partial_rotary_factor':0.25}}";
-    gyre_reading *r = read_rope(chunked, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(chunked, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.rope.axes, 3);
     assert_int_equal(r->groups[0].config.rope.axes_layout, GYRE_AXES_CHUNKED);
     gyre_reading_free(r);
-    r = read_rope(turn, GYRE_AS_HF_5, 0);
+    r = read_rope(turn, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(group_of(r, "full_attention")->config.rope.axes_layout, GYRE_AXES_INTERLEAVED);
-    assert_field(group_of(r, "full_attention"), "axes_layout", "interleaved", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(group_of(r, "full_attention"), "axes_layout", "interleaved", GYRE_ORIGIN_FAMILY, NULL, 0);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
     r = read_rope("{'model_type':'ernie4_5_vl_moe_text'," SIZES ",\n'rope_parameters':{'mrope_section':[22,22,20]}}",
-                  GYRE_AS_HF_5, 0);
+                  GYRE_PROFILE_HF_5, 0);
     assert_in_range(r->groups[0].config.rope.axes, 0, 1);
     assert_warns(r, "mrope_section: how this family deals out pairs", "rope_parameters.mrope_section", 2);
     gyre_reading_free(r);
-    r = read_rope(LLAMA("\n'rope_scaling':{'type':'linear','factor':2.0,'mrope_section':[16,24,24]}"), GYRE_AS_HF_5, 0);
+    r = read_rope(LLAMA("\n'rope_scaling':{'type':'linear','factor':2.0,'mrope_section':[16,24,24]}"), GYRE_PROFILE_HF_5, 0);
     assert_warns(r, "mrope_section: transformers 5 does not read it", "rope_scaling.mrope_section", 2);
     gyre_reading_free(r);
-    refuse("{'model_type':'qwen2_vl'," SIZES ",\n'rope_scaling':{'type':'mrope','mrope_section':[16,24,20]}}", GYRE_AS_HF_5,
-           GYRE_EFORMAT, "rope_scaling.mrope_section: 60 pairs in all, where 64 turn (config.json, line 2)");
-    refuse("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','mrope_section':[16,'24',20]}}", GYRE_AS_HF_5,
-           GYRE_EFORMAT, "mrope_section: entry 1 is not a number of pairs");
-    refuse(LLAMA("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}"), GYRE_AS_HF_5, GYRE_EUNSUPPORTED,
+    refuse("{'model_type':'qwen2_vl'," SIZES ",\n'rope_scaling':{'type':'mrope','mrope_section':[16,24,20]}}",
+           GYRE_PROFILE_HF_5, GYRE_EFORMAT,
+           "rope_scaling.mrope_section: 60 pairs in all, where 64 turn (config.json, line 2)");
+    refuse("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','mrope_section':[16,'24',20]}}",
+           GYRE_PROFILE_HF_5, GYRE_EFORMAT, "mrope_section: entry 1 is not a number of pairs");
+    refuse(LLAMA("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}"), GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
            "rope_scaling.type: \"mrope\" is no type that transformers 5 knows");
 }
 
@@ -293,7 +296,7 @@ static void test_scale_of_scores(void **state) {
         char file[512];
         snprintf(file, sizeof file, "{'model_type':%s,'hidden_size':1024,'num_attention_heads':8,'num_hidden_layers':1}",
                  cases[i].file);
-        gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         test_close((long double)r->groups[0].scale, (long double)cases[i].scale, 1e-15L, file);
         assert_true(r->groups[0].softmax_multiplier == 1.0);
         gyre_reading_free(r);
@@ -308,29 +311,28 @@ static void test_temperature(void **state) {
     char file[512];
     for (int i = 0; i < 4; i++) {
         snprintf(file, sizeof file, llama4, tunings[i]);
-        gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         const gyre_config *nope = &group_of(r, "nope")->config;
         assert_int_equal(nope->query.temperature, i == 3 ? GYRE_TEMPERATURE_NONE : GYRE_TEMPERATURE_LLAMA4);
-        if (i < 3) assert_true(nope->query.length == 8192 && nope->query.slope == 0.1);
+        if (i < 3) assert_true(nope->query.reference_length == 8192 && nope->query.slope == 0.1);
         assert_int_equal(group_of(r, "chunked_attention")->config.query.temperature, GYRE_TEMPERATURE_NONE);
         gyre_reading_free(r);
     }
     const char *ministral = "{'model_type':'ministral3'," SIZES ",'rope_parameters':{'rope_type':'yarn','factor':16.0,"
                             "'rope_theta':1e6,'original_max_position_embeddings':16384,\n'llama_4_scaling_beta':0.2}}";
-    gyre_reading *r = read_rope(ministral, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(ministral, GYRE_PROFILE_HF_5, 0);
     const gyre_layer_reading *all = group_of(r, "all");
     assert_int_equal(all->config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
-    assert_int_equal(all->config.query.length, 16384);
-    assert_field(all, "temperature_slope", "0.2", GYRE_FROM_FILE, "rope_parameters.llama_4_scaling_beta", 2);
+    assert_int_equal(all->config.query.reference_length, 16384);
+    assert_field(all, "temperature_slope", "0.2", GYRE_ORIGIN_FILE, "rope_parameters.llama_4_scaling_beta", 2);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
-    r = read_rope(LLAMA("'rope_parameters':{'rope_type':'default',\n'llama_4_scaling_beta':0.2}"), GYRE_AS_HF_5, 0);
+    r = read_rope(LLAMA("'rope_parameters':{'rope_type':'default',\n'llama_4_scaling_beta':0.2}"), GYRE_PROFILE_HF_5, 0);
     assert_warns(r, "llama_4_scaling_beta: transformers 5 does not read it", "rope_parameters.llama_4_scaling_beta", 2);
     gyre_reading_free(r);
 }
 
-/* -- what makes no sense
- * ----------------------------------------------------------------------------------------------------- */
+/* -- what makes no sense -- */
 #define YARN(keys) LLAMA("'max_position_embeddings':8192,\n'rope_scaling':{'rope_type':'yarn','factor':2.0,\n" keys "}")
 static void test_refuses(void **state) {
     (void)state;
@@ -430,28 +432,28 @@ static void test_refuses(void **state) {
         {"\xFF\xFE{", GYRE_EFORMAT, "config.json: begins with the byte order mark of UTF-16"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        refuse(cases[i].file, GYRE_AS_HF_5, cases[i].status, cases[i].words);
+        refuse(cases[i].file, GYRE_PROFILE_HF_5, cases[i].status, cases[i].words);
         gyre_error err = {0, ""};
         gyre_reading *r = NULL;
         const char *text = quoted(cases[i].file);
-        assert_int_not_equal(gyre_reading_parse(&r, text, strlen(text), NULL, GYRE_AS_HF_5, 0, &err), GYRE_OK);
+        assert_int_not_equal(gyre_reading_parse(&r, text, strlen(text), NULL, GYRE_PROFILE_HF_5, 0, &err), GYRE_OK);
         /* The offset is that of the key at fault, or of the object it is missing from. */
         if (err.offset > 0) assert_int_equal(text[err.offset], '"');
     }
-    refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
-    refuse("{'model_type':'llama','head_dim':64,\nNaN:2}", GYRE_AS_HF_5, GYRE_EFORMAT, "(config.json, line 2)");
-    refuse("{'model_type':'proportion'}", GYRE_AS_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
+    refuse(LLAMA("'rope_scaling':{'factor':2.0}"), GYRE_PROFILE_HF_4_56, GYRE_EFORMAT, "rope_scaling.rope_type: missing");
+    refuse("{'model_type':'llama','head_dim':64,\nNaN:2}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "(config.json, line 2)");
+    refuse("{'model_type':'proportion'}", GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "\"proportion\" is not known");
 }
 
 /* As in LLaVA 1.5, whose text_config has only what differs from a LlamaConfig. */
 static void test_sizes_of_classes(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'llava','text_config':{'model_type':'llama','max_position_embeddings':4096}}",
-                                GYRE_AS_HF_5, 0);
-    assert_field(group_of(r, "all"), "head_dim", "128", GYRE_FROM_FAMILY, NULL, 0);
+                                GYRE_PROFILE_HF_5, 0);
+    assert_field(group_of(r, "all"), "head_dim", "128", GYRE_ORIGIN_FAMILY, NULL, 0);
     assert_divided(group_of(r, "all"), 1e4, 1.0);
     gyre_reading_free(r);
-    r = read_rope("{'model_type':'phi3'}", GYRE_AS_HF_5, 0);
+    r = read_rope("{'model_type':'phi3'}", GYRE_PROFILE_HF_5, 0);
     assert_int_equal(group_of(r, "all")->config.rope.dim, 96);
     gyre_reading_free(r);
 }
@@ -463,8 +465,8 @@ static void test_numbers_of_python(void **state) {
         read_rope("{'model_type':'falcon_h1','head_dim':64,'time_step_limit':[0.0,Infinity],'a':[NaN,-Infinity],"
                   "'NaN':'Infinity \\'NaN',\n'big':[-1000000000000000019884624838656,1e5],"
                   "'fraction':1.0000000000000000000001,\n'rope_theta':123456.00000000000000000000}",
-                  GYRE_AS_HF_5, 0);
-    assert_field(&r->groups[0], "base", "123456", GYRE_FROM_FILE, "rope_theta", 3);
+                  GYRE_PROFILE_HF_5, 0);
+    assert_field(&r->groups[0], "base", "123456", GYRE_ORIGIN_FILE, "rope_theta", 3);
     gyre_reading_free(r);
 }
 
@@ -473,8 +475,8 @@ static void test_takes_both_names(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','rope_type':'default',"
                                 "'mrope_section':[16,24,24]}}",
-                                GYRE_AS_HF_4_56, 0);
-    assert_int_equal(r->groups[0].config.rope.scaling, GYRE_UNSCALED);
+                                GYRE_PROFILE_HF_4_56, 0);
+    assert_int_equal(r->groups[0].config.rope.scaling, GYRE_SCALING_NONE);
     gyre_reading_free(r);
     static const char *const others[] = {"su", "yarn"};
     for (int i = 0; i < 2; i++) {
@@ -483,8 +485,8 @@ static void test_takes_both_names(void **state) {
                  "{'model_type':'phi3','hidden_size':2,'num_attention_heads':1,'rope_scaling':{'type':'%s',"
                  "'rope_type':'longrope','short_factor':[1.0],'long_factor':[2.0]}}",
                  others[i]);
-        r = read_rope(file, GYRE_AS_HF_5, 0);
-        assert_int_equal(r->groups[0].config.rope.scaling, GYRE_LONGROPE);
+        r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+        assert_int_equal(r->groups[0].config.rope.scaling, GYRE_SCALING_LONGROPE);
         gyre_reading_free(r);
     }
 }
@@ -497,39 +499,39 @@ static void test_warns(void **state) {
         const char *words, *key;
         int64_t line;
     } cases[] = {
-        {YARN("'finetuned':true"), GYRE_AS_HF_5, "finetuned: transformers 5 does not read it where the type is yarn",
+        {YARN("'finetuned':true"), GYRE_PROFILE_HF_5, "finetuned: transformers 5 does not read it where the type is yarn",
          "rope_scaling.finetuned", 3},
-        {LLAMA("'rope_scaling':{'rope_type':'default',\n'factor':2.0}"), GYRE_AS_HF_5,
+        {LLAMA("'rope_scaling':{'rope_type':'default',\n'factor':2.0}"), GYRE_PROFILE_HF_5,
          "factor: transformers 5 does not read it", "rope_scaling.factor", 2},
-        {YARN("'original_max_position_embeddings':1024"), GYRE_AS_HF_5,
+        {YARN("'original_max_position_embeddings':1024"), GYRE_PROFILE_HF_5,
          "factor: 2, where the lengths have a ratio of 8; the factor is taken", "rope_scaling.factor", 2},
-        {YARN("'attention_factor':1"), GYRE_AS_HF_5, "attention_factor: transformers complains of a whole number",
+        {YARN("'attention_factor':1"), GYRE_PROFILE_HF_5, "attention_factor: transformers complains of a whole number",
          "rope_scaling.attention_factor", 3},
-        {LLAMA("'rope_scaling':{'rope_type':'linear',\n'factor':8}"), GYRE_AS_HF_4_51,
+        {LLAMA("'rope_scaling':{'rope_type':'linear',\n'factor':8}"), GYRE_PROFILE_HF_4_51,
          "factor: transformers 4 complains of a whole number", "rope_scaling.factor", 2},
-        {YARN("'original_max_position_embeddings':4096.0"), GYRE_AS_HF_5, "a number with a fraction point",
+        {YARN("'original_max_position_embeddings':4096.0"), GYRE_PROFILE_HF_5, "a number with a fraction point",
          "rope_scaling.original_max_position_embeddings", 3},
-        {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_AS_HF_4_56,
+        {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_PROFILE_HF_4_56,
          "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
-        {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_AS_HF_5,
+        {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_PROFILE_HF_5,
          "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
         {LLAMA("'max_position_embeddings':1024,'rope_scaling':{'rope_type':'llama3','factor':8.0,'low_freq_factor':1.0,"
                "'high_freq_factor':4.0,\n'original_max_position_embeddings':1024}"),
-         GYRE_AS_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
+         GYRE_PROFILE_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
          "rope_scaling.original_max_position_embeddings", 2},
-        {"{'model_type':'gpt_neox','head_dim':64,'rope_theta':10000,\n'rotary_emb_base':20000}", GYRE_AS_HF_5,
+        {"{'model_type':'gpt_neox','head_dim':64,'rope_theta':10000,\n'rotary_emb_base':20000}", GYRE_PROFILE_HF_5,
          "rotary_emb_base: rope_theta goes before it", "rotary_emb_base", 2},
-        {"{'model_type':'gpt_neox','head_dim':64,'partial_rotary_factor':0.5,\n'rotary_pct':0.25}", GYRE_AS_HF_5,
+        {"{'model_type':'gpt_neox','head_dim':64,'partial_rotary_factor':0.5,\n'rotary_pct':0.25}", GYRE_PROFILE_HF_5,
          "rotary_pct: partial_rotary_factor goes before it", "rotary_pct", 2},
         {"{'model_type':'stablelm','head_dim':64,'partial_rotary_factor':0.5,'rope_parameters':{\n"
          "'partial_rotary_factor':0.25}}",
-         GYRE_AS_HF_5, "partial_rotary_factor: partial_rotary_factor goes before it",
+         GYRE_PROFILE_HF_5, "partial_rotary_factor: partial_rotary_factor goes before it",
          "rope_parameters.partial_rotary_factor", 2},
-        {"{'model_type':'roformer','head_dim':64,\n'rotary_value':true}", GYRE_AS_HF_5, "rotary_value: values turn too",
+        {"{'model_type':'roformer','head_dim':64,\n'rotary_value':true}", GYRE_PROFILE_HF_5, "rotary_value: values turn too",
          "rotary_value", 2},
-        {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_AS_HF_5, "transformers 5 knows no dual chunk",
-         "dual_chunk_attention_config", 2},
-        {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_AS_HF_5, "partial_rotary_factor: missing",
+        {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_PROFILE_HF_5,
+         "transformers 5 knows no dual chunk", "dual_chunk_attention_config", 2},
+        {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_PROFILE_HF_5, "partial_rotary_factor: missing",
          "rope_scaling.rope_type", 2},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -543,7 +545,7 @@ static void test_warns(void **state) {
     for (int i = 0; i < 25; i++)
         snprintf(file + strlen(file), sizeof file - strlen(file), ",'key%d':%d", i, i);
     strcat(file, "}}");
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->warnings_count, 21);
     assert_warns(r, "5 more keys that transformers 5 does not read", "rope_scaling.rope_type", 1);
     gyre_reading_free(r);
@@ -556,7 +558,7 @@ static void test_llama3_without_a_band(void **state) {
     gyre_reading *r = read_rope(LLAMA("'rope_theta':500000.0,'max_position_embeddings':10485760,'rope_scaling':{"
                                       "'rope_type':'llama3','factor':16.0,'low_freq_factor':1.0,'high_freq_factor':1.0,"
                                       "'original_max_position_embeddings':8192}"),
-                                GYRE_AS_HF_5, 0);
+                                GYRE_PROFILE_HF_5, 0);
     figures(&r->groups[0], inv_freq, &factor);
     for (int64_t i = 0; i < 64; i++) {
         const long double theta = plain(128, 5e5L, i), turns = 8192.0L * theta / 6.283185307179586476925286766559L;
@@ -568,9 +570,9 @@ static void test_llama3_without_a_band(void **state) {
 static void test_length_in_use(void **state) {
     (void)state;
     gyre_reading *r = read_rope(LLAMA("'max_position_embeddings':2048,'rope_scaling':{'type':'dynamic','factor':2.0}"),
-                                GYRE_AS_HF_5, 4096);
-    assert_int_equal(r->groups[0].config.rope.length, 4096);
-    assert_int_equal(r->length, 4096);
+                                GYRE_PROFILE_HF_5, 4096);
+    assert_int_equal(r->groups[0].config.rope.context_length, 4096);
+    assert_int_equal(r->context_length, 4096);
     gyre_reading_free(r);
 }
 

@@ -1,5 +1,5 @@
-/* test_read_tables.c: config.json of models that do not rotate: tables, sinusoids, slopes; test_read_distances.c has others.
- */
+/* test_read_tables.c: config.json of models that do not rotate: tables, sinusoids, slopes; test_read_distances.c has
+ * others. */
 #include "reading/family.h"
 #include "reading_checks.h"
 
@@ -10,7 +10,7 @@ static gyre_encoding *encoding_of(const gyre_layer_reading *group) {
     return test_encoding(&group->config);
 }
 
-/* -- learned tables -------------------------------------------------------------------------------------------------- */
+/* -- learned tables -- */
 typedef struct learned_case {
     const char *text, *group;
     int64_t rows, offset, dim, trained;
@@ -57,8 +57,9 @@ static void test_learned_tables(void **state) {
         gyre_reading *reading = read_text(cases[i].text);
         const gyre_layer_reading *group = group_of(reading, cases[i].group);
         const struct gyre_input_config *input = &group->config.input;
-        if (group->config.kind != GYRE_LEARNED || input->positions != cases[i].rows || input->offset != cases[i].offset ||
-            input->dim != cases[i].dim || group->config.trained_length != cases[i].trained)
+        if (group->config.kind != GYRE_KIND_LEARNED || input->positions != cases[i].rows ||
+            input->offset != cases[i].offset || input->dim != cases[i].dim ||
+            group->config.trained_length != cases[i].trained)
             fail_msg("%s: kind %d, %d rows from %d, %d channels, %d trained", cases[i].text, (int)group->config.kind,
                      (int)input->positions, (int)input->offset, (int)input->dim, (int)group->config.trained_length);
         assert_true(group->scale == 0.0);
@@ -73,16 +74,16 @@ static void test_says_where_sizes_stand(void **state) {
     const gyre_layer_reading *all = group_of(reading, "all");
     assert_int_equal(reading->groups_count, 1);
     assert_string_equal(reading->model_type, "roberta");
-    assert_field(all, "encoding", "learned", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(all, "max_length", "514", GYRE_FROM_FILE, "max_position_embeddings", 5);
-    assert_field(all, "offset", "2", GYRE_DERIVED, "pad_token_id", 3);
-    assert_field(all, "table_rows", "514", GYRE_DERIVED, NULL, 0);
-    assert_field(all, "trained_length", "512", GYRE_DERIVED, NULL, 0);
+    assert_field(all, "encoding", "learned", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(all, "max_length", "514", GYRE_ORIGIN_FILE, "max_position_embeddings", 5);
+    assert_field(all, "offset", "2", GYRE_ORIGIN_DERIVED, "pad_token_id", 3);
+    assert_field(all, "table_rows", "514", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_field(all, "trained_length", "512", GYRE_ORIGIN_DERIVED, NULL, 0);
     assert_int_equal(reading->warnings_count, 0);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"gpt2\"}");
-    assert_field(group_of(reading, "all"), "max_length", "1024", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(group_of(reading, "all"), "encoding", "learned", GYRE_FROM_FAMILY, "model_type", 1);
+    assert_field(group_of(reading, "all"), "max_length", "1024", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(group_of(reading, "all"), "encoding", "learned", GYRE_ORIGIN_FAMILY, "model_type", 1);
     gyre_reading_free(reading);
 }
 
@@ -90,7 +91,7 @@ static void test_keys_that_nobody_reads(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"model_type\": \"longformer\",\n\"position_embedding_type\": \"relative_key\",\n"
                                       "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
-    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_LEARNED);
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_KIND_LEARNED);
     assert_warns(reading, "\"relative_key\" is not looked at", "position_embedding_type", 2);
     assert_warns(reading, "this model does not rotate", "rope_scaling", 3);
     assert_int_equal(reading->warnings_count, 2);
@@ -103,19 +104,19 @@ static void test_keys_that_nobody_reads(void **state) {
 /* What llama.cpp's converter does with the rows of padding. */
 static void test_padding_under_llama_cpp(void **state) {
     (void)state;
-    gyre_reading *reading =
-        read_as("{\"model_type\": \"roberta\", \"pad_token_id\": 1, \"max_position_embeddings\": 514}", GYRE_AS_LLAMA_CPP);
+    gyre_reading *reading = read_as("{\"model_type\": \"roberta\", \"pad_token_id\": 1, \"max_position_embeddings\": 514}",
+                                    GYRE_PROFILE_LLAMA_CPP);
     assert_int_equal(group_of(reading, "all")->config.input.offset, 2);
     gyre_reading_free(reading);
-    reading = read_as("{\"model_type\": \"roberta\", \"max_position_embeddings\": 514}", GYRE_AS_LLAMA_CPP);
+    reading = read_as("{\"model_type\": \"roberta\", \"max_position_embeddings\": 514}", GYRE_PROFILE_LLAMA_CPP);
     assert_int_equal(group_of(reading, "all")->config.input.offset, 0);
     assert_warns(reading, "counts positions from row 0", "pad_token_id", 0);
     gyre_reading_free(reading);
-    reading =
-        read_as("{\"model_type\": \"camembert\", \"pad_token_id\": 1, \"max_position_embeddings\": 514}", GYRE_AS_LLAMA_CPP);
+    reading = read_as("{\"model_type\": \"camembert\", \"pad_token_id\": 1, \"max_position_embeddings\": 514}",
+                      GYRE_PROFILE_LLAMA_CPP);
     assert_int_equal(group_of(reading, "all")->config.input.offset, 0);
     assert_warns(reading, "takes this for a BERT", "model_type", 1);
-    assert_non_null(field_of(group_of(reading, "all"), "offset")->why);
+    assert_non_null(field_of(group_of(reading, "all"), "offset")->note);
     gyre_reading_free(reading);
 }
 
@@ -124,7 +125,7 @@ static void test_gpt2_may_not_scale(void **state) {
     gyre_reading *reading = read_text("{\"model_type\": \"gpt2\",\n\"scale_attn_weights\": false,\n"
                                       "\"scale_attn_by_inverse_layer_idx\": true}");
     assert_true(group_of(reading, "all")->scale == 1.0);
-    assert_field(group_of(reading, "all"), "score_scale", "1", GYRE_FROM_FILE, "scale_attn_weights", 2);
+    assert_field(group_of(reading, "all"), "score_scale", "1", GYRE_ORIGIN_FILE, "scale_attn_weights", 2);
     assert_warns(reading, "i + 1", "scale_attn_by_inverse_layer_idx", 3);
     gyre_reading_free(reading);
 }
@@ -148,24 +149,24 @@ static void test_gpt_neo_alternates(void **state) {
     assert_int_equal(group_of(reading, "global")->layers_count, 3);
     assert_int_equal(group_of(reading, "local")->layers_count, 2);
     gyre_reading_free(reading);
-    assert_refused("{\"model_type\": \"gpt_neo\",\n\"attention_types\": [[[\"globe\"], 2]]}", GYRE_AS_USUAL, GYRE_EFORMAT,
-                   "attention_types: a layer is neither \"global\" nor \"local\" (config.json, line 2)");
-    assert_refused("{\"model_type\": \"gpt_neo\", \"attention_types\": [[[\"local\"], 99999]]}", GYRE_AS_USUAL, GYRE_EFORMAT,
-                   "more than 65536 layers");
-    assert_refused("{\"model_type\": \"gpt_neo\", \"attention_types\": [[[], 9999999999]]}", GYRE_AS_USUAL, GYRE_EFORMAT,
-                   "not a list of [names, how often]");
+    assert_refused("{\"model_type\": \"gpt_neo\",\n\"attention_types\": [[[\"globe\"], 2]]}", GYRE_PROFILE_DEFAULT,
+                   GYRE_EFORMAT, "attention_types: a layer is neither \"global\" nor \"local\" (config.json, line 2)");
+    assert_refused("{\"model_type\": \"gpt_neo\", \"attention_types\": [[[\"local\"], 99999]]}", GYRE_PROFILE_DEFAULT,
+                   GYRE_EFORMAT, "more than 65536 layers");
+    assert_refused("{\"model_type\": \"gpt_neo\", \"attention_types\": [[[], 9999999999]]}", GYRE_PROFILE_DEFAULT,
+                   GYRE_EFORMAT, "not a list of [names, how often]");
 }
 
-/* -- sinusoids ------------------------------------------------------------------------------------------------------- */
+/* -- sinusoids -- */
 /* What a sinusoid adds to a token at `position`, channel by channel. */
 static void added_at(const gyre_layer_reading *group, int64_t position, double *out) {
     gyre_encoding *encoding = encoding_of(group);
     const int64_t dim = group->config.input.dim;
     const gyre_positions at = {.base = position};
     memset(out, 0, (size_t)dim * sizeof *out);
-    const gyre_view view = gyre_dense(out, GYRE_F64, 1, 1, 1, dim);
+    const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_add(encoding, NULL, &at, &in, &view, NULL));
+    assert_ok(gyre_add_input(encoding, NULL, &at, &in, &view, NULL));
     gyre_encoding_free(encoding);
 }
 
@@ -179,7 +180,7 @@ static void check_sinusoid(const sinusoid_case *c) {
     gyre_reading *reading = read_text(c->text);
     const gyre_layer_reading *group = group_of(reading, c->group);
     const int half = c->dim / 2, m = 37;
-    assert_int_equal(group->config.kind, GYRE_SINUSOIDAL);
+    assert_int_equal(group->config.kind, GYRE_KIND_SINUSOIDAL);
     added_at(group, m, got);
     for (int j = 0; j < half; j++) {
         const long double exponent = c->t2t ? (long double)j / (half - 1) : 2.0L * j / c->dim;
@@ -222,26 +223,27 @@ static void test_sinusoids(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_sinusoid(&cases[i]);
     gyre_reading *reading = read_text("{\"model_type\": \"whisper\"}");
-    assert_field(group_of(reading, "encoder"), "max_length", "1500", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(group_of(reading, "encoder"), "sinusoid", "tensor2tensor", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(group_of(reading, "encoder"), "max_length", "1500", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(group_of(reading, "encoder"), "sinusoid", "tensor2tensor", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_reading_free(reading);
 }
 
-/* -- BERT ------------------------------------------------------------------------------------------------------------ */
+/* -- BERT -- */
 static const char key_query[] = "{\n\"model_type\": \"bert\",\n\"max_position_embeddings\": 128,\n"
                                 "\"position_embedding_type\": \"relative_key_query\"}";
 
 static void test_bert_types(void **state) {
     (void)state;
-    static const gyre_profile with[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_REFERENCE};
+    static const gyre_profile with[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56,
+                                        GYRE_PROFILE_REFERENCE};
     for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
         gyre_reading *reading = read_as(key_query, with[i]);
         const gyre_layer_reading *all = group_of(reading, "all");
-        assert_int_equal(all->config.kind, GYRE_BERT);
+        assert_int_equal(all->config.kind, GYRE_KIND_BERT);
         assert_int_equal(all->config.score.max_distance, 128);
-        assert_int_equal(all->config.score.terms, GYRE_ON_QUERY | GYRE_ON_KEY);
+        assert_int_equal(all->config.score.terms, GYRE_TERM_QUERY | GYRE_TERM_KEY);
         assert_int_equal(all->config.head_dim, 64);
-        assert_field(all, "encoding", "bert", GYRE_FROM_FILE, "position_embedding_type", 4);
+        assert_field(all, "encoding", "bert", GYRE_ORIGIN_FILE, "position_embedding_type", 4);
         gyre_encoding *encoding = encoding_of(all);
         int64_t shape[4], row = 0;
         assert_ok(gyre_encoding_table_shape(encoding, GYRE_TABLE_QUERY, shape));
@@ -252,27 +254,27 @@ static void test_bert_types(void **state) {
         gyre_reading_free(reading);
     }
     gyre_reading *reading =
-        read_as("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}", GYRE_AS_HF_4_56);
-    assert_int_equal(group_of(reading, "all")->config.score.terms, GYRE_ON_QUERY);
+        read_as("{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}", GYRE_PROFILE_HF_4_56);
+    assert_int_equal(group_of(reading, "all")->config.score.terms, GYRE_TERM_QUERY);
     gyre_reading_free(reading);
 }
 
 /* transformers 5 runs such a model with an absolute table. */
 static void test_bert_distances_are_lost(void **state) {
     (void)state;
-    static const gyre_profile without[] = {GYRE_AS_USUAL, GYRE_AS_HF_5, GYRE_AS_LLAMA_CPP};
+    static const gyre_profile without[] = {GYRE_PROFILE_DEFAULT, GYRE_PROFILE_HF_5, GYRE_PROFILE_LLAMA_CPP};
     for (size_t i = 0; i < sizeof without / sizeof *without; i++) {
         gyre_reading *reading = read_as(key_query, without[i]);
         const gyre_layer_reading *all = group_of(reading, "all");
-        assert_int_equal(all->config.kind, GYRE_LEARNED);
+        assert_int_equal(all->config.kind, GYRE_KIND_LEARNED);
         assert_int_equal(all->config.input.positions, 128);
-        assert_non_null(field_of(all, "encoding")->why);
+        assert_non_null(field_of(all, "encoding")->note);
         assert_warns(reading, "\"relative_key_query\" is lost", "position_embedding_type", 4);
         gyre_reading_free(reading);
     }
-    assert_refused(key_query, GYRE_AS_VLLM, GYRE_EUNSUPPORTED, "vLLM runs \"absolute\" alone");
-    assert_refused("{\"model_type\": \"bert\",\n\"position_embedding_type\": \"absolut\"}", GYRE_AS_HF_4_56, GYRE_EFORMAT,
-                   "\"absolut\" is none of");
+    assert_refused(key_query, GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, "vLLM runs \"absolute\" alone");
+    assert_refused("{\"model_type\": \"bert\",\n\"position_embedding_type\": \"absolut\"}", GYRE_PROFILE_HF_4_56,
+                   GYRE_EFORMAT, "\"absolut\" is none of");
 }
 
 static void test_jina_bert_has_slopes(void **state) {
@@ -295,22 +297,22 @@ static void test_esm_may_rotate(void **state) {
     gyre_reading *reading =
         read_text("{\"model_type\": \"esm\", \"position_embedding_type\": \"rotary\", \"head_dim\": 64, "
                   "\"hidden_size\": 768, \"num_attention_heads\": 12, \"max_position_embeddings\": 1026}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_ROPE);
+    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
-/* -- ALiBi ----------------------------------------------------------------------------------------------------------- */
+/* -- ALiBi -- */
 static void test_bloom(void **state) {
     (void)state;
     double slopes[12];
     gyre_reading *reading =
         read_text("{\"model_type\": \"bloom\", \"n_embed\": 768, \"n_head\": 12,\n\"seq_length\": 2048}");
     const gyre_layer_reading *all = group_of(reading, "all");
-    assert_int_equal(all->config.kind, GYRE_ALIBI);
+    assert_int_equal(all->config.kind, GYRE_KIND_ALIBI);
     assert_int_equal(all->config.score.before_scale, 0);
     assert_int_equal(all->config.trained_length, 2048);
-    assert_field(all, "max_length", "2048", GYRE_FROM_FILE, "seq_length", 2);
-    assert_field(all, "max_bias", "8", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(all, "max_length", "2048", GYRE_ORIGIN_FILE, "seq_length", 2);
+    assert_field(all, "max_bias", "8", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_encoding *encoding = encoding_of(all);
     assert_ok(gyre_encoding_slopes(encoding, slopes));
     const double last[] = {.70710678, .35355339, .1767767, .08838835}; /* the published figures for 12 heads */
@@ -327,19 +329,19 @@ static const char mpt[] = "{\"model_type\": \"mpt\", \"d_model\": 4096, \"n_head
 
 static void test_mpt_bias_max(void **state) {
     (void)state;
-    static const gyre_profile looks[] = {GYRE_AS_VLLM, GYRE_AS_LLAMA_CPP, GYRE_AS_REFERENCE};
-    static const gyre_profile hf[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5};
+    static const gyre_profile looks[] = {GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP, GYRE_PROFILE_REFERENCE};
+    static const gyre_profile hf[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
     for (size_t i = 0; i < sizeof looks / sizeof *looks; i++) {
         gyre_reading *reading = read_as(mpt, looks[i]);
         assert_true(group_of(reading, "all")->config.score.max_bias == 16.0);
-        assert_field(group_of(reading, "all"), "max_bias", "16", GYRE_FROM_FILE, "attn_config.alibi_bias_max", 3);
+        assert_field(group_of(reading, "all"), "max_bias", "16", GYRE_ORIGIN_FILE, "attn_config.alibi_bias_max", 3);
         assert_int_equal(reading->warnings_count, 0);
         gyre_reading_free(reading);
     }
     for (size_t i = 0; i < sizeof hf / sizeof *hf; i++) {
         gyre_reading *reading = read_as(mpt, hf[i]);
         assert_true(group_of(reading, "all")->config.score.max_bias == 8.0);
-        assert_non_null(field_of(group_of(reading, "all"), "max_bias")->why);
+        assert_non_null(field_of(group_of(reading, "all"), "max_bias")->note);
         assert_warns(reading, "16 is not looked at", "attn_config.alibi_bias_max", 3);
         assert_int_equal(group_of(reading, "all")->config.trained_length, 65536);
         gyre_reading_free(reading);
@@ -351,22 +353,22 @@ static void test_mpt_without_slopes(void **state) {
     static const char learned[] = "{\"model_type\": \"mpt\", \"attn_config\": {\"alibi\": false}}";
     static const char rotates[] = "{\"model_type\": \"mpt\", \"attn_config\": {\"alibi\": false, \"rope\": true, "
                                   "\"rope_theta\": 500000, \"softmax_scale\": 0.25}}";
-    gyre_reading *reading = read_as(learned, GYRE_AS_REFERENCE);
-    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_LEARNED);
+    gyre_reading *reading = read_as(learned, GYRE_PROFILE_REFERENCE);
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_KIND_LEARNED);
     assert_int_equal(group_of(reading, "all")->config.input.positions, 2048);
     gyre_reading_free(reading);
-    reading = read_as(rotates, GYRE_AS_REFERENCE);
-    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_ROPE);
+    reading = read_as(rotates, GYRE_PROFILE_REFERENCE);
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_KIND_ROPE);
     assert_true(group_of(reading, "all")->config.rope.base == 500000.0);
     assert_true(group_of(reading, "all")->scale == 0.25);
     gyre_reading_free(reading);
-    reading = read_as(learned, GYRE_AS_HF_5);
-    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_ALIBI);
+    reading = read_as(learned, GYRE_PROFILE_HF_5);
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_KIND_ALIBI);
     assert_warns(reading, "slopes in every MPT", "attn_config.alibi", 1);
     gyre_reading_free(reading);
-    assert_refused(learned, GYRE_AS_VLLM, GYRE_EUNSUPPORTED, "attn_config.alibi: vLLM runs MPT with ALiBi alone");
-    assert_refused(rotates, GYRE_AS_LLAMA_CPP, GYRE_EUNSUPPORTED, "does not rotate");
-    assert_refused("{\"model_type\": \"mpt\", \"attn_config\": {\n\"alibi_bias_max\": -1}}", GYRE_AS_VLLM, GYRE_EFORMAT,
+    assert_refused(learned, GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, "attn_config.alibi: vLLM runs MPT with ALiBi alone");
+    assert_refused(rotates, GYRE_PROFILE_LLAMA_CPP, GYRE_EUNSUPPORTED, "does not rotate");
+    assert_refused("{\"model_type\": \"mpt\", \"attn_config\": {\n\"alibi_bias_max\": -1}}", GYRE_PROFILE_VLLM, GYRE_EFORMAT,
                    "attn_config.alibi_bias_max: not above 0 (config.json, line 2)");
 }
 
@@ -377,9 +379,9 @@ static void test_falcon(void **state) {
     double got[32];
     gyre_reading *reading = read_text(slopes);
     const gyre_layer_reading *all = group_of(reading, "all");
-    assert_int_equal(all->config.kind, GYRE_ALIBI);
+    assert_int_equal(all->config.kind, GYRE_KIND_ALIBI);
     assert_int_equal(all->config.score.before_scale, 1);
-    assert_field(all, "encoding", "alibi", GYRE_FROM_FILE, "alibi", 2);
+    assert_field(all, "encoding", "alibi", GYRE_ORIGIN_FILE, "alibi", 2);
     gyre_encoding *encoding = encoding_of(all);
     assert_ok(gyre_encoding_slopes(encoding, got));
     for (int h = 0; h < 32; h++) /* divided by sqrt(64) */
@@ -387,13 +389,13 @@ static void test_falcon(void **state) {
     gyre_encoding_free(encoding);
     gyre_reading_free(reading);
     /* llama.cpp's converter does not look at "alibi". */
-    reading = read_as(slopes, GYRE_AS_LLAMA_CPP);
-    assert_int_equal(reading->groups[0].config.kind, GYRE_ROPE);
+    reading = read_as(slopes, GYRE_PROFILE_LLAMA_CPP);
+    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
     assert_warns(reading, "rotates every Falcon", "alibi", 2);
     gyre_reading_free(reading);
     reading =
         read_text("{\"model_type\": \"falcon\", \"hidden_size\": 4544, \"num_attention_heads\": 71, \"head_dim\": 64}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_ROPE);
+    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
     gyre_reading_free(reading);
 }
 
@@ -401,23 +403,23 @@ static void test_baichuan_and_jais(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"model_type\": \"baichuan\", \"hidden_size\": 5120, \"num_attention_heads\": 40, "
                                       "\"num_hidden_layers\": 40, \"model_max_length\": 4096}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_ALIBI);
+    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ALIBI);
     assert_int_equal(reading->groups[0].config.heads, 40);
     assert_int_equal(reading->groups[0].config.trained_length, 4096);
     gyre_reading_free(reading);
     reading =
         read_text("{\"model_type\": \"baichuan\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"head_dim\": 128}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_ROPE);
+    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ROPE);
     gyre_reading_free(reading);
     reading =
         read_text("{\"model_type\": \"jais\", \"n_embd\": 5120, \"n_head\": 40, \"position_embedding_type\": \"alibi\", "
                   "\"mup_scale_qk_dot_by_d\": true}");
-    assert_int_equal(reading->groups[0].config.kind, GYRE_ALIBI);
+    assert_int_equal(reading->groups[0].config.kind, GYRE_KIND_ALIBI);
     assert_true(reading->groups[0].scale == 1.0 / 128.0);
     gyre_reading_free(reading);
 }
 
-/* -- faults ---------------------------------------------------------------------------------------------------------- */
+/* -- faults -- */
 static void test_faults(void **state) {
     (void)state;
     static const struct {
@@ -440,9 +442,9 @@ static void test_faults(void **state) {
         {"{\"model_type\": \"nezha\", \"hidden_size\": 21, \"num_attention_heads\": 7}", "heads of 3 channels"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
-        assert_refused(faults[i].text, GYRE_AS_USUAL, GYRE_EFORMAT, faults[i].words);
-    assert_refused("{\"model_type\": \"marian\"}", GYRE_AS_VLLM, GYRE_EUNSUPPORTED, "vLLM has no class for marian");
-    assert_refused("{\"model_type\": \"opt\"}", GYRE_AS_LLAMA_CPP, GYRE_EUNSUPPORTED, "converter does not take opt");
+        assert_refused(faults[i].text, GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, faults[i].words);
+    assert_refused("{\"model_type\": \"marian\"}", GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, "vLLM has no class for marian");
+    assert_refused("{\"model_type\": \"opt\"}", GYRE_PROFILE_LLAMA_CPP, GYRE_EUNSUPPORTED, "converter does not take opt");
 }
 
 /* With nothing but its type, a family is its class's defaults, where that has them. */
@@ -457,10 +459,10 @@ static void test_class_defaults_suffice(void **state) {
             needs |= strcmp(type, need_more[k]) == 0;
         if (needs) continue;
         snprintf(text, sizeof text, "{\"model_type\": \"%s\"}", type);
-        gyre_reading *reading = read_as(text, GYRE_AS_HF_4_56);
+        gyre_reading *reading = read_as(text, GYRE_PROFILE_HF_4_56);
         for (int64_t g = 0; g < reading->groups_count; g++) {
             const gyre_config *config = &reading->groups[g].config;
-            if (config->kind != GYRE_NOPE) assert_true(config->heads > 0 && config->head_dim > 0);
+            if (config->kind != GYRE_KIND_NOPE) assert_true(config->heads > 0 && config->head_dim > 0);
             assert_non_null(field_of(&reading->groups[g], "encoding"));
         }
         gyre_reading_free(reading);
@@ -471,7 +473,7 @@ static void test_class_defaults_suffice(void **state) {
 static void test_every_family_alone(void **state) {
     (void)state;
     for (size_t i = 0; gyre_family_at(i); i++)
-        for (int profile = GYRE_AS_USUAL; profile <= GYRE_AS_REFERENCE; profile++) {
+        for (int profile = GYRE_PROFILE_DEFAULT; profile <= GYRE_PROFILE_REFERENCE; profile++) {
             char text[160];
             gyre_reading *reading = NULL;
             gyre_error err = {0, ""};
@@ -528,7 +530,8 @@ static void test_values_that_make_no_sense(void **state) {
         "0",   "-1",   "1",         "3",  "7",       "2147483647",         "1e300", "9223372036854775807",
         "0.5", "\"\"", "\"alibi\"", "[]", "[[], 2]", "[[[\"local\"], 2]]", "{}",    "true",
         "null"};
-    static const gyre_profile profiles[] = {GYRE_AS_HF_5, GYRE_AS_VLLM, GYRE_AS_LLAMA_CPP, GYRE_AS_REFERENCE};
+    static const gyre_profile profiles[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP,
+                                            GYRE_PROFILE_REFERENCE};
     int64_t taken = 0, refused = 0;
     for (size_t f = 0; gyre_family_at(f); f++) {
         if (gyre_family_at(f)->read == gyre_read_rope) continue;

@@ -8,19 +8,19 @@
 static gyre_reading *read_tower(const char *text) {
     gyre_error err = {0, ""};
     gyre_reading *reading = NULL;
-    gyre_build *build = gyre_build_begin("config.json", "config.json", GYRE_AS_HF_5, 0, &err);
+    gyre_build *build = gyre_build_begin("config.json", "config.json", GYRE_PROFILE_HF_5, 0, &err);
     json_t *root = json_loads(text, 0, NULL);
     assert_non_null(root);
     const gyre_json_source source = {build, text, strlen(text)};
     const gyre_scope vision = {&source, json_object_get(root, "vision_config"), "vision_config."};
-    (void)gyre_build_layers(build, "all");
+    (void)gyre_build_add_group(build, "all");
     gyre_read_vision(&vision);
     if (gyre_build_finish(build, &reading) != GYRE_OK) fail_msg("%s", err.text);
     json_decref(root);
     return reading;
 }
 
-/* -- rows and columns ------------------------------------------------------------------------------------------------ */
+/* -- rows and columns -- */
 typedef struct axial_case {
     const char *text;
     int head_dim, interleaved, learned_too;
@@ -32,13 +32,13 @@ static void check_axial(const axial_case *c) {
     gyre_reading *reading = read_tower(c->text);
     const gyre_layer_reading *vision = group_of(reading, "vision");
     const int each = c->head_dim / 4;
-    assert_int_equal(vision->config.kind, GYRE_ROPE);
+    assert_int_equal(vision->config.kind, GYRE_KIND_ROPE);
     assert_int_equal(vision->config.head_dim, c->head_dim);
     assert_int_equal(vision->config.rope.axes, 2);
     assert_int_equal(vision->config.rope.axes_layout, GYRE_AXES_AXIAL);
-    assert_int_equal(vision->config.rope.section[0], each);
-    assert_int_equal(vision->config.rope.section[1], each);
-    assert_int_equal(vision->config.rope.layout, c->interleaved ? GYRE_INTERLEAVED : GYRE_HALF);
+    assert_int_equal(vision->config.rope.axis_pairs[0], each);
+    assert_int_equal(vision->config.rope.axis_pairs[1], each);
+    assert_int_equal(vision->config.rope.layout, c->interleaved ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF);
     gyre_encoding *encoding = test_encoding(&vision->config);
     assert_ok(gyre_encoding_frequencies(encoding, 0, frequencies, NULL));
     for (int i = 0; i < 2 * each; i++)
@@ -78,16 +78,16 @@ static void test_fields_of_a_rotation(void **state) {
     gyre_reading *reading = read_tower("{\n\"vision_config\": {\n\"model_type\": \"llama4_vision_model\",\n"
                                        "\"hidden_size\": 1408, \"num_attention_heads\": 16,\n\"rope_theta\": 500}}");
     const gyre_layer_reading *vision = group_of(reading, "vision");
-    assert_field(vision, "base", "500", GYRE_FROM_FILE, "vision_config.rope_theta", 5);
-    assert_field(vision, "sections", "22 22", GYRE_DERIVED, NULL, 0);
-    assert_field(vision, "axes", "2", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(vision, "axes_layout", "axial", GYRE_FROM_FAMILY, NULL, 0);
-    assert_field(vision, "layout", "interleaved", GYRE_FROM_FAMILY, NULL, 0);
+    assert_field(vision, "base", "500", GYRE_ORIGIN_FILE, "vision_config.rope_theta", 5);
+    assert_field(vision, "sections", "22 22", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_field(vision, "axes", "2", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(vision, "axes_layout", "axial", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(vision, "layout", "interleaved", GYRE_ORIGIN_FAMILY, NULL, 0);
     assert_warns(reading, "from 1", "vision_config.model_type", 3);
     gyre_reading_free(reading);
 }
 
-/* -- tables ---------------------------------------------------------------------------------------------------------- */
+/* -- tables -- */
 static void test_tables_of_patches(void **state) {
     (void)state;
     static const struct {
@@ -107,18 +107,18 @@ static void test_tables_of_patches(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_reading *reading = read_tower(cases[i].text);
         const gyre_layer_reading *vision = group_of(reading, "vision");
-        assert_int_equal(vision->config.kind, GYRE_LEARNED);
+        assert_int_equal(vision->config.kind, GYRE_KIND_LEARNED);
         assert_int_equal(vision->config.input.positions, cases[i].rows);
         assert_int_equal(vision->config.input.dim, cases[i].dim);
         assert_int_equal(reading->warnings_count, 0);
         gyre_reading_free(reading);
     }
     gyre_reading *reading = read_tower("{\"vision_config\": {\"model_type\": \"clip_vision_model\",\n\"image_size\": 336}}");
-    assert_field(group_of(reading, "vision"), "table_rows", "101", GYRE_DERIVED, "vision_config.image_size", 2);
+    assert_field(group_of(reading, "vision"), "table_rows", "101", GYRE_ORIGIN_DERIVED, "vision_config.image_size", 2);
     gyre_reading_free(reading);
 }
 
-/* -- what is not described ------------------------------------------------------------------------------------------- */
+/* -- what is not described -- */
 static void test_others_are_warned_of(void **state) {
     (void)state;
     static const struct {
@@ -167,7 +167,7 @@ static void test_wrong_values_do_not_fail(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- beside a text model --------------------------------------------------------------------------------------------- */
+/* -- beside a text model -- */
 static void test_follows_the_text_model(void **state) {
     (void)state;
     gyre_reading *reading =

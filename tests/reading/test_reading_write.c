@@ -42,11 +42,11 @@ static const char partial[] = "{\n"
                               "    \"rope_theta\": 10000\n"
                               "}";
 
-/* -- positions ----------------------------------------------------------------------------------------------------- */
+/* -- positions -- */
 /* 128 channels, base 10000, 4096 tokens: llama2's. */
 static gyre_config stretched(gyre_scaling scaling, double factor) {
     gyre_config c = GYRE_CONFIG_INIT;
-    c.kind = GYRE_ROPE;
+    c.kind = GYRE_KIND_ROPE;
     c.head_dim = 128;
     c.trained_length = 4096;
     c.rope.base = 10000;
@@ -89,16 +89,16 @@ static void assert_text(const char *name, const char *want) {
     if (strcmp(got, want) != 0) fail_msg("%s:\n%s\nexpected\n%s", name, got, want);
 }
 
-/* -- by the formulas of the papers ------------------------------------------------------------------------------------ */
+/* -- by the formulas of the papers -- */
 typedef long double frequency_of(int pair, long double theta);
 static const long double two_pi = 6.283185307179586476925286766559L;
 
 /* The file named `out`, as transformers 5 reads it at a length. */
 static void assert_turns(int64_t length, int pairs, long double base, frequency_of *want, double attention) {
-    gyre_reading *reading = reading_of(in_folder("out"), GYRE_AS_HF_5, length);
+    gyre_reading *reading = reading_of(in_folder("out"), GYRE_PROFILE_HF_5, length);
     gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
     double got[256], factor;
-    assert_int_equal(gyre_encoding_config(encoding)->rope.dim, 2 * pairs);
+    assert_int_equal(gyre_encoding_get_config(encoding)->rope.dim, 2 * pairs);
     assert_ok(gyre_encoding_frequencies(encoding, length, got, &factor));
     for (int i = 0; i < pairs; i++) {
         const long double omega = want(i, powl(base, -(long double)i / pairs));
@@ -158,17 +158,17 @@ static void every_method_reads_back(void **state) {
         int resonance;
         frequency_of *want;
         double attention;
-    } cases[] = {{GYRE_UNSCALED, 0, kept, 1},
-                 {GYRE_LINEAR, 0, divided_by_4, 1},
-                 {GYRE_NTK, 0, ntk_by_4, 1},
-                 {GYRE_BY_PARTS, 0, by_parts_4, 1},
-                 {GYRE_BY_PARTS_PAPER, 0, paper_parts_4, 1},
-                 {GYRE_YARN, 0, by_parts_4, 1.1386294361119891},
-                 {GYRE_YARN, 1, resonant_4, 1.1386294361119891},
-                 {GYRE_LLAMA3, 0, llama3_by_4, 1},
-                 {GYRE_NTK_MIXED, 0, mixed_4, 1}};
+    } cases[] = {{GYRE_SCALING_NONE, 0, kept, 1},
+                 {GYRE_SCALING_LINEAR, 0, divided_by_4, 1},
+                 {GYRE_SCALING_NTK, 0, ntk_by_4, 1},
+                 {GYRE_SCALING_BY_PARTS, 0, by_parts_4, 1},
+                 {GYRE_SCALING_BY_PARTS_PAPER, 0, paper_parts_4, 1},
+                 {GYRE_SCALING_YARN, 0, by_parts_4, 1.1386294361119891},
+                 {GYRE_SCALING_YARN, 1, resonant_4, 1.1386294361119891},
+                 {GYRE_SCALING_LLAMA3, 0, llama3_by_4, 1},
+                 {GYRE_SCALING_NTK_MIXED, 0, mixed_4, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gyre_config c = stretched(cases[i].scaling, cases[i].scaling == GYRE_UNSCALED ? 1 : 4);
+        gyre_config c = stretched(cases[i].scaling, cases[i].scaling == GYRE_SCALING_NONE ? 1 : 4);
         c.rope.resonance = cases[i].resonance;
         must_write(llama2, &c, 16384);
         assert_turns(16384, 64, 10000, cases[i].want, cases[i].attention);
@@ -178,7 +178,7 @@ static void every_method_reads_back(void **state) {
 /* Its frequencies follow the length, and below the trained one are as they were. */
 static void dynamic_reads_back(void **state) {
     (void)state;
-    const gyre_config c = stretched(GYRE_DYNAMIC_NTK, 1);
+    const gyre_config c = stretched(GYRE_SCALING_DYNAMIC_NTK, 1);
     must_write(llama2, &c, 16384);
     assert_turns(16384, 64, 10000, ntk_by_4, 1);
     assert_turns(4096, 64, 10000, kept, 1);
@@ -190,7 +190,7 @@ static void dynamic_reads_back(void **state) {
 static void lists_read_back(void **state) {
     (void)state;
     double near[64], far[64];
-    gyre_config c = stretched(GYRE_LONGROPE, 4);
+    gyre_config c = stretched(GYRE_SCALING_LONGROPE, 4);
     for (int i = 0; i < 64; i++) {
         near[i] = 1;
         far[i] = i < 8 ? 1.5 : 3;
@@ -210,11 +210,11 @@ static void lists_read_back(void **state) {
 
 static void an_attention_factor_of_its_own_is_kept(void **state) {
     (void)state;
-    gyre_config c = stretched(GYRE_YARN, 4);
+    gyre_config c = stretched(GYRE_SCALING_YARN, 4);
     c.rope.attention_factor = 1.25;
     must_write(llama2, &c, 16384);
     assert_turns(16384, 64, 10000, by_parts_4, 1.25);
-    c = stretched(GYRE_LINEAR, 4); /* which has no such key: lists do */
+    c = stretched(GYRE_SCALING_LINEAR, 4); /* which has no such key: lists do */
     c.rope.attention_factor = 1.25;
     must_write(llama2, &c, 16384);
     assert_turns(16384, 64, 10000, divided_by_4, 1.25);
@@ -232,17 +232,17 @@ static void native_models_have_all_words(void **state) {
         int resonance;
         frequency_of *want;
         const char *type;
-    } cases[] = {{GYRE_NTK, 0, ntk_by_4, "ntk"},
-                 {GYRE_BY_PARTS, 0, by_parts_4, "by-parts"},
-                 {GYRE_BY_PARTS, 1, resonant_4, "by-parts"},
-                 {GYRE_BY_PARTS_PAPER, 0, paper_parts_4, "by-parts-paper"},
-                 {GYRE_NTK_MIXED, 0, mixed_4, "ntk-mixed"},
-                 {GYRE_DYNAMIC_YARN, 0, by_parts_4, "dynamic-yarn"}};
+    } cases[] = {{GYRE_SCALING_NTK, 0, ntk_by_4, "ntk"},
+                 {GYRE_SCALING_BY_PARTS, 0, by_parts_4, "by-parts"},
+                 {GYRE_SCALING_BY_PARTS, 1, resonant_4, "by-parts"},
+                 {GYRE_SCALING_BY_PARTS_PAPER, 0, paper_parts_4, "by-parts-paper"},
+                 {GYRE_SCALING_NTK_MIXED, 0, mixed_4, "ntk-mixed"},
+                 {GYRE_SCALING_DYNAMIC_YARN, 0, by_parts_4, "dynamic-yarn"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_config c = stretched(cases[i].scaling, 4);
         c.rope.resonance = cases[i].resonance;
         must_write(native, &c, 16384);
-        const int is_yarn = cases[i].scaling == GYRE_DYNAMIC_YARN;
+        const int is_yarn = cases[i].scaling == GYRE_SCALING_DYNAMIC_YARN;
         assert_turns(16384, 64, 10000, cases[i].want, is_yarn ? 0.1 * log(4) + 1 : 1);
         if (is_yarn) assert_turns(4096, 64, 10000, kept, 1);
         json_t *root = json_of("out"), *dict = json_object_get(root, "rope_scaling");
@@ -259,7 +259,7 @@ static long double ntk_by_4_of_20(int pair, long double theta) {
 }
 static void partial_rotation_counts_its_own_channels(void **state) {
     (void)state;
-    gyre_config c = stretched(GYRE_NTK, 4);
+    gyre_config c = stretched(GYRE_SCALING_NTK, 4);
     c.head_dim = 80;
     c.rope.dim = 20;
     must_write(partial, &c, 16384);
@@ -272,10 +272,10 @@ static void partial_rotation_counts_its_own_channels(void **state) {
     json_decref(root);
 }
 
-/* -- byte for byte ------------------------------------------------------------------------------------------------------ */
+/* -- byte for byte -- */
 static void a_null_becomes_a_scaling(void **state) {
     (void)state;
-    const gyre_config c = stretched(GYRE_YARN, 4);
+    const gyre_config c = stretched(GYRE_SCALING_YARN, 4);
     must_write(llama2, &c, 16384);
     assert_text("out", "{\n"
                        "  \"architectures\": [\n"
@@ -300,7 +300,7 @@ static void a_null_becomes_a_scaling(void **state) {
 
 static void a_scaling_gives_way_to_another(void **state) {
     (void)state;
-    const gyre_config c = stretched_llama31(GYRE_BY_PARTS, 32);
+    const gyre_config c = stretched_llama31(GYRE_SCALING_BY_PARTS, 32);
     must_write(llama31, &c, 262144);
     assert_text("out", "{\n"
                        "  \"model_type\": \"llama\",\n"
@@ -320,7 +320,7 @@ static void a_scaling_gives_way_to_another(void **state) {
 
 static void a_scaling_goes(void **state) {
     (void)state;
-    const gyre_config c = stretched_llama31(GYRE_UNSCALED, 1);
+    const gyre_config c = stretched_llama31(GYRE_SCALING_NONE, 1);
     must_write(llama31, &c, 8192);
     assert_text("out", "{\n"
                        "  \"model_type\": \"llama\",\n"
@@ -345,34 +345,34 @@ static void each_shape_keeps_its_own(void **state) {
         {"{" SIZES ", \"max_position_embeddings\": 8192, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}",
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, "
          "\"original_max_position_embeddings\": 4096}}",
-         GYRE_YARN},
+         GYRE_SCALING_YARN},
         /* Of version 5, flat. */
         {"{" SIZES ", \"max_position_embeddings\": 4096, \"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": "
          "\"default\"}}",
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_parameters\": {\"rope_theta\": 10000.0, \"rope_type\": "
          "\"linear\", \"factor\": 4.0}}",
-         GYRE_LINEAR},
+         GYRE_SCALING_LINEAR},
         /* A scaling that is as asked stays as it is spelled. */
         {"{" SIZES
          ", \"max_position_embeddings\": 16384,\t\"rope_scaling\": {\"factor\": 4, \"rope_type\": \"linear\"} }\r\n",
          "{" SIZES
          ", \"max_position_embeddings\": 16384,\t\"rope_scaling\": {\"factor\": 4, \"rope_type\": \"linear\"} }\r\n",
-         GYRE_LINEAR},
+         GYRE_SCALING_LINEAR},
         /* Defaults that the file spells out, and keys of another scaling. */
         {"{" SIZES ", \"max_position_embeddings\": 8192, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, "
          "\"original_max_position_embeddings\": 4096, \"beta_fast\": 32, \"beta_slow\": 2, \"attention_factor\": 1.5}}",
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
          "\"original_max_position_embeddings\": 4096, \"beta_fast\": 32}}",
-         GYRE_YARN},
+         GYRE_SCALING_YARN},
         /* No key at all to put it behind. */
         {"{" SIZES ", \"max_position_embeddings\": 4096}",
          "{" SIZES ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}}",
-         GYRE_LINEAR},
+         GYRE_SCALING_LINEAR},
         /* What text_config describes. */
         {"{\"model_type\": \"llama\", \"text_config\": {" SIZES ", \"max_position_embeddings\": 4096}, \"n\": 1}",
          "{\"model_type\": \"llama\", \"text_config\": {" SIZES
          ", \"max_position_embeddings\": 16384, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4.0}}, \"n\": 1}",
-         GYRE_LINEAR}};
+         GYRE_SCALING_LINEAR}};
 #undef SIZES
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const gyre_config c = stretched(cases[i].scaling, 4);
@@ -405,17 +405,18 @@ static void of_nested_scalings_the_far_reaching_change(void **state) {
     const char *type = strstr(nested, "\"default\""), *length = strstr(nested, "4096");
     snprintf(want, sizeof want, "%.*s16384%.*s\"linear\",\n      \"factor\": 4.0%s", (int)(length - nested), nested,
              (int)(type - length - 4), length + 4, type + strlen("\"default\""));
-    const gyre_config c = stretched(GYRE_LINEAR, 4);
+    const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     must_write(nested, &c, 16384);
     assert_text("out", want);
-    gyre_reading *reading = reading_of(in_folder("out"), GYRE_AS_HF_5, 16384);
+    gyre_reading *reading = reading_of(in_folder("out"), GYRE_PROFILE_HF_5, 16384);
     for (int64_t i = 0; i < reading->groups_count; i++)
-        assert_int_equal(reading->groups[i].config.rope.scaling, reading->groups[i].window ? GYRE_UNSCALED : GYRE_LINEAR);
+        assert_int_equal(reading->groups[i].config.rope.scaling,
+                         reading->groups[i].window ? GYRE_SCALING_NONE : GYRE_SCALING_LINEAR);
     assert_int_equal(reading->groups_count, 2);
     gyre_reading_free(reading);
 }
 
-/* -- real models ------------------------------------------------------------------------------------------------------ */
+/* -- real models -- */
 /* Keys that a change of the rotation may touch. */
 static int is_of_rotation(const char *key) {
     static const char *const words[] = {"rope", "rotary", "position", "seq_length", "n_ctx", "max_sequence"};
@@ -460,7 +461,7 @@ static void assert_lines_stay(const char *name, const char *before, const char *
 
 static int is_stretchable(const gyre_reading *reading) {
     const gyre_config *c = &reading->groups[0].config;
-    return c->kind == GYRE_ROPE && reading->groups[0].window == 0 && c->rope.scaling != GYRE_PROPORTIONAL &&
+    return c->kind == GYRE_KIND_ROPE && reading->groups[0].window == 0 && c->rope.scaling != GYRE_SCALING_PROPORTIONAL &&
            c->trained_length > 0;
 }
 
@@ -471,7 +472,7 @@ static int stretch_real(const char *name, gyre_scaling scaling) {
     gyre_error err = {0, ""};
     snprintf(path, sizeof path, "%s/configs/%s", GYRE_TEST_DATA, name);
     int written = 0;
-    if (gyre_reading_open(&reading, path, GYRE_AS_USUAL, 0, NULL) == GYRE_OK && is_stretchable(reading)) {
+    if (gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL) == GYRE_OK && is_stretchable(reading)) {
         gyre_config c = reading->groups[0].config;
         c.rope.scaling = scaling;
         c.rope.factor = 4;
@@ -498,7 +499,8 @@ static int stretch_real(const char *name, gyre_scaling scaling) {
 
 static void real_configs_keep_the_rest(void **state) {
     (void)state;
-    static const gyre_scaling scalings[] = {GYRE_LINEAR, GYRE_NTK, GYRE_YARN, GYRE_NTK_MIXED};
+    static const gyre_scaling scalings[] = {GYRE_SCALING_LINEAR, GYRE_SCALING_NTK, GYRE_SCALING_YARN,
+                                            GYRE_SCALING_NTK_MIXED};
     char path[400];
     int written[4] = {0, 0, 0, 0};
     snprintf(path, sizeof path, "%s/configs", GYRE_TEST_DATA);
@@ -512,11 +514,10 @@ static void real_configs_keep_the_rest(void **state) {
         if (written[i] < 70) fail_msg("only %d configs were written (scaling %d)", written[i], scalings[i]);
 }
 
-/* -- targets and failures
- * --------------------------------------------------------------------------------------------------- */
+/* -- targets and failures -- */
 static void a_folder_gets_a_config(void **state) {
     (void)state;
-    const gyre_config c = stretched(GYRE_LINEAR, 4);
+    const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     write_file("in", llama2, strlen(llama2));
     assert_int_equal(mkdir(in_folder("source"), 0777), 0);
     write_file("source/config.json", llama2, strlen(llama2));
@@ -530,7 +531,7 @@ static void a_folder_gets_a_config(void **state) {
 
 static void a_file_is_replaced_as_it_lay(void **state) {
     (void)state;
-    const gyre_config c = stretched(GYRE_LINEAR, 4);
+    const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     struct stat info;
     write_file("in", llama2, strlen(llama2));
     write_file("real", "old", 3);
@@ -558,7 +559,7 @@ static void refuse(const gyre_config *c, int64_t length, const char *target, gyr
 
 static void a_failure_leaves_everything(void **state) {
     (void)state;
-    gyre_config c = stretched(GYRE_LINEAR, 4);
+    gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     write_file("in", llama2, strlen(llama2));
     write_file("old", "old", 3);
     assert_int_equal(link(in_folder("in"), in_folder("other")), 0);
@@ -569,31 +570,31 @@ static void a_failure_leaves_everything(void **state) {
     refuse(&c, 0, in_folder("old"), GYRE_EINVAL, "length");
     c.head_dim = 64;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "channels");
-    c = stretched(GYRE_LINEAR, 0.5);
+    c = stretched(GYRE_SCALING_LINEAR, 0.5);
     refuse(&c, 16384, in_folder("old"), GYRE_EINVAL, "factor");
-    c = stretched(GYRE_LINEAR, 4);
+    c = stretched(GYRE_SCALING_LINEAR, 4);
     c.trained_length = 0;
     refuse(&c, 16384, in_folder("old"), GYRE_EINVAL, "trained_length");
-    c = stretched(GYRE_DYNAMIC_NTK, 2);
+    c = stretched(GYRE_SCALING_DYNAMIC_NTK, 2);
     c.rope.resonance = 1;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "dynamic");
-    c = stretched(GYRE_DYNAMIC_YARN, 4);
+    c = stretched(GYRE_SCALING_DYNAMIC_YARN, 4);
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "frequencies that follow the length");
-    c = stretched(GYRE_DYNAMIC_NTK, 2);
-    c.rope.length_policy = GYRE_LENGTH_CAUSAL;
+    c = stretched(GYRE_SCALING_DYNAMIC_NTK, 2);
+    c.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "another length policy");
-    c = stretched(GYRE_UNSCALED, 1);
+    c = stretched(GYRE_SCALING_NONE, 1);
     c.rope.far = GYRE_FAR_CLAMPED;
-    c.rope.window = 100;
+    c.rope.far_window = 100;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "far positions");
-    c = stretched(GYRE_UNSCALED, 1);
+    c = stretched(GYRE_SCALING_NONE, 1);
     c.query.temperature = GYRE_TEMPERATURE_LOG;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "temperature");
-    c = stretched(GYRE_UNSCALED, 1);
-    c.rope.layout = GYRE_INTERLEAVED;
+    c = stretched(GYRE_SCALING_NONE, 1);
+    c.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "layout");
     c = (gyre_config)GYRE_CONFIG_INIT;
-    c.kind = GYRE_ALIBI;
+    c.kind = GYRE_KIND_ALIBI;
     c.heads = 8;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "rotations");
     assert_int_equal(gyre_reading_write(in_folder("in"), NULL, 1, in_folder("old"), NULL), GYRE_EINVAL);
@@ -609,8 +610,8 @@ static void another_block_of_lengths_is_not_written(void **state) {
                                  " \"position_embedding_type\": \"rope\", \"rope_theta\": 10000.0, \"rope_scaling\": null,\n"
                                  " \"length_policy\": \"causal\", \"length_block\": 48}\n";
     gyre_error err = {0, ""};
-    gyre_config c = stretched(GYRE_DYNAMIC_YARN, 4);
-    c.rope.length_policy = GYRE_LENGTH_CAUSAL;
+    gyre_config c = stretched(GYRE_SCALING_DYNAMIC_YARN, 4);
+    c.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     c.rope.length_block = 48;
     must_write(native, &c, 16384);
     write_file("old", "old", 3);
@@ -623,7 +624,7 @@ static void another_block_of_lengths_is_not_written(void **state) {
 /* A key that is spelled with escapes is not found in the text; what is read back says so, and nothing is written. */
 static void what_cannot_be_changed_is_found_out(void **state) {
     (void)state;
-    const gyre_config c = stretched(GYRE_LINEAR, 4);
+    const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     gyre_error err = {0, ""};
     static const char text[] = "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, "
                                "\"max\\u005fposition_embeddings\": 4096}";
@@ -640,7 +641,7 @@ static void what_cannot_be_changed_is_found_out(void **state) {
 static void what_would_read_otherwise_is_not_written(void **state) {
     (void)state;
     gyre_error err = {0, ""};
-    gyre_config c = stretched(GYRE_YARN, 4);
+    gyre_config c = stretched(GYRE_SCALING_YARN, 4);
     write_file("in", nested, strlen(nested));
     write_file("old", "old", 3);
     assert_ok(gyre_reading_write(in_folder("in"), &c, 16384, in_folder("out"), NULL));

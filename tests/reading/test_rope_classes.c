@@ -1,7 +1,7 @@
 /* test_rope_classes.c: what single classes of transformers, and models that bring their own, make of a scaling. */
 #include "rope_readings.h"
 
-static const gyre_profile versions[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5};
+static const gyre_profile versions[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
 
 /* Of a model that brings its own code every reading is that code's: s is the ratio of the lengths, the slope 0.07. */
 static void test_telechat3_brings_its_own_code(void **state) {
@@ -9,7 +9,8 @@ static void test_telechat3_brings_its_own_code(void **state) {
     const char *file = "{'model_type':'telechat3','hidden_size':6144,'num_attention_heads':48,'num_hidden_layers':2,"
                        "'max_position_embeddings':131072,'rope_theta':1e6,'rope_scaling':{\n'type':'telechat3-yarn',"
                        "\n'factor':2.0,'original_max_position_embeddings':32768,\n'attention_factor':2.0}}";
-    const gyre_profile all[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5, GYRE_AS_REFERENCE};
+    const gyre_profile all[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5,
+                                GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 5; v++) {
         const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
         gyre_reading *r = read_rope(file, all[v], 0);
@@ -40,7 +41,7 @@ static void test_size_of_heads_in_4_43(void **state) {
         gyre_reading *r = read_rope(text, versions[v], 0);
         assert_int_equal(r->groups[0].config.head_dim, v == 0 ? 128 : 64);
         if (v == 0) {
-            assert_field(&r->groups[0], "head_dim", "128", GYRE_DERIVED, NULL, 0);
+            assert_field(&r->groups[0], "head_dim", "128", GYRE_ORIGIN_DERIVED, NULL, 0);
             assert_warns(r, "head_dim: transformers before 4.45 does not read it", "head_dim", 2);
         } else {
             assert_int_equal(r->warnings_count, 0);
@@ -63,7 +64,7 @@ static void test_qwen2_vl_is_frozen(void **state) {
                  "{'model_type':'%s','head_dim':8,'rope_theta':1e4,'max_position_embeddings':4096,\n'rope_scaling':{"
                  "'type':'dynamic','factor':4.0}}",
                  types[i]);
-        gyre_reading *r = read_rope(text, GYRE_AS_HF_5, 65536);
+        gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 65536);
         assert_divided(&r->groups[0], 1e4, 1.0);
         assert_warns(r, "dynamic: transformers' qwen2", "rope_scaling.type", 2);
         gyre_reading_free(r);
@@ -71,12 +72,12 @@ static void test_qwen2_vl_is_frozen(void **state) {
                  "{'model_type':'%s','head_dim':8,'rope_theta':1e4,'max_position_embeddings':4096,\n'rope_scaling':{"
                  "'type':'longrope','factor':1.0,'short_factor':[2,2,2,2],'long_factor':[3,3,3,3]}}",
                  types[i]);
-        r = read_rope(text, GYRE_AS_HF_5, 65536);
+        r = read_rope(text, GYRE_PROFILE_HF_5, 65536);
         assert_divided(&r->groups[0], 1e4, 2.0);
         assert_warns(r, "so that it turns by short_factor at every length", "rope_scaling.type", 2);
         gyre_reading_free(r);
     }
-    gyre_reading *r = read_rope(text, GYRE_AS_REFERENCE, 65536);
+    gyre_reading *r = read_rope(text, GYRE_PROFILE_REFERENCE, 65536);
     assert_divided(&r->groups[0], 1e4, 3.0);
     gyre_reading_free(r);
 }
@@ -96,8 +97,8 @@ static void test_vllm_divides_by_turns(void **state) {
         snprintf(words, sizeof words,
                  "rope_scaling.%s: %s, by which vLLM would divide; leave the key out (config.json, line 2)", keys[i / 2],
                  values[i % 2]);
-        refuse(text, GYRE_AS_VLLM, GYRE_EUNSUPPORTED, words);
-        gyre_reading *r = read_rope(text, GYRE_AS_HF_5, 0);
+        refuse(text, GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED, words);
+        gyre_reading *r = read_rope(text, GYRE_PROFILE_HF_5, 0);
         assert_yarn(&r->groups[0], &yarn, 1.3465735903);
         gyre_reading_free(r);
     }

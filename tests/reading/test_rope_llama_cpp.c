@@ -3,15 +3,15 @@
 #include "engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
-    return engine_read(gyre_rope_as_llama_cpp, GYRE_AS_LLAMA_CPP, file);
+    return engine_read(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, file);
 }
 static gyre_reading *read_as(const char *model_type, const char *text) {
-    const engine_file file = {model_type, 0, GYRE_HALF, NULL, text, 0};
+    const engine_file file = {model_type, 0, GYRE_LAYOUT_HALF, NULL, text, 0};
     return read_file(&file);
 }
 static void refuses(const char *model_type, const char *text, gyre_status status, const char *part) {
-    const engine_file file = {model_type, 0, GYRE_HALF, NULL, text, 0};
-    engine_refuses(gyre_rope_as_llama_cpp, GYRE_AS_LLAMA_CPP, &file, status, part);
+    const engine_file file = {model_type, 0, GYRE_LAYOUT_HALF, NULL, text, 0};
+    engine_refuses(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, &file, status, part);
 }
 
 static void check_base(const engine_figures *got, long double base) {
@@ -36,7 +36,7 @@ static void check_dropped(const char *model_type, const char *text, const char *
     gyre_reading_free(reading);
 }
 
-/* -- YaRN -------------------------------------------------------------------------------------------------------------- */
+/* -- YaRN -- */
 /* gpt-oss: the pairs that turn too fast, and by how much, as measured against transformers. */
 static void yarn_always_truncates(void **state) {
     (void)state;
@@ -105,7 +105,7 @@ static gyre_reading *latent(const char *model_type, const char *more) {
         "{\"head_dim\": 192, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rope_scaling\": {\"type\": \"yarn\", "
         "\"factor\": 40, \"original_max_position_embeddings\": 4096%s}}",
         more);
-    const engine_file file = {model_type, GYRE_LATENT, GYRE_INTERLEAVED, NULL, text, 0};
+    const engine_file file = {model_type, GYRE_MLA, GYRE_LAYOUT_INTERLEAVED, NULL, text, 0};
     return read_file(&file);
 }
 
@@ -141,7 +141,7 @@ static void latent_attention(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- Llama 3 ----------------------------------------------------------------------------------------------------------- */
+/* -- Llama 3 -- */
 static void check_llama3(const char *model_type, const char *text, long double s, long double length) {
     gyre_reading *reading = read_as(model_type, text);
     const engine_figures got = engine_at(reading, 0);
@@ -182,14 +182,14 @@ static void llama3_is_baked(void **state) {
     check_dropped("qwen2", "{\"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32.0}}", "made like Llama");
 }
 
-/* -- LongRoPE ---------------------------------------------------------------------------------------------------------- */
+/* -- LongRoPE -- */
 static const char long_file[] =
     "{\"head_dim\": 8, \"max_position_embeddings\": 131072, \"original_max_position_embeddings\": "
     "4096, \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 1.5, 2, 3], "
     "\"long_factor\": [4, 8, 16, 32], \"factor\": 8.0, \"attention_factor\": 1.5}}";
 
 static void check_lists(const char *model_type, int64_t length, const double *list, long double attention) {
-    const engine_file file = {model_type, 0, GYRE_HALF, NULL, long_file, length};
+    const engine_file file = {model_type, 0, GYRE_LAYOUT_HALF, NULL, long_file, length};
     gyre_reading *reading = read_file(&file);
     for (int64_t n = 1; n < 200000; n += 50000) {
         const engine_figures got = engine_at(reading, n);
@@ -220,7 +220,7 @@ static void longrope_chooses_once(void **state) {
             "wants short_factor");
 }
 
-/* -- the others -------------------------------------------------------------------------------------------------------- */
+/* -- the others -- */
 static void types_without_words(void **state) {
     (void)state;
     check_dropped("internlm2", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}", "grows with the context");
@@ -284,7 +284,7 @@ static void proportional_has_no_factor(void **state) {
     const engine_file file = {
         "gemma4_text",
         0,
-        GYRE_HALF,
+        GYRE_LAYOUT_HALF,
         "full_attention",
         "{\"head_dim\": 64, \"rope_parameters\": {\"full_attention\": {\"rope_type\": \"proportional\", "
         "\"rope_theta\": 1e6, \"partial_rotary_factor\": 0.25, \"factor\": 2.0}}}",
@@ -302,8 +302,8 @@ static void windows_take_the_base_alone(void **state) {
     const char *text =
         "{\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"linear\", \"factor\": 4.0, \"rope_theta\": "
         "20000.0}, \"full_attention\": {\"rope_type\": \"linear\", \"factor\": 4.0, \"rope_theta\": 20000.0}}}";
-    const engine_file near = {"gemma3_text", 0, GYRE_HALF, "sliding_attention", text, 0};
-    const engine_file far = {"gemma3_text", 0, GYRE_HALF, "full_attention", text, 0};
+    const engine_file near = {"gemma3_text", 0, GYRE_LAYOUT_HALF, "sliding_attention", text, 0};
+    const engine_file far = {"gemma3_text", 0, GYRE_LAYOUT_HALF, "full_attention", text, 0};
     gyre_reading *reading = read_file(&near);
     engine_figures got = engine_at(reading, 0);
     check_base(&got, 20000.0L);
@@ -320,15 +320,15 @@ static void fourth_axis_stands_still(void **state) {
     (void)state;
     const engine_file plain = {
         "qwen3_vl",
-        GYRE_INTERLEAVED_AXES,
-        GYRE_HALF,
+        GYRE_MROPE_INTERLEAVED,
+        GYRE_LAYOUT_HALF,
         NULL,
         "{\"rope_theta\": 5e6, \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [24, 20, "
         "20]}}",
         0};
     const engine_file yarn = {"qwen3_vl",
-                              GYRE_INTERLEAVED_AXES,
-                              GYRE_HALF,
+                              GYRE_MROPE_INTERLEAVED,
+                              GYRE_LAYOUT_HALF,
                               NULL,
                               "{\"rope_theta\": 1e4, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 4.0, "
                               "\"original_max_position_embeddings\": 4096, \"mrope_section\": [24, 20, 20]}}",
@@ -352,15 +352,15 @@ static void fourth_axis_stands_still(void **state) {
     gyre_reading_free(reading);
     const engine_file fits = {
         "qwen3_5",
-        GYRE_INTERLEAVED_AXES,
-        GYRE_HALF,
+        GYRE_MROPE_INTERLEAVED,
+        GYRE_LAYOUT_HALF,
         NULL,
         "{\"head_dim\": 64, \"rope_scaling\": {\"rope_type\": \"default\", \"mrope_section\": [11, 11, 10]}}",
         0};
     reading = read_file(&fits);
     got = engine_at(reading, 0);
     check_base(&got, 10000.0L);
-    assert_int_equal(reading->groups[0].config.rope.scaling, GYRE_UNSCALED);
+    assert_int_equal(reading->groups[0].config.rope.scaling, GYRE_SCALING_NONE);
     gyre_reading_free(reading);
 }
 
@@ -368,8 +368,8 @@ static void temperature_is_lost(void **state) {
     (void)state;
     const char *text = "{\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 16.0, \"mscale_all_dim\": 1.0, "
                        "\"llama_4_scaling_beta\": 0.1, \"original_max_position_embeddings\": 1024}}";
-    const engine_file small = {"mistral4", GYRE_QUERY_BETA | GYRE_LATENT, GYRE_INTERLEAVED, NULL, text, 0};
-    const engine_file mini = {"ministral3", GYRE_QUERY_BETA, GYRE_HALF, NULL, text, 0};
+    const engine_file small = {"mistral4", GYRE_LLAMA4_SCALING_BETA | GYRE_MLA, GYRE_LAYOUT_INTERLEAVED, NULL, text, 0};
+    const engine_file mini = {"ministral3", GYRE_LLAMA4_SCALING_BETA, GYRE_LAYOUT_HALF, NULL, text, 0};
     gyre_reading *reading = read_file(&small);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
     engine_says(reading, "query_temperature", "none", "does not write it");
@@ -385,7 +385,7 @@ static void permuted_rows_keep_scores(void **state) {
     (void)state;
     gyre_reading *reading = read_as("mistral", "{}");
     engine_says(reading, "layout", "half", "reorders the rows");
-    assert_int_equal(reading->groups[0].config.rope.layout, GYRE_HALF);
+    assert_int_equal(reading->groups[0].config.rope.layout, GYRE_LAYOUT_HALF);
     gyre_reading_free(reading);
     reading = read_as("qwen2", "{}");
     for (int64_t i = 0; i < reading->groups[0].fields_count; i++)

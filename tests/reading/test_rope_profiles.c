@@ -3,10 +3,9 @@
 
 static const double g8 = 1.2079441542, g16 = 1.2772588722, g32 = 1.3465735903, g40 = 1.3688879454, g4 = 1.1386294361;
 
-static const gyre_profile versions[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5};
+static const gyre_profile versions[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
 
-/* -- YaRN ------------------------------------------------------------------------------------------------------------------
- */
+/* -- YaRN -- */
 /* Until 4.50 the ramp lies over max_position_embeddings, even where the original length is there. */
 static void test_ramp_over_served_length_in_4_43(void **state) {
     (void)state;
@@ -50,13 +49,13 @@ static void test_ratio_for_factor_in_4_51(void **state) {
     (void)state;
     const char *file = LLAMA("'rope_theta':1e6,'max_position_embeddings':32768,'rope_scaling':{'type':'yarn',\n'factor':4.0,"
                              "'original_max_position_embeddings':32768}");
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_4_51, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_51, 0);
     assert_divided(&r->groups[0], 1e6, 1.0);
-    assert_field(&r->groups[0], "factor", "1", GYRE_DERIVED, "rope_scaling.factor", 2);
-    assert_non_null(field_of(&r->groups[0], "factor")->why);
+    assert_field(&r->groups[0], "factor", "1", GYRE_ORIGIN_DERIVED, "rope_scaling.factor", 2);
+    assert_non_null(field_of(&r->groups[0], "factor")->note);
     assert_warns(r, "takes the ratio of the lengths, 1, and not 4", "rope_scaling.factor", 2);
     gyre_reading_free(r);
-    const gyre_profile others[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_56, GYRE_AS_HF_5, GYRE_AS_REFERENCE};
+    const gyre_profile others[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
         const naive_yarn yarn = {128, 1e6L, 32768.0L, 4.0L, 1};
         r = read_rope(file, others[v], 0);
@@ -64,7 +63,8 @@ static void test_ratio_for_factor_in_4_51(void **state) {
         gyre_reading_free(r);
     }
     /* Without the original length the factor counts in 4.51 too. */
-    r = read_rope(LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'yarn','factor':8.0}"), GYRE_AS_HF_4_51, 0);
+    r = read_rope(LLAMA("'max_position_embeddings':4096,'rope_scaling':{'type':'yarn','factor':8.0}"), GYRE_PROFILE_HF_4_51,
+                  0);
     const naive_yarn yarn = {128, 1e4L, 4096.0L, 8.0L, 1};
     assert_yarn(&r->groups[0], &yarn, g8);
     gyre_reading_free(r);
@@ -74,15 +74,15 @@ static void test_null_factor_is_the_ratio(void **state) {
     (void)state;
     const char *file = LLAMA("'max_position_embeddings':65536,'rope_scaling':{'rope_type':'yarn','factor':null,"
                              "'original_max_position_embeddings':4096}");
-    const gyre_profile know[] = {GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_HF_5, GYRE_AS_REFERENCE};
+    const gyre_profile know[] = {GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
         const naive_yarn yarn = {128, 1e4L, 4096.0L, 16.0L, 1};
         gyre_reading *r = read_rope(file, know[v], 0);
         assert_yarn(&r->groups[0], &yarn, g16);
-        assert_int_equal(field_of(&r->groups[0], "factor")->origin, GYRE_DERIVED);
+        assert_int_equal(field_of(&r->groups[0], "factor")->origin, GYRE_ORIGIN_DERIVED);
         gyre_reading_free(r);
     }
-    refuse(file, GYRE_AS_HF_4_43, GYRE_EFORMAT, "rope_scaling.factor: missing");
+    refuse(file, GYRE_PROFILE_HF_4_43, GYRE_EFORMAT, "rope_scaling.factor: missing");
 }
 
 static void test_truncate_since_4_56(void **state) {
@@ -95,7 +95,7 @@ static void test_truncate_since_4_56(void **state) {
         const naive_yarn yarn = {64, 15e4L, 4096.0L, 32.0L, v == 1};
         gyre_reading *r = read_rope(file, versions[v], 0);
         assert_yarn(&r->groups[0], &yarn, g32);
-        assert_field(&r->groups[0], "truncate", v == 1 ? "true" : "false", GYRE_FROM_FILE, "rope_scaling.truncate", 2);
+        assert_field(&r->groups[0], "truncate", v == 1 ? "true" : "false", GYRE_ORIGIN_FILE, "rope_scaling.truncate", 2);
         if (v == 1) assert_warns(r, "truncate: transformers 4.51 does not read it", "rope_scaling.truncate", 2);
         gyre_reading_free(r);
     }
@@ -108,13 +108,13 @@ static void test_truncate_of_nested_objects(void **state) {
         LLAMA("'max_position_embeddings':65536,'rope_parameters':{'full_attention':{'rope_type':'yarn',"
               "'rope_theta':150000.0,'factor':16.0,'original_max_position_embeddings':4096,\n'truncate':false}}");
     naive_yarn yarn = {128, 15e4L, 4096.0L, 16.0L, 1};
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_yarn(&r->groups[0], &yarn, g16);
     assert_warns(r, "truncate: transformers 5 does not read it in an object for one type of layers",
                  "rope_parameters.full_attention.truncate", 2);
     gyre_reading_free(r);
     yarn.truncate = 0;
-    r = read_rope(file, GYRE_AS_REFERENCE, 0);
+    r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
     assert_yarn(&r->groups[0], &yarn, g16);
     gyre_reading_free(r);
 }
@@ -151,19 +151,18 @@ static void test_mscale_since_4_51(void **state) {
         check_attention(MSCALE("'attention_factor':0.8,'mscale':0.707,'mscale_all_dim':1,"), versions[v], 0.8);
     }
     /* By itself too, as where the two came from. */
-    check_attention(MSCALE("'mscale':0.707,"), GYRE_AS_REFERENCE, 1.26080377740);
-    check_attention(MSCALE("'mscale_all_dim':0.707,"), GYRE_AS_REFERENCE, 1.36888794541 / 1.26080377740);
-    gyre_reading *r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_AS_HF_5, 0);
+    check_attention(MSCALE("'mscale':0.707,"), GYRE_PROFILE_REFERENCE, 1.26080377740);
+    check_attention(MSCALE("'mscale_all_dim':0.707,"), GYRE_PROFILE_REFERENCE, 1.36888794541 / 1.26080377740);
+    gyre_reading *r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_PROFILE_HF_5, 0);
     assert_warns(r, "mscale: transformers looks at mscale and mscale_all_dim only where both are there",
                  "rope_scaling.mscale", 2);
     gyre_reading_free(r);
-    r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_AS_HF_4_43, 0);
+    r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_PROFILE_HF_4_43, 0);
     assert_warns(r, "mscale: transformers 4.43 does not read it", "rope_scaling.mscale", 2);
     gyre_reading_free(r);
 }
 
-/* -- latent attention
- * -------------------------------------------------------------------------------------------------------- */
+/* -- latent attention -- */
 #define LATENT(type, mscale, served)                                                                                        \
     "{'model_type':'" type "','hidden_size':2048,'num_attention_heads':16,'num_hidden_layers':3,'qk_rope_head_dim':64,"     \
     "'qk_nope_head_dim':128,'max_position_embeddings':" served ",'rope_scaling':{'type':'yarn','factor':40,"                \
@@ -175,7 +174,7 @@ static void check_softmax(const char *file, gyre_profile profile, double want) {
     test_close((long double)all->softmax_multiplier, (long double)want, 1e-10L, file);
     test_close((long double)all->scale, (long double)(want / sqrt(192.0)), 1e-11L, file);
     assert_int_equal(all->config.head_dim, 192);
-    assert_int_equal(all->config.rope.first, 128);
+    assert_int_equal(all->config.rope.first_channel, 128);
     assert_int_equal(all->config.rope.dim, 64);
     double inv_freq[256], factor;
     figures(all, inv_freq, &factor);
@@ -191,27 +190,26 @@ static void test_softmax_of_latent_attention(void **state) {
         check_softmax(v3, versions[v], 1.8738542071);
         check_softmax(lite, versions[v], v == 0 || v == 3 ? 1.5896261651 : 1.0);
     }
-    gyre_reading *r = read_rope(lite, GYRE_AS_HF_4_56, 0);
+    gyre_reading *r = read_rope(lite, GYRE_PROFILE_HF_4_56, 0);
     assert_warns(r, "mscale_all_dim: transformers 4.56 does not multiply the softmax", "rope_scaling.mscale_all_dim", 1);
     gyre_reading_free(r);
     const naive_yarn yarn = {64, 1e4L, 4096.0L, 40.0L, 1};
-    r = read_rope(v3, GYRE_AS_HF_4_43, 0);
+    r = read_rope(v3, GYRE_PROFILE_HF_4_43, 0);
     assert_yarn(&r->groups[0], &yarn, 1.0);
     assert_warns(r, "has no class for a deepseek_v3", "rope_scaling.type", 1);
     gyre_reading_free(r);
-    check_softmax(v3, GYRE_AS_REFERENCE, 1.8738542071);
-    check_softmax(lite, GYRE_AS_REFERENCE, 1.5896261651);
+    check_softmax(v3, GYRE_PROFILE_REFERENCE, 1.8738542071);
+    check_softmax(lite, GYRE_PROFILE_REFERENCE, 1.5896261651);
     /* DeepSeek's code leaves all of it out for a model that serves no more than it was trained with. */
     const char *young = LATENT("deepseek_v3", "1.0", "4096");
-    check_softmax(young, GYRE_AS_REFERENCE, 1.0);
-    r = read_rope(young, GYRE_AS_REFERENCE, 0);
+    check_softmax(young, GYRE_PROFILE_REFERENCE, 1.0);
+    r = read_rope(young, GYRE_PROFILE_REFERENCE, 0);
     assert_divided(&r->groups[0], 1e4, 1.0);
     gyre_reading_free(r);
-    check_softmax(young, GYRE_AS_HF_5, 1.8738542071);
+    check_softmax(young, GYRE_PROFILE_HF_5, 1.8738542071);
 }
 
-/* -- LongRoPE
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- LongRoPE -- */
 #define LISTS "'short_factor':[1.0,2.0],'long_factor':[3.0,4.0]"
 #define LONG(outer, inner)                                                                                                  \
     "{'model_type':'llama','num_attention_heads':1,'num_hidden_layers':1,'hidden_size':4,'max_position_embeddings':"        \
@@ -238,20 +236,20 @@ static void test_factor_of_longrope(void **state) {
         /* Version 4 does not look for L in the object. */
         check_longrope(inside, versions[v], 4097, v < 3 ? over_served : by_factor, v < 3 ? 1.0 : 3.0);
     }
-    check_longrope(beside, GYRE_AS_REFERENCE, 4097, by_factor, 3.0);
-    check_longrope(inside, GYRE_AS_REFERENCE, 4097, by_factor, 3.0);
-    check_longrope(LONG("'original_max_position_embeddings':4096,", ""), GYRE_AS_HF_5, 0, by_ratio, 1.0);
-    check_longrope(LONG("'original_max_position_embeddings':4096,", "'attention_factor':2.5,"), GYRE_AS_HF_4_51, 0, 2.5,
+    check_longrope(beside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
+    check_longrope(inside, GYRE_PROFILE_REFERENCE, 4097, by_factor, 3.0);
+    check_longrope(LONG("'original_max_position_embeddings':4096,", ""), GYRE_PROFILE_HF_5, 0, by_ratio, 1.0);
+    check_longrope(LONG("'original_max_position_embeddings':4096,", "'attention_factor':2.5,"), GYRE_PROFILE_HF_4_51, 0, 2.5,
                    1.0);
-    refuse(LONG("", ""), GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.factor: missing");
-    gyre_reading *r = read_rope(beside, GYRE_AS_HF_4_56, 0);
+    refuse(LONG("", ""), GYRE_PROFILE_HF_4_56, GYRE_EFORMAT, "rope_scaling.factor: missing");
+    gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_56, 0);
     assert_warns(r, "factor: transformers 4 takes the ratio of the lengths, 32, and not 8", "rope_scaling.factor", 1);
     gyre_reading_free(r);
-    r = read_rope(LONG("'original_max_position_embeddings':4096,", "'short_mscale':1.1,"), GYRE_AS_HF_5, 0);
+    r = read_rope(LONG("'original_max_position_embeddings':4096,", "'short_mscale':1.1,"), GYRE_PROFILE_HF_5, 0);
     assert_warns(r, "short_mscale: transformers 5 does not read it", "rope_scaling.short_mscale", 1);
     gyre_reading_free(r);
     check_longrope(LONG("'original_max_position_embeddings':4096,", "'short_mscale':1.1,'long_mscale':1.2,"),
-                   GYRE_AS_REFERENCE, 4097, 1.2, 3.0);
+                   GYRE_PROFILE_REFERENCE, 4097, 1.2, 3.0);
 }
 
 /* The one class that looks at the two magnitudes, by the length in use. */
@@ -280,11 +278,10 @@ static void test_names_of_longrope(void **state) {
     const char *llama = LONG("'original_max_position_embeddings':4096,", "'rope_type':'su','factor':8.0,");
     for (int v = 0; v < 4; v++)
         refuse(LONG("", "'rope_type':'su',"), versions[v], GYRE_EUNSUPPORTED, "rope_type: \"su\" is no type that");
-    check_longrope(llama, GYRE_AS_REFERENCE, 4097, 1.1180339887, 3.0);
+    check_longrope(llama, GYRE_PROFILE_REFERENCE, 4097, 1.1180339887, 3.0);
 }
 
-/* -- what is read at all
- * ----------------------------------------------------------------------------------------------------- */
+/* -- what is read at all -- */
 static void test_rope_parameters_since_5(void **state) {
     (void)state;
     const char *file = LLAMA("'max_position_embeddings':131072,\n'rope_parameters':{'rope_type':'linear','factor':2.0,"
@@ -293,17 +290,17 @@ static void test_rope_parameters_since_5(void **state) {
         gyre_reading *r = read_rope(file, versions[v], 0);
         assert_divided(&r->groups[0], 1e4, 1.0);
         assert_warns(r, "rope_parameters: transformers 4 does not read it", "rope_parameters", 2);
-        assert_field(&r->groups[0], "base", "10000", GYRE_FROM_READER, NULL, 0);
+        assert_field(&r->groups[0], "base", "10000", GYRE_ORIGIN_READER, NULL, 0);
         gyre_reading_free(r);
     }
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_divided(&r->groups[0], 5e5, 2.0);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
     /* The class's own base: of Qwen2-VL a million. */
     r = read_rope("{'model_type':'qwen2_vl','hidden_size':256,'num_attention_heads':2,'num_hidden_layers':1,"
                   "'rope_parameters':{'rope_type':'default','rope_theta':500000.0}}",
-                  GYRE_AS_HF_4_56, 0);
+                  GYRE_PROFILE_HF_4_56, 0);
     assert_divided(&r->groups[0], 1e6, 1.0);
     gyre_reading_free(r);
 }
@@ -312,12 +309,12 @@ static void test_old_object_wins_whole(void **state) {
     (void)state;
     gyre_reading *r = read_rope(LLAMA("'rope_scaling':{'type':'linear','factor':2.0},\n'rope_parameters':{"
                                       "'rope_type':'linear','factor':4.0,'rope_theta':500000.0}"),
-                                GYRE_AS_HF_5, 0);
+                                GYRE_PROFILE_HF_5, 0);
     assert_divided(&r->groups[0], 1e4, 2.0);
     assert_warns(r, "rope_parameters: transformers 5 puts rope_scaling in its place, as a whole", "rope_parameters", 2);
     gyre_reading_free(r);
     r = read_rope(LLAMA("'rope_scaling':{},'rope_parameters':{'rope_type':'linear','factor':4.0,'rope_theta':500000.0}"),
-                  GYRE_AS_HF_5, 0);
+                  GYRE_PROFILE_HF_5, 0);
     assert_divided(&r->groups[0], 5e5, 4.0);
     gyre_reading_free(r);
 }
@@ -325,11 +322,11 @@ static void test_old_object_wins_whole(void **state) {
 static void test_base_beside_or_inside(void **state) {
     (void)state;
     const char *file = LLAMA("\n'rope_theta':10000.0,'rope_scaling':{'rope_type':'linear','factor':2.0,\n'rope_theta':5e5}");
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_divided(&r->groups[0], 5e5, 2.0);
     assert_warns(r, "rope_theta: transformers 5 takes the one in rope_scaling.rope_theta", "rope_theta", 2);
     gyre_reading_free(r);
-    r = read_rope(file, GYRE_AS_HF_4_56, 0);
+    r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
     assert_divided(&r->groups[0], 1e4, 2.0);
     assert_warns(r, "rope_theta: transformers 4.56 does not read it", "rope_scaling.rope_theta", 3);
     gyre_reading_free(r);
@@ -341,15 +338,15 @@ static void test_share_beside_or_inside(void **state) {
                          "\n'rope_scaling':{'rope_type':'linear','factor':2.0,'partial_rotary_factor':0.5}}";
     const char *both = "{'model_type':'stablelm','hidden_size':256,'num_attention_heads':4,'num_hidden_layers':1,"
                        "'partial_rotary_factor':0.75,'rope_parameters':{'partial_rotary_factor':0.5}}";
-    gyre_reading *r = read_rope(inside, GYRE_AS_HF_4_56, 0);
+    gyre_reading *r = read_rope(inside, GYRE_PROFILE_HF_4_56, 0);
     assert_int_equal(r->groups[0].config.rope.dim, 16); /* the class's quarter */
     assert_warns(r, "partial_rotary_factor: transformers 4 reads the one beside rope_scaling alone",
                  "rope_scaling.partial_rotary_factor", 2);
     gyre_reading_free(r);
-    r = read_rope(inside, GYRE_AS_HF_5, 0);
+    r = read_rope(inside, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.rope.dim, 32);
     gyre_reading_free(r);
-    r = read_rope(both, GYRE_AS_HF_5, 0); /* the attribute overwrites */
+    r = read_rope(both, GYRE_PROFILE_HF_5, 0); /* the attribute overwrites */
     assert_int_equal(r->groups[0].config.rope.dim, 48);
     gyre_reading_free(r);
 }
@@ -364,28 +361,27 @@ static void test_original_length_beside_or_inside(void **state) {
                                "'high_freq_factor':4.0,'original_max_position_embeddings':4096}}");
     const char *neither = LLAMA("'max_position_embeddings':32768,'rope_scaling':{'rope_type':'llama3','factor':4.0,"
                                 "'low_freq_factor':1.0,'high_freq_factor':4.0}");
-    gyre_reading *r = read_rope(flat, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(flat, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.trained_length, 8192);
     assert_warns(r, "transformers 5 takes the one beside the object", "rope_scaling.original_max_position_embeddings", 2);
     gyre_reading_free(r);
-    const gyre_profile inside[] = {GYRE_AS_HF_4_43, GYRE_AS_HF_4_51, GYRE_AS_HF_4_56, GYRE_AS_REFERENCE};
+    const gyre_profile inside[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
         r = read_rope(flat, inside[v], 0);
         assert_int_equal(r->groups[0].config.trained_length, 4096);
         gyre_reading_free(r);
     }
-    r = read_rope(nested, GYRE_AS_HF_5, 0);
+    r = read_rope(nested, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.trained_length, 4096);
     gyre_reading_free(r);
-    r = read_rope(neither, GYRE_AS_HF_5, 0);
+    r = read_rope(neither, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.trained_length, 32768);
     assert_warns(r, "not below max_position_embeddings", NULL, 1);
     gyre_reading_free(r);
-    refuse(neither, GYRE_AS_HF_4_56, GYRE_EFORMAT, "rope_scaling.original_max_position_embeddings: missing");
+    refuse(neither, GYRE_PROFILE_HF_4_56, GYRE_EFORMAT, "rope_scaling.original_max_position_embeddings: missing");
 }
 
-/* -- other scalings
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- other scalings -- */
 /* 759702.2311: the base of the notes for d 128, b 1e4, L 2048, s 10, n 16384. */
 static void test_where_dynamic_counts_from(void **state) {
     (void)state;
@@ -403,7 +399,7 @@ static void test_where_dynamic_counts_from(void **state) {
         gyre_reading_free(r);
     }
     /* 10 * 16 - 9 = 151 times, and 151^(128 / 126) of the base */
-    gyre_reading *r = read_rope(file, GYRE_AS_REFERENCE, 16384);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 16384);
     figures(&r->groups[0], inv_freq, &factor);
     assert_near(inv_freq[1], powl(1e4L * powl(151.0L, 128.0L / 126.0L), -2.0L / 128.0L), "base");
     gyre_reading_free(r);
@@ -415,12 +411,12 @@ static void test_ignored_attention_factor(void **state) {
     for (int v = 0; v < 4; v++) {
         gyre_reading *r = read_rope(file, versions[v], 0);
         assert_divided(&r->groups[0], 1e4, 2.0);
-        assert_field(&r->groups[0], "attention_factor", "1", GYRE_FROM_READER, "rope_scaling.attention_factor", 2);
-        assert_non_null(field_of(&r->groups[0], "attention_factor")->why);
+        assert_field(&r->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER, "rope_scaling.attention_factor", 2);
+        assert_non_null(field_of(&r->groups[0], "attention_factor")->note);
         assert_warns(r, "attention_factor: transformers", "rope_scaling.attention_factor", 2);
         gyre_reading_free(r);
     }
-    check_attention(file, GYRE_AS_REFERENCE, 3.0);
+    check_attention(file, GYRE_PROFILE_REFERENCE, 3.0);
 }
 
 static void test_types_by_version(void **state) {
@@ -430,15 +426,15 @@ static void test_types_by_version(void **state) {
     char file[512];
     for (int v = 0; v < 3; v++)
         refuse(proportional, versions[v], GYRE_EUNSUPPORTED, "\"proportional\" is no type that transformers 4.");
-    refuse(proportional, GYRE_AS_HF_4_56, GYRE_EUNSUPPORTED, "transformers 5.5 was the first");
+    refuse(proportional, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED, "transformers 5.5 was the first");
     for (int i = 0; i < 4; i++) {
         snprintf(file, sizeof file, LLAMA("'rope_scaling':{'rope_type':'%s','factor':8.0}"), own[i]);
-        refuse(file, GYRE_AS_HF_4_56, GYRE_EUNSUPPORTED, "it is Gyre's own");
-        gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+        refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED, "it is Gyre's own");
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         assert_warns(r, "a scaling of Gyre's, which transformers does not know", "rope_scaling.rope_type", 1);
         assert_string_equal(field_of(&r->groups[0], "scaling")->value, own[i]);
         gyre_reading_free(r);
-        r = read_rope(file, GYRE_AS_REFERENCE, 0);
+        r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
         assert_int_equal(r->warnings_count, 0);
         gyre_reading_free(r);
     }
@@ -454,13 +450,13 @@ static void test_dynamic_yarn(void **state) {
     for (int64_t length = 4096; length <= 65536; length *= 4) {
         const naive_yarn y = {128, 10000, 4096, (long double)length / 4096, 1};
         double inv_freq[64], attention;
-        gyre_reading *r = read_rope(file, GYRE_AS_REFERENCE, length);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, length);
         figures(&r->groups[0], inv_freq, &attention);
         for (int i = 0; i < 64; i++)
             assert_near(inv_freq[i], yarn_at(&y, i), "dynamic-yarn");
         test_close((long double)attention, 0.1L * logl(y.factor) + 1, 1e-15L, "its attention factor");
-        assert_field(&r->groups[0], "scaling", "dynamic-yarn", GYRE_FROM_FILE, "rope_scaling.type", 1);
-        assert_field(&r->groups[0], "trained_length", "4096", GYRE_FROM_FILE,
+        assert_field(&r->groups[0], "scaling", "dynamic-yarn", GYRE_ORIGIN_FILE, "rope_scaling.type", 1);
+        assert_field(&r->groups[0], "trained_length", "4096", GYRE_ORIGIN_FILE,
                      "rope_scaling.original_max_position_embeddings", 2);
         test_close((long double)strtod(field_of(&r->groups[0], "attention_factor")->value, NULL), (long double)attention,
                    1e-15L, "as told");
@@ -470,14 +466,13 @@ static void test_dynamic_yarn(void **state) {
     }
     const char *longer = LLAMA("'max_position_embeddings':65536,'rope_scaling':{'type':'dynamic-yarn','factor':16.0,\n"
                                "'original_max_position_embeddings':4096}");
-    gyre_reading *r = read_rope(longer, GYRE_AS_REFERENCE, 0);
+    gyre_reading *r = read_rope(longer, GYRE_PROFILE_REFERENCE, 0);
     assert_warns(r, "original_max_position_embeddings: below max_position_embeddings",
                  "rope_scaling.original_max_position_embeddings", 2);
     gyre_reading_free(r);
 }
 
-/* -- families
- * ---------------------------------------------------------------------------------------------------------------- */
+/* -- families -- */
 static void test_sliding_layers_of_olmo3(void **state) {
     (void)state;
     const char *file = "{'model_type':'olmo3','hidden_size':512,'num_attention_heads':4,'num_hidden_layers':4,"
@@ -489,7 +484,7 @@ static void test_sliding_layers_of_olmo3(void **state) {
         assert_divided(group_of(r, "sliding_attention"), 5e5, v == 3 ? 8.0 : 1.0);
         gyre_reading_free(r);
     }
-    gyre_reading *r = read_rope(file, GYRE_AS_REFERENCE, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
     assert_divided(group_of(r, "sliding_attention"), 5e5, 1.0);
     gyre_reading_free(r);
 }
@@ -498,30 +493,31 @@ static void test_share_of_recurrent_gemma(void **state) {
     (void)state;
     const char *file = "{'model_type':'recurrent_gemma','hidden_size':2560,'num_attention_heads':10,'num_hidden_layers':1,"
                        "'head_dim':256,\n'partial_rotary_factor':0.5}";
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_4_56, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
     assert_int_equal(r->groups[0].config.rope.dim, 128);
     gyre_reading_free(r);
-    r = read_rope(file, GYRE_AS_HF_5, 0);
+    r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0].config.rope.dim, 256);
     assert_warns(r, "transformers 5 turns the whole head", "partial_rotary_factor", 2);
     gyre_reading_free(r);
-    refuse("{'model_type':'gpt_neox_japanese','hidden_size':256,'num_attention_heads':4,'rotary_pct':0.5}", GYRE_AS_HF_5,
-           GYRE_EUNSUPPORTED, "rotary_pct: 0.5, with which this class stops");
+    refuse("{'model_type':'gpt_neox_japanese','hidden_size':256,'num_attention_heads':4,'rotary_pct':0.5}",
+           GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "rotary_pct: 0.5, with which this class stops");
 }
 
 /* A Llama's class does not look at the share; version 4, and every scaling of 5, then stop at the first token. */
 static void test_share_of_whole_heads(void **state) {
     (void)state;
     const char *file = LLAMA("\n'partial_rotary_factor':0.5");
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_divided(&r->groups[0], 1e4, 1.0);
     assert_int_equal(r->groups[0].config.rope.dim, 128);
     assert_warns(r, "partial_rotary_factor: transformers 5 turns whole heads of a llama", "partial_rotary_factor", 2);
     gyre_reading_free(r);
-    refuse(file, GYRE_AS_HF_4_56, GYRE_EUNSUPPORTED, "partial_rotary_factor: 0.5, where transformers 4.56 makes angles");
-    refuse(LLAMA("'partial_rotary_factor':0.5,'rope_scaling':{'rope_type':'linear','factor':2.0}"), GYRE_AS_HF_5,
+    refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED,
+           "partial_rotary_factor: 0.5, where transformers 4.56 makes angles");
+    refuse(LLAMA("'partial_rotary_factor':0.5,'rope_scaling':{'rope_type':'linear','factor':2.0}"), GYRE_PROFILE_HF_5,
            GYRE_EUNSUPPORTED, "partial_rotary_factor: 0.5");
-    r = read_rope(file, GYRE_AS_REFERENCE, 0);
+    r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
     assert_int_equal(r->groups[0].config.rope.dim, 64);
     gyre_reading_free(r);
 }
@@ -533,15 +529,15 @@ static void test_alpha_of_hunyuan(void **state) {
                        "'head_dim':128,'max_position_embeddings':32768,'rope_scaling':{'type':'dynamic','alpha':1000.0,"
                        "'factor':1.0}}";
     const double base = (double)(1e4L * powl(1000.0L, 128.0L / 126.0L));
-    gyre_reading *r = read_rope(file, GYRE_AS_HF_5, 0);
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_divided(&r->groups[0], base, 1.0);
     gyre_reading_free(r);
-    r = read_rope(file, GYRE_AS_HF_5, 65536);
+    r = read_rope(file, GYRE_PROFILE_HF_5, 65536);
     /* s = 1: n / L = 2 times */
     assert_divided(&r->groups[0], (double)(1e4L * powl(2.0L, 128.0L / 126.0L)), 1.0);
     assert_warns(r, "alpha: transformers forgets it past max_position_embeddings", "rope_scaling.alpha", 1);
     gyre_reading_free(r);
-    r = read_rope(file, GYRE_AS_REFERENCE, 65536);
+    r = read_rope(file, GYRE_PROFILE_REFERENCE, 65536);
     assert_divided(&r->groups[0], base, 1.0);
     gyre_reading_free(r);
 }
@@ -557,10 +553,10 @@ static void test_steps_of_qwen(void **state) {
         long double alpha;
     } cases[] = {{0, 1.0L}, {2048, 1.0L}, {2049, 3.0L}, {4096, 3.0L}, {4097, 7.0L}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        gyre_reading *r = read_rope(file, GYRE_AS_HF_4_43, cases[i].length);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_4_43, cases[i].length);
         assert_divided(&r->groups[0], (double)(1e4L * powl(cases[i].alpha, 128.0L / 126.0L)), 1.0);
         assert_int_equal(r->groups[0].config.query.temperature, GYRE_TEMPERATURE_LOG);
-        assert_int_equal(r->groups[0].config.query.length, 2048);
+        assert_int_equal(r->groups[0].config.query.reference_length, 2048);
         gyre_reading_free(r);
     }
 }
@@ -575,8 +571,7 @@ static void test_lengths_of_minicpm(void **state) {
         check_longrope(file, versions[v], 4097, 1.1902380714, 3.0);
 }
 
-/* -- golden tables
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- golden tables -- */
 /* transformers' own, five digits: d 128, b 1e4, L' 2048, s 10. */
 static const double golden_yarn[64] = {
     1.0000e+00, 8.6596e-01, 7.4989e-01, 6.4938e-01, 5.6234e-01, 4.8697e-01, 4.2170e-01, 3.6517e-01, 3.1623e-01, 2.7384e-01,
@@ -626,7 +621,7 @@ static void test_golden_tables(void **state) {
                      "'high_freq_factor':4}",
                      0, golden_llama3, versions[v]);
     }
-    check_golden("{'rope_type':'proportional','partial_rotary_factor':0.25}", 0, golden_proportional, GYRE_AS_HF_5);
+    check_golden("{'rope_type':'proportional','partial_rotary_factor':0.25}", 0, golden_proportional, GYRE_PROFILE_HF_5);
 }
 
 int main(void) {

@@ -42,17 +42,17 @@ static void check_all(gyre_profile profile) {
 
 static void test_as_transformers_5(void **state) {
     (void)state;
-    check_all(GYRE_AS_HF_5);
+    check_all(GYRE_PROFILE_HF_5);
 }
 
 static void test_as_usual(void **state) {
     (void)state;
-    check_all(GYRE_AS_USUAL);
+    check_all(GYRE_PROFILE_DEFAULT);
 }
 
 static void test_as_the_papers(void **state) {
     (void)state;
-    check_all(GYRE_AS_REFERENCE);
+    check_all(GYRE_PROFILE_REFERENCE);
 }
 
 int main(void) {

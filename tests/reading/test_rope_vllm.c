@@ -3,15 +3,15 @@
 #include "engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
-    return engine_read(gyre_rope_as_vllm, GYRE_AS_VLLM, file);
+    return engine_read(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, file);
 }
 static gyre_reading *read_text(const char *text) {
-    const engine_file file = {"llama", GYRE_WHOLE_HEAD, GYRE_HALF, NULL, text, 0};
+    const engine_file file = {"llama", GYRE_WHOLE_HEAD, GYRE_LAYOUT_HALF, NULL, text, 0};
     return read_file(&file);
 }
 static void refuses(const char *text, gyre_status status, const char *part) {
-    const engine_file file = {"llama", GYRE_WHOLE_HEAD, GYRE_HALF, NULL, text, 0};
-    engine_refuses(gyre_rope_as_vllm, GYRE_AS_VLLM, &file, status, part);
+    const engine_file file = {"llama", GYRE_WHOLE_HEAD, GYRE_LAYOUT_HALF, NULL, text, 0};
+    engine_refuses(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, &file, status, part);
 }
 static engine_figures figures(const char *text) {
     gyre_reading *reading = read_text(text);
@@ -31,7 +31,7 @@ static void check_ramp(const engine_figures *got, long double base, long double 
                    1e-9L * paper_theta(base, 2 * got->pairs, i), "frequency");
 }
 
-/* -- dynamic and its kin ----------------------------------------------------------------------------------------------- */
+/* -- dynamic and its kin -- */
 static void dynamic_has_one_base(void **state) {
     (void)state;
     static const struct {
@@ -105,7 +105,7 @@ static void linear_wants_a_point(void **state) {
     refuses("{\"rope_scaling\": {\"type\": \"linear\"}}", GYRE_EFORMAT, "rope_scaling.factor: missing");
 }
 
-/* -- YaRN -------------------------------------------------------------------------------------------------------------- */
+/* -- YaRN -- */
 static void yarn_takes_no_given_factor(void **state) {
     (void)state;
     gyre_reading *reading =
@@ -115,10 +115,10 @@ static void yarn_takes_no_given_factor(void **state) {
     test_close(got.attention, 1.4158883083L, 5e-11L, "attention factor");
     check_ramp(&got, 10000.0L, 64.0L, 20.0L, 46.0L, 1.0L); /* 20.944482 .. 45.026881, rounded outwards */
     const gyre_reading_field *field = engine_field(reading, "attention_factor");
-    assert_string_equal(field->why, "vLLM does not read rope_parameters.attention_factor (line 3: 1.0)");
+    assert_string_equal(field->note, "vLLM does not read rope_parameters.attention_factor (line 3: 1.0)");
     assert_int_equal(field->line, 3);
-    assert_int_equal(field->origin, GYRE_DERIVED);
-    assert_int_equal(engine_field(reading, "beta_fast")->origin, GYRE_FROM_READER);
+    assert_int_equal(field->origin, GYRE_ORIGIN_DERIVED);
+    assert_int_equal(engine_field(reading, "beta_fast")->origin, GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     /* Ministral 3: transformers makes 1 of it. */
     got = figures("{\"rope_theta\": 1e6, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 16.0, \"mscale\": 1.0, "
@@ -193,14 +193,14 @@ static void telechat_has_a_smaller_slope(void **state) {
     check_ramp(&got, 10000.0L, 8.0L, 20.0L, 46.0L, 1.0L);
 }
 
-/* -- latent attention -------------------------------------------------------------------------------------------------- */
+/* -- latent attention -- */
 static gyre_reading *deepseek(const char *type, const char *more) {
     char text[700];
     snprintf(text, sizeof text,
              "{\"head_dim\": 192, \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"rope_scaling\": {\"type\": \"%s\", "
              "\"factor\": 40, \"beta_fast\": 32, \"beta_slow\": 1, \"original_max_position_embeddings\": 4096%s}}",
              type, more);
-    const engine_file file = {"deepseek_v3", GYRE_LATENT, GYRE_INTERLEAVED, NULL, text, 0};
+    const engine_file file = {"deepseek_v3", GYRE_MLA, GYRE_LAYOUT_INTERLEAVED, NULL, text, 0};
     return read_file(&file);
 }
 
@@ -239,8 +239,8 @@ static void deepseek_v4_has_no_factors(void **state) {
     (void)state;
     const engine_file file = {
         "deepseek_v4",
-        GYRE_LATENT,
-        GYRE_INTERLEAVED,
+        GYRE_MLA,
+        GYRE_LAYOUT_INTERLEAVED,
         "compress",
         "{\"head_dim\": 64, \"rope_parameters\": {\"compress\": {\"rope_type\": \"yarn\", \"factor\": 16, "
         "\"original_max_position_embeddings\": 65536, \"mscale\": 1, \"mscale_all_dim\": 1}}}",
@@ -260,7 +260,7 @@ static void deepseek_always_truncates(void **state) {
     gyre_reading_free(reading);
 }
 
-/* -- LongRoPE ---------------------------------------------------------------------------------------------------------- */
+/* -- LongRoPE -- */
 static const char long_file[] =
     "{\"head_dim\": 8, \"max_position_embeddings\": 131072, \"original_max_position_embeddings\": "
     "4096, \"rope_scaling\": {\"type\": \"su\", \"rope_type\": \"longrope\", \"short_factor\": [1, 1.5, "
@@ -271,7 +271,7 @@ static gyre_reading *longrope(int64_t length, const char *more, gyre_layout layo
     snprintf(text, sizeof text, long_file, more);
     const engine_file file = {"phi3", 0, layout, NULL, text, length};
     gyre_reading *reading = NULL;
-    return engine_try(gyre_rope_as_vllm, GYRE_AS_VLLM, &file, &reading, err) == GYRE_OK ? reading : NULL;
+    return engine_try(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, &file, &reading, err) == GYRE_OK ? reading : NULL;
 }
 
 static void longrope_chooses_once(void **state) {
@@ -282,7 +282,7 @@ static void longrope_chooses_once(void **state) {
         const double *list;
     } engines[] = {{0, near}, {4096, near}, {4097, far}, {131072, far}};
     for (size_t i = 0; i < sizeof engines / sizeof *engines; i++) {
-        gyre_reading *reading = longrope(engines[i].length, "", GYRE_HALF, NULL);
+        gyre_reading *reading = longrope(engines[i].length, "", GYRE_LAYOUT_HALF, NULL);
         assert_non_null(reading);
         for (int64_t length = 1; length < 200000; length += 50000) {
             const engine_figures got = engine_at(reading, length);
@@ -302,20 +302,20 @@ static void longrope_has_magnitudes_of_its_own(void **state) {
     (void)state;
     gyre_error err = {0, ""};
     const char *more = ", \"short_mscale\": 1.1, \"long_mscale\": 1.25";
-    gyre_reading *reading = longrope(4096, more, GYRE_HALF, &err);
+    gyre_reading *reading = longrope(4096, more, GYRE_LAYOUT_HALF, &err);
     assert_true(reading && engine_at(reading, 0).attention == 1.1);
     gyre_reading_free(reading);
-    reading = longrope(8192, more, GYRE_HALF, &err);
+    reading = longrope(8192, more, GYRE_LAYOUT_HALF, &err);
     assert_true(reading && engine_at(reading, 0).attention == 1.25);
     gyre_reading_free(reading);
-    assert_null(longrope(0, "", GYRE_INTERLEAVED, &err));
+    assert_null(longrope(0, "", GYRE_LAYOUT_INTERLEAVED, &err));
     assert_non_null(strstr(err.text, "(i, i + d/2)"));
     refuses(
         "{\"head_dim\": 8, \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2], \"long_factor\": [1, 2]}}",
         GYRE_EFORMAT, "rope_scaling.short_factor: not a list of 4 numbers");
 }
 
-/* -- the others -------------------------------------------------------------------------------------------------------- */
+/* -- the others -- */
 static void llama3_agrees(void **state) {
     (void)state;
     engine_figures got =
@@ -358,10 +358,10 @@ static gyre_reading *parse(const char *text, gyre_profile profile) {
 static void partial_in_every_class(void **state) {
     (void)state;
     const char *text = "{\"model_type\": \"llama\", \"head_dim\": 128, \"partial_rotary_factor\": 0.5}";
-    gyre_reading *reading = parse(text, GYRE_AS_HF_5);
+    gyre_reading *reading = parse(text, GYRE_PROFILE_HF_5);
     assert_int_equal(engine_at(reading, 0).pairs, 64);
     gyre_reading_free(reading);
-    reading = parse(text, GYRE_AS_VLLM);
+    reading = parse(text, GYRE_PROFILE_VLLM);
     assert_int_equal(engine_at(reading, 0).pairs, 32);
     engine_says(reading, "rotary_dim", "64", "transformers turns whole");
     gyre_reading_free(reading);
@@ -405,8 +405,8 @@ static void chunks_go_before_scaling(void **state) {
 static void temperature_beside_the_rotation(void **state) {
     (void)state;
     const engine_file file = {"ministral3",
-                              GYRE_QUERY_BETA,
-                              GYRE_HALF,
+                              GYRE_LLAMA4_SCALING_BETA,
+                              GYRE_LAYOUT_HALF,
                               NULL,
                               "{\"rope_parameters\": {\"rope_type\": \"default\", \"llama_4_scaling_beta\": 0.1}}",
                               0};
@@ -417,9 +417,9 @@ static void temperature_beside_the_rotation(void **state) {
     reading =
         parse("{\"model_type\": \"llama\", \"head_dim\": 128, \"llama_4_scaling\": {\"original_max_position_embeddings\": "
               "8192, \"beta\": 0.2}}",
-              GYRE_AS_VLLM);
+              GYRE_PROFILE_VLLM);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
-    assert_int_equal(reading->groups[0].config.query.length, 8192);
+    assert_int_equal(reading->groups[0].config.query.reference_length, 8192);
     assert_true(reading->groups[0].config.query.slope == 0.2);
     gyre_reading_free(reading);
 }
@@ -440,7 +440,7 @@ static void differs_from_transformers(void **state) {
         char text[400];
         snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"head_dim\": 128, \"rope_scaling\": {%s}}",
                  files[i].scaling);
-        gyre_reading *theirs = parse(text, GYRE_AS_HF_5), *ours = parse(text, GYRE_AS_VLLM);
+        gyre_reading *theirs = parse(text, GYRE_PROFILE_HF_5), *ours = parse(text, GYRE_PROFILE_VLLM);
         test_close(engine_at(theirs, 0).attention, files[i].theirs, 5e-11L, "transformers");
         test_close(engine_at(ours, 0).attention, files[i].ours, 5e-11L, "vLLM");
         gyre_reading_free(theirs);
@@ -448,7 +448,7 @@ static void differs_from_transformers(void **state) {
     }
     const char *text =
         "{\"model_type\": \"llama\", \"head_dim\": 128, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4.0}}";
-    gyre_reading *theirs = parse(text, GYRE_AS_HF_5), *ours = parse(text, GYRE_AS_VLLM);
+    gyre_reading *theirs = parse(text, GYRE_PROFILE_HF_5), *ours = parse(text, GYRE_PROFILE_VLLM);
     const engine_figures short_theirs = engine_at(theirs, 2048), short_ours = engine_at(ours, 2048);
     const engine_figures long_theirs = engine_at(theirs, 8192), long_ours = engine_at(ours, 8192);
     check_base(&short_theirs, 10000.0L);
@@ -479,11 +479,11 @@ static void original_length(void **state) {
     reading = read_text("{\"max_position_embeddings\": 8192, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}");
     assert_int_equal(reading->groups[0].config.trained_length, 8192);
     engine_says(reading, "original_length", "8192", "missing");
-    assert_int_equal(engine_field(reading, "original_length")->origin, GYRE_FROM_READER);
+    assert_int_equal(engine_field(reading, "original_length")->origin, GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     const engine_file nested = {"gemma3",
                                 0,
-                                GYRE_HALF,
+                                GYRE_LAYOUT_HALF,
                                 "full_attention",
                                 "{\"original_max_position_embeddings\": 2048, \"rope_parameters\": {\"full_attention\": "
                                 "{\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 4096}}}",
@@ -507,7 +507,7 @@ static void served_length(void **state) {
     const engine_file gemma = {
         "gemma3_text",
         0,
-        GYRE_HALF,
+        GYRE_LAYOUT_HALF,
         NULL,
         "{\"max_position_embeddings\": 131072, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 8.0}}",
         0};

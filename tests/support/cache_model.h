@@ -24,7 +24,7 @@ typedef struct model_sequence {
 
 /* What is asked of the real one. */
 typedef struct cache_case {
-    gyre_keys keys;
+    gyre_cache_keys keys;
     gyre_dtype key_dtype, value_dtype;
     int64_t sequences, max_tokens, page_tokens;
     int64_t axes; /* 1 or 2 */
@@ -38,8 +38,8 @@ static inline gyre_encoding *case_encoding(const cache_case *c) {
     config.rope.attention_factor = c->factor;
     if (c->axes == 2) {
         config.rope.axes = 2;
-        config.rope.section[0] = 5;
-        config.rope.section[1] = 3;
+        config.rope.axis_pairs[0] = 5;
+        config.rope.axis_pairs[1] = 3;
     }
     return test_encoding(&config);
 }
@@ -75,7 +75,7 @@ static inline double case_factor(const cache_case *c) {
 /* x turned from position 0 to `at` (sign 1) or back (-1): base 100, pairs 0 .. 4 by axis 0, 5 .. 7 by the last. */
 static inline void case_turn(const cache_case *c, const int64_t *at, int sign, double *x) {
     for (int i = 0; i < DIM / 2; i++) {
-        const int a = c->layout == GYRE_HALF ? i : 2 * i, b = c->layout == GYRE_HALF ? i + DIM / 2 : 2 * i + 1;
+        const int a = c->layout == GYRE_LAYOUT_HALF ? i : 2 * i, b = c->layout == GYRE_LAYOUT_HALF ? i + DIM / 2 : 2 * i + 1;
         const double angle = sign * (double)at[c->axes == 2 && i >= 5] * pow(100, -2.0 * i / DIM);
         const double p = x[a], q = x[b];
         x[a] = p * cos(angle) - q * sin(angle);
@@ -86,11 +86,11 @@ static inline void case_turn(const cache_case *c, const int64_t *at, int sign, d
 /* The error of one rounding of a row whose largest number is `most`, about. */
 static inline double case_error(gyre_dtype dtype, double most) {
     switch (dtype) {
-    case GYRE_F16:
+    case GYRE_DTYPE_F16:
         return most * 0x1p-11;
-    case GYRE_BF16:
+    case GYRE_DTYPE_BF16:
         return most * 0x1p-8;
-    case GYRE_Q8:
+    case GYRE_DTYPE_Q8:
         return most / 254;
     default:
         return most * 0x1p-24;
@@ -98,7 +98,7 @@ static inline double case_error(gyre_dtype dtype, double most) {
 }
 
 static inline double stored(const void *row, gyre_dtype dtype, const float *scale, int64_t c) {
-    return dtype == GYRE_Q8 ? (double)((const int8_t *)row)[c] * (double)*scale : test_get(row, dtype, (size_t)c);
+    return dtype == GYRE_DTYPE_Q8 ? (double)((const int8_t *)row)[c] * (double)*scale : test_get(row, dtype, (size_t)c);
 }
 
 /* Appends `count` tokens of random numbers; the first is at `first` on each axis, the others follow `step` apart.  Where the
@@ -121,9 +121,9 @@ static inline gyre_status model_append(gyre_cache *cache, const cache_case *c, m
                 token->v[h][i] = (double)v[(t * HEADS + h) * VALUES + i];
         }
     }
-    const gyre_cview keys = gyre_cdense(k, GYRE_F32, 1, count, HEADS, DIM),
-                     values = gyre_cdense(v, GYRE_F32, 1, count, HEADS, VALUES);
-    const gyre_positions positions = {at, GYRE_I64, 0, 0, 0, 2, c->axes == 2};
+    const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, count, HEADS, DIM),
+                     values = gyre_cdense(v, GYRE_DTYPE_F32, 1, count, HEADS, VALUES);
+    const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 2, c->axes == 2};
     const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &positions, NULL);
     if (status == GYRE_OK) s->count += count;
     return status;
@@ -150,11 +150,11 @@ static inline void compare_token(const cache_case *c, const model_token *token, 
     double k[DIM], v[VALUES];
     const size_t k_size = gyre_dtype_size(c->key_dtype), v_size = gyre_dtype_size(c->value_dtype);
     for (int i = 0; i < DIM; i++)
-        k[i] = stored((const char *)run->k + (size_t)(j * run->k_row) * k_size, c->key_dtype, run->k_scale + j, i);
+        k[i] = stored((const char *)run->k + (size_t)(j * run->k_row_stride) * k_size, c->key_dtype, run->k_scale + j, i);
     for (int i = 0; i < VALUES; i++)
-        v[i] = stored((const char *)run->v + (size_t)(j * run->v_row) * v_size, c->value_dtype, run->v_scale + j, i);
+        v[i] = stored((const char *)run->v + (size_t)(j * run->v_row_stride) * v_size, c->value_dtype, run->v_scale + j, i);
     double most = largest(token->k[h], DIM);
-    if (c->keys == GYRE_KEYS_ROTATED) {
+    if (c->keys == GYRE_CACHE_KEYS_ROTATED) {
         int64_t kept[GYRE_MAX_AXES] = {token->at[0], token->at[1]};
         for (int a = 0; run->shift && a < 2; a++)
             kept[a] -= run->shift[a];
@@ -164,7 +164,7 @@ static inline void compare_token(const cache_case *c, const model_token *token, 
         most *= 2; /* a pair may turn onto one axis, and both of its errors back */
     }
     /* floats that turn have errors of cos, sin and three roundings */
-    const double turn = c->keys == GYRE_KEYS_ROTATED ? 3e-7 * most : 0;
+    const double turn = c->keys == GYRE_CACHE_KEYS_ROTATED ? 3e-7 * most : 0;
     compare_row(token->k[h], k, DIM, 1.01 * case_error(c->key_dtype, most) + turn, "key");
     compare_row(token->v[h], v, VALUES, 1.01 * case_error(c->value_dtype, largest(token->v[h], VALUES)), "value");
 }
@@ -196,7 +196,7 @@ static inline void compare_cache(const gyre_cache *cache, const cache_case *c, c
         compare_sequence(cache, c, i, &s[i]);
         tokens += s[i].count;
     }
-    assert_int_equal(gyre_cache_usage_of(cache).tokens, tokens);
+    assert_int_equal(gyre_cache_get_usage(cache).tokens, tokens);
 }
 
 #endif

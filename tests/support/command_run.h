@@ -19,7 +19,7 @@ extern char **environ;
 
 enum { ARGUMENTS = 40, TEXT = 16384, TRAINED = 32 };
 
-/* -- a folder with models and texts ---------------------------------------------------------------------------------- */
+/* -- a folder with models and texts -- */
 static char folder[] = "/tmp/gyre-command-XXXXXX";
 
 /* out = a path in the folder, static for the next few calls. */
@@ -53,17 +53,17 @@ static inline void write_text(const char *name, size_t bytes) {
 
 static inline void write_model(const char *name, gyre_kind kind) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
-    config.width = 32;
+    config.model_dim = 32;
     config.layers = 1;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
-    config.hidden = 32;
+    config.mlp_dim = 32;
     config.position.kind = kind;
     config.position.trained_length = TRAINED;
-    if (kind == GYRE_LEARNED) config.position.input.positions = 2 * TRAINED;
+    if (kind == GYRE_KIND_LEARNED) config.position.input.positions = 2 * TRAINED;
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_F32, &err))
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_model_free(model);
 }
@@ -71,9 +71,9 @@ static inline void write_model(const char *name, gyre_kind kind) {
 static inline int make_folder(void **state) {
     (void)state;
     if (!mkdtemp(folder)) return -1;
-    write_model("rope", GYRE_ROPE);
-    write_model("alibi", GYRE_ALIBI);
-    write_model("learned", GYRE_LEARNED);
+    write_model("rope", GYRE_KIND_ROPE);
+    write_model("alibi", GYRE_KIND_ALIBI);
+    write_model("learned", GYRE_KIND_LEARNED);
     write_text("text", TEXT);
     write_text("short", 10);
     write_file("empty", "", 0);
@@ -113,7 +113,7 @@ static inline int entries(const char *path) {
     return count;
 }
 
-/* -- running the command --------------------------------------------------------------------------------------------- */
+/* -- running the command -- */
 typedef struct outcome {
     int exit, signal; /* exit -1: ended by the signal */
     char out[1 << 16], err[1 << 14];

@@ -2,7 +2,7 @@
 #ifndef GYRE_TESTS_CONVERT_MODELS_H
 #define GYRE_TESTS_CONVERT_MODELS_H
 #include "files/safetensors.h"
-#include "files/stored.h"
+#include "files/tensor_store.h"
 #include "gyre/gyre_model.h"
 #include "support.h"
 
@@ -84,7 +84,7 @@ static inline json_t *json_of(const char *path) {
     return root;
 }
 
-/* -- a model in safetensors -------------------------------------------------------------------------------------------- */
+/* -- a model in safetensors -- */
 typedef struct made_tensor {
     char name[80];
     int rank;
@@ -167,7 +167,7 @@ static inline made_model *make_weights(int traits) {
 static inline made_model *make_folder_of(const char *folder, const char *model_type, int traits, const char *more,
                                          gyre_dtype dtype) {
     char config[2048], path[600];
-    gyre_tensor_to_write list[MOST_TENSORS];
+    gyre_safetensors_input list[MOST_TENSORS];
     made_model *m = make_weights(traits);
     assert_true(mkdir(folder, 0777) == 0);
     snprintf(config, sizeof config,
@@ -181,14 +181,14 @@ static inline made_model *make_folder_of(const char *folder, const char *model_t
     put_text(path, config);
     for (int i = 0; i < m->count; i++) {
         const made_tensor *t = &m->tensor[i];
-        list[i] = (gyre_tensor_to_write){t->name, t->rank, {t->rows, t->columns, 1, 1}, t->data};
+        list[i] = (gyre_safetensors_input){t->name, t->rank, {t->rows, t->columns, 1, 1}, t->data};
     }
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     assert_ok(gyre_safetensors_write(path, list, m->count, dtype, NULL));
     return m;
 }
 
-/* -- looking ----------------------------------------------------------------------------------------------------------- */
+/* -- looking -- */
 static inline void must(gyre_status status, const gyre_error *err) {
     if (status) fail_msg("%s", err->text);
 }
@@ -206,18 +206,18 @@ static inline void refused(const char *from, const char *to, const gyre_convert_
         fail_msg("status %d, \"%s\"; expected %d and \"%s\"", (int)got, err.text, (int)status, says);
 }
 
-static inline gyre_stored stored(const gyre_store *store, const char *name) {
-    gyre_stored t;
-    if (!gyre_store_find(store, name, &t)) fail_msg("no tensor %s", name);
+static inline gyre_file_tensor stored(const gyre_tensor_store *store, const char *name) {
+    gyre_file_tensor t;
+    if (!gyre_tensor_store_find(store, name, &t)) fail_msg("no tensor %s", name);
     return t;
 }
 
-static inline float *numbers_of(const gyre_store *store, const char *name) {
-    const gyre_stored t = stored(store, name);
+static inline float *numbers_of(const gyre_tensor_store *store, const char *name) {
+    const gyre_file_tensor t = stored(store, name);
     gyre_error err = {0, ""};
     float *out = malloc((size_t)t.count * sizeof *out);
     assert_non_null(out);
-    must(gyre_stored_read(gyre_kernels_pick(), &t, out, &err), &err);
+    must(gyre_stored_read(gyre_kernels_select(), &t, out, &err), &err);
     return out;
 }
 
@@ -227,7 +227,7 @@ static inline int64_t half_row(int64_t interleaved) {
 }
 
 /* Row `interleaved` of each head of `name` is row half_row of what was made. */
-static inline void assert_interleaved(const gyre_store *store, const char *name, const made_tensor *made) {
+static inline void assert_interleaved(const gyre_tensor_store *store, const char *name, const made_tensor *made) {
     float *got = numbers_of(store, name);
     for (int64_t r = 0; r < made->rows; r++) {
         const int64_t from = r / HEAD * HEAD + half_row(r % HEAD);
@@ -237,7 +237,7 @@ static inline void assert_interleaved(const gyre_store *store, const char *name,
     free(got);
 }
 
-static inline void assert_unmoved(const gyre_store *store, const char *name, const made_tensor *made) {
+static inline void assert_unmoved(const gyre_tensor_store *store, const char *name, const made_tensor *made) {
     float *got = numbers_of(store, name);
     if (memcmp(got, made->data, (size_t)made->count * sizeof *got) != 0) fail_msg("%s: changed", name);
     free(got);
@@ -251,9 +251,9 @@ static inline void logits_of(const char *path, float out[CONTEXT * VOCAB]) {
     int32_t tokens[CONTEXT];
     for (int i = 0; i < CONTEXT; i++)
         tokens[i] = (i * 7 + i * i) % VOCAB;
-    must(gyre_model_open_as(&model, path, GYRE_AS_USUAL, CONTEXT, &err), &err);
+    must(gyre_model_open_as(&model, path, GYRE_PROFILE_DEFAULT, CONTEXT, &err), &err);
     must(gyre_context_create(&context, model, NULL, CONTEXT, &err), &err);
-    must(gyre_context_read(context, tokens, CONTEXT, CONTEXT, out, &err), &err);
+    must(gyre_context_forward(context, tokens, CONTEXT, CONTEXT, out, &err), &err);
     gyre_context_free(context);
     gyre_model_free(model);
 }

@@ -1,7 +1,7 @@
 /* each_tier.h: a test once for every tier there is; those that this build or this processor has not are skipped. */
 #ifndef GYRE_TESTS_EACH_TIER_H
 #define GYRE_TESTS_EACH_TIER_H
-#include "kernels/tiers.h"
+#include "kernels/tier_list.h"
 #include "support.h"
 
 #include <math.h>

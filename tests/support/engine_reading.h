@@ -18,40 +18,41 @@ typedef struct engine_file {
     int64_t length;
 } engine_file;
 
-static inline gyre_status engine_try(gyre_rope_as *as, gyre_profile profile, const engine_file *file, gyre_reading **out,
-                                     gyre_error *err) {
+static inline gyre_status engine_try(gyre_rope_profile_reader *as, gyre_profile profile, const engine_file *file,
+                                     gyre_reading **out, gyre_error *err) {
     json_t *root = json_loads(file->text, 0, NULL);
     assert_non_null(root);
     gyre_build *build = gyre_build_begin("config.json", "config.json", profile, file->length, err);
     const gyre_json_source source = {build, file->text, strlen(file->text)};
     const gyre_family family = {.model_type = file->model_type, .layout = file->layout, .traits = file->traits};
     const gyre_scope top = {&source, root, ""};
-    gyre_scope dict = gyre_scope_into(&top, gyre_scope_value(&top, "rope_parameters") ? "rope_parameters" : "rope_scaling");
-    if (file->layer_type) dict = gyre_scope_into(&dict, file->layer_type);
+    gyre_scope dict = gyre_scope_child(&top, gyre_scope_value(&top, "rope_parameters") ? "rope_parameters" : "rope_scaling");
+    if (file->layer_type) dict = gyre_scope_child(&dict, file->layer_type);
     gyre_rope_source rope = {.family = &family, .root = top, .dict = dict, .layer_type = file->layer_type};
     rope.type_key = "rope_type";
     rope.nested = file->layer_type != NULL;
     static const char *const type_keys[] = {"rope_type", "type", NULL};
     if (gyre_scope_first(&dict, type_keys)) rope.type_key = gyre_scope_first(&dict, type_keys);
-    rope.type = gyre_scope_text(&dict, rope.type_key, "default");
-    rope.max_positions = gyre_scope_size(&top, "max_position_embeddings", 1, 2048);
-    gyre_layers *group = gyre_build_layers(build, "all");
+    rope.type = gyre_scope_string(&dict, rope.type_key, "default");
+    rope.max_positions = gyre_scope_integer(&top, "max_position_embeddings", 1, 2048);
+    gyre_layer_group *group = gyre_build_add_group(build, "all");
     gyre_config *config = &group->config;
-    config->kind = GYRE_ROPE;
-    config->head_dim = gyre_scope_size(&top, "head_dim", 1, 128);
-    config->rope.first = gyre_scope_size(&top, "qk_nope_head_dim", 0, 0);
-    config->rope.dim = config->head_dim - config->rope.first;
+    config->kind = GYRE_KIND_ROPE;
+    config->head_dim = gyre_scope_integer(&top, "head_dim", 1, 128);
+    config->rope.first_channel = gyre_scope_integer(&top, "qk_nope_head_dim", 0, 0);
+    config->rope.dim = config->head_dim - config->rope.first_channel;
     config->trained_length = rope.max_positions;
     config->rope.layout = file->layout;
-    config->rope.length = file->length;
+    config->rope.context_length = file->length;
     config->rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
-    if (profile != GYRE_AS_VLLM && (file->traits & GYRE_QUERY_BETA)) config->query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    if (profile != GYRE_PROFILE_VLLM && (file->traits & GYRE_LLAMA4_SCALING_BETA))
+        config->query.temperature = GYRE_TEMPERATURE_MINISTRAL;
     const json_t *sections = gyre_scope_value(&dict, "mrope_section");
-    if (sections && (file->traits & GYRE_INTERLEAVED_AXES)) {
+    if (sections && (file->traits & GYRE_MROPE_INTERLEAVED)) {
         config->rope.axes = 3;
         config->rope.axes_layout = GYRE_AXES_INTERLEAVED;
         for (size_t a = 0; a < 3; a++)
-            config->rope.section[a] = (int64_t)json_integer_value(json_array_get(sections, a));
+            config->rope.axis_pairs[a] = (int64_t)json_integer_value(json_array_get(sections, a));
     }
     as(&rope, group);
     const gyre_status status = gyre_build_finish(build, out);
@@ -59,7 +60,7 @@ static inline gyre_status engine_try(gyre_rope_as *as, gyre_profile profile, con
     return status;
 }
 
-static inline gyre_reading *engine_read(gyre_rope_as *as, gyre_profile profile, const engine_file *file) {
+static inline gyre_reading *engine_read(gyre_rope_profile_reader *as, gyre_profile profile, const engine_file *file) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     if (engine_try(as, profile, file, &reading, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, file->text);
@@ -67,8 +68,8 @@ static inline gyre_reading *engine_read(gyre_rope_as *as, gyre_profile profile, 
 }
 
 /* The error names `part`. */
-static inline void engine_refuses(gyre_rope_as *as, gyre_profile profile, const engine_file *file, gyre_status status,
-                                  const char *part) {
+static inline void engine_refuses(gyre_rope_profile_reader *as, gyre_profile profile, const engine_file *file,
+                                  gyre_status status, const char *part) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     const gyre_status got = engine_try(as, profile, file, &reading, &err);
@@ -76,7 +77,7 @@ static inline void engine_refuses(gyre_rope_as *as, gyre_profile profile, const 
     if (got != status || !strstr(err.text, part)) fail_msg("%d \"%s\" for\n%s", (int)got, err.text, file->text);
 }
 
-/* -- what came out ----------------------------------------------------------------------------------------------------- */
+/* -- what came out -- */
 enum { ENGINE_PAIRS = 256 };
 typedef struct engine_figures {
     double omega[ENGINE_PAIRS], attention;
@@ -87,7 +88,7 @@ typedef struct engine_figures {
 static inline engine_figures engine_at(const gyre_reading *reading, int64_t length) {
     engine_figures out = {{0}, 0, 0};
     gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
-    out.pairs = gyre_encoding_config(encoding)->rope.dim / 2;
+    out.pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     assert_true(out.pairs <= ENGINE_PAIRS);
     assert_ok(gyre_encoding_frequencies(encoding, length, out.omega, &out.attention));
     gyre_encoding_free(encoding);
@@ -105,8 +106,8 @@ static inline const gyre_reading_field *engine_field(const gyre_reading *reading
 static inline void engine_says(const gyre_reading *reading, const char *name, const char *value, const char *why) {
     const gyre_reading_field *field = engine_field(reading, name);
     assert_string_equal(field->value, value);
-    if (why && (!field->why || !strstr(field->why, why))) fail_msg("%s: \"%s\"", name, field->why ? field->why : "");
-    if (!why && field->why) fail_msg("%s: \"%s\"", name, field->why);
+    if (why && (!field->note || !strstr(field->note, why))) fail_msg("%s: \"%s\"", name, field->note ? field->note : "");
+    if (!why && field->note) fail_msg("%s: \"%s\"", name, field->note);
 }
 
 static inline int engine_warns(const gyre_reading *reading, const char *part) {
@@ -119,7 +120,7 @@ static inline void engine_is(long double got, long double want, const char *what
     test_close(got, want, 1e-13L * fabsl(want), what);
 }
 
-/* -- formulas ---------------------------------------------------------------------------------------------------------- */
+/* -- formulas -- */
 static inline long double paper_theta(long double base, int64_t channels, int64_t pair) {
     return powl(base, -2.0L * (long double)pair / (long double)channels);
 }

@@ -25,8 +25,8 @@ enum { MADE_ROOM = 1 << 22, MADE_ALIGNMENT = 32 }; /* room: of address space, to
 
 /* Keys are put first, then tensors are declared, then made_finish lays it all out. */
 typedef struct made_gguf {
-    unsigned char pairs[MADE_ROOM], infos[1 << 15], data[MADE_ROOM], file[3 * MADE_ROOM];
-    size_t pairs_bytes, infos_bytes, data_bytes, file_bytes;
+    unsigned char kvs[MADE_ROOM], infos[1 << 15], data[MADE_ROOM], file[3 * MADE_ROOM];
+    size_t kvs_bytes, infos_bytes, data_bytes, file_bytes;
     size_t infos_at, data_at; /* in the file */
     uint64_t keys, tensors, alignment;
     uint32_t version;
@@ -51,16 +51,15 @@ static inline made_gguf *made_begin(uint32_t version) {
     return made;
 }
 
-/* -- keys ----------------------------------------------------------------------------------------------------------------
- */
+/* -- keys -- */
 static inline void made_key(made_gguf *made, const char *key, uint32_t type) {
-    made_text(made->pairs, &made->pairs_bytes, key);
-    made_number(made->pairs, &made->pairs_bytes, type, 4);
+    made_text(made->kvs, &made->kvs_bytes, key);
+    made_number(made->kvs, &made->kvs_bytes, type, 4);
     made->keys++;
 }
 static inline void made_put(made_gguf *made, const char *key, uint32_t type, uint64_t bits, size_t bytes) {
     made_key(made, key, type);
-    made_number(made->pairs, &made->pairs_bytes, bits, bytes);
+    made_number(made->kvs, &made->kvs_bytes, bits, bytes);
 }
 static inline void made_u32(made_gguf *made, const char *key, uint32_t x) {
     made_put(made, key, MADE_U32, x, 4);
@@ -83,27 +82,26 @@ static inline void made_f32(made_gguf *made, const char *key, float x) {
 }
 static inline void made_string(made_gguf *made, const char *key, const char *text) {
     made_key(made, key, MADE_STRING);
-    made_text(made->pairs, &made->pairs_bytes, text);
+    made_text(made->kvs, &made->kvs_bytes, text);
 }
 /* The head of an array; the caller puts the elements. */
 static inline void made_array(made_gguf *made, const char *key, uint32_t element, uint64_t count) {
     made_key(made, key, MADE_ARRAY);
-    made_number(made->pairs, &made->pairs_bytes, element, 4);
-    made_number(made->pairs, &made->pairs_bytes, count, 8);
+    made_number(made->kvs, &made->kvs_bytes, element, 4);
+    made_number(made->kvs, &made->kvs_bytes, count, 8);
 }
 static inline void made_i32s(made_gguf *made, const char *key, const int32_t *x, size_t count) {
     made_array(made, key, MADE_I32, count);
     for (size_t i = 0; i < count; i++)
-        made_number(made->pairs, &made->pairs_bytes, (uint32_t)x[i], 4);
+        made_number(made->kvs, &made->kvs_bytes, (uint32_t)x[i], 4);
 }
 static inline void made_words(made_gguf *made, const char *key, size_t count) {
     made_array(made, key, MADE_STRING, count);
     for (size_t i = 0; i < count; i++)
-        made_text(made->pairs, &made->pairs_bytes, i % 3 ? "word" : "");
+        made_text(made->kvs, &made->kvs_bytes, i % 3 ? "word" : "");
 }
 
-/* -- tensors -------------------------------------------------------------------------------------------------------------
- */
+/* -- tensors -- */
 static inline void made_info(made_gguf *made, const char *name, uint32_t rank, const uint64_t *dims, uint32_t type,
                              uint64_t offset) {
     made_text(made->infos, &made->infos_bytes, name);
@@ -130,8 +128,8 @@ static inline void made_finish(made_gguf *made) {
     made_number(made->file, &at, made->version, 4);
     made_number(made->file, &at, made->tensors, 8);
     made_number(made->file, &at, made->keys, 8);
-    memcpy(made->file + at, made->pairs, made->pairs_bytes);
-    at += made->pairs_bytes;
+    memcpy(made->file + at, made->kvs, made->kvs_bytes);
+    at += made->kvs_bytes;
     made->infos_at = at;
     memcpy(made->file + at, made->infos, made->infos_bytes);
     at += made->infos_bytes;

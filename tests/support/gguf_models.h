@@ -9,8 +9,7 @@
 
 enum { MOST_PAIRS = 256 };
 
-/* -- making and reading ----------------------------------------------------------------------------------------------------
- */
+/* -- making and reading -- */
 static inline void size_of(made_gguf *made, const char *arch, const char *suffix, uint32_t x) {
     char key[100];
     snprintf(key, sizeof key, "%s.%s", arch, suffix);
@@ -52,12 +51,12 @@ static inline gyre_reading *read_as(made_gguf *made, gyre_profile profile, int64
     return reading;
 }
 static inline gyre_reading *read_made(made_gguf *made) {
-    gyre_reading *reading = read_as(made, GYRE_AS_LLAMA_CPP, 0);
+    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
     free(made);
     return reading;
 }
 static inline gyre_reading *read_meant(made_gguf *made) {
-    gyre_reading *reading = read_as(made, GYRE_AS_REFERENCE, 0);
+    gyre_reading *reading = read_as(made, GYRE_PROFILE_REFERENCE, 0);
     free(made);
     return reading;
 }
@@ -78,8 +77,8 @@ static inline void check_field(const gyre_layer_reading *group, const char *name
     const gyre_reading_field *field = field_of(group, name);
     assert_string_equal(field->value, value);
     if (field->origin != origin) fail_msg("%s comes from %d", name, (int)field->origin);
-    assert_true((origin == GYRE_FROM_FILE) == (field->key != NULL));
-    assert_true((origin == GYRE_FROM_FILE) == (field->offset > 0));
+    assert_true((origin == GYRE_ORIGIN_FILE) == (field->key != NULL));
+    assert_true((origin == GYRE_ORIGIN_FILE) == (field->offset > 0));
 }
 static inline int warns(const gyre_reading *reading, const char *text) {
     for (int64_t i = 0; i < reading->warnings_count; i++)
@@ -95,8 +94,7 @@ static inline double frequencies(const gyre_layer_reading *group, int64_t length
     return factor;
 }
 
-/* -- llama.cpp's formulas
- * ------------------------------------------------------------------------------------------------------ */
+/* -- llama.cpp's formulas -- */
 typedef struct ggml {
     long double base, s, ext, fast, slow, length;
     int dim;

@@ -63,9 +63,9 @@ static inline gyre_encoding *problem_encoding(const shape *s) {
     config.heads = s->query_heads;
     config.trained_length = 64;
     config.rope.layout = s->layout;
-    if (s->kind == GYRE_ROPE) { /* an attention factor other than 1, so that adjoint and inverse differ */
+    if (s->kind == GYRE_KIND_ROPE) { /* an attention factor other than 1, so that adjoint and inverse differ */
         config.rope.dim = s->dim / 2 * 2;
-        config.rope.scaling = GYRE_YARN;
+        config.rope.scaling = GYRE_SCALING_YARN;
         config.rope.factor = 4;
     }
     return test_encoding(&config);
@@ -79,8 +79,8 @@ static inline void widen(double *to, const float *from, size_t n) {
 static inline problem make_problem(const shape *s, uint64_t seed) {
     test_random random = {seed};
     problem p = {.s = *s, .scale = 1 / sqrt((double)s->dim), .encoding = problem_encoding(s), .factor = 1};
-    if (s->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p.encoding, 0, p.inv_freq, &p.factor));
-    if (s->kind == GYRE_ALIBI) assert_ok(gyre_encoding_slopes(p.encoding, p.slopes));
+    if (s->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p.encoding, 0, p.inv_freq, &p.factor));
+    if (s->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p.encoding, p.slopes));
     p.rows = (size_t)(s->batch * s->queries * s->query_heads);
     p.q_size = p.rows * (size_t)s->dim;
     p.k_size = (size_t)(s->batch * s->keys * s->key_heads * s->dim);
@@ -123,13 +123,13 @@ static inline gyre_attention_args problem_args(const problem *p) {
     const shape *s = &p->s;
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     args.encoding = p->encoding;
-    args.q = gyre_cdense(p->q, GYRE_F32, s->batch, s->queries, s->query_heads, s->dim);
-    args.k = gyre_cdense(p->k, GYRE_F32, s->batch, s->keys, s->key_heads, s->dim);
-    args.v = gyre_cdense(p->v, GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
-    args.out = gyre_dense(p->out, GYRE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
-    args.lse = gyre_dense(p->lse, GYRE_F32, s->batch, s->queries, s->query_heads, 1);
-    args.q_pos = (gyre_positions){p->q_at, GYRE_I64, 0, 0, s->queries, 1, 0};
-    args.k_pos = (gyre_positions){p->k_at, GYRE_I64, 0, 0, s->keys, 1, 0};
+    args.q = gyre_cdense(p->q, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->dim);
+    args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim);
+    args.v = gyre_cdense(p->v, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
+    args.out = gyre_dense(p->out, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
+    args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, 1);
+    args.q_pos = (gyre_positions){p->q_at, GYRE_DTYPE_I64, 0, 0, s->queries, 1, 0};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_DTYPE_I64, 0, 0, s->keys, 1, 0};
     args.causal = s->causal;
     args.window = s->window;
     return args;
@@ -139,21 +139,21 @@ static inline gyre_attention_args problem_args(const problem *p) {
 static inline void change_encoding(problem *p, const gyre_config *config, int64_t length) {
     gyre_encoding_free(p->encoding);
     p->encoding = test_encoding(config);
-    if (config->kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, length, p->inv_freq, &p->factor));
-    if (config->kind == GYRE_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->slopes));
+    if (config->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, length, p->inv_freq, &p->factor));
+    if (config->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->slopes));
 }
 
-/* Frequencies that depend on the context length, which only q_pos.length tells. */
+/* Frequencies that depend on the context length, which only q_pos.context_length tells. */
 static inline gyre_attention_args at_length(problem *p, int64_t length) {
     gyre_config config = test_rope_config(p->s.dim, p->s.layout);
-    config.rope.scaling = GYRE_DYNAMIC_NTK;
+    config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 4;
     config.rope.attention_factor = 1.25;
     config.trained_length = 64;
     change_encoding(p, &config, length);
     gyre_attention_args args = problem_args(p);
-    args.q_pos.length = length;
-    args.k_pos.length = -5;
+    args.q_pos.context_length = length;
+    args.k_pos.context_length = -5;
     return args;
 }
 
@@ -174,23 +174,24 @@ static inline void run_forward(const gyre_attention_args *args, const gyre_exec 
 
 static inline void run_gradient(const problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
     const shape *s = &p->s;
-    const gyre_cview dout = gyre_cdense(p->dout, GYRE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
-    const gyre_view dqkv[3] = {gyre_dense(p->dq, GYRE_F32, s->batch, s->queries, s->query_heads, s->dim),
-                               gyre_dense(p->dk, GYRE_F32, s->batch, s->keys, s->key_heads, s->dim),
-                               gyre_dense(p->dv, GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
+    const gyre_cview dout = gyre_cdense(p->dout, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
+    const gyre_view dqkv[3] = {gyre_dense(p->dq, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->dim),
+                               gyre_dense(p->dk, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim),
+                               gyre_dense(p->dv, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
     const size_t bytes = gyre_attention_scratch(args, 1, exec);
     void *scratch = scratch_for(bytes);
     assert_ok(gyre_attention_gradient(args, &dout, dqkv, NULL, scratch, bytes, exec));
     free(scratch);
 }
 
-/* -- the definition ------------------------------------------------------------------------------------------------ */
+/* -- the definition -- */
 
 static inline void naive_turn(const problem *p, int64_t position, const double *x, double *y) {
-    const int64_t pairs = p->s.kind == GYRE_ROPE ? p->s.dim / 2 : 0;
+    const int64_t pairs = p->s.kind == GYRE_KIND_ROPE ? p->s.dim / 2 : 0;
     memcpy(y, x, (size_t)p->s.dim * sizeof *y);
     for (int64_t i = 0; i < pairs; i++) {
-        const int64_t a = p->s.layout == GYRE_HALF ? i : 2 * i, b = p->s.layout == GYRE_HALF ? i + pairs : 2 * i + 1;
+        const int64_t a = p->s.layout == GYRE_LAYOUT_HALF ? i : 2 * i,
+                      b = p->s.layout == GYRE_LAYOUT_HALF ? i + pairs : 2 * i + 1;
         const double angle = (double)position * p->inv_freq[i];
         y[a] = p->factor * (x[a] * cos(angle) - x[b] * sin(angle));
         y[b] = p->factor * (x[a] * sin(angle) + x[b] * cos(angle));
@@ -217,7 +218,7 @@ static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h, 
         for (int64_t c = 0; c < s->dim; c++)
             score[j] += q[c] * k[c];
         score[j] *= p->scale;
-        if (s->kind == GYRE_ALIBI) score[j] -= p->slopes[h] * fabs((double)(at - from));
+        if (s->kind == GYRE_KIND_ALIBI) score[j] -= p->slopes[h] * fabs((double)(at - from));
         top = fmax(top, score[j]);
     }
     double *out = p->out64 + row * s->value_dim;

@@ -6,9 +6,9 @@
 
 static void naive_norm(const naive *d, const double *gain, const double *x, double *y) {
     double mean = 0;
-    for (int64_t i = 0; i < d->m->config.width; i++)
-        mean += x[i] * x[i] / (double)d->m->config.width;
-    for (int64_t i = 0; i < d->m->config.width; i++)
+    for (int64_t i = 0; i < d->m->config.model_dim; i++)
+        mean += x[i] * x[i] / (double)d->m->config.model_dim;
+    for (int64_t i = 0; i < d->m->config.model_dim; i++)
         y[i] = x[i] / sqrt(mean + d->m->config.norm_epsilon) * gain[i];
 }
 
@@ -22,8 +22,8 @@ static void naive_product(const double *w, int64_t out, int64_t in, const double
 
 /* Half-split or interleaved pairs of one head, turned to `position` at a context length. */
 static void naive_turn_at(const naive *d, int64_t length, double position, double *head) {
-    const gyre_config *p = gyre_encoding_config(d->encoding);
-    if (p->kind != GYRE_ROPE) return;
+    const gyre_config *p = gyre_encoding_get_config(d->encoding);
+    if (p->kind != GYRE_KIND_ROPE) return;
     const int64_t pairs = p->rope.dim / 2;
     double inv_freq[256], a;
     if (d->lengths)
@@ -31,8 +31,8 @@ static void naive_turn_at(const naive *d, int64_t length, double position, doubl
     else if (gyre_encoding_frequencies(d->encoding, length, inv_freq, &a))
         abort();
     for (int64_t i = 0; i < pairs; i++) {
-        const int64_t one = p->rope.layout == GYRE_HALF ? i : 2 * i,
-                      two = p->rope.layout == GYRE_HALF ? i + pairs : 2 * i + 1;
+        const int64_t one = p->rope.layout == GYRE_LAYOUT_HALF ? i : 2 * i,
+                      two = p->rope.layout == GYRE_LAYOUT_HALF ? i + pairs : 2 * i + 1;
         const double c = a * cos(position * inv_freq[i]), s = a * sin(position * inv_freq[i]);
         const double x = head[one], y = head[two];
         head[one] = x * c - y * s;
@@ -48,22 +48,23 @@ static void naive_turn(const naive *d, double position, double *head) {
 static void naive_turn_pair(const naive *d, const naive_pair *at, double *q, double *k) {
     const struct gyre_query_config *query = &naive_config(d)->query;
     const int64_t length = d->lengths->of(d->lengths, at->m);
-    const double t = log((double)(at->m + 1)) / log((double)query->length);
+    const double t = log((double)(at->m + 1)) / log((double)query->reference_length);
     naive_turn_at(d, length, (double)at->m, q);
     naive_turn_at(d, length, (double)at->n, k);
     for (int64_t i = 0; i < d->m->config.head_dim && query->temperature == GYRE_TEMPERATURE_LOG; i++)
         q[i] *= fmax(1, t);
 }
 
-/* What the query turns by beyond its position, that the pair be turned as at another distance: ReRoPE, leaky, Self-Extend.
- */
+/* What the query turns by beyond its position, that the pair be turned as at another distance: ReRoPE, leaky,
+ * Self-Extend. */
 static double naive_far(const naive *d, int64_t m, int64_t n) {
     const struct gyre_rope_config *r = &naive_config(d)->rope;
     const int64_t group = (int64_t)r->far_factor;
-    if (r->far == GYRE_FAR_AS_NEAR || m - n < r->window) return 0;
-    if (r->far == GYRE_FAR_CLAMPED) return (double)(r->window - (m - n));
-    if (r->far == GYRE_FAR_LEAKY) return (double)r->window + (double)(m - n - r->window) / r->far_factor - (double)(m - n);
-    return (double)(m / group - n / group + r->window - r->window / group - (m - n));
+    if (r->far == GYRE_FAR_AS_NEAR || m - n < r->far_window) return 0;
+    if (r->far == GYRE_FAR_CLAMPED) return (double)(r->far_window - (m - n));
+    if (r->far == GYRE_FAR_LEAKY)
+        return (double)r->far_window + (double)(m - n - r->far_window) / r->far_factor - (double)(m - n);
+    return (double)(m / group - n / group + r->far_window - r->far_window / group - (m - n));
 }
 
 static void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
@@ -101,28 +102,29 @@ static void naive_attend(const naive *d, int64_t layer, const double *qkv, int64
 
 static void naive_layer(const naive *d, int64_t layer, double *x) {
     const gyre_model_config *c = &d->m->config;
-    const int64_t width = c->width, heads = c->heads * c->head_dim, row = heads + 2 * c->kv_heads * c->head_dim;
-    const double *w[GYRE_POSITION_TABLES];
-    for (int t = 0; t < GYRE_POSITION_TABLES; t++)
-        w[t] = d->w + gyre_layer_offset(&d->m->layout, layer, t);
+    const int64_t width = c->model_dim, heads = c->heads * c->head_dim, row = heads + 2 * c->kv_heads * c->head_dim;
+    const double *w[GYRE_WEIGHT_FIRST_TABLE];
+    for (int t = 0; t < GYRE_WEIGHT_FIRST_TABLE; t++)
+        w[t] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, t);
     double *qkv = malloc((size_t)(d->n * row) * sizeof *qkv), *mixed = malloc((size_t)heads * sizeof *mixed);
-    double *y = malloc((size_t)(width + 2 * c->hidden + width) * sizeof *y), *gate = y + width, *back = gate + 2 * c->hidden;
+    double *y = malloc((size_t)(width + 2 * c->mlp_dim + width) * sizeof *y), *gate = y + width,
+           *back = gate + 2 * c->mlp_dim;
     for (int64_t m = 0; m < d->n; m++) {
-        naive_norm(d, w[GYRE_NORM1], x + m * width, y);
-        naive_product(w[GYRE_Q], row, width, y, qkv + m * row);
+        naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * width, y);
+        naive_product(w[GYRE_WEIGHT_Q], row, width, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths; h++)
             naive_turn(d, (double)m, qkv + m * row + h * c->head_dim);
     }
     for (int64_t m = 0; m < d->n; m++, x += width) {
         naive_attend(d, layer, qkv, m, mixed);
-        naive_product(w[GYRE_O], width, heads, mixed, back);
+        naive_product(w[GYRE_WEIGHT_O], width, heads, mixed, back);
         for (int64_t i = 0; i < width; i++)
             x[i] += back[i];
-        naive_norm(d, w[GYRE_NORM2], x, y);
-        naive_product(w[GYRE_GATE], 2 * c->hidden, width, y, gate);
-        for (int64_t i = 0; i < c->hidden; i++)
-            gate[i] = gate[i] / (1 + exp(-gate[i])) * gate[c->hidden + i];
-        naive_product(w[GYRE_DOWN], width, c->hidden, gate, back);
+        naive_norm(d, w[GYRE_WEIGHT_MLP_NORM], x, y);
+        naive_product(w[GYRE_WEIGHT_GATE], 2 * c->mlp_dim, width, y, gate);
+        for (int64_t i = 0; i < c->mlp_dim; i++)
+            gate[i] = gate[i] / (1 + exp(-gate[i])) * gate[c->mlp_dim + i];
+        naive_product(w[GYRE_WEIGHT_DOWN], width, c->mlp_dim, gate, back);
         for (int64_t i = 0; i < width; i++)
             x[i] += back[i];
     }
@@ -133,7 +135,7 @@ static void naive_layer(const naive *d, int64_t layer, double *x) {
 
 /* logits[n][vocab]. */
 static void naive_logits(const naive *d, const int32_t *tokens, double *logits) {
-    const int64_t width = d->m->config.width;
+    const int64_t width = d->m->config.model_dim;
     double *x = malloc((size_t)(d->n * width) * sizeof *x), *y = malloc((size_t)width * sizeof *y);
     for (int64_t m = 0; m < d->n; m++) {
         memcpy(x + m * width, d->w + tokens[m] * width, (size_t)width * sizeof *x);
@@ -142,7 +144,7 @@ static void naive_logits(const naive *d, const int32_t *tokens, double *logits) 
     for (int64_t l = 0; l < d->m->config.layers; l++)
         naive_layer(d, l, x);
     for (int64_t m = 0; m < d->n; m++) {
-        naive_norm(d, d->w + d->m->layout.norm.offset, x + m * width, y);
+        naive_norm(d, d->w + d->m->layout.final_norm.offset, x + m * width, y);
         naive_product(d->w, d->m->config.vocab, width, y, logits + m * d->m->config.vocab);
     }
     free(x);
@@ -165,8 +167,8 @@ static inline double naive_loss(const naive *d, const int32_t *tokens, const flo
 }
 
 static inline double *naive_weights(const gyre_model *model) {
-    double *w = malloc((size_t)model->count * sizeof *w);
-    for (int64_t i = 0; i < model->count; i++)
+    double *w = malloc((size_t)model->weight_count * sizeof *w);
+    for (int64_t i = 0; i < model->weight_count; i++)
         w[i] = (double)model->weights[i];
     return w;
 }

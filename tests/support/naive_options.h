@@ -34,10 +34,10 @@ static inline int64_t pair_at(const problem *p, int64_t b, int64_t i, int64_t h,
     return ((b * p->s.queries + i) * p->s.heads + h) * p->s.keys + j;
 }
 
-/* -- making one -------------------------------------------------------------------------------------------------------- */
+/* -- making one -- */
 
 static inline int in_block(const trial *t, int64_t row, int64_t key) {
-    const int64_t wide = t->o.mask_dtype == GYRE_F16 ? 80 : 128; /* a tile or less */
+    const int64_t wide = t->o.mask_dtype == GYRE_DTYPE_F16 ? 80 : 128; /* a tile or less */
     return t->o.blocks && (row / 3 + key / wide) % 2 == 0;
 }
 
@@ -94,10 +94,10 @@ static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables
     args.sinks = t->o.sinks;
     if (t->o.mask) args.mask = t->masked;
     if (t->o.bare) {
-        args.k_pos = (gyre_positions){NULL, GYRE_I64, s->start, 0, 0, 0, 0};
-        args.q_pos = (gyre_positions){NULL, GYRE_I64, s->start + s->keys - s->queries, 0, 0, 0, 0};
+        args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start, 0, 0, 0, 0};
+        args.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start + s->keys - s->queries, 0, 0, 0, 0};
     }
-    if (t->o.sink_logits) args.sink_logits = gyre_cdense(t->sink, GYRE_F32, 1, 1, s->heads, 1);
+    if (t->o.sink_logits) args.sink_logits = gyre_cdense(t->sink, GYRE_DTYPE_F32, 1, 1, s->heads, 1);
     return args;
 }
 
@@ -114,11 +114,11 @@ static inline void run_trial(trial *t, const gyre_exec *exec) {
     attend(&args, exec);
 }
 
-/* -- the definition ---------------------------------------------------------------------------------------------------- */
+/* -- the definition -- */
 
 /* By how much pairs of ReRoPE and its kin turn. */
 static inline double turned_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
-    const double near = (double)(m - n), window = (double)rope->window, group = rope->far_factor;
+    const double near = (double)(m - n), window = (double)rope->far_window, group = rope->far_factor;
     if (rope->far == GYRE_FAR_AS_NEAR || near < window) return near;
     if (rope->far == GYRE_FAR_CLAMPED) return window;
     if (rope->far == GYRE_FAR_LEAKY) return window + (near - window) / group;
@@ -130,7 +130,7 @@ static inline double rotated_score(const problem *p, int64_t m, int64_t n, const
     const int64_t pairs = p->s.dim / 2;
     double sum = 0;
     for (int64_t i = 0; i < pairs; i++) {
-        const int half = rope->layout == GYRE_HALF;
+        const int half = rope->layout == GYRE_LAYOUT_HALF;
         const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
         const double angle = turned_distance(rope, m, n) * p->inv_freq[i];
         double pair = (q[a] * k[a] + q[b] * k[b]) * cos(angle) - (q[b] * k[a] - q[a] * k[b]) * sin(angle);
@@ -158,7 +158,7 @@ static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h
     const double *q = p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim;
     const double *k = p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim;
     const int64_t m = p->q_at[b * s->queries + i], n = p->k_at[b * s->keys + j];
-    double score = p->config.kind == GYRE_ROPE ? rotated_score(p, m, n, q, k) : naive_score(p, h, m, n, q, k);
+    double score = p->config.kind == GYRE_KIND_ROPE ? rotated_score(p, m, n, q, k) : naive_score(p, h, m, n, q, k);
     if (t->o.softcap > 0) score = t->o.softcap * tanh(score / t->o.softcap);
     return t->o.mask ? score + t->mask64[pair_at(p, b, i, h, j)] : score;
 }

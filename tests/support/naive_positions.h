@@ -1,6 +1,6 @@
 /* naive_positions.h: what every encoding adds, from the formulas of the papers, one pair of query and key at a time, in
- * double. Of the library it asks for the config, for rotations' frequencies and for where a tensor lies; no row, no bucket.
- */
+ * double. Of the library it asks for the config, for rotations' frequencies and for where a tensor lies; no row, no
+ * bucket. */
 #ifndef GYRE_TESTS_NAIVE_POSITIONS_H
 #define GYRE_TESTS_NAIVE_POSITIONS_H
 #include "model/model.h"
@@ -28,11 +28,11 @@ typedef struct naive_pair {
 } naive_pair;
 
 static inline const gyre_config *naive_config(const naive *d) {
-    return gyre_encoding_config(d->encoding);
+    return gyre_encoding_get_config(d->encoding);
 }
 
 static inline const double *naive_table(const naive *d, int64_t layer, gyre_table which) {
-    return d->w + gyre_layer_offset(&d->m->layout, layer, GYRE_POSITION_TABLES + (int)which - GYRE_TABLE_QUERY);
+    return d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FIRST_TABLE + (int)which - GYRE_TABLE_QUERY);
 }
 
 static inline int64_t naive_clip(int64_t x, int64_t low, int64_t high) {
@@ -46,7 +46,7 @@ static inline double naive_dot(const double *a, const double *b, int64_t n) {
     return sum;
 }
 
-/* -- numbers ---------------------------------------------------------------------------------------------------------- */
+/* -- numbers -- */
 /* Press 2021: 2^(-8 k / c) for the largest power of two c of heads, then the odd ones for 2 c. */
 static inline double naive_slope(int64_t heads, int64_t h) {
     int64_t c = 1;
@@ -64,8 +64,8 @@ static inline int64_t naive_t5_bucket(const gyre_config *p, int64_t distance) {
     return bucket < buckets - 1 ? bucket : buckets - 1;
 }
 
-/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)), f a network of one hidden layer of rectified units, c and L by magnitude.
- */
+/* Li 2023: f(ln(c d + 1) / ln(c max(L, m) + 1)), f a network of one hidden layer of rectified units, c and L by
+ * magnitude. */
 static inline double naive_fire(const gyre_config *p, const double *column, int64_t stride, int64_t m, int64_t distance) {
     const int64_t width = p->score.width;
     const double c = fabs(column[0]), threshold = fabs(column[stride]);
@@ -91,23 +91,23 @@ static inline double naive_number(const naive *d, const naive_pair *at) {
     const int64_t heads = d->m->config.heads, distance = at->m - at->n;
     const double *bias = naive_table(d, at->layer, GYRE_TABLE_BIAS) + at->head;
     switch (p->kind) {
-    case GYRE_ALIBI:
+    case GYRE_KIND_ALIBI:
         return -naive_slope(heads, at->head) * (double)distance;
-    case GYRE_T5:
+    case GYRE_KIND_T5:
         return bias[naive_t5_bucket(p, distance) * heads];
-    case GYRE_KERPLE:
+    case GYRE_KIND_KERPLE:
         return p->score.decay == GYRE_DECAY_LOG ? -bias[0] * log(1 + bias[heads] * (double)distance)
                                                 : -bias[0] * pow((double)distance, bias[heads]);
-    case GYRE_FIRE:
+    case GYRE_KIND_FIRE:
         return naive_fire(p, bias, heads, at->m, distance);
-    case GYRE_SANDWICH:
+    case GYRE_KIND_SANDWICH:
         return naive_sandwich(p, at->head, distance);
     default:
         return 0;
     }
 }
 
-/* -- vectors ---------------------------------------------------------------------------------------------------------- */
+/* -- vectors -- */
 /* He 2020 (v1: clamped) and 2021 (log buckets), as released: the row of m - n. */
 static inline int64_t naive_deberta_row(const gyre_config *p, int64_t distance) {
     const int64_t most = p->score.max_distance, buckets = p->score.buckets, half = buckets / 2;
@@ -129,22 +129,23 @@ static inline double naive_sinusoid(int64_t width, int64_t c, double distance) {
 /* x . W_h P[row], P given or, where it is NULL, the sinusoid of `row`. */
 static inline double naive_projected(const naive *d, const double *w, const double *p, int64_t head, int64_t row,
                                      const double *x) {
-    const int64_t width = d->m->config.width, dim = d->m->config.head_dim;
+    const int64_t model_dim = d->m->config.model_dim, dim = d->m->config.head_dim;
     double sum = 0;
     for (int64_t i = 0; i < dim; i++)
-        for (int64_t j = 0; j < width; j++)
-            sum += x[i] * w[(head * dim + i) * width + j] * (p ? p[row * width + j] : naive_sinusoid(width, j, (double)row));
+        for (int64_t j = 0; j < model_dim; j++)
+            sum += x[i] * w[(head * dim + i) * model_dim + j] *
+                   (p ? p[row * model_dim + j] : naive_sinusoid(model_dim, j, (double)row));
     return sum;
 }
 
 static inline double naive_deberta(const naive *d, const naive_pair *at, const double *q, const double *k) {
     const gyre_config *c = naive_config(d);
-    const double *p = d->w + d->m->layout.positions.offset;
+    const double *p = d->w + d->m->layout.relative_embedding.offset;
     const int64_t row = naive_deberta_row(c, at->m - at->n);
     double sum = 0;
-    if (c->score.terms & GYRE_ON_QUERY)
+    if (c->score.terms & GYRE_TERM_QUERY)
         sum += naive_projected(d, naive_table(d, at->layer, GYRE_TABLE_QUERY), p, at->head, row, q);
-    if (c->score.terms & GYRE_ON_KEY)
+    if (c->score.terms & GYRE_TERM_KEY)
         sum += naive_projected(d, naive_table(d, at->layer, GYRE_TABLE_KEY), p, at->head, row, k);
     return sum;
 }
@@ -172,20 +173,20 @@ static inline double naive_vectors(const naive *d, const naive_pair *at, const d
     const double *query = naive_table(d, at->layer, GYRE_TABLE_QUERY);
     double sum = 0;
     switch (p->kind) {
-    case GYRE_SHAW:
-        return p->score.terms & GYRE_ON_QUERY ? naive_dot(q, query + (near + most) * dim, dim) : 0;
-    case GYRE_NEZHA:
+    case GYRE_KIND_SHAW:
+        return p->score.terms & GYRE_TERM_QUERY ? naive_dot(q, query + (near + most) * dim, dim) : 0;
+    case GYRE_KIND_NEZHA:
         for (int64_t i = 0; i < dim; i++)
             sum += q[i] * naive_nezha(dim, near + most, i);
-        return p->score.terms & GYRE_ON_QUERY ? sum : 0;
-    case GYRE_BERT: /* relative_key_query has one embedding for both */
-        if (p->score.terms & GYRE_ON_QUERY) sum += naive_dot(q, query + (at->m - at->n + most - 1) * dim, dim);
-        if (p->score.terms == GYRE_ON_KEY) query = naive_table(d, at->layer, GYRE_TABLE_KEY);
-        if (p->score.terms & GYRE_ON_KEY) sum += naive_dot(k, query + (at->m - at->n + most - 1) * dim, dim);
+        return p->score.terms & GYRE_TERM_QUERY ? sum : 0;
+    case GYRE_KIND_BERT: /* relative_key_query has one embedding for both */
+        if (p->score.terms & GYRE_TERM_QUERY) sum += naive_dot(q, query + (at->m - at->n + most - 1) * dim, dim);
+        if (p->score.terms == GYRE_TERM_KEY) query = naive_table(d, at->layer, GYRE_TABLE_KEY);
+        if (p->score.terms & GYRE_TERM_KEY) sum += naive_dot(k, query + (at->m - at->n + most - 1) * dim, dim);
         return sum;
-    case GYRE_DEBERTA:
+    case GYRE_KIND_DEBERTA:
         return naive_deberta(d, at, q, k);
-    case GYRE_TRANSFORMER_XL:
+    case GYRE_KIND_TRANSFORMER_XL:
         return naive_transformer_xl(d, at, q, k);
     default:
         return 0;
@@ -195,7 +196,7 @@ static inline double naive_vectors(const naive *d, const naive_pair *at, const d
 static inline double naive_scale(const naive *d) {
     const gyre_config *p = naive_config(d);
     const int terms =
-        p->kind != GYRE_DEBERTA ? 1 : 1 + !!(p->score.terms & GYRE_ON_QUERY) + !!(p->score.terms & GYRE_ON_KEY);
+        p->kind != GYRE_KIND_DEBERTA ? 1 : 1 + !!(p->score.terms & GYRE_TERM_QUERY) + !!(p->score.terms & GYRE_TERM_KEY);
     return 1 / sqrt((double)(d->m->config.head_dim * terms));
 }
 
@@ -205,14 +206,14 @@ static inline void naive_value(const naive *d, const naive_pair *at, double *out
     const int64_t dim = d->m->config.head_dim, most = p->score.max_distance;
     const int64_t row = naive_clip(at->n - at->m, -most, most) + most;
     memset(out, 0, (size_t)dim * sizeof *out);
-    if (!(p->score.terms & GYRE_ON_VALUE)) return;
-    if (p->kind == GYRE_SHAW)
+    if (!(p->score.terms & GYRE_TERM_VALUE)) return;
+    if (p->kind == GYRE_KIND_SHAW)
         memcpy(out, naive_table(d, at->layer, GYRE_TABLE_VALUE) + row * dim, (size_t)dim * sizeof *out);
-    for (int64_t i = 0; i < dim && p->kind == GYRE_NEZHA; i++)
+    for (int64_t i = 0; i < dim && p->kind == GYRE_KIND_NEZHA; i++)
         out[i] = naive_nezha(dim, row, i);
 }
 
-/* -- input ------------------------------------------------------------------------------------------------------------ */
+/* -- input -- */
 /* Channel i of the learned vector of a position: Su's hierarchy (kexue.fm 7947), or the table stretched. */
 static inline double naive_learned(const struct gyre_input_config *in, const double *table, int64_t width, int64_t position,
                                    int64_t i) {
@@ -222,26 +223,26 @@ static inline double naive_learned(const struct gyre_input_config *in, const dou
         const double a = in->hierarchy / (1 - in->hierarchy);
         return first[position % n * width] + a * (first[position / n * width] - first[0]);
     }
-    if (in->length == 0 || in->length == n) return first[position * width];
-    const double at = (double)position * (double)(n - 1) / (double)(in->length - 1), low = floor(at);
+    if (in->resized_length == 0 || in->resized_length == n) return first[position * width];
+    const double at = (double)position * (double)(n - 1) / (double)(in->resized_length - 1), low = floor(at);
     const int64_t next = (int64_t)low + 1 < n ? (int64_t)low + 1 : n - 1;
     return (1 - (at - low)) * first[(int64_t)low * width] + (at - low) * first[next * width];
 }
 
 static inline void naive_input(const naive *d, int64_t position, double *x) {
     const gyre_config *p = naive_config(d);
-    const int64_t width = d->m->config.width;
+    const int64_t model_dim = d->m->config.model_dim;
     const double *table = d->w + d->m->layout.input.offset, scale = p->input.scale != 0 ? p->input.scale : 1;
-    for (int64_t i = 0; i < width; i++) {
-        if (p->kind == GYRE_LEARNED) x[i] += scale * naive_learned(&p->input, table, width, position, i);
-        if (p->kind == GYRE_SINUSOIDAL) {
-            const double angle = (double)position / pow(10000, (double)(i / 2 * 2) / (double)width);
+    for (int64_t i = 0; i < model_dim; i++) {
+        if (p->kind == GYRE_KIND_LEARNED) x[i] += scale * naive_learned(&p->input, table, model_dim, position, i);
+        if (p->kind == GYRE_KIND_SINUSOIDAL) {
+            const double angle = (double)position / pow(10000, (double)(i / 2 * 2) / (double)model_dim);
             x[i] += scale * (p->input.trained_scale ? table[0] : 1) * (i % 2 ? cos(angle) : sin(angle));
         }
     }
 }
 
-/* -- what is tested ---------------------------------------------------------------------------------------------------- */
+/* -- what is tested -- */
 /* *p = case i of every kind and then of the fields that change what a kind computes, for sequences of up to `length`
  * tokens, in small tables that are clipped within them; what is left at 0 is what gyre_config_suggest says.  0: past the
  * last. */
@@ -251,9 +252,12 @@ static inline int naive_case(int i, int64_t length, gyre_config *p) {
         gyre_decay decay;
         unsigned terms;
         int64_t buckets;
-    } more[] = {{GYRE_KERPLE, GYRE_DECAY_POWER, 0, 0},          {GYRE_SHAW, GYRE_DECAY_LOG, GYRE_ON_VALUE, 0},
-                {GYRE_NEZHA, GYRE_DECAY_LOG, GYRE_ON_QUERY, 0}, {GYRE_BERT, GYRE_DECAY_LOG, GYRE_ON_QUERY | GYRE_ON_KEY, 0},
-                {GYRE_BERT, GYRE_DECAY_LOG, GYRE_ON_KEY, 0},    {GYRE_DEBERTA, GYRE_DECAY_LOG, GYRE_ON_KEY, 8}};
+    } more[] = {{GYRE_KIND_KERPLE, GYRE_DECAY_POWER, 0, 0},
+                {GYRE_KIND_SHAW, GYRE_DECAY_LOG, GYRE_TERM_VALUE, 0},
+                {GYRE_KIND_NEZHA, GYRE_DECAY_LOG, GYRE_TERM_QUERY, 0},
+                {GYRE_KIND_BERT, GYRE_DECAY_LOG, GYRE_TERM_QUERY | GYRE_TERM_KEY, 0},
+                {GYRE_KIND_BERT, GYRE_DECAY_LOG, GYRE_TERM_KEY, 0},
+                {GYRE_KIND_DEBERTA, GYRE_DECAY_LOG, GYRE_TERM_KEY, 8}};
     int kinds = 0;
     while (gyre_kind_name((gyre_kind)kinds))
         kinds++;
@@ -263,15 +267,15 @@ static inline int naive_case(int i, int64_t length, gyre_config *p) {
     p->trained_length = p->input.positions = length;
     p->score.decay = extra < 0 ? GYRE_DECAY_LOG : more[extra].decay;
     p->score.terms = extra < 0 ? 0 : more[extra].terms;
-    p->score.buckets = extra >= 0 ? more[extra].buckets : p->kind == GYRE_T5 ? 8 : 0;
-    p->score.max_distance = p->kind < GYRE_T5 ? 0 : p->kind == GYRE_BERT ? length : length / 2;
-    p->score.width = p->kind < GYRE_T5 ? 0 : 6;
+    p->score.buckets = extra >= 0 ? more[extra].buckets : p->kind == GYRE_KIND_T5 ? 8 : 0;
+    p->score.max_distance = p->kind < GYRE_KIND_T5 ? 0 : p->kind == GYRE_KIND_BERT ? length : length / 2;
+    p->score.width = p->kind < GYRE_KIND_T5 ? 0 : 6;
     return gyre_config_suggest(p) == GYRE_OK;
 }
 
 /* Moves every weight of a fresh model by up to `by`, within the bounds that its tables have. */
 static inline void naive_shake(gyre_model *m, double by, double (*uniform)(void *state), void *state) {
-    for (int64_t i = 0; i < m->count; i++)
+    for (int64_t i = 0; i < m->weight_count; i++)
         m->weights[i] += (float)(by * uniform(state));
     for (int64_t t = 0; t < gyre_tensor_count(&m->layout); t++) {
         const gyre_tensor tensor = gyre_tensor_at(&m->layout, t);
@@ -283,8 +287,8 @@ static inline void naive_shake(gyre_model *m, double by, double (*uniform)(void 
                                           &e) != GYRE_OK)
                 abort();
             /* Well within: central differences go both ways. */
-            if ((double)*w < e.least + 0.01) *w = (float)(e.least + 0.01);
-            if ((double)*w > e.most - 0.01) *w = (float)(e.most - 0.01);
+            if ((double)*w < e.minimum + 0.01) *w = (float)(e.minimum + 0.01);
+            if ((double)*w > e.maximum - 0.01) *w = (float)(e.maximum - 0.01);
         }
     }
 }

@@ -74,16 +74,16 @@ static inline int64_t fire_width(const problem *p) {
 static inline float fit(const problem *p, part which, size_t e, float x) {
     const size_t row = e / (size_t)p->s.heads;
     if (which != BIAS) return x;
-    if (p->config.kind == GYRE_KERPLE) return 0.8f + 0.5f * x;
-    if (p->config.kind == GYRE_FIRE && row == 0) return 0.6f + 0.5f * x;
-    if (p->config.kind == GYRE_FIRE && row == 1) return (0.3f + 0.1f * x) * (float)p->s.keys;
+    if (p->config.kind == GYRE_KIND_KERPLE) return 0.8f + 0.5f * x;
+    if (p->config.kind == GYRE_KIND_FIRE && row == 0) return 0.6f + 0.5f * x;
+    if (p->config.kind == GYRE_KIND_FIRE && row == 1) return (0.3f + 0.1f * x) * (float)p->s.keys;
     return x;
 }
 
 static inline void place_constants(problem *p) {
     const struct gyre_score_config *score = &p->config.score;
-    if (p->config.kind == GYRE_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
-    if (p->config.kind != GYRE_ALIBI) return;
+    if (p->config.kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
+    if (p->config.kind != GYRE_KIND_ALIBI) return;
     assert_ok(gyre_encoding_slopes(p->encoding, p->slopes[0]));
     memcpy(p->slopes[1], p->slopes[0], sizeof p->slopes[0]);
     for (int64_t h = 0; score->slopes_after && h < p->s.heads; h++)
@@ -143,7 +143,7 @@ static inline void free_problem(problem *p) {
 static inline gyre_cview table_view(const problem *p, part which) {
     int64_t s[4];
     table_shape(p, which, s);
-    return gyre_cdense(s[0] ? p->x[which] : NULL, GYRE_F32, s[0], s[1], s[2], s[3]);
+    return gyre_cdense(s[0] ? p->x[which] : NULL, GYRE_DTYPE_F32, s[0], s[1], s[2], s[3]);
 }
 
 static inline gyre_tables problem_tables(const problem *p) {
@@ -158,7 +158,7 @@ static inline gyre_tables problem_tables(const problem *p) {
 static inline gyre_view gradient_view(const problem *p, part which) {
     int64_t s[4];
     table_shape(p, which, s);
-    return gyre_dense(s[0] ? p->table[which] : NULL, GYRE_F64, s[0], s[1], s[2], s[3]);
+    return gyre_dense(s[0] ? p->table[which] : NULL, GYRE_DTYPE_F64, s[0], s[1], s[2], s[3]);
 }
 
 static inline gyre_table_gradients problem_gradients(const problem *p) {
@@ -175,13 +175,13 @@ static inline gyre_attention_args problem_args(const problem *p, const gyre_tabl
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     args.encoding = p->encoding;
     args.tables = tables;
-    args.q = gyre_cdense(p->x[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim);
-    args.k = gyre_cdense(p->x[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim);
-    args.v = gyre_cdense(p->x[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
-    args.out = gyre_dense(p->out, GYRE_F32, s->batch, s->queries, s->heads, s->value_dim);
-    args.lse = gyre_dense(p->lse, GYRE_F32, s->batch, s->queries, s->heads, 1);
-    args.q_pos = (gyre_positions){p->q_at, GYRE_I64, 0, 0, s->queries, 1, 0};
-    args.k_pos = (gyre_positions){p->k_at, GYRE_I64, 0, 0, s->keys, 1, 0};
+    args.q = gyre_cdense(p->x[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim);
+    args.k = gyre_cdense(p->x[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim);
+    args.v = gyre_cdense(p->x[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
+    args.out = gyre_dense(p->out, GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->value_dim);
+    args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, s->batch, s->queries, s->heads, 1);
+    args.q_pos = (gyre_positions){p->q_at, GYRE_DTYPE_I64, 0, 0, s->queries, 1, 0};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_DTYPE_I64, 0, 0, s->keys, 1, 0};
     args.scale = p->scale;
     args.causal = s->causal;
     args.window = s->window;
@@ -202,10 +202,10 @@ static inline void run_problem(const problem *p, const gyre_exec *exec) {
     const gyre_tables tables = problem_tables(p);
     const gyre_table_gradients gradients = problem_gradients(p);
     const gyre_attention_args args = problem_args(p, &tables);
-    const gyre_cview dout = gyre_cdense(p->x[DOUT], GYRE_F32, s->batch, s->queries, s->heads, s->value_dim);
-    const gyre_view dqkv[3] = {gyre_dense(p->grad[Q], GYRE_F32, s->batch, s->queries, s->heads, s->dim),
-                               gyre_dense(p->grad[K], GYRE_F32, s->batch, s->keys, s->key_heads, s->dim),
-                               gyre_dense(p->grad[V], GYRE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
+    const gyre_cview dout = gyre_cdense(p->x[DOUT], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->value_dim);
+    const gyre_view dqkv[3] = {gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim),
+                               gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim),
+                               gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
     for (int gradient = 0; gradient < 2; gradient++) {
         const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
         void *scratch = scratch_for(bytes);
@@ -215,7 +215,7 @@ static inline void run_problem(const problem *p, const gyre_exec *exec) {
     }
 }
 
-/* -- the definition ------------------------------------------------------------------------------------------------ */
+/* -- the definition -- */
 
 static inline double dot(const double *a, const double *b, int64_t n) {
     double sum = 0;
@@ -229,7 +229,7 @@ static inline const double *table_row(const problem *p, part which, int64_t h, i
     int64_t shape[4];
     table_shape(p, which, shape);
     if (shape[0]) return p->x64[which] + ((shape[1] == 1 ? 0 : h) * shape[2] + r) * shape[3];
-    if (p->config.kind != GYRE_NEZHA || which == TABLE_B) return NULL;
+    if (p->config.kind != GYRE_KIND_NEZHA || which == TABLE_B) return NULL;
     for (int64_t c = 0; c < p->s.dim; c++) {
         const double angle = (double)r / pow(10000, (double)(c - c % 2) / (double)p->s.dim);
         room[c] = c % 2 ? cos(angle) : sin(angle);
@@ -251,19 +251,19 @@ static inline double naive_bias(const problem *p, int64_t h, int64_t m, int64_t 
     const int64_t heads = p->s.heads;
     const double *x = p->x64[BIAS], d = fabs((double)(m - n));
     int64_t row;
-    if (p->config.kind == GYRE_ALIBI) return -p->slopes[n > m][h] * d;
-    if (p->config.kind == GYRE_FIRE) return naive_fire(p, h, m, n);
-    if (p->config.kind == GYRE_KERPLE)
+    if (p->config.kind == GYRE_KIND_ALIBI) return -p->slopes[n > m][h] * d;
+    if (p->config.kind == GYRE_KIND_FIRE) return naive_fire(p, h, m, n);
+    if (p->config.kind == GYRE_KIND_KERPLE)
         return p->config.score.decay == GYRE_DECAY_LOG ? -x[h] * log(1 + x[heads + h] * d) : -x[h] * pow(d, x[heads + h]);
-    if (p->config.kind != GYRE_T5) return 0;
+    if (p->config.kind != GYRE_KIND_T5) return 0;
     assert_ok(gyre_encoding_row(p->encoding, m, n, &row));
     return x[row * heads + h];
 }
 
 /* out = x, turned where the encoding turns, plus `more` (NULL = nothing). */
 static inline const double *prepare(const problem *p, int64_t position, const double *x, const double *more, double *out) {
-    const int64_t dim = p->s.dim, pairs = p->config.kind == GYRE_ROPE ? dim / 2 : 0;
-    const int half = p->config.rope.layout == GYRE_HALF;
+    const int64_t dim = p->s.dim, pairs = p->config.kind == GYRE_KIND_ROPE ? dim / 2 : 0;
+    const int half = p->config.rope.layout == GYRE_LAYOUT_HALF;
     for (int64_t c = 0; c < dim; c++)
         out[c] = x[c] + (more ? more[c] : 0);
     for (int64_t i = 0; i < pairs; i++) {
@@ -332,11 +332,11 @@ static inline double naive(const problem *p) {
     return loss;
 }
 
-/* -- every gradient against it --------------------------------------------------------------------------------------- */
+/* -- every gradient against it -- */
 
 /* By central differences; short steps for FIRE, whose units have bends. */
 static inline double slope(const problem *p, double *x) {
-    const double kept = *x, step = p->config.kind == GYRE_FIRE ? 1e-6 : 1e-4;
+    const double kept = *x, step = p->config.kind == GYRE_KIND_FIRE ? 1e-6 : 1e-4;
     *x = kept + step;
     const double above = naive(p);
     *x = kept - step;

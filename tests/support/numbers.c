@@ -29,10 +29,10 @@ void test_fill_f64(test_random *random, double *x, size_t n) {
 static const struct {
     int bits, least;
     double most;
-} formats[] = {[GYRE_F32] = {24, -149, 0x1.fffffep127},
-               [GYRE_F16] = {11, -24, 65504},
-               [GYRE_BF16] = {8, -133, 0x1.fep127},
-               [GYRE_F64] = {53, -1074, 0x1.fffffffffffffp1023}};
+} formats[] = {[GYRE_DTYPE_F32] = {24, -149, 0x1.fffffep127},
+               [GYRE_DTYPE_F16] = {11, -24, 65504},
+               [GYRE_DTYPE_BF16] = {8, -133, 0x1.fep127},
+               [GYRE_DTYPE_F64] = {53, -1074, 0x1.fffffffffffffp1023}};
 
 static int last_bit(gyre_dtype dtype, double x) {
     int exponent;
@@ -55,7 +55,7 @@ static double rounded(gyre_dtype dtype, double x) {
 /* The bits of a number that a 16-bit format holds exactly. */
 static uint16_t small_bits(gyre_dtype dtype, double x) {
     const int fraction = formats[dtype].bits - 1;
-    const uint16_t sign = signbit(x) ? 0x8000 : 0, infinity = dtype == GYRE_F16 ? 0x7c00 : 0x7f80;
+    const uint16_t sign = signbit(x) ? 0x8000 : 0, infinity = dtype == GYRE_DTYPE_F16 ? 0x7c00 : 0x7f80;
     if (isnan(x)) return sign | infinity | (uint16_t)(1u << (fraction - 1));
     if (isinf(x)) return sign | infinity;
     const int last = last_bit(dtype, x), biased = last - formats[dtype].least;
@@ -64,21 +64,21 @@ static uint16_t small_bits(gyre_dtype dtype, double x) {
 }
 
 void test_put(void *data, gyre_dtype dtype, size_t i, double x) {
-    if (dtype == GYRE_F64)
+    if (dtype == GYRE_DTYPE_F64)
         ((double *)data)[i] = x;
-    else if (dtype == GYRE_F32)
+    else if (dtype == GYRE_DTYPE_F32)
         ((float *)data)[i] = (float)x;
     else
         ((uint16_t *)data)[i] = small_bits(dtype, rounded(dtype, x));
 }
 
 double test_get(const void *data, gyre_dtype dtype, size_t i) {
-    if (dtype == GYRE_F64) return ((const double *)data)[i];
-    if (dtype == GYRE_F32) return (double)((const float *)data)[i];
+    if (dtype == GYRE_DTYPE_F64) return ((const double *)data)[i];
+    if (dtype == GYRE_DTYPE_F32) return (double)((const float *)data)[i];
     const unsigned bits = ((const uint16_t *)data)[i], fraction = (unsigned)formats[dtype].bits - 1;
     const unsigned exponent = (bits & 0x7fffu) >> fraction, rest = bits & ((1u << fraction) - 1u);
     const double sign = bits & 0x8000u ? -1.0 : 1.0;
-    if (exponent == (dtype == GYRE_F16 ? 31u : 255u)) return rest ? (double)NAN : sign * (double)INFINITY;
+    if (exponent == (dtype == GYRE_DTYPE_F16 ? 31u : 255u)) return rest ? (double)NAN : sign * (double)INFINITY;
     if (exponent == 0) return sign * ldexp(rest, formats[dtype].least);
     return sign * ldexp(rest + (1u << fraction), formats[dtype].least + (int)exponent - 1);
 }

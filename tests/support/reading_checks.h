@@ -15,7 +15,7 @@ static inline gyre_reading *read_as(const char *text, gyre_profile profile) {
 }
 /* As the usual program does. */
 static inline gyre_reading *read_text(const char *text) {
-    return read_as(text, GYRE_AS_USUAL);
+    return read_as(text, GYRE_PROFILE_DEFAULT);
 }
 
 /* NULL where there is none. */

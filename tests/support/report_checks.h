@@ -59,8 +59,8 @@ static inline void assert_balanced(const char *text) {
 
 static const double four_x[] = {256, 512, 1024, 2048}, four_y[] = {1, 10, 100, 1000};
 
-static inline gyre_chart chart_of(const gyre_series *series, int64_t n) {
-    gyre_chart chart = GYRE_CHART_INIT;
+static inline gyre_report_chart chart_of(const gyre_report_series *series, int64_t n) {
+    gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = "a title";
     chart.x.label = "context (tokens)";
     chart.y.label = "perplexity";

@@ -29,8 +29,7 @@ static inline gyre_reading *read_rope(const char *text, gyre_profile profile, in
 #define LLAMA(keys)                                                                                                         \
     "{'model_type':'llama','hidden_size':4096,'num_attention_heads':32,'num_hidden_layers':2,'head_dim':128," keys "}"
 
-/* -- what a group comes to -------------------------------------------------------------------------------------------------
- */
+/* -- what a group comes to -- */
 static inline void figures(const gyre_layer_reading *group, double *inv_freq, double *attention_factor) {
     gyre_encoding *encoding = test_encoding(&group->config);
     assert_ok(gyre_encoding_frequencies(encoding, 0, inv_freq, attention_factor));

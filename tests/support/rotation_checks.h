@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef void rotate_kernel(const gyre_turns *turns);
+typedef void rotate_kernel(const gyre_rotate_job *turns);
 
 typedef struct rotation_type {
     const char *name;
@@ -16,18 +16,18 @@ typedef struct rotation_type {
 } rotation_type;
 enum { ROTATION_TYPES = 4 };
 static const rotation_type rotation_types[ROTATION_TYPES] = {
-    {"f32", GYRE_F32}, {"f16", GYRE_F16}, {"bf16", GYRE_BF16}, {"f64", GYRE_F64}};
+    {"f32", GYRE_DTYPE_F32}, {"f16", GYRE_DTYPE_F16}, {"bf16", GYRE_DTYPE_BF16}, {"f64", GYRE_DTYPE_F64}};
 
 static inline rotate_kernel *rotation_of(const gyre_kernels *kernels, gyre_dtype dtype) {
-    return dtype == GYRE_F32    ? kernels->rotate_f32
-           : dtype == GYRE_F16  ? kernels->rotate_f16
-           : dtype == GYRE_BF16 ? kernels->rotate_bf16
-                                : kernels->rotate_f64;
+    return dtype == GYRE_DTYPE_F32    ? kernels->rotate_f32
+           : dtype == GYRE_DTYPE_F16  ? kernels->rotate_f16
+           : dtype == GYRE_DTYPE_BF16 ? kernels->rotate_bf16
+                                      : kernels->rotate_f64;
 }
 
 typedef struct rotation_case {
     gyre_dtype dtype;
-    int from_half, to_half, back;
+    int from_half, to_half, negate_sine;
     int64_t pairs;
 } rotation_case;
 
@@ -51,7 +51,7 @@ typedef struct rotation_operands {
 
 /* No rotations: a cos and a sin that have nothing to do with each other tell more. */
 static inline void fill_rotation(rotation_operands *o, const rotation_case *k, test_random *random) {
-    const gyre_dtype table = k->dtype == GYRE_F64 ? GYRE_F64 : GYRE_F32;
+    const gyre_dtype table = k->dtype == GYRE_DTYPE_F64 ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
     memset(o, 0x5A, sizeof *o);
     for (size_t i = 0; i < BUFFER; i++)
         test_put(o->x, k->dtype, i, test_uniform(random));
@@ -63,19 +63,19 @@ static inline void fill_rotation(rotation_operands *o, const rotation_case *k, t
 
 /* The rows of cos and sin begin at their sixth element. */
 static inline void call_rotation(rotate_kernel *kernel, const rotation_case *k, rotation_operands *o, double *out) {
-    const size_t size = gyre_dtype_size(k->dtype), angle = k->dtype == GYRE_F64 ? sizeof(double) : sizeof(float);
-    kernel(&(gyre_turns){.in = (char *)o->x + BEFORE * size,
-                         .out = (char *)out + BEFORE * size,
-                         .heads = HEADS,
-                         .pairs = k->pairs,
-                         .in_head = ROW,
-                         .out_head = ROW,
-                         .from_half = k->from_half,
-                         .to_half = k->to_half,
-                         .back = k->back,
-                         .cosine = (char *)o->cosine + BEFORE * angle,
-                         .sine = (char *)o->sine + BEFORE * angle,
-                         .streams = (int)(k->pairs / 2 % 2)});
+    const size_t size = gyre_dtype_size(k->dtype), angle = k->dtype == GYRE_DTYPE_F64 ? sizeof(double) : sizeof(float);
+    kernel(&(gyre_rotate_job){.in = (char *)o->x + BEFORE * size,
+                              .out = (char *)out + BEFORE * size,
+                              .heads = HEADS,
+                              .pairs = k->pairs,
+                              .in_head_stride = ROW,
+                              .out_head_stride = ROW,
+                              .from_half = k->from_half,
+                              .to_half = k->to_half,
+                              .negate_sine = k->negate_sine,
+                              .cosine = (char *)o->cosine + BEFORE * angle,
+                              .sine = (char *)o->sine + BEFORE * angle,
+                              .exceeds_cache = (int)(k->pairs / 2 % 2)});
 }
 
 /* Where pair i of a head has its members, and what it turns by. */
@@ -84,23 +84,24 @@ typedef struct rotation_pair {
     double c, s;
 } rotation_pair;
 static inline rotation_pair pair_at(const rotation_operands *o, const rotation_case *k, int64_t head, int64_t i) {
-    const gyre_dtype table = k->dtype == GYRE_F64 ? GYRE_F64 : GYRE_F32;
+    const gyre_dtype table = k->dtype == GYRE_DTYPE_F64 ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
     const size_t first = (size_t)(BEFORE + head * ROW), angle = (size_t)(BEFORE + i);
     const size_t in = first + (size_t)(k->from_half ? i : 2 * i), out = first + (size_t)(k->to_half ? i : 2 * i);
     const double s = test_get(o->sine, table, angle);
     return (rotation_pair){{in, in + (size_t)(k->from_half ? k->pairs : 1)},
                            {out, out + (size_t)(k->to_half ? k->pairs : 1)},
                            test_get(o->cosine, table, angle),
-                           k->back ? -s : s};
+                           k->negate_sine ? -s : s};
 }
 
 /* Two products and a sum: |got - exact| <= gamma_2 (|a c| + |b s|), with unit roundoff u of what is computed in, and half an
  * ulp of the type it is stored in. */
 static inline double share_of_bound(gyre_dtype dtype, double got, long double p, long double q) {
-    const double u = dtype == GYRE_F64 ? 0x1p-53 : 0x1p-24, gamma = 2 * u / (1 - 2 * u);
+    const double u = dtype == GYRE_DTYPE_F64 ? 0x1p-53 : 0x1p-24, gamma = 2 * u / (1 - 2 * u);
     const long double exact = p + q, size = fabsl(p) + fabsl(q);
     long double bound = (long double)gamma * size;
-    if (dtype == GYRE_F16 || dtype == GYRE_BF16) bound += (long double)test_half_ulp(dtype, (double)(fabsl(exact) + bound));
+    if (dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16)
+        bound += (long double)test_half_ulp(dtype, (double)(fabsl(exact) + bound));
     return isfinite(got) ? (double)(fabsl((long double)got - exact) / bound) : (double)INFINITY;
 }
 
@@ -184,7 +185,7 @@ static inline rotation_verdict check_rotations(rotate_kernel *kernel, gyre_dtype
     return all;
 }
 
-/* -- infinities and NaNs ---------------------------------------------------------------------------------------------- */
+/* -- infinities and NaNs -- */
 
 static inline int same_number(double a, double b) {
     return isnan(a) ? isnan(b) : a == b && !signbit(a) == !signbit(b);
@@ -225,7 +226,7 @@ static inline const char *check_odd_pairs(rotate_kernel *kernel, gyre_dtype dtyp
     return NULL;
 }
 
-/* -- rounding ---------------------------------------------------------------------------------------------------------- */
+/* -- rounding -- */
 
 /* (1, 0) turned by (x, 0) is (x, 0): any float reaches the rounding to the type that way.  Both members of a pair see it. */
 static inline const char *check_roundings(rotate_kernel *kernel, gyre_dtype dtype, int half, const float *x, int64_t pairs) {
@@ -234,16 +235,16 @@ static inline const char *check_roundings(rotate_kernel *kernel, gyre_dtype dtyp
     for (int member = 0; member < 2; member++) {
         for (int64_t i = 0; i < 2 * pairs; i++)
             test_put(in, dtype, (size_t)i, (half ? i / pairs : i % 2) == member);
-        kernel(&(gyre_turns){.in = in,
-                             .out = out,
-                             .heads = 1,
-                             .pairs = pairs,
-                             .in_head = 2 * pairs,
-                             .out_head = 2 * pairs,
-                             .from_half = half,
-                             .to_half = half,
-                             .cosine = x,
-                             .sine = zeros});
+        kernel(&(gyre_rotate_job){.in = in,
+                                  .out = out,
+                                  .heads = 1,
+                                  .pairs = pairs,
+                                  .in_head_stride = 2 * pairs,
+                                  .out_head_stride = 2 * pairs,
+                                  .from_half = half,
+                                  .to_half = half,
+                                  .cosine = x,
+                                  .sine = zeros});
         for (int64_t i = 0; i < pairs; i++) {
             const size_t at = (size_t)(half ? member * pairs + i : 2 * i + member);
             uint16_t want;

@@ -1,7 +1,7 @@
 /* stored_make.h: a folder of a test's own with a model's files in it. */
 #ifndef GYRE_TESTS_STORED_MAKE_H
 #define GYRE_TESTS_STORED_MAKE_H
-#include "files/stored.h"
+#include "files/tensor_store.h"
 #include "gguf_make.h"
 
 #include <dirent.h>
@@ -48,24 +48,24 @@ static inline void stored_gguf(const char *name, made_gguf *made) {
     stored_write(name, made->file, made->file_bytes);
 }
 
-static inline gyre_store *stored_open(const char *path) {
-    gyre_store *store = NULL;
+static inline gyre_tensor_store *stored_open(const char *path) {
+    gyre_tensor_store *store = NULL;
     gyre_error err = {0, ""};
-    if (gyre_store_open(&store, path, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_tensor_store_open(&store, path, &err) != GYRE_OK) fail_msg("%s", err.text);
     return store;
 }
 
-static inline gyre_stored stored_named(const gyre_store *store, const char *name) {
-    gyre_stored tensor;
-    if (!gyre_store_find(store, name, &tensor)) fail_msg("no %s", name);
+static inline gyre_file_tensor stored_named(const gyre_tensor_store *store, const char *name) {
+    gyre_file_tensor tensor;
+    if (!gyre_tensor_store_find(store, name, &tensor)) fail_msg("no %s", name);
     return tensor;
 }
 
 /* Fails unless opening fails with this status, all of the texts (NULL: none) in the message, and this offset (-1: any). */
 static inline void stored_refused(const char *path, gyre_status status, const char *const texts[3], int64_t offset) {
-    gyre_store *store = NULL;
+    gyre_tensor_store *store = NULL;
     gyre_error err = {7, ""};
-    const gyre_status got = gyre_store_open(&store, path, &err);
+    const gyre_status got = gyre_tensor_store_open(&store, path, &err);
     if (got == GYRE_OK) fail_msg("%s was opened; \"%s\" was wanted", path, texts[0]);
     assert_null(store);
     for (int i = 0; i < 3; i++)

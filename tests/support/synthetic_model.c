@@ -17,8 +17,7 @@ json_t *synthetic_fixture(const char *name) {
     return fixture;
 }
 
-/* -- weights ------------------------------------------------------------------------------------------------------------
- */
+/* -- weights -- */
 static uint64_t name_state(uint64_t seed, const char *name) {
     uint64_t state = 0xcbf29ce484222325u ^ seed;
     for (; *name; name++)
@@ -64,16 +63,15 @@ float *synthetic_tensor(const json_t *fixture, const char *name, int64_t *count)
     return out;
 }
 
-/* -- safetensors --------------------------------------------------------------------------------------------------------
- */
+/* -- safetensors -- */
 static gyre_dtype dtype_of(const json_t *fixture) {
     const char *name = test_string(fixture, "dtype");
-    return strcmp(name, "F16") == 0 ? GYRE_F16 : strcmp(name, "BF16") == 0 ? GYRE_BF16 : GYRE_F32;
+    return strcmp(name, "F16") == 0 ? GYRE_DTYPE_F16 : strcmp(name, "BF16") == 0 ? GYRE_DTYPE_BF16 : GYRE_DTYPE_F32;
 }
 
 void synthetic_write_folder(const json_t *fixture, const char *folder) {
     char path[LONGEST_PATH];
-    gyre_tensor_to_write tensors[MOST_TENSORS];
+    gyre_safetensors_input tensors[MOST_TENSORS];
     float *data[MOST_TENSORS];
     int64_t n = 0;
     gyre_error err = {0, ""};
@@ -95,8 +93,7 @@ void synthetic_write_folder(const json_t *fixture, const char *folder) {
         free(data[n]);
 }
 
-/* -- GGUF ---------------------------------------------------------------------------------------------------------------
- */
+/* -- GGUF -- */
 static void put_key(made_gguf *made, const char *key, const json_t *value) {
     if (json_is_string(value)) {
         made_string(made, key, json_string_value(value));

@@ -28,7 +28,7 @@ static inline gyre_tokenizer *open_made(made_gguf *made, gyre_status want, gyre_
     gyre_tokenizer *t = NULL;
     made_finish(made);
     unsigned char *copy = made_copy(made, made->file_bytes);
-    assert_int_equal(gyre_tokenizer_of_gguf(&t, copy, made->file_bytes, "made.gguf", err), want);
+    assert_int_equal(gyre_tokenizer_from_gguf(&t, copy, made->file_bytes, "made.gguf", err), want);
     free(copy);
     free(made);
     return t;
@@ -37,7 +37,7 @@ static inline gyre_tokenizer *open_made(made_gguf *made, gyre_status want, gyre_
 static inline void made_strings(made_gguf *made, const char *key, const char *const *strings, size_t count) {
     made_array(made, key, MADE_STRING, count);
     for (size_t i = 0; i < count; i++)
-        made_text(made->pairs, &made->pairs_bytes, strings[i]);
+        made_text(made->kvs, &made->kvs_bytes, strings[i]);
 }
 
 #endif

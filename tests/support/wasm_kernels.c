@@ -1,6 +1,6 @@
 /* wasm_kernels.c: every kernel of the WebAssembly tier by its bound or against the scalar tier, and the public functions
  * above them.  A plain program, not one of cmocka's: those need what WASI has not (setjmp). */
-#include "kernels/tiers.h"
+#include "kernels/tier_list.h"
 #include "rotation_checks.h"
 
 #include <stdio.h>
@@ -29,17 +29,18 @@ static void product(void) {
     for (int64_t m = 1; m <= M; m++)
         for (int64_t n = 16; n <= N; n += 16)
             for (int way = 0; way < 4; way++) {
-                const int64_t k = 1 + (m * n) % K, a_row = way & 1 ? 1 : k, a_col = way & 1 ? m : 1;
+                const int64_t k = 1 + (m * n) % K, a_row_stride = way & 1 ? 1 : k, a_col_stride = way & 1 ? m : 1;
                 test_fill(&source, a, M * K);
                 test_fill(&source, b, K * (N + GAP));
                 test_fill(&source, c, M * (N + GAP));
                 memcpy(was, c, sizeof c);
-                wasm->matmul_f32(&(gyre_matmul){m, n, k, a, a_row, a_col, b, N + GAP, c, N + GAP, way >> 1});
+                wasm->matmul_f32(&(gyre_matmul){m, n, k, a, a_row_stride, a_col_stride, b, N + GAP, c, N + GAP, way >> 1});
                 for (int64_t i = 0; i < m; i++) {
                     for (int64_t j = 0; j < n; j++) {
                         double exact = way >> 1 ? (double)was[i * (N + GAP) + j] : 0, size = fabs(exact);
                         for (int64_t l = 0; l < k; l++) {
-                            const double term = (double)a[i * a_row + l * a_col] * (double)b[l * (N + GAP) + j];
+                            const double term =
+                                (double)a[i * a_row_stride + l * a_col_stride] * (double)b[l * (N + GAP) + j];
                             exact += term;
                             size += fabs(term);
                         }
@@ -133,11 +134,12 @@ static void picks(void) {
             memcpy(want, to, sizeof to);
             for (int i = 0; i < ROWS; i++)
                 row[i] = 1000 + (way == 2 ? (int)(test_next(&source) % ROWS) : way < 0 ? 90 - i : way * i);
-            gyre_pick pick = {.lines = LINES, .n = n, .to = to, .to_row = WIDTH + 1, .from = from, .from_row = ROWS};
+            gyre_gather_add pick = {
+                .lines = LINES, .n = n, .to = to, .to_row_stride = WIDTH + 1, .from = from, .from_row_stride = ROWS};
             pick.row = row;
             pick.base = 1000;
             pick.steady = way < 2;
-            wasm->pick_f32(&pick);
+            wasm->gather_add_f32(&pick);
             for (int l = 0; l < LINES; l++)
                 for (int64_t j = 0; j < n; j++)
                     want[l * (WIDTH + 1) + j] += from[l * ROWS + row[j] - 1000];
@@ -181,8 +183,7 @@ static void adds(void) {
     }
 }
 
-/* -- few queries ----------------------------------------------------------------------------------------------------------
- */
+/* -- few queries -- */
 enum { FEW_KEYS = 13, FEW_CHANNELS = 75, FEW_PAD = 80 };
 
 /* Elements of type i of f32, f16, bf16, q8, and what they are. */
@@ -191,7 +192,7 @@ static void fill_elements(int type, void *data, double *exact, int64_t n) {
         if (type == 3) {
             exact[i] = ((int8_t *)data)[i] = (int8_t)((int)(test_next(&source) % 255) - 127);
         } else {
-            const gyre_dtype dtype = type == 0 ? GYRE_F32 : type == 1 ? GYRE_F16 : GYRE_BF16;
+            const gyre_dtype dtype = type == 0 ? GYRE_DTYPE_F32 : type == 1 ? GYRE_DTYPE_F16 : GYRE_DTYPE_BF16;
             test_put(data, dtype, (size_t)i, test_uniform(&source));
             exact[i] = test_get(data, dtype, (size_t)i);
         }
@@ -200,8 +201,8 @@ static void fill_elements(int type, void *data, double *exact, int64_t n) {
 static void few_rows(int type, int64_t rows, int64_t channels) {
     void (*const score[])(const gyre_key_scores *) = {wasm->score_rows_f32, wasm->score_rows_f16, wasm->score_rows_bf16,
                                                       wasm->score_rows_q8};
-    void (*const weigh[])(const gyre_value_sums *) = {wasm->weigh_rows_f32, wasm->weigh_rows_f16, wasm->weigh_rows_bf16,
-                                                      wasm->weigh_rows_q8};
+    void (*const weigh[])(const gyre_weighted_values *) = {wasm->weighted_sum_f32, wasm->weighted_sum_f16,
+                                                           wasm->weighted_sum_bf16, wasm->weighted_sum_q8};
     static float k[FEW_KEYS * FEW_CHANNELS], q[9 * FEW_PAD], scores[9 * FEW_KEYS], out[9 * FEW_PAD];
     static double exact[FEW_KEYS * FEW_CHANNELS];
     int right = 1;
@@ -211,7 +212,7 @@ static void few_rows(int type, int64_t rows, int64_t channels) {
     for (int64_t i = 0; i < rows * FEW_PAD; i++)
         q[i] = i % FEW_PAD < channels ? q[i] : 0;
     score[type](&(gyre_key_scores){rows, FEW_KEYS, channels, q, FEW_PAD, k, channels, NULL, scores, FEW_KEYS, 0});
-    weigh[type](&(gyre_value_sums){rows, FEW_KEYS, channels, scores, FEW_KEYS, k, channels, out, FEW_PAD, 0});
+    weigh[type](&(gyre_weighted_values){rows, FEW_KEYS, channels, scores, FEW_KEYS, k, channels, out, FEW_PAD, 0});
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t j = 0; j < FEW_KEYS; j++) {
             double sum = 0, size = 0;
@@ -284,8 +285,8 @@ static void angles(void) {
     }
     wasm->angle_rows(&(gyre_angle_block){.rows = ROWS,
                                          .pairs = PAIRS,
-                                         .row = PAIRS,
-                                         .out_row = PAIRS,
+                                         .step_row_stride = PAIRS,
+                                         .out_row_stride = PAIRS,
                                          .factor = 1.25,
                                          .sine_factor = -1.25,
                                          .cosine = cosine,
@@ -321,13 +322,13 @@ static void rotations(void) {
     }
 }
 
-/* -- the public functions, under either tier ---------------------------------------------------------------------------- */
+/* -- the public functions, under either tier -- */
 enum { TOKENS = 100, QUERY_HEADS = 4, KEY_HEADS = 2, DIM = 64 };
 
 static gyre_encoding *rope(const char *tier) {
     gyre_config config = GYRE_CONFIG_INIT;
     gyre_encoding *encoding = NULL;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
     check(setenv("GYRE_CPU", tier, 1) == 0, "setenv");
     check(gyre_encoding_create(&encoding, &config, NULL, NULL) == GYRE_OK, "gyre_encoding_create");
@@ -339,7 +340,8 @@ static void rotate_publicly(const char *tier, gyre_dtype dtype, void *x) {
     gyre_view view = gyre_dense(x, dtype, 1, TOKENS, QUERY_HEADS, DIM);
     gyre_cview in = gyre_const(view);
     const gyre_positions positions = {.base = 1000000};
-    check(gyre_rotate(encoding, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &view, NULL) == GYRE_OK, "gyre_rotate");
+    check(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &view, NULL) == GYRE_OK,
+          "gyre_rotate");
     gyre_encoding_free(encoding);
 }
 
@@ -364,11 +366,11 @@ static void attend(const char *tier, float *q, float *k, float *v, float *out) {
     gyre_attention_args args = GYRE_ATTENTION_INIT;
     gyre_encoding *encoding = rope(tier);
     args.encoding = encoding;
-    args.q = gyre_const(gyre_dense(q, GYRE_F32, 1, TOKENS, QUERY_HEADS, DIM));
-    args.k = gyre_const(gyre_dense(k, GYRE_F32, 1, TOKENS, KEY_HEADS, DIM));
-    args.v = gyre_const(gyre_dense(v, GYRE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.q = gyre_const(gyre_dense(q, GYRE_DTYPE_F32, 1, TOKENS, QUERY_HEADS, DIM));
+    args.k = gyre_const(gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
+    args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
     args.causal = 1;
-    args.out = gyre_dense(out, GYRE_F32, 1, TOKENS, QUERY_HEADS, DIM);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, QUERY_HEADS, DIM);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     check(bytes > 0 && scratch, "gyre_attention_scratch");
@@ -416,7 +418,7 @@ static void dropping(void) {
         for (int64_t n = round % GYRE_PHILOX_NUMBERS, t = 0; t < 2; t++) {
             for (int i = 0; i < GYRE_PHILOX_NUMBERS; i++)
                 x[t][i] = i % 9 == 4 ? NAN : i % 9 == 5 ? INFINITY : 1 + (float)i;
-            (t ? scalar : wasm)->drop_row_f32(&(gyre_drop){numbers[1], 1u << 31, 1.25f}, x[t], n);
+            (t ? scalar : wasm)->dropout_row_f32(&(gyre_dropout_row){numbers[1], 1u << 31, 1.25f}, x[t], n);
         }
         for (int i = 0; i < GYRE_PHILOX_NUMBERS; i++)
             apart &= (isnan(x[0][i]) && isnan(x[1][i])) || x[0][i] == x[1][i];
@@ -429,7 +431,7 @@ int main(void) {
     unsetenv("GYRE_CPU");
     wasm = gyre_kernels_tier("wasm");
     scalar = gyre_kernels_tier("scalar");
-    check(wasm && gyre_kernels_pick() == wasm, "the wasm tier is there, and picked");
+    check(wasm && gyre_kernels_select() == wasm, "the wasm tier is there, and picked");
     check(!gyre_kernels_tier("avx2") && !gyre_kernels_tier("neon"), "no other processor's tier");
     if (!wasm) return 1;
     product();

@@ -23,7 +23,7 @@ static uint32_t draw(uint32_t below) {
 static gyre_tokenizer *open_json(const char *text) {
     gyre_error err = {0};
     gyre_tokenizer *t = NULL;
-    if (gyre_tokenizer_of_json(&t, text, strlen(text), "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_tokenizer_from_json(&t, text, strlen(text), "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
     return t;
 }
 
@@ -105,8 +105,7 @@ static void expect_round_trips(const gyre_tokenizer *t) {
     expect_round_trip(t, "", 0, 0);
 }
 
-/* -- byte-level, against the slow way ------------------------------------------------------------------------------------
- */
+/* -- byte-level, against the slow way -- */
 typedef struct naive {
     char piece[PIECES][LONGEST]; /* bytes, by id */
     size_t length[PIECES];
@@ -225,8 +224,8 @@ static void test_merges_as_the_slow_way(void **state) {
     for (int as_pairs = 0; as_pairs < 2; as_pairs++) {
         char *json = naive_json(&n, BYTE_LEVEL("false"), as_pairs), text[64];
         gyre_tokenizer *t = open_json(json);
-        assert_int_equal(gyre_tokenizer_info_of(t).vocab, 402);
-        assert_int_equal(gyre_tokenizer_info_of(t).kind, GYRE_TOKENIZER_BYTE_LEVEL);
+        assert_int_equal(gyre_tokenizer_get_info(t).vocab, 402);
+        assert_int_equal(gyre_tokenizer_get_info(t).kind, GYRE_TOKENIZER_BYTE_LEVEL);
         for (int i = 0; i < STRINGS; i++) {
             static const char letters[] = "aaabbb  c1\xC3\xA9";
             int32_t want[64], *ids;
@@ -291,8 +290,7 @@ static void test_long_words(void **state) {
     gyre_tokenizer_free(t);
 }
 
-/* -- sentencepiece's -----------------------------------------------------------------------------------------------------
- */
+/* -- sentencepiece's -- */
 #define SPECIALS                                                                                                            \
     "\"added_tokens\":[{\"id\":0,\"content\":\"<unk>\",\"special\":true},{\"id\":1,\"content\":\"<s>\",\"special\":true,"   \
     "\"rstrip\":false},{\"id\":270,\"content\":\"<pad>\",\"special\":false,\"normalized\":true}],"
@@ -327,7 +325,7 @@ static gyre_tokenizer *open_pieces(const char *steps) {
 static void test_pieces(void **state) {
     (void)state;
     gyre_tokenizer *t = open_pieces(legacy);
-    const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
     assert_int_equal(info.kind, GYRE_TOKENIZER_PIECES);
     assert_int_equal(info.begin, 1);
     assert_int_equal(info.adds_begin, 1);
@@ -347,7 +345,7 @@ static void test_pieces(void **state) {
     t = open_pieces(first);
     EXPECT(t, "ab<s>ab", GYRE_TOKENIZE_SPECIAL, 263, 1, 261);
     EXPECT(t, "a  b", 0, 262, 258, 258, 260); /* words begin at each mark, so the two are not merged */
-    assert_non_null(strstr(gyre_tokenizer_info_of(t).notes, "Metaspace"));
+    assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "Metaspace"));
     expect_round_trips(t);
     gyre_tokenizer_free(t);
 
@@ -358,8 +356,7 @@ static void test_pieces(void **state) {
     gyre_tokenizer_free(t);
 }
 
-/* -- GGUF ----------------------------------------------------------------------------------------------------------------
- */
+/* -- GGUF -- */
 /* 3 + 256 tokens, then these; d stands for no character of its own but in "db". */
 static const char *const spm[] = {"▁", "a", "b", "c", "ab", "bc", "▁a", "abc", "aa", "▁▁", "aaa", "cb", "db"};
 static const float spm_scores[] = {-9, -9, -9, -9, -3, -2, -4, -5, -1, -6, -1, -7, 0};
@@ -383,7 +380,7 @@ static gyre_tokenizer *open_spm(gyre_error *err, gyre_status want, int wrong_typ
     made_strings(made, "tokenizer.ggml.tokens", tokens, 259 + SPM);
     made_array(made, "tokenizer.ggml.scores", MADE_F32, 259 + SPM);
     for (int i = 0; i < 259 + SPM; i++)
-        made_number(made->pairs, &made->pairs_bytes, made_f32_bits(i < 259 ? 0 : spm_scores[i - 259]), 4);
+        made_number(made->kvs, &made->kvs_bytes, made_f32_bits(i < 259 ? 0 : spm_scores[i - 259]), 4);
     made_i32s(made, "tokenizer.ggml.token_type", types, 259 + SPM);
     return open_made(made, want, err);
 }
@@ -422,7 +419,7 @@ static void test_gguf_llama(void **state) {
     (void)state;
     gyre_error err = {0};
     gyre_tokenizer *t = open_spm(&err, GYRE_OK, -1);
-    const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
     assert_int_equal(info.begin, 1);
     assert_int_equal(info.end, 2);
     assert_int_equal(info.adds_begin, 1);
@@ -473,7 +470,7 @@ static void test_gguf_gpt2(void **state) {
         made_u32(made, "tokenizer.ggml.bos_token_id", 259);
         made_u32(made, "tokenizer.ggml.padding_token_id", UINT32_MAX);
         gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
-        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+        const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
         assert_int_equal(info.adds_begin, with_pre);
         assert_int_equal(info.end, -1);
         assert_int_equal(info.pad, -1);
@@ -486,8 +483,7 @@ static void test_gguf_gpt2(void **state) {
     }
 }
 
-/* -- what is odd ------------------------------------------------------------------------------------------------
- */
+/* -- what is odd -- */
 /* What once made text that did not come back, or ids that stood for two things. */
 static void test_tokens_of_two_kinds(void **state) {
     (void)state;
@@ -497,7 +493,7 @@ static void test_tokens_of_two_kinds(void **state) {
     const char *twice =
         "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true},{\"id\":1,\"content\":\"<x>\"}]," MODEL(
             "\"a\":0", "") "}";
-    assert_int_equal(gyre_tokenizer_of_json(&t, twice, strlen(twice), "made.json", NULL, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_tokenizer_from_json(&t, twice, strlen(twice), "made.json", NULL, &err), GYRE_EFORMAT);
     assert_non_null(strstr(err.text, "added_tokens[1].id"));
     assert_null(t);
 
@@ -514,8 +510,8 @@ static void test_tokens_of_two_kinds(void **state) {
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{}}]}" \
     ","
     t = open_json("{" BEGINS MODEL("\"a\":0,\"b\":1", "") "}");
-    assert_int_equal(gyre_tokenizer_info_of(t).adds_begin, 0);
-    assert_non_null(strstr(gyre_tokenizer_info_of(t).notes, "begin token"));
+    assert_int_equal(gyre_tokenizer_get_info(t).adds_begin, 0);
+    assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "begin token"));
     EXPECT(t, "ab", GYRE_TOKENIZE_BEGIN, 0, 1);
     expect_round_trip(t, "aab", 3, GYRE_TOKENIZE_BEGIN);
     gyre_tokenizer_free(t);
@@ -523,7 +519,7 @@ static void test_tokens_of_two_kinds(void **state) {
     /* One that is found in text as it is written, and not special: it becomes special. */
     t = open_json("{\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"special\":false}]," BEGINS MODEL(
         "\"a\":0,\"b\":1,\"c\":2", "") "}");
-    assert_int_equal(gyre_tokenizer_info_of(t).adds_begin, 1);
+    assert_int_equal(gyre_tokenizer_get_info(t).adds_begin, 1);
     EXPECT(t, "b", GYRE_TOKENIZE_BEGIN, 0, 1);
     expect_round_trip(t, "b", 1, GYRE_TOKENIZE_BEGIN);
     gyre_tokenizer_free(t);
@@ -540,7 +536,7 @@ static void test_tokens_of_two_kinds(void **state) {
 static void test_what_is_noted(void **state) {
     (void)state;
     gyre_tokenizer *t = open_json("{\"normalizer\":{\"type\":\"NFC\"}," MODEL("\"a\":0", "") "}");
-    assert_non_null(strstr(gyre_tokenizer_info_of(t).notes, "normalizer NFC"));
+    assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "normalizer NFC"));
     int32_t *ids;
     int64_t count;
     gyre_error err;
@@ -549,8 +545,7 @@ static void test_what_is_noted(void **state) {
     gyre_tokenizer_free(t);
 }
 
-/* -- folders -------------------------------------------------------------------------------------------------------------
- */
+/* -- folders -- */
 static void put_file(const char *folder, const char *name, const char *text) {
     char path[256];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -575,7 +570,7 @@ static void test_folder(void **state) {
     assert_int_equal(gyre_tokenizer_open(&t, folder, &err), GYRE_EIO);
     put_file(folder, "config.json", "{\"vocab_size\":256,\"eos_token_id\":[2,1]}");
     assert_ok(gyre_tokenizer_open(&t, folder, &err));
-    assert_int_equal(gyre_tokenizer_info_of(t).kind, GYRE_TOKENIZER_BYTES);
+    assert_int_equal(gyre_tokenizer_get_info(t).kind, GYRE_TOKENIZER_BYTES);
     expect_round_trips(t);
     gyre_tokenizer_free(t);
     put_file(folder, "tokenizer.json",
@@ -584,7 +579,7 @@ static void test_folder(void **state) {
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     for (int i = 0; i < 2; i++) {
         assert_ok(gyre_tokenizer_open(&t, i ? path : folder, &err));
-        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+        const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
         assert_int_equal(info.begin, 1);
         assert_int_equal(info.end, 2);
         EXPECT(t, "ab", GYRE_TOKENIZE_BEGIN, 1, 0, 2);

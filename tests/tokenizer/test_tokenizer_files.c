@@ -26,7 +26,7 @@ static void test_gguf_cuts(void **state) {
         made_i32s(made, "tokenizer.ggml.token_type", types, 11);
         made_u32(made, "tokenizer.ggml.bos_token_id", 10);
         gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
-        const gyre_tokenizer_info info = gyre_tokenizer_info_of(t);
+        const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
         if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
         if (cases[i].digits == 4)
             EXPECT(t, "1234", 0, 6);
@@ -87,7 +87,8 @@ static void test_malformed(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_tokenizer *t = NULL;
         gyre_error err = {0};
-        const gyre_status status = gyre_tokenizer_of_json(&t, cases[i].json, strlen(cases[i].json), "made.json", NULL, &err);
+        const gyre_status status =
+            gyre_tokenizer_from_json(&t, cases[i].json, strlen(cases[i].json), "made.json", NULL, &err);
         if (status != cases[i].status || !strstr(err.text, cases[i].says) || !strstr(err.text, "made.json"))
             fail_msg("%s: %d %s", cases[i].json, status, err.text);
         assert_null(t);

@@ -1,6 +1,6 @@
 /* test_tokenizer_words.c: which words patterns cut a text into. */
 #include "support.h"
-#include "tokenizer/tokenizer_words.h"
+#include "tokenizer/pre_tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,22 +27,22 @@ static gyre_status count_words(void *ctx, const unsigned char *word, size_t byte
     return GYRE_OK;
 }
 
-static void expect_words(const char *pattern, int literal, gyre_word_rule rule, int inverted, const char *text,
+static void expect_words(const char *pattern, int literal, gyre_split_behavior rule, int inverted, const char *text,
                          const char *want) {
-    gyre_word_steps steps = {0};
+    gyre_pre_tokenizer steps = {0};
     gyre_error err = {0};
     words[0] = '\0';
-    if (gyre_word_steps_add(&steps, pattern, strlen(pattern), literal, rule, inverted, &err) != GYRE_OK)
+    if (gyre_pre_tokenizer_add(&steps, pattern, strlen(pattern), literal, rule, inverted, &err) != GYRE_OK)
         fail_msg("%s", err.text);
-    assert_ok(gyre_words_of(&steps, (const unsigned char *)text, strlen(text), take, NULL, &err));
+    assert_ok(gyre_pre_tokenize(&steps, (const unsigned char *)text, strlen(text), take, NULL, &err));
     assert_string_equal(words, want);
-    gyre_word_steps_free(&steps);
+    gyre_pre_tokenizer_free(&steps);
 }
 
 static void expect_refused(const char *pattern, gyre_status want, const char *says) {
-    gyre_word_steps steps = {0};
+    gyre_pre_tokenizer steps = {0};
     gyre_error err = {0};
-    assert_int_equal(gyre_word_steps_add(&steps, pattern, strlen(pattern), 0, GYRE_WORD_ISOLATED, 0, &err), want);
+    assert_int_equal(gyre_pre_tokenizer_add(&steps, pattern, strlen(pattern), 0, GYRE_SPLIT_ISOLATED, 0, &err), want);
     if (!strstr(err.text, says)) fail_msg("%s: %s", pattern, err.text);
 }
 
@@ -54,29 +54,29 @@ static void expect_refused(const char *pattern, gyre_status want, const char *sa
 static void test_words(void **state) {
     (void)state;
     const char *text = "the-final--countdown"; /* the example of the tokenizers documentation */
-    expect_words("-", 1, GYRE_WORD_ISOLATED, 0, text, "[the][-][final][-][-][countdown]");
-    expect_words("-", 1, GYRE_WORD_CONTIGUOUS, 0, text, "[the][-][final][--][countdown]");
-    expect_words("-", 1, GYRE_WORD_WITH_PREVIOUS, 0, text, "[the-][final-][-][countdown]");
-    expect_words("-", 1, GYRE_WORD_WITH_NEXT, 0, text, "[the][-final][-][-countdown]");
-    expect_words("[a-z]+", 0, GYRE_WORD_CONTIGUOUS, 1, text, "[the][-][final][--][countdown]");
-    expect_words(GPT2, 0, GYRE_WORD_ISOLATED, 0, "Hi  it's 1234 café\n\n x!?",
+    expect_words("-", 1, GYRE_SPLIT_ISOLATED, 0, text, "[the][-][final][-][-][countdown]");
+    expect_words("-", 1, GYRE_SPLIT_CONTIGUOUS, 0, text, "[the][-][final][--][countdown]");
+    expect_words("-", 1, GYRE_SPLIT_MERGED_WITH_PREVIOUS, 0, text, "[the-][final-][-][countdown]");
+    expect_words("-", 1, GYRE_SPLIT_MERGED_WITH_NEXT, 0, text, "[the][-final][-][-countdown]");
+    expect_words("[a-z]+", 0, GYRE_SPLIT_CONTIGUOUS, 1, text, "[the][-][final][--][countdown]");
+    expect_words(GPT2, 0, GYRE_SPLIT_ISOLATED, 0, "Hi  it's 1234 café\n\n x!?",
                  "[Hi][ ][ it]['s][ 1234][ café][\n\n][ x][!?]");
-    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "IT'S 12345 (ok)\n\n  x", "[IT]['S][ ][123][45][ (][ok][)\n\n][ ][ x]");
-    expect_words("\\p{N}{1,3}+", 0, GYRE_WORD_ISOLATED, 0, "a12345b", "[a][12345][b]");
-    expect_words(" ?[^(\\s|[.,!?…。])]+", 0, GYRE_WORD_ISOLATED, 0, "ab, cd…(e", "[ab][,][ cd][…(][e]");
+    expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "IT'S 12345 (ok)\n\n  x", "[IT]['S][ ][123][45][ (][ok][)\n\n][ ][ x]");
+    expect_words("\\p{N}{1,3}+", 0, GYRE_SPLIT_ISOLATED, 0, "a12345b", "[a][12345][b]");
+    expect_words(" ?[^(\\s|[.,!?…。])]+", 0, GYRE_SPLIT_ISOLATED, 0, "ab, cd…(e", "[ab][,][ cd][…(][e]");
     /* No UTF-8: a word of its own, on both sides of which the patterns go on. */
-    expect_words(GPT2, 0, GYRE_WORD_ISOLATED, 0, "ab\xFF\xC3 cd", "[ab][\xFF\xC3][ cd]");
+    expect_words(GPT2, 0, GYRE_SPLIT_ISOLATED, 0, "ab\xFF\xC3 cd", "[ab][\xFF\xC3][ cd]");
 }
 
 /* What Oniguruma means by a pattern where PCRE2 means something else, or nothing. */
 static void test_oniguruma(void **state) {
     (void)state;
-    expect_words("^b|a$", 0, GYRE_WORD_ISOLATED, 0, "ba\nba", "[b][a][\n][b][a]"); /* of lines */
-    expect_words("\\u4E00+", 0, GYRE_WORD_ISOLATED, 0, "a一一b", "[a][一一][b]");
-    expect_words("[\\u4E00-\\u4e02]+", 0, GYRE_WORD_ISOLATED, 0, "a一丁b", "[a][一丁][b]");
-    expect_words("a{,2}b", 0, GYRE_WORD_ISOLATED, 0, "aaab b", "[a][aab][ ][b]");
-    expect_words("[:\\]a]+", 0, GYRE_WORD_ISOLATED, 0, "b:]a:b", "[b][:]a:][b]");
-    expect_words("[[:alpha:]]+", 0, GYRE_WORD_ISOLATED, 0, "1é:a1", "[1][é][:][a][1]");
+    expect_words("^b|a$", 0, GYRE_SPLIT_ISOLATED, 0, "ba\nba", "[b][a][\n][b][a]"); /* of lines */
+    expect_words("\\u4E00+", 0, GYRE_SPLIT_ISOLATED, 0, "a一一b", "[a][一一][b]");
+    expect_words("[\\u4E00-\\u4e02]+", 0, GYRE_SPLIT_ISOLATED, 0, "a一丁b", "[a][一丁][b]");
+    expect_words("a{,2}b", 0, GYRE_SPLIT_ISOLATED, 0, "aaab b", "[a][aab][ ][b]");
+    expect_words("[:\\]a]+", 0, GYRE_SPLIT_ISOLATED, 0, "b:]a:b", "[b][:]a:][b]");
+    expect_words("[[:alpha:]]+", 0, GYRE_SPLIT_ISOLATED, 0, "1é:a1", "[1][é][:][a][1]");
     expect_refused("\\v", GYRE_EUNSUPPORTED, "escape");
     expect_refused("\\Qa+\\E", GYRE_EUNSUPPORTED, "escape");
     expect_refused("(?m:a.b)", GYRE_EUNSUPPORTED, "option");
@@ -87,36 +87,36 @@ static void test_oniguruma(void **state) {
 /* Cuts worked by hand: letters of any script, marks, cases, three digits at a time, white space before a word. */
 static void test_published_patterns(void **state) {
     (void)state;
-    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "Він'LL 12３4٥",
+    expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "Він'LL 12３4٥",
                  "[Він]['LL][ ][12３][4٥]"); /* fullwidth and Arabic digits are digits */
-    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "a\u00A0\u3000 b\tc",
+    expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "a\u00A0\u3000 b\tc",
                  "[a][\u00A0\u3000][ b][\tc]"); /* spaces of any kind */
-    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "x = {};\r\n\r\n\ty", "[x][ =][ {};\r\n\r\n][\ty]");
-    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "e\u0301a", "[e][\u0301a]");             /* a mark is no letter */
-    expect_words(LLAMA3, 0, GYRE_WORD_ISOLATED, 0, "'\u017F don't", "['\u017F][ don]['t]"); /* a long s is an s */
-    expect_words(GPT2, 0, GYRE_WORD_ISOLATED, 0, "IT'S it's", "[IT]['][S][ it]['s]");
+    expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "x = {};\r\n\r\n\ty", "[x][ =][ {};\r\n\r\n][\ty]");
+    expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "e\u0301a", "[e][\u0301a]");             /* a mark is no letter */
+    expect_words(LLAMA3, 0, GYRE_SPLIT_ISOLATED, 0, "'\u017F don't", "['\u017F][ don]['t]"); /* a long s is an s */
+    expect_words(GPT2, 0, GYRE_SPLIT_ISOLATED, 0, "IT'S it's", "[IT]['][S][ it]['s]");
 }
 
 /* Words as long as they come: none may be cut where the bytes that are looked at end. */
 static void test_long_words(void **state) {
     (void)state;
     enum { ROOM = 9000 };
-    gyre_word_steps steps = {0};
+    gyre_pre_tokenizer steps = {0};
     gyre_error err = {0};
     static char text[ROOM + 8];
-    assert_ok(gyre_word_steps_add(&steps, GPT2, strlen(GPT2), 0, GYRE_WORD_ISOLATED, 0, &err));
+    assert_ok(gyre_pre_tokenizer_add(&steps, GPT2, strlen(GPT2), 0, GYRE_SPLIT_ISOLATED, 0, &err));
     for (size_t n = 100; n < ROOM; n = n * 5 / 4) {
         size_t counts[3] = {0};
         memset(text, ' ', n);
         for (size_t i = n / 3 + 1; i < n - n / 3; i++)
             text[i] = 'a';
         memcpy(text + n, "é1", 3); /* spaces, the letters and the last space before them, spaces, " é", "1" */
-        assert_ok(gyre_words_of(&steps, (const unsigned char *)text, n + 3, count_words, counts, &err));
+        assert_ok(gyre_pre_tokenize(&steps, (const unsigned char *)text, n + 3, count_words, counts, &err));
         assert_int_equal(counts[0], 5);
         assert_int_equal(counts[1], n + 3);
         assert_int_equal(counts[2], n - n / 3 - n / 3);
     }
-    gyre_word_steps_free(&steps);
+    gyre_pre_tokenizer_free(&steps);
 }
 
 /* Patterns that double their work with each letter, or look to the end of the text from every place, end with an error; a
@@ -130,16 +130,16 @@ static void test_too_much_work(void **state) {
     assert_non_null(text);
     memset(text, 'a', LONG);
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
-        gyre_word_steps steps = {0};
+        gyre_pre_tokenizer steps = {0};
         gyre_error err = {0};
         size_t counts[3] = {0};
         text[LONG - 1] = i == 4 ? 'a' : 'x';
-        assert_ok(gyre_word_steps_add(&steps, patterns[i], strlen(patterns[i]), 0, GYRE_WORD_ISOLATED, 0, &err));
+        assert_ok(gyre_pre_tokenizer_add(&steps, patterns[i], strlen(patterns[i]), 0, GYRE_SPLIT_ISOLATED, 0, &err));
         const size_t bytes = i == 0 ? 200 : i == 4 ? LONG / 16 : LONG;
-        const gyre_status status = gyre_words_of(&steps, (const unsigned char *)text, bytes, count_words, counts, &err);
+        const gyre_status status = gyre_pre_tokenize(&steps, (const unsigned char *)text, bytes, count_words, counts, &err);
         assert_int_equal(status, GYRE_EUNSUPPORTED);
         assert_non_null(strstr(err.text, "too much work"));
-        gyre_word_steps_free(&steps);
+        gyre_pre_tokenizer_free(&steps);
     }
     free(text);
 }

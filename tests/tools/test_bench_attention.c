@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* -- measuring in turn ------------------------------------------------------------------------------------------------- */
+/* -- measuring in turn -- */
 typedef struct calls {
     int count, fails_at;
 } calls;
@@ -31,15 +31,15 @@ static void rounds_run_all(void **state) {
     bench_series sa = {.run = count_call, .arg = &a, .amount = 1}, sb = {.run = count_call, .arg = &b, .amount = 1};
     bench_series *const both[] = {&sa, &sb};
     int64_t rounds = 2;
-    assert_ok(bench_in_turn(both, 2, &rounds));
+    assert_ok(bench_run_interleaved(both, 2, &rounds));
     assert_int_equal(rounds, 2);
     assert_true(sa.times >= 1000 && a.count >= 2 * sa.times); /* so short that the clock needs many */
     assert_true(sa.seconds[0] > 0 && sa.seconds[1] > 0 && sb.seconds[1] > 0);
     a = (calls){0, 5000};
-    assert_int_equal(bench_in_turn(both, 2, &rounds), GYRE_ERANGE);
+    assert_int_equal(bench_run_interleaved(both, 2, &rounds), GYRE_ERANGE);
 }
 
-/* -- limits ------------------------------------------------------------------------------------------------------------ */
+/* -- limits -- */
 static void limits_run(void **state) {
     (void)state;
     gyre_pool *pool;
@@ -52,40 +52,40 @@ static void limits_run(void **state) {
     assert_non_null(numbers);
     for (int i = 0; i < COUNT; i++)
         numbers[i] = 1;
-    bench_reading reading = {numbers, COUNT * sizeof(float)};
-    assert_ok(bench_read(&reading, &exec));
+    bench_memory_read reading = {numbers, COUNT * sizeof(float)};
+    assert_ok(bench_run_memory_read(&reading, &exec));
     free(numbers);
-    assert_ok(bench_peak(NULL, &exec));
-    assert_true(bench_peak_flops(&exec) == 2 * bench_peak_flops(&(gyre_exec){NULL, NULL, 1}));
+    assert_ok(bench_run_fma(NULL, &exec));
+    assert_true(bench_fma_flops(&exec) == 2 * bench_fma_flops(&(gyre_exec){NULL, NULL, 1}));
     assert_ok(bench_sgemm_create(&sgemm, 2, &err));
-    assert_ok(bench_multiply_matrices(&sgemm, &exec));
-    assert_int_equal(bench_multiply_matrices(&sgemm, &wider), GYRE_EINVAL); /* memory is for two */
+    assert_ok(bench_run_sgemm(&sgemm, &exec));
+    assert_int_equal(bench_run_sgemm(&sgemm, &wider), GYRE_EINVAL); /* memory is for two */
     assert_true(bench_sgemm_flops(&exec) == 2 * 2.0 * 2048 * 2048 * 128);
     bench_sgemm_free(&sgemm);
     gyre_pool_free(pool);
 }
 
-/* -- calls ------------------------------------------------------------------------------------------------------------- */
+/* -- calls -- */
 static void flops_of_what_is_seen(void **state) {
     (void)state;
-    attend_data d = {.queries = 3, .keys = 5, .heads = 2, .key_heads = 1, .dtype = GYRE_F16};
-    assert_true(attend_flops(&d, 0) == (3 + 4 + 5) * 2 * 4.0 * 128); /* pairs, heads, two products of 128 */
-    assert_true(attend_flops(&d, 1) == attend_flops(&d, 0) * 5 / 2);
-    assert_true(attend_bytes(&d) == 2 * 5 * 128 * 2.0);
+    attn_data d = {.queries = 3, .keys = 5, .heads = 2, .key_heads = 1, .dtype = GYRE_DTYPE_F16};
+    assert_true(attn_flops(&d, 0) == (3 + 4 + 5) * 2 * 4.0 * 128); /* pairs, heads, two products of 128 */
+    assert_true(attn_flops(&d, 1) == attn_flops(&d, 0) * 5 / 2);
+    assert_true(attn_kv_bytes(&d) == 2 * 5 * 128 * 2.0);
 }
 
 static void memory_of_a_prefill(void **state) {
     (void)state;
     gyre_error err;
-    attend_memory m = {.tokens = 700, .heads = 4, .key_heads = 2, .threads = 2}, none = m;
-    assert_ok(attend_measure_memory(&m, 1, &err));
+    attn_memory m = {.tokens = 700, .heads = 4, .key_heads = 2, .threads = 2}, none = m;
+    assert_ok(attn_measure_memory(&m, 1, &err));
     assert_true(m.scratch > 0 && m.peak >= 0 && m.peak < (int64_t)64 << 20);
-    assert_ok(attend_measure_memory(&none, 0, &err));
+    assert_ok(attn_measure_memory(&none, 0, &err));
     assert_int_equal(none.scratch, m.scratch);
     assert_int_equal(none.peak, -1);
 }
 
-/* -- what it prints ---------------------------------------------------------------------------------------------------- */
+/* -- what it prints -- */
 static void close_ratio(const json_t *root, const char *key, double want) {
     test_close(test_number(root, key), want, 1e-6 * fabs(want), key);
 }

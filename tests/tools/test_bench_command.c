@@ -2,7 +2,7 @@
 #include "command_run.h"
 #include "tools/bench/bench.h"
 
-/* -- resident memory --------------------------------------------------------------------------------------------------- */
+/* -- resident memory -- */
 enum { GROWTH = 16 << 20 };
 
 static int nothing(void *arg) {
@@ -33,11 +33,11 @@ static void peak_of_a_call(void **state) {
 #else
     const int64_t slack = 4 << 20;
 #endif
-    const int64_t peak = bench_peak_growth(nothing, grows, &seen);
+    const int64_t peak = bench_peak_rss_growth(nothing, grows, &seen);
     assert_true(peak >= GROWTH - (1 << 20) && peak <= GROWTH + slack);
-    assert_true(bench_peak_growth(grows, nothing, &seen) <= GROWTH + slack);
-    assert_int_equal(bench_peak_growth(fails, grows, &seen), -1);
-    assert_int_equal(bench_peak_growth(nothing, fails, &seen), -1);
+    assert_true(bench_peak_rss_growth(grows, nothing, &seen) <= GROWTH + slack);
+    assert_int_equal(bench_peak_rss_growth(fails, grows, &seen), -1);
+    assert_int_equal(bench_peak_rss_growth(nothing, fails, &seen), -1);
     assert_int_equal(seen, 0); /* all that was in another process */
 }
 
@@ -47,10 +47,10 @@ static void median_of_rounds(void **state) {
     assert_true(bench_median(odd, 3) == 2 && bench_median(even, 4) == 3 && bench_median(one, 1) == 7);
 }
 
-/* -- which schemes ----------------------------------------------------------------------------------------------------- */
+/* -- which schemes -- */
 static void every_kind_is_measured(void **state) {
     (void)state;
-    bench_scheme all[BENCH_MOST_SCHEMES], some[BENCH_MOST_SCHEMES];
+    bench_scheme all[BENCH_MAX_SCHEMES], some[BENCH_MAX_SCHEMES];
     const int count = bench_choose_schemes(NULL, all);
     assert_int_equal(bench_choose_schemes("all", some), count);
     for (int kind = 0; gyre_kind_name((gyre_kind)kind); kind++) {
@@ -68,7 +68,7 @@ static void every_kind_is_measured(void **state) {
     assert_string_equal(some[2].name, "deberta-v3");
 }
 
-/* -- what it prints ---------------------------------------------------------------------------------------------------- */
+/* -- what it prints -- */
 typedef struct line {
     json_t *root;
     char *next;
@@ -88,8 +88,8 @@ static line next_line(char *text) {
 static int64_t scratch_without_positions(int64_t tokens, int64_t heads, int64_t head_dim) {
     static float memory[1]; /* only shapes matter */
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = args.k = args.v = gyre_cdense(memory, GYRE_F32, 1, tokens, heads, head_dim);
-    args.out = gyre_dense(memory, GYRE_F32, 1, tokens, heads, head_dim);
+    args.q = args.k = args.v = gyre_cdense(memory, GYRE_DTYPE_F32, 1, tokens, heads, head_dim);
+    args.out = gyre_dense(memory, GYRE_DTYPE_F32, 1, tokens, heads, head_dim);
     args.causal = 1;
     return (int64_t)gyre_attention_scratch(&args, 0, NULL);
 }
@@ -97,7 +97,7 @@ static int64_t scratch_without_positions(int64_t tokens, int64_t heads, int64_t 
 /* 16 MiB would be a float for each pair of tokens. */
 static void no_scheme_needs_a_matrix(void **state) {
     (void)state;
-    bench_scheme all[BENCH_MOST_SCHEMES];
+    bench_scheme all[BENCH_MAX_SCHEMES];
     const int count = bench_choose_schemes(NULL, all);
     const outcome *o = run("bench encodings --tokens 2k --heads 1 --head-dim 16 --rounds 1 --threads 1 --json");
     if (o->exit) fail_msg("%s", o->err);
@@ -124,7 +124,7 @@ static void no_scheme_needs_a_matrix(void **state) {
 
 static void every_gradient_runs(void **state) {
     (void)state;
-    bench_scheme all[BENCH_MOST_SCHEMES];
+    bench_scheme all[BENCH_MAX_SCHEMES];
     const outcome *o = run("bench encodings --tokens 24,40 --heads 2 --head-dim 8 --rounds 2 --threads 2 --gradient --json");
     if (o->exit) fail_msg("%s", o->err);
     static char text[1 << 16];

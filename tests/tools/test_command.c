@@ -8,7 +8,7 @@ static json_t *result_at(const json_t *root, size_t i) {
     return result;
 }
 
-/* -- the command itself ---------------------------------------------------------------------------------------------- */
+/* -- the command itself -- */
 static void test_subcommands(void **state) {
     (void)state;
     assert_fails("evla", 2, "evla: no such subcommand; did you mean eval?");
@@ -204,7 +204,7 @@ static void test_one_line_for_any_name(void **state) {
 static void test_broken_models(void **state) {
     (void)state;
     char weights[1 << 16], config[1 << 12];
-    write_model("broken", GYRE_ROPE);
+    write_model("broken", GYRE_KIND_ROPE);
     FILE *file = fopen(in_folder("broken/model.safetensors"), "r");
     assert_non_null(file);
     const size_t bytes = fread(weights, 1, sizeof weights, file);
@@ -224,7 +224,7 @@ static void test_broken_models(void **state) {
     assert_fails("eval @broken --text @text", 1, "config.json");
 }
 
-/* -- figures --------------------------------------------------------------------------------------------------------- */
+/* -- figures -- */
 static void assert_keys(const json_t *object, const char *const *keys, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!json_object_get(object, keys[i])) fail_msg("no \"%s\"", keys[i]);
@@ -425,7 +425,7 @@ static void test_tables(void **state) {
     assert_null(strchr(o->out, '\033'));
 }
 
-/* -- files ----------------------------------------------------------------------------------------------------------- */
+/* -- files -- */
 static void test_output_file(void **state) {
     (void)state;
     assert_int_equal(mkdir(in_folder("results"), 0777), 0);

@@ -104,7 +104,7 @@ static void assert_verdict(const char *line, int status, const char *verdict) {
     json_decref(root);
 }
 
-/* -- the first position that differs ------------------------------------------------------------------------------------ */
+/* -- the first position that differs -- */
 static void check_first(double gap) {
     const int64_t m = diff_first_position(gap);
     const long double w = (long double)gap, limit = 0.01L;
@@ -137,11 +137,11 @@ static void test_first_position(void **state) {
     assert_int_equal(diff_first_position(4.7e-12), 2127659575);
 }
 
-/* -- frequencies -------------------------------------------------------------------------------------------------------- */
+/* -- frequencies -- */
 /* What a comparison of two lists of 64 frequencies comes to. */
 typedef struct expected {
     long double relative, gap;
-    int pair, gap_pair;
+    int pair, max_difference_pair;
 } expected;
 
 static expected expect(const long double a[64], const long double b[64]) {
@@ -154,7 +154,7 @@ static expected expect(const long double a[64], const long double b[64]) {
         }
         if (gap > e.gap) {
             e.gap = gap;
-            e.gap_pair = i;
+            e.max_difference_pair = i;
         }
     }
     return e;
@@ -181,7 +181,7 @@ static void check_figures(const char *line, const long double a[64], const long 
     test_close(test_number(group, "max_relative_difference"), e.relative, 1e-9L * e.relative, line);
     test_close(test_number(group, "max_difference"), e.gap, 1e-9L * e.gap, line);
     assert_int_equal(test_integer(group, "pair"), e.pair);
-    assert_int_equal(test_integer(group, "max_difference_pair"), e.gap_pair);
+    assert_int_equal(test_integer(group, "max_difference_pair"), e.max_difference_pair);
     assert_int_equal(test_integer(group, "first_position"), (int64_t)floorl(0.01L / e.gap) + 1);
     assert_int_equal(test_integer(group, "length"), length);
     test_close(test_number(group, "angle_at_length"), e.gap * (long double)length, 1e-9L * e.gap * (long double)length,
@@ -261,7 +261,7 @@ static void test_still_pairs(void **state) {
     json_decref(root);
 }
 
-/* -- the same ----------------------------------------------------------------------------------------------------------- */
+/* -- the same -- */
 static void test_same(void **state) {
     (void)state;
     assert_verdict("diff @plain.json --as hf-5 --with hf-4.43 --json", SAME, "Same.");
@@ -275,7 +275,7 @@ static void test_same(void **state) {
     assert_non_null(strstr(run("diff @plain.json --with reference")->out, "\nSame.\n"));
 }
 
-/* -- words -------------------------------------------------------------------------------------------------------------- */
+/* -- words -- */
 /* Frequencies that all but vanish, and "all" layers beside a tower's. */
 static void test_words_for_extremes(void **state) {
     (void)state;
@@ -386,7 +386,7 @@ static void test_fields(void **state) {
     assert_null(strchr(o->out, 0x1b));
 }
 
-/* -- two formats -------------------------------------------------------------------------------------------------------- */
+/* -- two formats -- */
 enum { GGUF_U32 = 4, GGUF_F32 = 6, GGUF_STRING = 8 };
 
 static void put_text(FILE *file, const char *text) {
@@ -437,7 +437,7 @@ static void test_formats(void **state) {
     json_decref(root);
 }
 
-/* -- refusals and failures ---------------------------------------------------------------------------------------------- */
+/* -- refusals and failures -- */
 static void test_refusals(void **state) {
     (void)state;
     write_llama("named.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"

@@ -46,11 +46,11 @@ static void file_hash(const char *path, char out[32]) {
     snprintf(out, 32, "fnv1a64:%016" PRIx64, hash);
 }
 
-/* -- the model ------------------------------------------------------------------------------------------------------- */
+/* -- the model -- */
 /* The rope model as one that was stretched from 32 tokens to 128, which vLLM reads by the length its engine starts with. */
 static void write_longrope(const char *name) {
     char text[4096], path[64];
-    write_model(name, GYRE_ROPE);
+    write_model(name, GYRE_KIND_ROPE);
     snprintf(path, sizeof path, "%s/config.json", name);
     read_whole(in_folder(path), text, sizeof text);
     json_t *root = json_loads(text, 0, NULL), *lists;
@@ -96,7 +96,7 @@ static void own_files_are_not_replaced(void **state) {
     assert_int_equal(run(EVAL " -o @rope/eval.txt")->exit, 0); /* what is no model's may lie beside it */
 }
 
-/* -- journals -------------------------------------------------------------------------------------------------------- */
+/* -- journals -- */
 static int lines_of(const char *text) {
     int lines = 0;
     for (const char *c = text; *c; c++)
@@ -224,7 +224,7 @@ static void ends_are_known(void **state) {
     json_decref(second);
 }
 
-/* -- several texts ----------------------------------------------------------------------------------------------------- */
+/* -- several texts -- */
 static void texts_apart_and_together(void **state) {
     (void)state;
     /* No --windows: the longer text has more of them, so that weights matter. */
@@ -343,7 +343,7 @@ static void types_of_the_cache(void **state) {
     assert_fails(EVAL " --cache q8 --passkey 8", 2, "--cache: ");
 }
 
-/* -- lines, cards, pages ------------------------------------------------------------------------------------------------ */
+/* -- lines, cards, pages -- */
 static void a_line_for_each_figure(void **state) {
     (void)state;
     json_t *whole = run_json(EVAL " --json --by-position 2");
@@ -431,20 +431,20 @@ static void pages(void **state) {
     assert_fails(EVAL " --report @texts", 1, "report: is a folder");
 }
 
-/* -- what a model reads ---------------------------------------------------------------------------------------------- */
+/* -- what a model reads -- */
 static void write_model_of(const char *name, int64_t vocab) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     config.vocab = vocab;
-    config.width = 32;
+    config.model_dim = 32;
     config.layers = 1;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
-    config.hidden = 32;
-    config.position.kind = GYRE_ROPE;
+    config.mlp_dim = 32;
+    config.position.kind = GYRE_KIND_ROPE;
     config.position.trained_length = TRAINED;
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_F32, &err))
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_model_free(model);
 }

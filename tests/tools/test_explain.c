@@ -64,7 +64,7 @@ static int write_configs(void **state) {
     return setenv("LC_ALL", "C", 1) || setenv("COLUMNS", "100", 1);
 }
 
-/* -- numbers ------------------------------------------------------------------------------------------------------------ */
+/* -- numbers -- */
 static void check_case(const json_t *reference) {
     char line[64] = "explain @case.json --json";
     double want[256], got[256], waves[256];
@@ -103,7 +103,7 @@ static void test_references(void **state) {
 
 /* Llama 3.1's rule, pair by pair. */
 typedef struct counts {
-    int kept, blended, divided, unfinished, unfinished_reach;
+    int kept, blended, divided, unfinished, incomplete_max_length;
 } counts;
 
 static counts count_llama3(void) {
@@ -117,7 +117,7 @@ static counts count_llama3(void) {
         c.kept += wave < 8192.0L / 4;
         c.divided += wave > 8192.0L;
         c.unfinished += two_pi / used > 8192;
-        c.unfinished_reach += two_pi / used > 131072;
+        c.incomplete_max_length += two_pi / used > 131072;
     }
     c.blended = 64 - c.kept - c.divided;
     return c;
@@ -166,7 +166,7 @@ static void test_parts(void **state) {
     assert_int_equal(test_integer(parts, "divided"), c.divided);
     assert_int_equal(test_integer(group, "unfinished"), c.unfinished);
     assert_int_equal(test_integer(group, "reach"), 131072);
-    assert_int_equal(test_integer(group, "unfinished_in_reach"), c.unfinished_reach);
+    assert_int_equal(test_integer(group, "unfinished_in_reach"), c.incomplete_max_length);
     json_decref(root);
 }
 
@@ -233,7 +233,7 @@ static void test_fields(void **state) {
     json_decref(root);
 }
 
-/* -- layers ------------------------------------------------------------------------------------------------------------- */
+/* -- layers -- */
 static void test_layer_types(void **state) {
     (void)state;
     json_t *root = run_json("explain @kinds.json --json");
@@ -257,7 +257,7 @@ static void test_layer_types(void **state) {
     assert_fails("explain @kinds.json --layer-type full", 2, "\"full\" is none of sliding_attention, full_attention");
 }
 
-/* -- what people see ---------------------------------------------------------------------------------------------------- */
+/* -- what people see -- */
 /* The line of the output that begins with this, after spaces; runs of spaces in it count as one. */
 static const char *line_of(const char *out, const char *begins) {
     static char line[512];
@@ -293,7 +293,7 @@ static void test_view(void **state) {
     snprintf(want, sizeof want, "64 pairs: %d kept, %d blended, %d interpolated", c.kept, c.blended, c.divided);
     assert_string_equal(line_of(o->out, "64 pairs"), want);
     snprintf(want, sizeof want, "%d never finish a turn within 8192 tokens, %d within 131072", c.unfinished,
-             c.unfinished_reach);
+             c.incomplete_max_length);
     assert_string_equal(line_of(o->out, want), want);
     assert_string_equal(line_of(o->out, "attention factor"), "attention factor 1, scores scaled by 0.0883883 in all");
     assert_null(strchr(o->out, 0x1b)); /* no colour into a file */
@@ -385,7 +385,7 @@ static void test_width_and_locale(void **state) {
     assert_int_equal(setenv("LC_ALL", "C", 1), 0);
 }
 
-/* -- schemes without pairs ---------------------------------------------------------------------------------------------- */
+/* -- schemes without pairs -- */
 static void test_schemes(void **state) {
     (void)state;
     double slopes[16];
@@ -409,7 +409,7 @@ static void test_schemes(void **state) {
                         "a table of 1024 rows: positions 0-1023, and none past them");
 }
 
-/* -- warnings, files, failures ------------------------------------------------------------------------------------------ */
+/* -- warnings, files, failures -- */
 static void test_warnings(void **state) {
     (void)state;
     /* No one has such a model: read as a llama, which a person should know of. */

@@ -89,9 +89,9 @@ static void test_blind(void **state) {
     const double a = 0.75 * 0.75, b = 0.75 * 0.25;
     double nats;
     gyre_error err = {0, ""};
-    assert_int_equal(explain_check_blind(&(gyre_text){.ids = some, .count = 4}, 256, &nats, &err), GYRE_OK);
+    assert_int_equal(explain_check_unigram_entropy(&(gyre_text){.ids = some, .count = 4}, 256, &nats, &err), GYRE_OK);
     test_close(nats, -a * log(a) / (1 - pow(1 - a, 4)) - b * log(b) / (1 - pow(1 - b, 4)), 1e-12, "Chao and Shen");
-    assert_int_equal(explain_check_blind(&(gyre_text){.ids = all, .count = 4}, 256, &nats, &err), GYRE_OK);
+    assert_int_equal(explain_check_unigram_entropy(&(gyre_text){.ids = all, .count = 4}, 256, &nats, &err), GYRE_OK);
     test_close(nats, log(256), 1e-12, "nothing seen twice");
 }
 
@@ -132,30 +132,30 @@ static void test_nothing_to_check(void **state) {
     assert_fails("explain @rope --check @missing", CLI_FAILED, "missing");
 }
 
-/* -- the rule, on figures made by hand --------------------------------------------------------------------------------- */
-static explain_check judged(int64_t half_better, double gain, gyre_layout file) {
+/* -- the rule, on figures made by hand -- */
+static explain_check judged(int64_t half_wins, double gain, gyre_layout file) {
     explain_check c = {.file = file, .windows = CHECK_WINDOWS};
     for (int64_t i = 0; i < CHECK_WINDOWS; i++) {
         c.window_nats[0][i] = 2.0;
-        c.window_nats[1][i] = i < half_better ? 2.0 + gain : 2.0 - gain;
+        c.window_nats[1][i] = i < half_wins ? 2.0 + gain : 2.0 - gain;
     }
-    explain_check_judge(&c, log(256));
+    explain_check_decide(&c, log(256));
     return c;
 }
 
 static void test_rule(void **state) {
     (void)state;
-    assert_int_equal(judged(8, 1, GYRE_HALF).verdict, CHECK_AGREES);
-    assert_int_equal(judged(8, 1, GYRE_INTERLEAVED).verdict, CHECK_DISAGREES);
-    assert_int_equal(judged(0, 1, GYRE_HALF).verdict, CHECK_DISAGREES);
-    assert_int_equal(judged(0, 1, GYRE_INTERLEAVED).verdict, CHECK_AGREES);
-    assert_int_equal(judged(7, 1, GYRE_HALF).verdict, CHECK_UNDECIDED); /* 18 of 256 texts */
-    test_close(judged(7, 1, GYRE_HALF).chance, 18.0 / 256, 1e-15, "chance of 7");
-    test_close(judged(4, 1, GYRE_HALF).chance, 1, 1e-15, "chance of 4");
-    assert_int_equal(judged(8, 0.009, GYRE_HALF).verdict, CHECK_UNDECIDED); /* all windows, and next to nothing */
-    assert_int_equal(judged(8, 0.011, GYRE_HALF).verdict, CHECK_AGREES);
-    explain_check c = judged(8, 1, GYRE_HALF);
-    explain_check_judge(&c, 1.9); /* below 2 nats: who knows no order reads it better */
+    assert_int_equal(judged(8, 1, GYRE_LAYOUT_HALF).verdict, CHECK_AGREES);
+    assert_int_equal(judged(8, 1, GYRE_LAYOUT_INTERLEAVED).verdict, CHECK_DISAGREES);
+    assert_int_equal(judged(0, 1, GYRE_LAYOUT_HALF).verdict, CHECK_DISAGREES);
+    assert_int_equal(judged(0, 1, GYRE_LAYOUT_INTERLEAVED).verdict, CHECK_AGREES);
+    assert_int_equal(judged(7, 1, GYRE_LAYOUT_HALF).verdict, CHECK_UNDECIDED); /* 18 of 256 texts */
+    test_close(judged(7, 1, GYRE_LAYOUT_HALF).p_value, 18.0 / 256, 1e-15, "chance of 7");
+    test_close(judged(4, 1, GYRE_LAYOUT_HALF).p_value, 1, 1e-15, "chance of 4");
+    assert_int_equal(judged(8, 0.009, GYRE_LAYOUT_HALF).verdict, CHECK_UNDECIDED); /* all windows, and next to nothing */
+    assert_int_equal(judged(8, 0.011, GYRE_LAYOUT_HALF).verdict, CHECK_AGREES);
+    explain_check c = judged(8, 1, GYRE_LAYOUT_HALF);
+    explain_check_decide(&c, 1.9); /* below 2 nats: who knows no order reads it better */
     assert_int_equal(c.verdict, CHECK_UNDECIDED);
 }
 

@@ -7,7 +7,7 @@
 
 static const long double two_pi = 6.283185307179586476925286766559L;
 
-/* -- models ------------------------------------------------------------------------------------------------------- */
+/* -- models -- */
 static void put_config(const char *name, const char *text) {
     write_file(name, text, strlen(text));
 }
@@ -35,7 +35,7 @@ static int make_models(void **state) {
     return mkdir(in_folder("dir"), 0777);
 }
 
-/* -- figures, by the formulas ------------------------------------------------------------------------------------------ */
+/* -- figures, by the formulas -- */
 /* A model of `pairs` pairs, trained on `length` tokens, stretched `factor` times. */
 typedef struct stretch {
     int pairs, low, high; /* the ramp of by-parts and yarn: all kept up to low, all divided from high */
@@ -269,8 +269,7 @@ static void the_table_reads_well(void **state) {
     assert_non_null(strstr(o->out, "rerope, hf-5, vllm and llama.cpp: far positions: no key of a config.json says that\n"));
 }
 
-/* -- writing --------------------------------------------------------------------------------------------------------------
- */
+/* -- writing -- */
 static void what_is_written_is_told(void **state) {
     (void)state;
     static char before[4096], after[4096];
@@ -308,8 +307,7 @@ static void a_factor_may_be_given(void **state) {
     assert_string_equal(run("extend @llama2 --to 64k --method yarn:16 --write @short.json")->err, "");
 }
 
-/* -- GGUF
- * ------------------------------------------------------------------------------------------------------------------- */
+/* -- GGUF -- */
 enum { WEIGHTS = 1000 };
 
 static void put_gguf(const char *name, float *weights) {
@@ -358,7 +356,7 @@ static void a_gguf_keeps_its_tensors(void **state) {
         found = memcmp(after + i, weights, sizeof weights) == 0;
     assert_true(found);
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_open(&reading, in_folder("dir/model.gguf"), GYRE_AS_USUAL, 16384, NULL));
+    assert_ok(gyre_reading_open(&reading, in_folder("dir/model.gguf"), GYRE_PROFILE_DEFAULT, 16384, NULL));
     gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
     double got[64], factor;
     assert_ok(gyre_encoding_frequencies(encoding, 16384, got, &factor));
@@ -407,8 +405,7 @@ static void a_large_gguf_is_left_alone(void **state) {
     assert_int_equal(remove(in_folder("large.gguf")), 0);
 }
 
-/* -- what else there is to say
- * ------------------------------------------------------------------------------------------------ */
+/* -- what else there is to say -- */
 static void other_schemes_are_told_apart(void **state) {
     (void)state;
     const outcome *o = run("extend @bloom --to 16k");
@@ -423,7 +420,7 @@ static void other_schemes_are_told_apart(void **state) {
     assert_fails("extend @gpt2 --to 16k", 1, "table");
 }
 
-/* -- what goes wrong halfway ------------------------------------------------------------------------------------------ */
+/* -- what goes wrong halfway -- */
 static void a_full_disk_leaves_nothing(void **state) {
     (void)state;
     struct rlimit was, little;

@@ -10,9 +10,9 @@
 
 static gyre_error err;
 
-static char *draw(const gyre_chart *chart) {
+static char *draw(const gyre_report_chart *chart) {
     char *svg = NULL;
-    const gyre_status status = gyre_chart_svg(chart, &svg, &err);
+    const gyre_status status = gyre_report_chart_svg(chart, &svg, &err);
     if (status) fail_msg("%s", err.text);
     assert_balanced(svg);
     return svg;
@@ -28,11 +28,11 @@ static int symbols(const char *svg, const char *id, double x[], double y[], int 
     return n;
 }
 
-/* -- charts ---------------------------------------------------------------------------------------------------------- */
+/* -- charts -- */
 static void chart_scales(void **state) {
     (void)state;
-    const gyre_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
-    gyre_chart chart = chart_of(&series, 1);
+    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
+    gyre_report_chart chart = chart_of(&series, 1);
     double x[8], y[8];
     char *svg = draw(&chart);
     assert_int_equal(symbols(svg, "gpPt6", x, y, 8), 5); /* the legend's is the last */
@@ -45,8 +45,8 @@ static void chart_scales(void **state) {
     assert_contains(svg, "<title>line</title>");
     gyre_report_free(svg);
 
-    chart.x.scale = GYRE_SCALE_LOG2;
-    chart.y.scale = GYRE_SCALE_LOG10;
+    chart.x.scale = GYRE_REPORT_SCALE_LOG2;
+    chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     svg = draw(&chart);
     assert_int_equal(symbols(svg, "gpPt6", x, y, 8), 5);
     test_close((x[2] - x[1]) / (x[1] - x[0]), 1, 0.001, "log x");
@@ -63,9 +63,9 @@ static void chart_scales(void **state) {
 static void chart_narrow_log(void **state) {
     (void)state;
     const double y[] = {3.1, 3.2, 3.4, 3.45};
-    const gyre_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0};
-    gyre_chart chart = chart_of(&series, 1);
-    chart.y.scale = GYRE_SCALE_LOG10;
+    const gyre_report_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0};
+    gyre_report_chart chart = chart_of(&series, 1);
+    chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     char *svg = draw(&chart);
     assert_contains(svg, ">3.1<");
     assert_contains(svg, ">3.4<");
@@ -75,9 +75,9 @@ static void chart_narrow_log(void **state) {
 static void chart_clip(void **state) {
     (void)state;
     const double y[] = {1, 500, INFINITY, 100};
-    const gyre_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0};
-    gyre_chart chart = chart_of(&series, 1);
-    chart.y.scale = GYRE_SCALE_LOG10;
+    const gyre_report_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0};
+    gyre_report_chart chart = chart_of(&series, 1);
+    chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     double x[8], at[8];
     char *svg = draw(&chart);
     assert_int_equal(symbols(svg, "gpPt6", x, at, 8), 4); /* the infinite one is nowhere */
@@ -118,8 +118,8 @@ static void chart_gaps(void **state) {
         x[i] = i;
         y[i] = i % 7;
     }
-    const gyre_series series = {"line", 40, x, y, NULL, NULL, 1, 0};
-    gyre_chart chart = chart_of(&series, 1);
+    const gyre_report_series series = {"line", 40, x, y, NULL, NULL, 1, 0};
+    gyre_report_chart chart = chart_of(&series, 1);
     char *svg = draw(&chart);
     assert_int_equal(strokes(svg, "rgb(  0, 114, 178)"), 2);
     gyre_report_free(svg);
@@ -132,9 +132,9 @@ static void chart_gaps(void **state) {
 
 static void chart_markers(void **state) {
     (void)state;
-    const gyre_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
-    const gyre_marker markers[] = {{300, "trained", 0}, {50, "across", 1}, {NAN, "nowhere", 0}};
-    gyre_chart chart = chart_of(&series, 1);
+    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_report_marker markers[] = {{300, "trained", 0}, {50, "across", 1}, {NAN, "nowhere", 0}};
+    gyre_report_chart chart = chart_of(&series, 1);
     chart.markers = markers;
     chart.markers_count = 3;
     char *svg = draw(&chart);
@@ -149,7 +149,7 @@ static void chart_many(void **state) {
     (void)state;
     enum { SERIES = 12, POINTS = 5000 };
     static double x[POINTS], y[SERIES][POINTS], low[POINTS], high[POINTS];
-    gyre_series series[SERIES];
+    gyre_report_series series[SERIES];
     char names[SERIES][16];
     for (int s = 0; s < SERIES; s++) {
         for (int i = 0; i < POINTS; i++) {
@@ -159,15 +159,15 @@ static void chart_many(void **state) {
             high[i] = y[0][i] + 0.1;
         }
         snprintf(names[s], sizeof names[s], "series %d", s);
-        series[s] = (gyre_series){names[s], s == 5 ? 0 : POINTS, x, y[s], s ? NULL : low, s ? NULL : high, 0, 0};
+        series[s] = (gyre_report_series){names[s], s == 5 ? 0 : POINTS, x, y[s], s ? NULL : low, s ? NULL : high, 0, 0};
     }
-    gyre_chart chart = chart_of(series, SERIES);
+    gyre_report_chart chart = chart_of(series, SERIES);
     char *svg = draw(&chart);
     for (int s = 0; s < SERIES; s++)
         assert_contains(svg, names[s]);
     assert_contains(svg, "fill-opacity");
     gyre_report_free(svg);
-    chart.style = GYRE_STYLE_POINTS;
+    chart.style = GYRE_REPORT_CHART_STYLE_POINTS;
     svg = draw(&chart);
     gyre_report_free(svg);
 }
@@ -175,26 +175,26 @@ static void chart_many(void **state) {
 static void chart_errors(void **state) {
     (void)state;
     const double nothing[] = {NAN, INFINITY, -INFINITY, NAN};
-    gyre_series series = {"line", 4, four_x, nothing, NULL, NULL, 0, 0};
+    gyre_report_series series = {"line", 4, four_x, nothing, NULL, NULL, 0, 0};
     char *svg = NULL;
-    gyre_chart chart = chart_of(NULL, 0);
-    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    gyre_report_chart chart = chart_of(NULL, 0);
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "chart: no series to draw (figure)");
     chart = chart_of(&series, 1);
-    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "chart: nothing finite to draw (figure)");
     series.y = four_y;
     series.color = 9;
-    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
     series.color = 0;
-    chart.x.scale = GYRE_SCALE_LOG2;
+    chart.x.scale = GYRE_REPORT_SCALE_LOG2;
     chart.x.high = 100; /* from 0 */
-    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
     chart.x.low = 200;
-    assert_int_equal(gyre_chart_svg(&chart, &svg, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, NULL), GYRE_EINVAL);
     chart.x.low = chart.x.high = 0;
     chart.clip = NAN;
-    assert_int_equal(gyre_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
     assert_null(svg);
 }
 
@@ -205,9 +205,9 @@ static void hostile_names(void **state) {
     char name[1000], file[440];
     snprintf(file, sizeof file, "%s/made", folder);
     snprintf(name, sizeof name, "a_{b}^c'\nsystem('touch %s'); `touch %s` @x \"<&> é \xff \\", file, file);
-    const gyre_series series = {name, 4, four_x, four_y, NULL, NULL, 0, 0};
-    const gyre_marker marker = {300, name, 0};
-    gyre_chart chart = chart_of(&series, 1);
+    const gyre_report_series series = {name, 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_report_marker marker = {300, name, 0};
+    gyre_report_chart chart = chart_of(&series, 1);
     chart.title = chart.x.label = chart.y.label = name;
     chart.markers = &marker;
     chart.markers_count = 1;
@@ -215,35 +215,35 @@ static void hostile_names(void **state) {
     assert_contains(svg, "a_{b}^c' system('touch ");
     assert_contains(svg, "` @x \"&lt;&amp;> é \xEF\xBF\xBD \\<");
     gyre_report_free(svg);
-    const gyre_map map = {name, 2, 2, four_y};
-    gyre_panels panels = GYRE_PANELS_INIT;
+    const gyre_report_heatmap map = {name, 2, 2, four_y};
+    gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
     panels.title = panels.x.label = panels.y.label = panels.z.label = name;
     panels.maps = &map;
     panels.maps_count = 1;
-    assert_ok(gyre_panels_svg(&panels, &svg, &err));
+    assert_ok(gyre_report_heatmap_grid_svg(&panels, &svg, &err));
     assert_balanced(svg);
     gyre_report_free(svg);
     assert_int_equal(entries(folder, 0), 0);
     drop_folder(folder);
 }
 
-/* -- panels ---------------------------------------------------------------------------------------------------------- */
+/* -- panels -- */
 static void panels_drawn(void **state) {
     (void)state;
     double z[3 * 5];
     for (int i = 0; i < 15; i++)
         z[i] = cos(i);
     z[4] = NAN;
-    const gyre_map maps[] = {{"one", 5, 3, z}, {"two", 3, 5, z}, {"three", 5, 3, z}, {"four", 5, 3, z}};
-    gyre_panels panels = GYRE_PANELS_INIT;
+    const gyre_report_heatmap maps[] = {{"one", 5, 3, z}, {"two", 3, 5, z}, {"three", 5, 3, z}, {"four", 5, 3, z}};
+    gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
     panels.title = "angles";
     panels.x.label = "position";
     panels.x.high = 4096;
-    panels.z = (gyre_axis){"cos", GYRE_SCALE_LINEAR, -1, 1};
+    panels.z = (gyre_report_axis){"cos", GYRE_REPORT_SCALE_LINEAR, -1, 1};
     panels.maps = maps;
     panels.maps_count = 4;
     char *svg = NULL;
-    assert_ok(gyre_panels_svg(&panels, &svg, &err));
+    assert_ok(gyre_report_heatmap_grid_svg(&panels, &svg, &err));
     assert_balanced(svg);
     assert_int_equal(count(svg, "<image "), 4);
     assert_int_equal(count(svg, "data:image/png;base64,"), 4);
@@ -257,25 +257,25 @@ static void panels_drawn(void **state) {
 static void panels_errors(void **state) {
     (void)state;
     const double nothing[] = {NAN, NAN, INFINITY, NAN};
-    gyre_map map = {"one", 2, 2, nothing};
-    gyre_panels panels = GYRE_PANELS_INIT;
+    gyre_report_heatmap map = {"one", 2, 2, nothing};
+    gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
     char *svg = NULL;
-    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_heatmap_grid_svg(&panels, &svg, &err), GYRE_EINVAL);
     panels.maps = &map;
     panels.maps_count = 1;
-    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_heatmap_grid_svg(&panels, &svg, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "panels: nothing finite to draw (figure)");
     map.z = four_y;
     map.width = 1;
-    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_heatmap_grid_svg(&panels, &svg, &err), GYRE_EINVAL);
     map.width = 2;
-    panels.x.scale = GYRE_SCALE_LOG2;
-    assert_int_equal(gyre_panels_svg(&panels, &svg, &err), GYRE_EINVAL);
+    panels.x.scale = GYRE_REPORT_SCALE_LOG2;
+    assert_int_equal(gyre_report_heatmap_grid_svg(&panels, &svg, &err), GYRE_EINVAL);
     assert_null(svg);
 }
 
-/* -- the program gnuplot --------------------------------------------------------------------------------------------- */
-/* gyre_chart_svg with PATH a folder that holds `script` as gnuplot, or nothing; in a child, whose PATH ends with it.
+/* -- the program gnuplot -- */
+/* gyre_report_chart_svg with PATH a folder that holds `script` as gnuplot, or nothing; in a child, whose PATH ends with it.
  * Expects failure; fills err. */
 static void draw_with(const char *script) {
     enum { POINTS = 20000 };
@@ -295,14 +295,14 @@ static void draw_with(const char *script) {
     if (child == 0) {
         for (int i = 0; i < POINTS; i++)
             x[i] = i;
-        const gyre_series series = {"line", POINTS, x, x, NULL, NULL, 0, 0};
-        const gyre_chart chart = chart_of(&series, 1);
+        const gyre_report_series series = {"line", POINTS, x, x, NULL, NULL, 0, 0};
+        const gyre_report_chart chart = chart_of(&series, 1);
         char *svg = NULL;
         gyre_error why = {0, ""};
         setenv("PATH", folder, 1);
         for (int fd = 0; fd < 3; fd++) /* the worst case for whoever hands out descriptors */
             close(fd);
-        const int right = gyre_chart_svg(&chart, &svg, &why) == GYRE_EIO && !svg &&
+        const int right = gyre_report_chart_svg(&chart, &svg, &why) == GYRE_EIO && !svg &&
                           write(ends[1], why.text, sizeof why.text) == (ssize_t)sizeof why.text;
         _exit(right ? 0 : 1);
     }
@@ -332,10 +332,10 @@ static void gnuplot_fails(void **state) {
 }
 
 static int draws(void) {
-    const gyre_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
-    const gyre_chart chart = chart_of(&series, 1);
+    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_report_chart chart = chart_of(&series, 1);
     char *svg = NULL;
-    const gyre_status status = gyre_chart_svg(&chart, &svg, NULL);
+    const gyre_status status = gyre_report_chart_svg(&chart, &svg, NULL);
     gyre_report_free(svg);
     return status == GYRE_OK;
 }

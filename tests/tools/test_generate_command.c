@@ -1,10 +1,9 @@
 /* test_generate_command.c: gyre generate: what it writes, when it stops, and how text that comes in bytes is shown. */
 #include "command_run.h"
-#include "tools/common/plain_text.h"
+#include "tools/common/utf8_text.h"
 #include <math.h>
 
-/* -- characters ----------------------------------------------------------------------------------------------------------
- */
+/* -- characters -- */
 static void test_characters(void **state) {
     (void)state;
     static const struct {
@@ -31,7 +30,7 @@ static void test_characters(void **state) {
                  {"\xc3z", -1},
                  {"\xe2\x82z", -1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        if (utf8_character(cases[i].text, strlen(cases[i].text)) != cases[i].bytes) fail_msg("case %zu", i);
+        if (utf8_char_length(cases[i].text, strlen(cases[i].text)) != cases[i].bytes) fail_msg("case %zu", i);
 }
 
 /* Byte by byte, as a model writes: a character is shown with its last byte, what never becomes one at once. */
@@ -40,25 +39,24 @@ static void test_held_back(void **state) {
     static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\x80\xe2z";
     static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 12, 12, 14};
     for (size_t n = 0; n < sizeof text; n++)
-        assert_int_equal(utf8_whole(text, n), whole[n]);
+        assert_int_equal(utf8_complete_prefix(text, n), whole[n]);
 }
 
 static void test_plain_text(void **state) {
     (void)state;
     char out[16];
-    plain_text(out, sizeof out, "a\xc3\xa9\xe2z\0b", 7);
+    utf8_sanitize(out, sizeof out, "a\xc3\xa9\xe2z\0b", 7);
     assert_string_equal(out, "a\xc3\xa9\xef\xbf\xbdz\xef\xbf\xbd"
                              "b");
-    plain_text(out, 4, "ab\xc3\xa9", 4); /* no half characters */
+    utf8_sanitize(out, 4, "ab\xc3\xa9", 4); /* no half characters */
     assert_string_equal(out, "ab");
-    plain_text(out, 1, "ab", 2);
+    utf8_sanitize(out, 1, "ab", 2);
     assert_string_equal(out, "");
-    plain_text(out, sizeof out, "x\xe2\x82", 3); /* nothing comes any more */
+    utf8_sanitize(out, sizeof out, "x\xe2\x82", 3); /* nothing comes any more */
     assert_string_equal(out, "x\xef\xbf\xbd\xef\xbf\xbd");
 }
 
-/* -- what is written -------------------------------------------------------------------------------------------------------
- */
+/* -- what is written -- */
 static const char bundled[] = GYRE_TEST_DATA "/../models/rope";
 
 /* out = the likeliest tokens after a prompt, found by a context that is read in another way. */
@@ -72,13 +70,13 @@ static void greedy(const char *path, const char *prompt, int n, int32_t *out) {
     assert_ok(gyre_context_create(&context, model, NULL, bytes + n, &err));
     for (int64_t i = 0; i < bytes; i++) {
         const int32_t token = (unsigned char)prompt[i];
-        assert_ok(gyre_context_read(context, &token, 1, 1, logits, &err));
+        assert_ok(gyre_context_forward(context, &token, 1, 1, logits, &err));
     }
     for (int i = 0; i < n; i++) {
         out[i] = 0;
         for (int32_t t = 1; t < 256; t++)
             if (logits[t] > logits[out[i]]) out[i] = t;
-        assert_ok(gyre_context_read(context, &out[i], 1, 1, logits, &err));
+        assert_ok(gyre_context_forward(context, &out[i], 1, 1, logits, &err));
     }
     gyre_context_free(context);
     gyre_model_free(model);

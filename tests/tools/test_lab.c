@@ -50,8 +50,8 @@ static void tables(void **state) {
     assert_string_equal(json_string_value(json_object_get(learned, "name")), "learned");
     const json_t *beyond = json_array_get(json_object_get(learned, "cells"), 1);
     assert_true(json_is_null(json_object_get(beyond, "perplexity"))); /* its table ends */
-    /* Names for one rotation: linear at 16 times is linear:16 there; every method per length is none at the trained length.
-     */
+    /* Names for one rotation: linear at 16 times is linear:16 there; every method per length is none at the trained
+     * length. */
     assert_true(perplexity_at(root, "methods", 1, 4) == perplexity_at(root, "methods", 2, 4));
     assert_true(perplexity_at(root, "methods", 0, 0) == perplexity_at(root, "methods", 7, 0));
     assert_true(perplexity_at(root, "methods", 0, 4) != perplexity_at(root, "methods", 1, 4));

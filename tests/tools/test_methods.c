@@ -14,7 +14,7 @@ static const double base_of_model = 10000;
 
 static gyre_config rope(void) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
     config.trained_length = TRAINED;
     config.rope.base = base_of_model;
@@ -33,8 +33,8 @@ static void frequencies(const char *text, const gyre_config *base, int64_t conte
     gyre_encoding *encoding = NULL;
     assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
     assert_int_equal(method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err), GYRE_OK);
-    assert_int_equal(gyre_encoding_config(encoding)->rope.length, context);
-    assert_int_equal(gyre_encoding_config(encoding)->rope.table_positions, context);
+    assert_int_equal(gyre_encoding_get_config(encoding)->rope.context_length, context);
+    assert_int_equal(gyre_encoding_get_config(encoding)->rope.table_positions, context);
     assert_int_equal(gyre_encoding_frequencies(encoding, 0, inv_freq, attention_factor), GYRE_OK);
     gyre_encoding_free(encoding);
 }
@@ -49,30 +49,30 @@ static void test_names(void **state) {
         const char *text;
         gyre_scaling scaling;
         double factor;
-    } good[] = {{"none", GYRE_UNSCALED, 0},
-                {"linear", GYRE_LINEAR, 0},
-                {"ntk:4", GYRE_NTK, 4},
-                {"dynamic", GYRE_DYNAMIC_NTK, 0},
-                {"dynamic:2", GYRE_DYNAMIC_NTK, 2},
-                {"by-parts", GYRE_BY_PARTS, 0},
-                {"by-parts-paper:1.5", GYRE_BY_PARTS_PAPER, 1.5},
-                {"yarn:1e1", GYRE_YARN, 10},
-                {"linear:1", GYRE_LINEAR, 1},
-                {"ntk-mixed:8", GYRE_NTK_MIXED, 8},
-                {"rerope", GYRE_UNSCALED, 0},
-                {"rerope:128", GYRE_UNSCALED, 128},
-                {"leaky:2.5", GYRE_UNSCALED, 2.5},
-                {"leaky:4294967296", GYRE_UNSCALED, 0x1p32},
-                {"self-extend:4", GYRE_UNSCALED, 4},
-                {"yarn:1e+1", GYRE_YARN, 10},
-                {"dynamic-yarn", GYRE_DYNAMIC_YARN, 0}};
+    } good[] = {{"none", GYRE_SCALING_NONE, 0},
+                {"linear", GYRE_SCALING_LINEAR, 0},
+                {"ntk:4", GYRE_SCALING_NTK, 4},
+                {"dynamic", GYRE_SCALING_DYNAMIC_NTK, 0},
+                {"dynamic:2", GYRE_SCALING_DYNAMIC_NTK, 2},
+                {"by-parts", GYRE_SCALING_BY_PARTS, 0},
+                {"by-parts-paper:1.5", GYRE_SCALING_BY_PARTS_PAPER, 1.5},
+                {"yarn:1e1", GYRE_SCALING_YARN, 10},
+                {"linear:1", GYRE_SCALING_LINEAR, 1},
+                {"ntk-mixed:8", GYRE_SCALING_NTK_MIXED, 8},
+                {"rerope", GYRE_SCALING_NONE, 0},
+                {"rerope:128", GYRE_SCALING_NONE, 128},
+                {"leaky:2.5", GYRE_SCALING_NONE, 2.5},
+                {"leaky:4294967296", GYRE_SCALING_NONE, 0x1p32},
+                {"self-extend:4", GYRE_SCALING_NONE, 4},
+                {"yarn:1e+1", GYRE_SCALING_YARN, 10},
+                {"dynamic-yarn", GYRE_SCALING_DYNAMIC_YARN, 0}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         method m;
         assert_int_equal(method_parse(good[i].text, &m, NULL), GYRE_OK);
         assert_int_equal(m.scaling, good[i].scaling);
         assert_true(m.factor == good[i].factor);
         assert_string_equal(m.label, good[i].text);
-        assert_int_equal(m.own, strcmp(good[i].text, "none") == 0);
+        assert_int_equal(m.keeps_model_scaling, strcmp(good[i].text, "none") == 0);
     }
 }
 
@@ -215,7 +215,7 @@ static void test_dynamic(void **state) {
 static void test_none_keeps_what_others_replace(void **state) {
     (void)state;
     gyre_config base = rope();
-    base.rope.scaling = GYRE_YARN;
+    base.rope.scaling = GYRE_SCALING_YARN;
     base.rope.factor = 8;
     base.rope.attention_factor = 1.25;
     double inv_freq[PAIRS], factor;
@@ -234,10 +234,10 @@ static int64_t kept(const char *text, const method_betas *betas) {
     const gyre_config base = rope();
     method m;
     gyre_encoding *encoding = NULL;
-    gyre_parts parts;
+    gyre_scaling_parts parts;
     assert_int_equal(method_parse(text, &m, NULL), GYRE_OK);
     assert_int_equal(method_encoding(&m, &base, TRAINED, 4 * TRAINED, betas, &encoding, NULL), GYRE_OK);
-    assert_int_equal(gyre_encoding_parts(encoding, 0, &parts), GYRE_OK);
+    assert_int_equal(gyre_encoding_scaling_parts(encoding, 0, &parts), GYRE_OK);
     assert_int_equal(parts.kept + parts.blended + parts.divided, PAIRS);
     gyre_encoding_free(encoding);
     return parts.kept;
@@ -262,10 +262,10 @@ static void test_refusals(void **state) {
     static const struct {
         gyre_kind kind;
         const char *says;
-    } cases[] = {{GYRE_ALIBI, "method linear: the model has no rotation to scale (alibi)"},
-                 {GYRE_NOPE, "method linear: the model has no rotation to scale (nope)"},
-                 {GYRE_LEARNED, "method linear: the model has no rotation to scale (learned)"},
-                 {GYRE_SINUSOIDAL, "method linear: the model has no rotation to scale (sinusoidal)"}};
+    } cases[] = {{GYRE_KIND_ALIBI, "method linear: the model has no rotation to scale (alibi)"},
+                 {GYRE_KIND_NOPE, "method linear: the model has no rotation to scale (nope)"},
+                 {GYRE_KIND_LEARNED, "method linear: the model has no rotation to scale (learned)"},
+                 {GYRE_KIND_SINUSOIDAL, "method linear: the model has no rotation to scale (sinusoidal)"}};
     method linear, none;
     assert_int_equal(method_parse("linear", &linear, NULL), GYRE_OK);
     assert_int_equal(method_parse("none", &none, NULL), GYRE_OK);
@@ -281,7 +281,7 @@ static void test_refusals(void **state) {
         assert_string_equal(err.text, cases[i].says);
         assert_null(encoding);
         assert_int_equal(method_encoding(&none, &base, TRAINED, TRAINED, NULL, &encoding, &err), GYRE_OK);
-        assert_int_equal(gyre_encoding_config(encoding)->kind, cases[i].kind);
+        assert_int_equal(gyre_encoding_get_config(encoding)->kind, cases[i].kind);
         gyre_encoding_free(encoding);
     }
     gyre_config base = rope();
@@ -294,14 +294,14 @@ static void test_refusals(void **state) {
     assert_null(encoding);
 }
 
-/* -- far turns and modifiers ------------------------------------------------------------------------------------------ */
+/* -- far turns and modifiers -- */
 static gyre_config config_under(const char *text, const gyre_config *base, int64_t context) {
     method m;
     gyre_error err = {0, ""};
     gyre_encoding *encoding = NULL;
     assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
     if (method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err)) fail_msg("%s: %s", text, err.text);
-    const gyre_config config = *gyre_encoding_config(encoding);
+    const gyre_config config = *gyre_encoding_get_config(encoding);
     gyre_encoding_free(encoding);
     return config;
 }
@@ -333,17 +333,17 @@ static void test_far_turns(void **state) {
     const gyre_config clamped = config_under("rerope", &base, 4 * TRAINED),
                       own = config_under("rerope:100", &base, 4 * TRAINED);
     assert_int_equal(clamped.rope.far, GYRE_FAR_CLAMPED);
-    assert_int_equal(clamped.rope.window, TRAINED / 2);
-    assert_int_equal(own.rope.window, 100);
-    assert_int_equal(own.rope.scaling, GYRE_UNSCALED);
+    assert_int_equal(clamped.rope.far_window, TRAINED / 2);
+    assert_int_equal(own.rope.far_window, 100);
+    assert_int_equal(own.rope.scaling, GYRE_SCALING_NONE);
     const gyre_config leaky = config_under("leaky", &base, 4 * TRAINED),
                       grouped = config_under("self-extend", &base, 4 * TRAINED);
     assert_int_equal(leaky.rope.far, GYRE_FAR_LEAKY);
-    assert_int_equal(leaky.rope.window, TRAINED / 2);
+    assert_int_equal(leaky.rope.far_window, TRAINED / 2);
     /* The largest distance, 4 L - 1, becomes the largest trained one, L - 1. */
     assert_close(TRAINED / 2 + (4 * TRAINED - 1 - TRAINED / 2) / leaky.rope.far_factor, TRAINED - 1);
     assert_int_equal(grouped.rope.far, GYRE_FAR_GROUPED);
-    const int64_t group = (int64_t)grouped.rope.far_factor, window = grouped.rope.window;
+    const int64_t group = (int64_t)grouped.rope.far_factor, window = grouped.rope.far_window;
     assert_true((double)group == grouped.rope.far_factor);
     assert_true((4 * TRAINED - 1) / group + window - window / group <= TRAINED - 1);
     assert_true((4 * TRAINED - 1) / (group - 1) + window - window / (group - 1) > TRAINED - 1); /* and no less would do */
@@ -365,8 +365,8 @@ static void test_modifiers(void **state) {
     const gyre_config sharp = config_under("yarn:4+logn", &base, 4 * TRAINED),
                       whole = config_under("ntk+resonance", &base, 2048);
     assert_int_equal(sharp.query.temperature, GYRE_TEMPERATURE_LOG);
-    assert_int_equal(sharp.query.length, TRAINED);
-    assert_int_equal(sharp.rope.scaling, GYRE_YARN);
+    assert_int_equal(sharp.query.reference_length, TRAINED);
+    assert_int_equal(sharp.rope.scaling, GYRE_SCALING_YARN);
     assert_int_equal(sharp.rope.resonance, 0);
     assert_int_equal(whole.rope.resonance, 1);
     assert_int_equal(whole.query.temperature, GYRE_TEMPERATURE_NONE);
@@ -374,7 +374,7 @@ static void test_modifiers(void **state) {
     assert_int_equal(config_under("yarn:4", &whole, 2048).rope.resonance, 1);
     /* +logn needs no rotation. */
     gyre_config alibi = base;
-    alibi.kind = GYRE_ALIBI;
+    alibi.kind = GYRE_KIND_ALIBI;
     alibi.heads = 4;
     assert_int_equal(config_under("none+logn", &alibi, 2048).query.temperature, GYRE_TEMPERATURE_LOG);
     gyre_encoding *encoding = NULL;

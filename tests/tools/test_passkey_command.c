@@ -1,20 +1,20 @@
 /* test_passkey_command.c: gyre passkey: where keys are hidden, what counts as found, and that nothing depends on how the
  * work was shared out or broken off. */
 #include "command_run.h"
-#include "tools/common/plain_text.h"
+#include "tools/common/utf8_text.h"
 #include "tools/passkey/passkey_run.h"
 
-static const passkey_words published = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER};
+static const passkey_phrases published = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER};
 enum { LONGEST_SENTENCE = 22 }; /* "There and back again." and the space before it */
 
 static gyre_tokenizer *bytes(void) {
     gyre_tokenizer *tokenizer = NULL;
     gyre_error err = {0, ""};
-    if (gyre_tokenizer_bytes(&tokenizer, &err)) fail_msg("%s", err.text);
+    if (gyre_tokenizer_create_bytes(&tokenizer, &err)) fail_msg("%s", err.text);
     return tokenizer;
 }
 
-/* -- the prompt -------------------------------------------------------------------------------------------------------- */
+/* -- the prompt -- */
 /* The paper's words, written out again. */
 static void test_text(void **state) {
     (void)state;
@@ -28,7 +28,7 @@ static void test_text(void **state) {
         "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.\n"
         "What is the pass key? The pass key is");
     free(text);
-    const passkey_words other = {"{key}{key} sun {keys}", "{key}?", "a{key}b"};
+    const passkey_phrases other = {"{key}{key} sun {keys}", "{key}?", "a{key}b"};
     text = passkey_prompt_text(&other, 0, 0, 12345);
     assert_non_null(strstr(text, "there.\n\n1234512345 sun {keys}\n\n12345?"));
     free(text);
@@ -61,13 +61,13 @@ static void test_depth_and_length(void **state) {
     static const int64_t lengths[] = {284, 290, 300, 512, 1000, 4096, 20000};
     static const double depths[] = {0, 0.01, 0.1, 0.25, 1.0 / 3, 0.5, 0.77, 0.999, 1};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-        passkey_maker maker;
+        passkey_template template;
         gyre_error err = {0, ""};
-        if (passkey_maker_begin(&maker, tokenizer, &published, lengths[l], 0, &err)) fail_msg("%s", err.text);
+        if (passkey_template_init(&template, tokenizer, &published, lengths[l], 0, &err)) fail_msg("%s", err.text);
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
             passkey_prompt p = {0};
             double before, all;
-            assert_ok(passkey_prompt_make(&p, &maker, depths[d], 50123, &err));
+            assert_ok(passkey_prompt_make(&p, &template, depths[d], 50123, &err));
             assert_string_equal(p.answer, "50123");
             assert_int_equal(p.steps, 6);
             char *text = text_of(&p);
@@ -89,16 +89,16 @@ static void test_depth_and_length(void **state) {
 static void test_too_short(void **state) {
     (void)state;
     gyre_tokenizer *tokenizer = bytes();
-    passkey_maker maker;
+    passkey_template template;
     gyre_error err = {0, ""};
     char *text = passkey_prompt_text(&published, 0, 0, 10000);
     const int64_t bare = (int64_t)strlen(text);
     free(text);
-    assert_ok(passkey_maker_begin(&maker, tokenizer, &published, bare + 5, 0, &err));
-    assert_int_equal(passkey_maker_begin(&maker, tokenizer, &published, bare + 4, 0, &err), GYRE_EINVAL);
+    assert_ok(passkey_template_init(&template, tokenizer, &published, bare + 5, 0, &err));
+    assert_int_equal(passkey_template_init(&template, tokenizer, &published, bare + 4, 0, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "too short"));
-    assert_ok(passkey_maker_begin(&maker, tokenizer, &published, bare, 1, &err));
-    assert_int_equal(passkey_maker_begin(&maker, tokenizer, &published, 2, 0, &err), GYRE_EINVAL);
+    assert_ok(passkey_template_init(&template, tokenizer, &published, bare, 1, &err));
+    assert_int_equal(passkey_template_init(&template, tokenizer, &published, 2, 0, &err), GYRE_EINVAL);
     gyre_tokenizer_free(tokenizer);
 }
 
@@ -132,7 +132,7 @@ static void test_what_is_exact(void **state) {
             fail_msg("\"%s\" for \"%s\"", cases[i].text, cases[i].answer);
 }
 
-/* -- asking a model ---------------------------------------------------------------------------------------------------- */
+/* -- asking a model -- */
 enum { LENGTH = 700, DEPTHS = 5, TRIALS = 3, CELL_TRIALS = DEPTHS * TRIALS };
 
 typedef struct asked {
@@ -147,14 +147,14 @@ static gyre_model *model_of(gyre_kind kind) {
     gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    config.width = 32;
+    config.model_dim = 32;
     config.layers = 2;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
-    config.hidden = 32;
+    config.mlp_dim = 32;
     config.position.kind = kind;
     config.position.trained_length = 256;
-    if (kind == GYRE_LEARNED) config.position.input.positions = LENGTH - 100;
+    if (kind == GYRE_KIND_LEARNED) config.position.input.positions = LENGTH - 100;
     if (gyre_model_create(&model, &config, 4, &err)) fail_msg("%s", err.text);
     return model;
 }
@@ -170,18 +170,19 @@ static gyre_status note_order(void *ctx, const passkey_cell *cell, gyre_error *e
 static gyre_status ask(asked *a, const gyre_model *model, const gyre_encoding *encoding, int threads, gyre_error *err) {
     gyre_tokenizer *tokenizer = bytes();
     gyre_pool *pool = NULL;
-    passkey_maker maker;
+    passkey_template template;
     *a = (asked){.read = 0};
-    assert_ok(passkey_maker_begin(&maker, tokenizer, &published, LENGTH, 0, err));
+    assert_ok(passkey_template_init(&template, tokenizer, &published, LENGTH, 0, err));
     assert_ok(gyre_pool_create(&pool, threads, err));
     const gyre_exec exec = gyre_pool_exec(pool);
     for (int d = 0; d < DEPTHS; d++)
         a->cells[d] = (passkey_cell){(double)d / (DEPTHS - 1), 0, a->trials + (ptrdiff_t)d * TRIALS};
     passkey_job job = {.model = model,
                        .encoding = encoding,
-                       .maker = &maker,
-                       .cache = GYRE_F32,
-                       .whole = encoding && gyre_encoding_config(encoding)->rope.length_policy == GYRE_LENGTH_PREFIX,
+                       .template = &template,
+                       .cache = GYRE_DTYPE_F32,
+                       .unchunked_prefill =
+                           encoding && gyre_encoding_get_config(encoding)->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX,
                        .seed = 1,
                        .trials = TRIALS,
                        .cells = a->cells,
@@ -200,20 +201,20 @@ static void say(const gyre_model *model, const gyre_encoding *encoding, double d
     gyre_tokenizer *tokenizer = bytes();
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
-    passkey_maker maker;
+    passkey_template template;
     passkey_prompt p = {0};
     float logits[256];
-    assert_ok(passkey_maker_begin(&maker, tokenizer, &published, LENGTH, 0, &err));
-    assert_ok(passkey_prompt_make(&p, &maker, depth, key, &err));
+    assert_ok(passkey_template_init(&template, tokenizer, &published, LENGTH, 0, &err));
+    assert_ok(passkey_prompt_make(&p, &template, depth, key, &err));
     assert_ok(gyre_context_create(&context, model, encoding, LENGTH, &err));
-    assert_ok(gyre_context_read(context, p.ids, p.count, 1, logits, &err));
+    assert_ok(gyre_context_forward(context, p.ids, p.count, 1, logits, &err));
     int n = 0;
     for (; n < 6; n++) {
         int32_t best = 0;
         for (int32_t i = 1; i < 256; i++)
             if (logits[i] > logits[best]) best = i;
         said[n] = (char)best;
-        if (n < 5) assert_ok(gyre_context_read(context, &best, 1, 1, logits, &err));
+        if (n < 5) assert_ok(gyre_context_forward(context, &best, 1, 1, logits, &err));
     }
     said[n] = 0;
     gyre_context_free(context);
@@ -225,8 +226,8 @@ static void compare_with_said(const asked *a, const gyre_model *model, const gyr
     for (int i = 0; i < CELL_TRIALS; i++) {
         char said[8], shown[32];
         say(model, encoding, a->cells[i / TRIALS].depth, a->trials[i].key, said);
-        plain_text(shown, sizeof shown, said, 6);
-        assert_string_equal(a->trials[i].said, shown);
+        utf8_sanitize(shown, sizeof shown, said, 6);
+        assert_string_equal(a->trials[i].output, shown);
         assert_int_equal(a->trials[i].right, 0); /* a random model knows no key */
     }
 }
@@ -234,7 +235,7 @@ static void compare_with_said(const asked *a, const gyre_model *model, const gyr
 /* However it is shared out: the same words, read once where prompts are alike. */
 static void test_asking(void **state) {
     (void)state;
-    gyre_model *model = model_of(GYRE_ROPE);
+    gyre_model *model = model_of(GYRE_KIND_ROPE);
     gyre_error err = {0, ""};
     static asked one, several;
     int64_t all = 0, least = 0;
@@ -263,13 +264,13 @@ static void test_asking(void **state) {
 /* Dynamic NTK as an engine has it: the prompt turns by its own length, so none may use what another one left. */
 static void test_asking_by_prefix(void **state) {
     (void)state;
-    gyre_model *model = model_of(GYRE_ROPE);
-    gyre_config config = *gyre_encoding_config(gyre_model_encoding(model));
+    gyre_model *model = model_of(GYRE_KIND_ROPE);
+    gyre_config config = *gyre_encoding_get_config(gyre_model_get_encoding(model));
     gyre_error err = {0, ""};
     static asked a;
-    config.rope.scaling = GYRE_DYNAMIC_NTK;
+    config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 1;
-    config.rope.length_policy = GYRE_LENGTH_PREFIX;
+    config.rope.length_policy = GYRE_LENGTH_POLICY_PREFIX;
     gyre_encoding *encoding = test_encoding(&config);
     assert_ok(ask(&a, model, encoding, 2, &err));
     compare_with_said(&a, model, encoding);
@@ -279,15 +280,14 @@ static void test_asking_by_prefix(void **state) {
 
 static void test_encoding_that_ends(void **state) {
     (void)state;
-    gyre_model *model = model_of(GYRE_LEARNED);
+    gyre_model *model = model_of(GYRE_KIND_LEARNED);
     gyre_error err = {0, ""};
     static asked a;
     assert_int_equal(ask(&a, model, NULL, 2, &err), GYRE_ERANGE);
     gyre_model_free(model);
 }
 
-/* -- the command ---------------------------------------------------------------------------------------------------------
- */
+/* -- the command -- */
 static void test_errors(void **state) {
     (void)state;
     assert_fails("passkey", 2, "MODEL: missing");
@@ -317,12 +317,12 @@ static void test_no_tokenizer(void **state) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
     config.vocab = 300;
-    config.width = config.hidden = 32;
+    config.model_dim = config.mlp_dim = 32;
     config.layers = 1;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
-    config.position.kind = GYRE_ROPE;
-    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("wordless"), GYRE_F32, &err))
+    config.position.kind = GYRE_KIND_ROPE;
+    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("wordless"), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_model_free(model);
     assert_fails("passkey @wordless --lengths 320", 1, "tokenizer");

@@ -42,38 +42,38 @@ static char *print_table(const gyre_report_table *table, int terminal) {
     return text;
 }
 
-static gyre_page *small_page(void) {
-    gyre_page *page = NULL;
-    assert_ok(gyre_page_create(&page, "A page", &err));
-    assert_ok(gyre_page_paragraph(page, "words"));
+static gyre_report_page *small_page(void) {
+    gyre_report_page *page = NULL;
+    assert_ok(gyre_report_page_create(&page, "A page", &err));
+    assert_ok(gyre_report_page_paragraph(page, "words"));
     return page;
 }
 
-/* -- tables ---------------------------------------------------------------------------------------------------------- */
-static const gyre_column columns[] = {
-    {"method", NULL, NULL, 0, GYRE_ALIGN_AUTO, GYRE_BEST_NONE},
-    {"256", "perplexity", NULL, 2, GYRE_ALIGN_AUTO, GYRE_BEST_LOWEST},
-    {"4k", "perplexity", NULL, 2, GYRE_ALIGN_AUTO, GYRE_BEST_LOWEST},
-    {"4k", "passkey found", "%", 0, GYRE_ALIGN_AUTO, GYRE_BEST_HIGHEST},
+/* -- tables -- */
+static const gyre_report_column columns[] = {
+    {"method", NULL, NULL, 0, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
+    {"256", "perplexity", NULL, 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
+    {"4k", "perplexity", NULL, 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
+    {"4k", "passkey found", "%", 0, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_HIGHEST},
 };
 
-static void fill_table(gyre_report_table *table, gyre_cell cells[5][4]) {
+static void fill_table(gyre_report_table *table, gyre_report_cell cells[5][4]) {
     memset(cells, 0, 5 * sizeof *cells);
-    cells[0][0] = gyre_cell_text("none");
-    cells[0][1] = gyre_cell_number(3.104);
-    cells[0][2] = gyre_cell_number(1234567.8);
-    cells[0][3] = gyre_cell_number(-0.2);
-    cells[1][0] = gyre_cell_text("naïve");
-    cells[1][1] = gyre_cell_number(3.096);
-    cells[1][2] = gyre_cell_number(12.5);
-    cells[1][3] = gyre_cell_number(99.6);
-    cells[2][0] = gyre_cell_heading("tuned");
-    cells[3][0] = gyre_cell_text("yarn");
-    cells[3][1] = gyre_cell_number(NAN);
-    cells[3][2] = gyre_cell_number(INFINITY);
-    cells[4][0] = gyre_cell_text("ntk");
-    cells[4][1] = gyre_cell_number(2);
-    cells[4][2] = gyre_cell_text("n/a");
+    cells[0][0] = gyre_report_cell_text("none");
+    cells[0][1] = gyre_report_cell_number(3.104);
+    cells[0][2] = gyre_report_cell_number(1234567.8);
+    cells[0][3] = gyre_report_cell_number(-0.2);
+    cells[1][0] = gyre_report_cell_text("naïve");
+    cells[1][1] = gyre_report_cell_number(3.096);
+    cells[1][2] = gyre_report_cell_number(12.5);
+    cells[1][3] = gyre_report_cell_number(99.6);
+    cells[2][0] = gyre_report_cell_heading("tuned");
+    cells[3][0] = gyre_report_cell_text("yarn");
+    cells[3][1] = gyre_report_cell_number(NAN);
+    cells[3][2] = gyre_report_cell_number(INFINITY);
+    cells[4][0] = gyre_report_cell_text("ntk");
+    cells[4][1] = gyre_report_cell_number(2);
+    cells[4][2] = gyre_report_cell_text("n/a");
     *table = (gyre_report_table)GYRE_REPORT_TABLE_INIT;
     table->caption = "Caption";
     table->note = "Note.";
@@ -86,7 +86,7 @@ static void fill_table(gyre_report_table *table, gyre_cell cells[5][4]) {
 static void table_text(void **state) {
     (void)state;
     gyre_report_table table;
-    gyre_cell cells[5][4];
+    gyre_report_cell cells[5][4];
     fill_table(&table, cells);
     char *text = print_table(&table, 0);
     assert_string_equal(text, "Caption\n"
@@ -106,10 +106,11 @@ static void table_text(void **state) {
 
 static void table_alignment(void **state) {
     (void)state;
-    const gyre_column three[] = {{"l", NULL, NULL, 0, GYRE_ALIGN_RIGHT, GYRE_BEST_NONE},
-                                 {"c", NULL, NULL, 0, GYRE_ALIGN_CENTER, GYRE_BEST_NONE},
-                                 {"r", NULL, NULL, 0, GYRE_ALIGN_LEFT, GYRE_BEST_NONE}};
-    const gyre_cell cells[] = {gyre_cell_text("wide"), gyre_cell_text("字字字"), gyre_cell_text("long\x1b[31m\n.")};
+    const gyre_report_column three[] = {{"l", NULL, NULL, 0, GYRE_REPORT_ALIGN_RIGHT, GYRE_REPORT_EMPHASIS_NONE},
+                                        {"c", NULL, NULL, 0, GYRE_REPORT_ALIGN_CENTER, GYRE_REPORT_EMPHASIS_NONE},
+                                        {"r", NULL, NULL, 0, GYRE_REPORT_ALIGN_LEFT, GYRE_REPORT_EMPHASIS_NONE}};
+    const gyre_report_cell cells[] = {gyre_report_cell_text("wide"), gyre_report_cell_text("字字字"),
+                                      gyre_report_cell_text("long\x1b[31m\n.")};
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
     table.columns = three;
     table.columns_count = 3;
@@ -124,7 +125,7 @@ static void table_alignment(void **state) {
 static void table_emphasis(void **state) {
     (void)state;
     gyre_report_table table;
-    gyre_cell cells[5][4];
+    gyre_report_cell cells[5][4];
     fill_table(&table, cells);
     char *text = print_table(&table, 1);
     /* Both read 3.10, so both are best; one number among dashes is no best. */
@@ -143,7 +144,7 @@ static void table_emphasis(void **state) {
 static void table_html(void **state) {
     (void)state;
     gyre_report_table table;
-    gyre_cell cells[5][4];
+    gyre_report_cell cells[5][4];
     fill_table(&table, cells);
     table.caption = "a < b & \"c\" 'd' \\ \xff é";
     cells[0][2].heat = 0.25;
@@ -165,7 +166,7 @@ static void table_html(void **state) {
 static void table_errors(void **state) {
     (void)state;
     gyre_report_table table;
-    gyre_cell cells[5][4];
+    gyre_report_cell cells[5][4];
     char *html = NULL;
     fill_table(&table, cells);
     table.columns_count = 0;
@@ -174,7 +175,7 @@ static void table_errors(void **state) {
     table.size = 0;
     assert_int_equal(gyre_report_table_print(&table, stdout, 0, &err), GYRE_EINVAL);
     fill_table(&table, cells);
-    const gyre_column wrong = {"x", NULL, NULL, 18, GYRE_ALIGN_AUTO, GYRE_BEST_NONE};
+    const gyre_report_column wrong = {"x", NULL, NULL, 18, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE};
     table.columns = &wrong;
     table.columns_count = 1;
     assert_int_equal(gyre_report_table_html(&table, &html, NULL), GYRE_EINVAL);
@@ -187,41 +188,41 @@ static void table_errors(void **state) {
     fclose(full);
 }
 
-/* -- pages ----------------------------------------------------------------------------------------------------------- */
-static gyre_page *full_page(void) {
-    const gyre_series series = {"yarn", 4, four_x, four_y, NULL, NULL, 0, 0};
-    const gyre_chart chart = chart_of(&series, 1);
-    const gyre_map map = {"one", 2, 2, four_y};
-    const gyre_fact facts[] = {{"command", "`gyre lab --text 'a<b'`"}, {"text", "fnv1a64:0123456789abcdef"}};
+/* -- pages -- */
+static gyre_report_page *full_page(void) {
+    const gyre_report_series series = {"yarn", 4, four_x, four_y, NULL, NULL, 0, 0};
+    const gyre_report_chart chart = chart_of(&series, 1);
+    const gyre_report_heatmap map = {"one", 2, 2, four_y};
+    const gyre_report_key_value facts[] = {{"command", "`gyre lab --text 'a<b'`"}, {"text", "fnv1a64:0123456789abcdef"}};
     gyre_report_table table;
-    gyre_cell cells[5][4];
-    gyre_panels panels = GYRE_PANELS_INIT;
-    gyre_page *page = NULL;
+    gyre_report_cell cells[5][4];
+    gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
+    gyre_report_page *page = NULL;
     fill_table(&table, cells);
     panels.maps = &map;
     panels.maps_count = 1;
-    assert_ok(gyre_page_create(&page, "A <page> & more", &err));
-    gyre_page_paragraph(page, "Run `gyre <lab>` with a ` alone");
-    gyre_page_facts(page, facts, 2);
-    gyre_page_section(page, "First");
-    gyre_page_table(page, &table);
-    gyre_page_chart(page, &chart, "A caption & more");
-    gyre_page_section(page, "Second");
-    gyre_page_panels(page, &panels, NULL);
-    gyre_page_chart(page, &chart, NULL);
-    gyre_page_details_begin(page, "More");
-    gyre_page_code(page, "a < b\nc");
-    gyre_page_details_end(page);
-    assert_ok(gyre_page_footer(page, facts, 2));
+    assert_ok(gyre_report_page_create(&page, "A <page> & more", &err));
+    gyre_report_page_paragraph(page, "Run `gyre <lab>` with a ` alone");
+    gyre_report_page_key_values(page, facts, 2);
+    gyre_report_page_section(page, "First");
+    gyre_report_page_table(page, &table);
+    gyre_report_page_chart(page, &chart, "A caption & more");
+    gyre_report_page_section(page, "Second");
+    gyre_report_page_heatmap_grid(page, &panels, NULL);
+    gyre_report_page_chart(page, &chart, NULL);
+    gyre_report_page_details_begin(page, "More");
+    gyre_report_page_code(page, "a < b\nc");
+    gyre_report_page_details_end(page);
+    assert_ok(gyre_report_page_footer(page, facts, 2));
     return page;
 }
 
 static void page_whole(void **state) {
     (void)state;
-    gyre_page *page = full_page();
+    gyre_report_page *page = full_page();
     char *html = NULL;
-    assert_ok(gyre_page_html(page, &html, &err));
-    gyre_page_free(page);
+    assert_ok(gyre_report_page_html(page, &html, &err));
+    gyre_report_page_free(page);
     assert_balanced(html);
     assert_int_equal(strncmp(html, "<!DOCTYPE html>\n<html lang=\"en\">", 32), 0);
     assert_contains(html, "<title>A &lt;page&gt; &amp; more</title>");
@@ -240,10 +241,10 @@ static void page_whole(void **state) {
 /* Nothing is fetched: no address but the names of XML's vocabularies, no import, no script. */
 static void page_needs_no_network(void **state) {
     (void)state;
-    gyre_page *page = full_page();
+    gyre_report_page *page = full_page();
     char *html = NULL;
-    assert_ok(gyre_page_html(page, &html, &err));
-    gyre_page_free(page);
+    assert_ok(gyre_report_page_html(page, &html, &err));
+    gyre_report_page_free(page);
     assert_lacks(html, "https://");
     assert_int_equal(count(html, "http://"), count(html, "xmlns=\"http://www.w3.org/2000/svg\"") +
                                                  count(html, "xmlns:xlink=\"http://www.w3.org/1999/xlink\""));
@@ -276,10 +277,10 @@ static void page_ids(void **state) {
     (void)state;
     enum { LIMIT = 2000 };
     static char ids[LIMIT][48], references[LIMIT][48];
-    gyre_page *page = full_page();
+    gyre_report_page *page = full_page();
     char *html = NULL;
-    assert_ok(gyre_page_html(page, &html, &err));
-    gyre_page_free(page);
+    assert_ok(gyre_report_page_html(page, &html, &err));
+    gyre_report_page_free(page);
     const int n = values_of(html, " id=", ids, LIMIT), m = values_of(html, "href=", references, LIMIT);
     assert_in_range(n, 30, LIMIT - 1);
     assert_in_range(m, 10, LIMIT - 1);
@@ -292,42 +293,42 @@ static void page_ids(void **state) {
 
 static void page_keeps_first_error(void **state) {
     (void)state;
-    gyre_page *page = small_page();
-    const gyre_chart chart = chart_of(NULL, 0);
-    assert_int_equal(gyre_page_chart(page, &chart, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_page_details_end(page), GYRE_EINVAL);
-    assert_int_equal(gyre_page_paragraph(page, "later"), GYRE_EINVAL);
+    gyre_report_page *page = small_page();
+    const gyre_report_chart chart = chart_of(NULL, 0);
+    assert_int_equal(gyre_report_page_chart(page, &chart, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_report_page_details_end(page), GYRE_EINVAL);
+    assert_int_equal(gyre_report_page_paragraph(page, "later"), GYRE_EINVAL);
     char *html = NULL;
-    assert_int_equal(gyre_page_html(page, &html, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_page_html(page, &html, &err), GYRE_EINVAL);
     assert_null(html);
     assert_string_equal(err.text, "chart: no series to draw (figure)");
     char *folder = new_folder(), path[440];
     snprintf(path, sizeof path, "%s/report.html", folder);
-    assert_int_equal(gyre_page_write(page, path, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_report_page_write(page, path, &err), GYRE_EINVAL);
     assert_int_equal(entries(folder, 0), 0);
     drop_folder(folder);
-    gyre_page_free(page);
-    gyre_page_free(NULL);
+    gyre_report_page_free(page);
+    gyre_report_page_free(NULL);
 }
 
-/* -- files ----------------------------------------------------------------------------------------------------------- */
+/* -- files -- */
 static void write_replaces(void **state) {
     (void)state;
     char *folder = new_folder(), path[440], link[440];
     snprintf(path, sizeof path, "%s/report.html", folder);
     snprintf(link, sizeof link, "%s/link.html", folder);
-    gyre_page *page = small_page();
+    gyre_report_page *page = small_page();
     char *html = NULL;
-    assert_ok(gyre_page_html(page, &html, &err));
-    assert_ok(gyre_page_write(page, path, &err));
+    assert_ok(gyre_report_page_html(page, &html, &err));
+    assert_ok(gyre_report_page_write(page, path, &err));
     char *text = slurp_path(path);
     assert_string_equal(text, html);
     free(text);
     /* Again, longer, through a link: the link stays one, and so do the rights on the file. */
     assert_int_equal(chmod(path, 0600), 0);
     assert_int_equal(symlink("report.html", link), 0);
-    assert_ok(gyre_page_paragraph(page, "more"));
-    assert_ok(gyre_page_write(page, link, &err));
+    assert_ok(gyre_report_page_paragraph(page, "more"));
+    assert_ok(gyre_report_page_write(page, link, &err));
     struct stat found;
     assert_int_equal(lstat(link, &found), 0);
     assert_true(S_ISLNK(found.st_mode));
@@ -338,23 +339,23 @@ static void write_replaces(void **state) {
     free(text);
     assert_int_equal(entries(folder, 0), 2);
     gyre_report_free(html);
-    gyre_page_free(page);
+    gyre_report_page_free(page);
     drop_folder(folder);
 }
 
 static void write_fails(void **state) {
     (void)state;
     char *folder = new_folder(), path[440], expected[900];
-    gyre_page *page = small_page();
+    gyre_report_page *page = small_page();
     snprintf(path, sizeof path, "%s/none/report.html", folder);
     snprintf(expected, sizeof expected, "report: No such file or directory (%s)", path);
-    assert_int_equal(gyre_page_write(page, path, &err), GYRE_EIO);
+    assert_int_equal(gyre_report_page_write(page, path, &err), GYRE_EIO);
     assert_string_equal(err.text, expected);
     snprintf(expected, sizeof expected, "report: Is a directory (%s)", folder);
-    assert_int_equal(gyre_page_write(page, folder, &err), GYRE_EIO);
+    assert_int_equal(gyre_report_page_write(page, folder, &err), GYRE_EIO);
     assert_string_equal(err.text, expected);
     assert_int_equal(entries(folder, 0), 0);
-    gyre_page_free(page);
+    gyre_report_page_free(page);
     drop_folder(folder);
 }
 
@@ -366,9 +367,9 @@ static void write_into_special(void **state) {
     assert_int_equal(mkfifo(path, 0600), 0);
     const int reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);
-    gyre_page *page = small_page();
-    assert_ok(gyre_page_write(page, path, &err)); /* a page without figures fits the pipe */
-    gyre_page_free(page);
+    gyre_report_page *page = small_page();
+    assert_ok(gyre_report_page_write(page, path, &err)); /* a page without figures fits the pipe */
+    gyre_report_page_free(page);
     assert_int_equal(read(reader, begin, 15), 15);
     assert_string_equal(begin, "<!DOCTYPE html>");
     close(reader);
@@ -393,10 +394,11 @@ static void write_keeps_old(void **state) {
     if (child == 0) {
         const struct rlimit limit = {1000, 1000};
         signal(SIGXFSZ, SIG_IGN);
-        gyre_page *page = small_page();
+        gyre_report_page *page = small_page();
         const int limited = setrlimit(RLIMIT_FSIZE, &limit) == 0;
-        const int right = limited && gyre_page_write(page, path, &err) == GYRE_EIO && strstr(err.text, "File too large");
-        gyre_page_free(page);
+        const int right =
+            limited && gyre_report_page_write(page, path, &err) == GYRE_EIO && strstr(err.text, "File too large");
+        gyre_report_page_free(page);
         _exit(right ? 0 : 1);
     }
     int status;

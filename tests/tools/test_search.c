@@ -2,9 +2,9 @@
  * keep, windows against the stretches they must stay in, the interval against the binomial distribution, the race against a
  * landscape whose best is known. */
 #include "support.h"
+#include "tools/search/search_evolve.h"
 #include "tools/search/search_gain.h"
-#include "tools/search/search_race.h"
-#include "tools/search/search_seeds.h"
+#include "tools/search/search_initial.h"
 #include "tools/search/search_windows.h"
 
 #include <math.h>
@@ -15,14 +15,14 @@ enum { DIM = 32, PAIRS = DIM / 2, TRAINED = 512 };
 
 static gyre_config rope(int64_t dim, double base) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = dim;
     config.trained_length = TRAINED;
     config.rope.base = base;
     return config;
 }
 
-/* -- seeds ----------------------------------------------------------------------------------------------------------- */
+/* -- seeds -- */
 /* The channel pair that makes `turns` turns over the trained length. */
 static double pair_of(double turns, double base) {
     return DIM * log(TRAINED / (turns * 2 * acos(-1))) / (2 * log(base));
@@ -43,27 +43,28 @@ static void seeds_are_the_methods(void **state) {
             const double s = (double)lengths[l] / TRAINED;
             const gyre_config base = rope(DIM, bases[b]);
             const search_space space = search_space_of(PAIRS, TRAINED, lengths[l], 0);
-            search_seed seeds[SEARCH_SEEDS];
+            search_initial seeds[SEARCH_MAX_INITIAL];
             int64_t count = 0;
             gyre_error err;
-            assert_ok(search_seeds(&space, &base, TRAINED, lengths[l], seeds, &count, &err));
-            assert_true(count > SEARCH_SEED_OTHERS && count <= SEARCH_SEEDS);
+            assert_ok(search_initial_candidates(&space, &base, TRAINED, lengths[l], seeds, &count, &err));
+            assert_true(count > SEARCH_INITIAL_OTHERS && count <= SEARCH_MAX_INITIAL);
             for (int i = 0; i < PAIRS; i++) {
-                test_close(seeds[SEARCH_SEED_LINEAR].genes.factor[i], s, 1e-12 * s, "linear");
-                test_close(seeds[SEARCH_SEED_NTK].genes.factor[i], pow(s, 2.0 * i / (DIM - 2)), 1e-12 * s, "ntk");
-                test_close(seeds[SEARCH_SEED_YARN].genes.factor[i], yarn_factor(i, s, bases[b], 32, 1), 1e-12 * s, "yarn");
+                test_close(seeds[SEARCH_INITIAL_LINEAR].rescale.factor[i], s, 1e-12 * s, "linear");
+                test_close(seeds[SEARCH_INITIAL_NTK].rescale.factor[i], pow(s, 2.0 * i / (DIM - 2)), 1e-12 * s, "ntk");
+                test_close(seeds[SEARCH_INITIAL_YARN].rescale.factor[i], yarn_factor(i, s, bases[b], 32, 1), 1e-12 * s,
+                           "yarn");
             }
-            test_close(seeds[SEARCH_SEED_LINEAR].genes.attention, 1, 0, "linear's attention factor");
-            test_close(seeds[SEARCH_SEED_NTK].genes.attention, 1, 0, "ntk's");
-            test_close(seeds[SEARCH_SEED_YARN].genes.attention, 0.1 * log(s) + 1, 1e-15, "yarn's");
-            for (int64_t k = SEARCH_SEED_OTHERS; k < count; k++) {
+            test_close(seeds[SEARCH_INITIAL_LINEAR].rescale.attention, 1, 0, "linear's attention factor");
+            test_close(seeds[SEARCH_INITIAL_NTK].rescale.attention, 1, 0, "ntk's");
+            test_close(seeds[SEARCH_INITIAL_YARN].rescale.attention, 0.1 * log(s) + 1, 1e-15, "yarn's");
+            for (int64_t k = SEARCH_INITIAL_OTHERS; k < count; k++) {
                 double fast, slow;
                 assert_int_equal(sscanf(seeds[k].origin, "yarn, beta %lf and %lf", &fast, &slow), 2);
                 for (int i = 0; i < PAIRS; i++)
-                    test_close(seeds[k].genes.factor[i], yarn_factor(i, s, bases[b], fast, slow), 1e-12 * s,
+                    test_close(seeds[k].rescale.factor[i], yarn_factor(i, s, bases[b], fast, slow), 1e-12 * s,
                                seeds[k].origin);
                 for (int64_t j = 0; j < k; j++)
-                    assert_false(search_same(&space, &seeds[j].genes, &seeds[k].genes));
+                    assert_false(search_equal(&space, &seeds[j].rescale, &seeds[k].rescale));
             }
         }
 }
@@ -72,22 +73,22 @@ static void a_fixed_attention_factor(void **state) {
     (void)state;
     const gyre_config base = rope(DIM, 10000);
     const search_space space = search_space_of(PAIRS, TRAINED, 2048, 1.25);
-    search_seed seeds[SEARCH_SEEDS];
-    search_genes child;
+    search_initial seeds[SEARCH_MAX_INITIAL];
+    search_rescale child;
     int64_t count = 0;
     uint64_t random = 3;
     gyre_error err;
-    assert_ok(search_seeds(&space, &base, TRAINED, 2048, seeds, &count, &err));
+    assert_ok(search_initial_candidates(&space, &base, TRAINED, 2048, seeds, &count, &err));
     for (int64_t i = 0; i < count; i++)
-        test_close(seeds[i].genes.attention, 1.25, 0, "of a seed");
+        test_close(seeds[i].rescale.attention, 1.25, 0, "of a seed");
     for (int i = 0; i < 200; i++) {
-        search_mutate(&space, &seeds[i % count].genes, &random, &child);
+        search_mutate(&space, &seeds[i % count].rescale, &random, &child);
         test_close(child.attention, 1.25, 0, "of a child");
     }
 }
 
-/* -- children -------------------------------------------------------------------------------------------------------- */
-static void assert_in_order(const search_genes *g, int64_t pairs, double stretch) {
+/* -- children -- */
+static void assert_in_order(const search_rescale *g, int64_t pairs, double stretch) {
     for (int64_t i = 0; i < pairs; i++) {
         if (!(g->factor[i] >= 1 && g->factor[i] <= 1.25 * stretch)) fail_msg("pair %d: %.17g", (int)i, g->factor[i]);
         if (i && g->factor[i] < g->factor[i - 1])
@@ -111,26 +112,27 @@ static void children_keep_the_order(void **state) {
             const gyre_config base = rope(2 * pairs[p], 10000);
             const int64_t to = stretches[s] * TRAINED;
             const search_space space = search_space_of(pairs[p], TRAINED, to, 0);
-            search_seed seeds[SEARCH_SEEDS];
-            search_genes kept[KEPT], child;
+            search_initial seeds[SEARCH_MAX_INITIAL];
+            search_rescale kept[KEPT], child;
             int64_t count = 0;
             gyre_error err;
             if (pairs[p] < 2) /* NTK's formula needs two */
-                count = 1, seeds[0].genes = (search_genes){{1.5}, 1};
+                count = 1, seeds[0].rescale = (search_rescale){{1.5}, 1};
             else
-                assert_ok(search_seeds(&space, &base, TRAINED, to, seeds, &count, &err));
+                assert_ok(search_initial_candidates(&space, &base, TRAINED, to, seeds, &count, &err));
             for (int i = 0; i < KEPT; i++)
-                kept[i] = seeds[i % count].genes;
+                kept[i] = seeds[i % count].rescale;
             for (int i = 0; i < 600; i++, draws++) {
-                const search_genes *a = &kept[search_below(&random, KEPT)], *b = &kept[search_below(&random, KEPT)];
+                const search_rescale *a = &kept[search_random_below(&random, KEPT)],
+                                     *b = &kept[search_random_below(&random, KEPT)];
                 if (i % 2)
                     search_mutate(&space, a, &random, &child);
                 else
                     search_cross(&space, a, b, &kept[i % KEPT], &random, &child);
                 assert_in_order(&child, pairs[p], (double)stretches[s]);
-                assert_true(search_fits(&space, &child));
-                changed += !search_same(&space, a, &child);
-                kept[search_below(&random, KEPT)] = child;
+                assert_true(search_is_valid(&space, &child));
+                changed += !search_equal(&space, a, &child);
+                kept[search_random_below(&random, KEPT)] = child;
             }
         }
     assert_true(changed > draws / 2);
@@ -139,54 +141,54 @@ static void children_keep_the_order(void **state) {
 static void what_does_not_fit(void **state) {
     (void)state;
     const search_space space = search_space_of(3, 100, 400, 0);
-    const search_genes fits = {{1, 2, 5}, 1.1};
-    search_genes g = fits;
-    assert_true(search_fits(&space, &g));
+    const search_rescale fits = {{1, 2, 5}, 1.1};
+    search_rescale g = fits;
+    assert_true(search_is_valid(&space, &g));
     g.factor[1] = 5.001;
-    assert_false(search_fits(&space, &g)); /* falls after it */
+    assert_false(search_is_valid(&space, &g)); /* falls after it */
     g = fits;
     g.factor[2] = 5.001;
-    assert_false(search_fits(&space, &g)); /* past 1.25 * 4 */
+    assert_false(search_is_valid(&space, &g)); /* past 1.25 * 4 */
     g = fits;
     g.factor[0] = 0.999;
-    assert_false(search_fits(&space, &g));
+    assert_false(search_is_valid(&space, &g));
     g = fits;
     g.attention = 1 + 0.2 * log(4) + 1e-9;
-    assert_false(search_fits(&space, &g));
+    assert_false(search_is_valid(&space, &g));
 }
 
-/* -- the race -------------------------------------------------------------------------------------------------------- */
+/* -- the race -- */
 enum { WINDOWS = 16 };
 
 typedef struct landscape {
-    search_genes best;
+    search_rescale best;
     int64_t pairs, read;
     double least;
 } landscape;
 
 /* A bowl around `best`, each window tilted its own way: what counts is the mean. */
-static gyre_status read_landscape(void *ctx, const search_individual *x, int64_t from, int64_t count, double *nats,
+static gyre_status read_landscape(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats,
                                   gyre_error *err) {
     (void)err;
     landscape *l = ctx;
     double far = 0;
     for (int64_t i = 0; i < l->pairs; i++)
-        far += pow(log(x->genes.factor[i] / l->best.factor[i]), 2);
-    far += 4 * pow(x->genes.attention - l->best.attention, 2);
+        far += pow(log(x->rescale.factor[i] / l->best.factor[i]), 2);
+    far += 4 * pow(x->rescale.attention - l->best.attention, 2);
     for (int64_t w = 0; w < count; w++)
-        nats[w] = 2 + far + 0.1 * sin((double)(from + w)) * (1 + 0.05 * x->genes.factor[0]);
+        nats[w] = 2 + far + 0.1 * sin((double)(from + w)) * (1 + 0.05 * x->rescale.factor[0]);
     l->read += count;
     l->least = fmin(l->least, far);
     return GYRE_OK;
 }
 
-static search_race race_on(landscape *l, search_seed *seeds, int64_t budget, uint64_t seed) {
+static search_problem race_on(landscape *l, search_initial *seeds, int64_t budget, uint64_t seed) {
     const gyre_config base = rope(DIM, 10000);
-    search_race race = {
-        .seeds = seeds, .windows = WINDOWS, .budget = budget, .seed = seed, .measure = read_landscape, .ctx = l};
+    search_problem race = {
+        .initial = seeds, .windows = WINDOWS, .budget = budget, .seed = seed, .measure = read_landscape, .ctx = l};
     gyre_error err;
     race.space = search_space_of(PAIRS, TRAINED, 4096, 0);
-    assert_ok(search_seeds(&race.space, &base, TRAINED, 4096, seeds, &race.seeds_count, &err));
+    assert_ok(search_initial_candidates(&race.space, &base, TRAINED, 4096, seeds, &race.initial_count, &err));
     *l = (landscape){.pairs = PAIRS, .least = INFINITY, .best.attention = 1.07};
     for (int i = 0; i < PAIRS; i++)
         l->best.factor[i] = i < 5 ? 1 : 1 + 0.04 * (i - 4) * (i - 4);
@@ -197,25 +199,25 @@ static void the_race_gets_near_the_best(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 3; seed++) {
         landscape l;
-        search_seed seeds[SEARCH_SEEDS];
+        search_initial seeds[SEARCH_MAX_INITIAL];
         search_result r, again;
         gyre_error err;
-        const search_race race = race_on(&l, seeds, 200 * WINDOWS, seed);
-        assert_true(search_least(&race) <= race.budget);
+        const search_problem race = race_on(&l, seeds, 200 * WINDOWS, seed);
+        assert_true(search_min_budget(&race) <= race.budget);
         assert_ok(search_run(&race, &r, &err));
         assert_true(r.spent <= race.budget && r.spent == l.read && r.spent > race.budget - 4 * WINDOWS);
-        assert_in_order(&r.genes, PAIRS, 8);
+        assert_in_order(&r.rescale, PAIRS, 8);
         double sum = 0, best_seed = INFINITY;
         for (int w = 0; w < WINDOWS; w++)
             sum += r.nats[w];
         test_close(r.mean, sum / WINDOWS, 1e-12, "the mean over all windows");
-        for (int64_t i = 0; i < race.seeds_count; i++)
-            if (isfinite(r.seed_mean[i])) best_seed = fmin(best_seed, r.seed_mean[i]);
-        assert_true(isfinite(r.seed_mean[SEARCH_SEED_LINEAR]) && isfinite(r.seed_mean[SEARCH_SEED_NTK]) &&
-                    isfinite(r.seed_mean[SEARCH_SEED_YARN]));
+        for (int64_t i = 0; i < race.initial_count; i++)
+            if (isfinite(r.initial_mean[i])) best_seed = fmin(best_seed, r.initial_mean[i]);
+        assert_true(isfinite(r.initial_mean[SEARCH_INITIAL_LINEAR]) && isfinite(r.initial_mean[SEARCH_INITIAL_NTK]) &&
+                    isfinite(r.initial_mean[SEARCH_INITIAL_YARN]));
         if (!(r.mean - 2 < 0.2 * (best_seed - 2))) fail_msg("%g from the best, seeds %g", r.mean - 2, best_seed - 2);
         assert_ok(search_run(&race, &again, &err));
-        assert_memory_equal(&r.genes, &again.genes, sizeof r.genes);
+        assert_memory_equal(&r.rescale, &again.rescale, sizeof r.rescale);
         free(r.nats);
         free(again.nats);
     }
@@ -225,20 +227,20 @@ static void the_race_gets_near_the_best(void **state) {
 static void a_larger_budget_goes_on(void **state) {
     (void)state;
     landscape l;
-    search_seed seeds[SEARCH_SEEDS];
+    search_initial seeds[SEARCH_MAX_INITIAL];
     search_result small, large;
     gyre_error err;
-    search_race race = race_on(&l, seeds, 60 * WINDOWS, 5);
+    search_problem race = race_on(&l, seeds, 60 * WINDOWS, 5);
     assert_ok(search_run(&race, &small, &err));
     race.budget *= 2;
     assert_ok(search_run(&race, &large, &err));
     assert_true(large.mean <= small.mean && large.spent > small.spent && large.generations > small.generations);
-    assert_memory_equal(small.seed_mean, large.seed_mean, 3 * sizeof *small.seed_mean);
+    assert_memory_equal(small.initial_mean, large.initial_mean, 3 * sizeof *small.initial_mean);
     free(small.nats);
     free(large.nats);
 }
 
-static gyre_status fail_late(void *ctx, const search_individual *x, int64_t from, int64_t count, double *nats,
+static gyre_status fail_late(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats,
                              gyre_error *err) {
     landscape *l = ctx;
     if (l->read > 100 * WINDOWS) return GYRE_EIO;
@@ -248,16 +250,16 @@ static gyre_status fail_late(void *ctx, const search_individual *x, int64_t from
 static void a_failing_window_ends_it(void **state) {
     (void)state;
     landscape l;
-    search_seed seeds[SEARCH_SEEDS];
+    search_initial seeds[SEARCH_MAX_INITIAL];
     search_result r = {.generations = -1};
     gyre_error err;
-    search_race race = race_on(&l, seeds, 200 * WINDOWS, 5);
+    search_problem race = race_on(&l, seeds, 200 * WINDOWS, 5);
     race.measure = fail_late;
     assert_int_equal(search_run(&race, &r, &err), GYRE_EIO);
     assert_int_equal(r.generations, -1);
 }
 
-/* -- windows --------------------------------------------------------------------------------------------------------- */
+/* -- windows -- */
 static gyre_text text_of(int32_t *ids, int64_t count, int32_t first) {
     for (int64_t i = 0; i < count; i++)
         ids[i] = first + (int32_t)i;
@@ -276,25 +278,25 @@ static void windows_stay_in_their_stretches(void **state) {
     const gyre_text texts[2] = {text_of(a, 1600, 0), text_of(b, 120, 2000)};
     search_windows w;
     gyre_error err;
-    assert_ok(search_windows_lay(texts, 2, &(search_layout){40, 20, 1000, 1000, 1}, &w, &err));
+    assert_ok(search_windows_create(texts, 2, &(search_window_options){40, 20, 1000, 1000, 1}, &w, &err));
     /* 200 tokens hold (200 - 41) / 20 + 1 = 8 windows, 60 hold one. */
     assert_int_equal(w.searched_count, 33);
-    assert_int_equal(w.held_count, 33);
+    assert_int_equal(w.held_out_count, 33);
     assert_int_equal(w.text.count, 1720);
     for (int held = 0; held < 2; held++)
         for (int64_t i = 0; i < 33; i++) {
-            const int64_t start = held ? w.held[i] : w.searched[i];
+            const int64_t start = held ? w.held_out[i] : w.searched[i];
             for (int t = 0; t <= 40; t++) {
                 assert_int_equal(w.text.ids[start + t], w.text.ids[start] + t);
                 assert_true(is_in(w.text.ids[start + t], held));
             }
             for (int64_t j = 0; j < i; j++)
-                assert_true((held ? w.held[j] : w.searched[j]) != start);
+                assert_true((held ? w.held_out[j] : w.searched[j]) != start);
         }
     search_windows_free(&w);
-    assert_ok(search_windows_lay(texts, 2, &(search_layout){40, 20, 4, 5, 1}, &w, &err));
+    assert_ok(search_windows_create(texts, 2, &(search_window_options){40, 20, 4, 5, 1}, &w, &err));
     assert_int_equal(w.searched_count, 4);
-    assert_int_equal(w.held_count, 5);
+    assert_int_equal(w.held_out_count, 5);
     search_windows_free(&w);
 }
 
@@ -305,16 +307,16 @@ static void windows_need_room(void **state) {
     gyre_error err;
     const int64_t enough = 2 * (100 + 1 + 50);
     gyre_text text = text_of(ids, enough, 0);
-    assert_ok(search_windows_lay(&text, 1, &(search_layout){100, 50, 8, 8, 1}, &w, &err));
-    assert_int_equal(w.held_count, 2);
+    assert_ok(search_windows_create(&text, 1, &(search_window_options){100, 50, 8, 8, 1}, &w, &err));
+    assert_int_equal(w.held_out_count, 2);
     search_windows_free(&w);
     text.count = enough - 2;
-    assert_int_equal(search_windows_lay(&text, 1, &(search_layout){100, 50, 8, 8, 1}, &w, &err), GYRE_EINVAL);
+    assert_int_equal(search_windows_create(&text, 1, &(search_window_options){100, 50, 8, 8, 1}, &w, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "--text: 300 tokens"));
     assert_non_null(strstr(err.text, "302"));
 }
 
-/* -- the interval ---------------------------------------------------------------------------------------------------- */
+/* -- the interval -- */
 /* out = the least k with P(X <= k) >= p, X the number of ones in n draws that are 1 with probability q. */
 static int binomial_point(int n, double q, double p) {
     double term = pow(1 - q, n), sum = term;

@@ -33,7 +33,7 @@ static size_t size_of(const char *name) {
     return (size_t)info.st_size;
 }
 
-/* -- what it finds --------------------------------------------------------------------------------------------------- */
+/* -- what it finds -- */
 static double perplexity(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
                          const int64_t *starts) {
     gyre_eval_options o = GYRE_EVAL_INIT;
@@ -51,7 +51,7 @@ static double perplexity_of_method(const gyre_model *model, const char *name, co
     method m;
     gyre_error err;
     gyre_encoding *encoding = NULL;
-    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(model));
+    const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(model));
     assert_ok(method_parse(name, &m, &err));
     assert_ok(method_encoding(&m, base, TRAINED, TO, NULL, &encoding, &err));
     const double out = perplexity(model, encoding, text, starts);
@@ -65,9 +65,9 @@ static double perplexity_of_config(const gyre_model *model, const char *path, co
     gyre_reading *reading = NULL;
     gyre_encoding *encoding = NULL;
     gyre_error err;
-    assert_ok(gyre_reading_open(&reading, path, GYRE_AS_USUAL, TO, &err));
+    assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, TO, &err));
     const gyre_config *c = &reading->groups[0].config;
-    assert_int_equal(c->rope.scaling, GYRE_LONGROPE);
+    assert_int_equal(c->rope.scaling, GYRE_SCALING_LONGROPE);
     assert_int_equal(c->trained_length, TRAINED);
     assert_memory_equal(c->rope.long_factor, factors, PAIRS * sizeof *factors);
     for (int i = 0; i < PAIRS; i++)
@@ -101,7 +101,7 @@ static void figures_and_config(void **state) {
     gyre_error err;
     const char *path = in_folder("text");
     assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
-    assert_ok(gyre_text_open(&text, &path, 1, GYRE_SPLIT_ALL, 1, &err));
+    assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
     static const char *const methods[] = {"none", "linear", "ntk", "yarn"};
     for (int i = 0; i < 4; i++) {
         json_t *row = result_called(root, methods[i]);
@@ -137,7 +137,7 @@ static void says_it_in_words(void **state) {
     assert_non_null(strstr(o->out, "\nntk "));
 }
 
-/* -- going on -------------------------------------------------------------------------------------------------------- */
+/* -- going on -- */
 static int lines_of(const char *name) {
     FILE *file = fopen(in_folder(name), "r");
     char *line = NULL;
@@ -228,7 +228,7 @@ static void another_searchs_journal(void **state) {
     assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: cannot be written");
 }
 
-/* -- what it refuses ------------------------------------------------------------------------------------------------- */
+/* -- what it refuses -- */
 static void refusals(void **state) {
     (void)state;
     assert_fails("search", 2, "MODEL: missing");

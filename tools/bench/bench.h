@@ -4,11 +4,11 @@
 #include "tools/common/cli.h"
 #include "tools/common/variants.h"
 
-enum { BENCH_MOST_ROUNDS = 99, BENCH_MOST_SCHEMES = 64 };
+enum { BENCH_MAX_ROUNDS = 99, BENCH_MAX_SCHEMES = 64 };
 
 typedef struct bench_options {
     cli_options common;
-    const char *what;
+    const char *benchmark_name;
     int64_t rounds;
     struct bench_train_options {
         int64_t context, batch;
@@ -39,7 +39,7 @@ int bench_add(const bench_options *options);
 int bench_cache(const bench_options *options);
 int bench_model(const bench_options *options);
 
-/* -- measuring --------------------------------------------------------------------------------------------------------- */
+/* -- measuring -- */
 double bench_seconds(void); /* of a clock that only rises */
 /* Sorts values; out = the middle one, the upper of two. */
 double bench_median(double *values, int64_t n);
@@ -47,27 +47,25 @@ double bench_median(double *values, int64_t n);
  * whatever was allocated, and however, nothing escapes.  Both run in a child, prepare first: what that leaves counts as
  * there before, so it should touch the code that work runs.  -1: one of them failed, or the system does not tell.  Call it
  * while the process has one thread. */
-int64_t bench_peak_growth(int (*prepare)(void *arg), int (*work)(void *arg), void *arg);
+int64_t bench_peak_rss_growth(int (*prepare)(void *arg), int (*work)(void *arg), void *arg);
 
-/* -- the schemes compared ------------------------------------------------------------------------------------------------
- */
+/* -- the schemes compared -- */
 typedef struct bench_scheme {
     const char *name;
     gyre_kind kind;
     int causal;  /* and so is the attention without positions beside it */
     double goal; /* times of it, forward, at BENCH_GOAL_TOKENS tokens in 12 heads of 64 channels; 0 = none set */
-    /* Sets what the papers or the checkpoints set for an input of so many tokens.  NULL = gyre_config_suggest says it all.
-     */
-    void (*describe)(gyre_config *config, int64_t tokens);
+    /* Sets what the papers or the checkpoints set for an input of so many tokens.  NULL = gyre_config_suggest says it
+     * all. */
+    void (*configure)(gyre_config *config, int64_t tokens);
 } bench_scheme;
 enum { BENCH_GOAL_TOKENS = 2048, BENCH_GOAL_HEADS = 12, BENCH_GOAL_CHANNELS = 64 };
 
 /* Every kind of this library in its usual forms; list: names of schemes or of kinds at commas, NULL or "all" = each.  A name
  * that is none ends the program.  out = how many. */
-int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MOST_SCHEMES]);
+int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MAX_SCHEMES]);
 
-/* -- attention with one of them ------------------------------------------------------------------------------------------
- */
+/* -- attention with one of them -- */
 typedef struct bench_shape {
     int64_t tokens, heads, head_dim;
     int gradient; /* 1 = the gradient call is what is measured */

@@ -2,13 +2,13 @@
 #include "tools/bench/bench_in_place.h"
 #include <stdlib.h>
 
-enum { WIDTH = 4096, POSITIONS = 4096, KINDS = 2 };
-static const gyre_kind kinds[KINDS] = {GYRE_LEARNED, GYRE_SINUSOIDAL};
+enum { MODEL_DIM = 4096, POSITIONS = 4096, KINDS = 2 };
+static const gyre_kind kinds[KINDS] = {GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL};
 
 static gyre_status add(const bench_in_place *r) {
-    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const gyre_cview in = gyre_const(r->view);
-    return gyre_add(r->encoding, r->tables, &positions, &in, &r->view, r->exec);
+    return gyre_add_input(r->encoding, r->tables, &positions, &in, &r->view, r->exec);
 }
 
 static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_kind kind,
@@ -16,13 +16,13 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
     gyre_error err = {0, ""};
     gyre_config config = GYRE_CONFIG_INIT;
     bench_in_place_result result;
-    bench_in_place r = {.view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, 1, WIDTH),
+    bench_in_place r = {.view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, 1, MODEL_DIM),
                         .tables = tables,
                         .exec = exec,
                         .call = add};
     config.kind = kind;
-    config.input.dim = WIDTH;
-    config.input.positions = kind == GYRE_LEARNED ? POSITIONS : 0;
+    config.input.dim = MODEL_DIM;
+    config.input.positions = kind == GYRE_KIND_LEARNED ? POSITIONS : 0;
     gyre_status status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
     if (status == GYRE_OK) status = bench_measure_in_place(&r, o->rounds, &result, &err);
     gyre_encoding_free(r.encoding);
@@ -30,8 +30,8 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
 }
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
-    float *table = calloc((size_t)POSITIONS * WIDTH, sizeof *table); /* zeros, so that what is added to stays near 1 */
-    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_F32, 1, 1, POSITIONS, WIDTH)};
+    float *table = calloc((size_t)POSITIONS * MODEL_DIM, sizeof *table); /* zeros, so that what is added to stays near 1 */
+    const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, POSITIONS, MODEL_DIM)};
     int status = table ? 0 : cli_fail("memory: out of it (gyre bench)");
     for (int kind = 0; kind < KINDS && !status; kind++)
         for (int type = 0; type < BENCH_TYPES && !status; type++)
@@ -46,7 +46,7 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
 
 int bench_add(const bench_options *o) {
     if (!o->common.json) {
-        printf("%d channels, position embeddings added in place.  ", WIDTH);
+        printf("%d channels, position embeddings added in place.  ", MODEL_DIM);
         bench_in_place_head("kind");
     }
     return bench_for_threads(o, run);

@@ -12,14 +12,14 @@ typedef struct angle_run {
     const gyre_exec *exec;
 } angle_run;
 
-static double seconds_of_rows(const angle_run *r, gyre_status *status) {
-    const gyre_positions positions = {NULL, GYRE_I64, 0, 0, 0, 0, 0};
+static double time_angle_rows(const angle_run *r, gyre_status *status) {
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const double begun = bench_seconds();
-    *status = gyre_angle_rows(r->encoding, &positions, &r->cosine, &r->sine, r->exec);
+    *status = gyre_cos_sin(r->encoding, &positions, &r->cosine, &r->sine, r->exec);
     return bench_seconds() - begun;
 }
 
-static double seconds_of_writing(const angle_run *r, int round) {
+static double time_writing(const angle_run *r, int round) {
     const size_t bytes = (size_t)POSITIONS * PAIRS * sizeof(float);
     const double begun = bench_seconds();
     memset(r->cosine.data, round, bytes);
@@ -40,10 +40,10 @@ static int print(const bench_options *o, const char *path, int64_t threads, doub
 }
 
 static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, int64_t threads) {
-    double rows[BENCH_MOST_ROUNDS], writing[BENCH_MOST_ROUNDS];
+    double rows[BENCH_MAX_ROUNDS], writing[BENCH_MAX_ROUNDS];
     gyre_error err = {0, ""};
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = 2 * PAIRS;
     config.rope.angles = path;
     gyre_status status = gyre_encoding_create(&r->encoding, &config, NULL, &err);
@@ -51,32 +51,32 @@ static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, 
         cli_warn("%s", err.text);
         return 0;
     }
-    if (status == GYRE_OK) (void)seconds_of_rows(r, &status);
+    if (status == GYRE_OK) (void)time_angle_rows(r, &status);
     for (int64_t i = 0; i < o->rounds && status == GYRE_OK; i++) {
-        rows[i] = seconds_of_rows(r, &status);
-        writing[i] = seconds_of_writing(r, (int)i);
+        rows[i] = time_angle_rows(r, &status);
+        writing[i] = time_writing(r, (int)i);
     }
     gyre_encoding_free(r->encoding);
     if (status != GYRE_OK) return cli_fail("angles: %s (gyre bench)", gyre_status_text(status));
-    return print(o, path == GYRE_ANGLES_EXACT ? "exact" : "torch", threads, bench_median(rows, o->rounds),
+    return print(o, path == GYRE_ANGLE_PATH_EXACT ? "exact" : "torch", threads, bench_median(rows, o->rounds),
                  bench_median(writing, o->rounds));
 }
 
-static angle_run memory; /* of the views; bench_for_threads hands no argument on */
+static angle_run shared_views; /* of the views; bench_for_threads hands no argument on */
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
-    angle_run r = memory;
+    angle_run r = shared_views;
     r.exec = exec;
-    const int status = run_path(o, &r, GYRE_ANGLES_EXACT, threads);
-    return status ? status : run_path(o, &r, GYRE_ANGLES_TORCH, threads);
+    const int status = run_path(o, &r, GYRE_ANGLE_PATH_EXACT, threads);
+    return status ? status : run_path(o, &r, GYRE_ANGLE_PATH_TORCH, threads);
 }
 
 int bench_angles(const bench_options *o) {
     const size_t bytes = (size_t)POSITIONS * PAIRS * sizeof(float);
     float *cosine = malloc(bytes), *sine = malloc(bytes);
     int status = cosine && sine ? 0 : cli_fail("memory: out of it (gyre bench)");
-    memory.cosine = gyre_dense(cosine, GYRE_F32, 1, POSITIONS, 1, PAIRS);
-    memory.sine = gyre_dense(sine, GYRE_F32, 1, POSITIONS, 1, PAIRS);
+    shared_views.cosine = gyre_dense(cosine, GYRE_DTYPE_F32, 1, POSITIONS, 1, PAIRS);
+    shared_views.sine = gyre_dense(sine, GYRE_DTYPE_F32, 1, POSITIONS, 1, PAIRS);
     if (!status && !o->common.json)
         printf("cos and sin of %d positions x %d frequencies, in float\n\n%-6s %7s %12s %16s %8s %12s\n", POSITIONS, PAIRS,
                "path", "threads", "ms", "M pairs a second", "GB/s", "memset GB/s");

@@ -8,150 +8,159 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- cases ------------------------------------------------------------------------------------------------------------- */
+/* -- cases -- */
 /* What a goal is about. */
-typedef enum attend_measure { NO_GOAL, OF_SGEMM, OF_ROOFLINE, OF_READ, RATIO, SPEEDUP } attend_measure;
-static const char *const measure_names[] = {NULL, "of_sgemm", "of_roofline", "of_read", "ratio", "speedup"};
+typedef enum attn_metric {
+    METRIC_NONE,
+    METRIC_OF_SGEMM,
+    METRIC_OF_ROOFLINE,
+    METRIC_OF_READ,
+    METRIC_RATIO,
+    METRIC_SPEEDUP
+} attn_metric;
+static const char *const metric_names[] = {NULL, "of_sgemm", "of_roofline", "of_read", "ratio", "speedup"};
 
-typedef struct attend_goal {
-    attend_measure of;
+typedef struct attn_goal {
+    attn_metric of;
     double value; /* at least; of RATIO, at most */
-} attend_goal;
+} attn_goal;
 #define SPEEDUP_GOAL 1.8 /* of two threads */
 
-typedef struct attend_case {
+typedef struct attn_case {
     char name[48];
     const char *kind, *with; /* with: NULL, or what else sets it apart */
     gyre_dtype dtype;        /* of keys and values; of queries too in a prefill */
     int64_t n;
-    attend_goal goal;
-} attend_case;
+    attn_goal goal;
+} attn_case;
 
-enum { MOST_CASES = 96, MEMORY_TOKENS = 65536, MEMORY_HEADS = 4, MEMORY_LIMIT = 64 << 20 };
+enum { MAX_CASES = 96, MEMORY_TOKENS = 65536, MEMORY_HEADS = 4, MEMORY_LIMIT = 64 << 20 };
 
 static const char *type_name(gyre_dtype dtype) {
-    static const char *const names[] = {[GYRE_F32] = "f32", [GYRE_F16] = "f16", [GYRE_BF16] = "bf16", [GYRE_Q8] = "q8"};
+    static const char *const names[] = {
+        [GYRE_DTYPE_F32] = "f32", [GYRE_DTYPE_F16] = "f16", [GYRE_DTYPE_BF16] = "bf16", [GYRE_DTYPE_Q8] = "q8"};
     return names[dtype];
 }
 
 typedef struct case_list {
-    attend_case all[MOST_CASES];
+    attn_case cases[MAX_CASES];
     int count;
 } case_list;
 
-static void add_case(case_list *list, const char *kind, int64_t n, gyre_dtype dtype, const char *with, attend_goal goal) {
-    attend_case *c = &list->all[list->count++];
-    *c = (attend_case){.kind = kind, .with = with, .dtype = dtype, .n = n, .goal = goal};
+static void add_case(case_list *list, const char *kind, int64_t n, gyre_dtype dtype, const char *with, attn_goal goal) {
+    attn_case *c = &list->cases[list->count++];
+    *c = (attn_case){.kind = kind, .with = with, .dtype = dtype, .n = n, .goal = goal};
     snprintf(c->name, sizeof c->name, "%s-%lld-%s%s%s", kind, (long long)n, type_name(dtype), with ? "-" : "",
              with ? with : "");
 }
 
 /* Keys turned when they are appended, and keys that are turned each time they are read. */
 static void add_cached_cases(case_list *list, int64_t n) {
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     static const char *const keys[] = {"rotated", "raw"};
     for (int k = 0; k < 2; k++)
         for (int t = 0; t < 4; t++) {
-            attend_goal goal = {NO_GOAL, 0};
-            if (types[t] == GYRE_Q8) goal = (attend_goal){RATIO, 1};
-            if (k == 0 && (types[t] == GYRE_F16 || types[t] == GYRE_BF16)) goal = (attend_goal){OF_ROOFLINE, 0.60};
+            attn_goal goal = {METRIC_NONE, 0};
+            if (types[t] == GYRE_DTYPE_Q8) goal = (attn_goal){METRIC_RATIO, 1};
+            if (k == 0 && (types[t] == GYRE_DTYPE_F16 || types[t] == GYRE_DTYPE_BF16))
+                goal = (attn_goal){METRIC_OF_ROOFLINE, 0.60};
             add_case(list, "decode", n, types[t], keys[k], goal);
         }
 }
 
-static case_list every_case(void) {
-    static const gyre_dtype types[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+static case_list list_all_cases(void) {
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     static const int64_t prefills[] = {512, 2048, 8192}, decodes[] = {4096, 32768};
-    static const attend_goal none = {NO_GOAL, 0}, roofline = {OF_ROOFLINE, 0.60};
+    static const attn_goal none = {METRIC_NONE, 0}, roofline = {METRIC_OF_ROOFLINE, 0.60};
     case_list list = {.count = 0};
     for (int i = 0; i < 3; i++)
         for (int t = 0; t < 3; t++)
-            add_case(&list, "prefill", prefills[i], types[t], NULL, t ? none : (attend_goal){OF_SGEMM, 0.80});
+            add_case(&list, "prefill", prefills[i], types[t], NULL, t ? none : (attn_goal){METRIC_OF_SGEMM, 0.80});
     for (int i = 0; i < 3; i++) {
-        add_case(&list, "prefill", prefills[i], GYRE_F32, "alibi", (attend_goal){RATIO, 1.05});
-        add_case(&list, "prefill", prefills[i], GYRE_F32, "rope", (attend_goal){RATIO, 1.05});
-        add_case(&list, "prefill", prefills[i], GYRE_F32, "t5", (attend_goal){RATIO, 1.10});
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "alibi", (attn_goal){METRIC_RATIO, 1.05});
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "rope", (attn_goal){METRIC_RATIO, 1.05});
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "t5", (attn_goal){METRIC_RATIO, 1.10});
     }
     for (int i = 0; i < 2; i++) {
         for (int t = 0; t < 3; t++)
             add_case(&list, "decode", decodes[i], types[t], NULL, t ? roofline : none);
-        add_case(&list, "decode", decodes[i], GYRE_F32, "per-head", (attend_goal){OF_READ, 0.85});
+        add_case(&list, "decode", decodes[i], GYRE_DTYPE_F32, "per-head", (attn_goal){METRIC_OF_READ, 0.85});
         add_cached_cases(&list, decodes[i]);
     }
-    add_case(&list, "gradient", 2048, GYRE_F32, NULL, (attend_goal){RATIO, 3.6});
-    add_case(&list, "policy", 8192, GYRE_F32, "causal", (attend_goal){RATIO, 1.15});
-    add_case(&list, "memory", MEMORY_TOKENS, GYRE_F32, NULL, none);
+    add_case(&list, "gradient", 2048, GYRE_DTYPE_F32, NULL, (attn_goal){METRIC_RATIO, 3.6});
+    add_case(&list, "policy", 8192, GYRE_DTYPE_F32, "causal", (attn_goal){METRIC_RATIO, 1.15});
+    add_case(&list, "memory", MEMORY_TOKENS, GYRE_DTYPE_F32, NULL, none);
     return list;
 }
 
 /* A name stands for itself and for those that go on from it: "prefill", "decode-4096". */
-static int is_named(const char *name, const char *word, size_t length) {
+static int name_matches(const char *name, const char *word, size_t length) {
     return strncmp(name, word, length) == 0 && (name[length] == 0 || name[length] == '-');
 }
-static int is_chosen(const attend_case *c, const bench_options *o) {
+static int is_chosen(const attn_case *c, const bench_options *o) {
     const char *only = o->attention.only;
     if (!only) return strcmp(c->kind, "memory") != 0 || o->attention.memory;
     if (o->attention.memory && strcmp(c->kind, "memory") == 0) return 1;
     for (const char *word = only;; word++) {
         const size_t length = strcspn(word, ",");
-        if (is_named(c->name, word, length)) return 1;
+        if (name_matches(c->name, word, length)) return 1;
         word += length;
         if (!*word) return 0;
     }
 }
 
-static void wrong_case(const char *word, const char *const *names, int count) {
+static void unknown_case_error(const char *word, const char *const *names, int count) {
     char list[2048] = "";
     size_t used = 0;
-    const char *near = cli_nearest(word, names, count);
-    if (near) cli_usage("--only: \"%s\" is no case; did you mean %s?", word, near);
+    const char *near = cli_closest_name(word, names, count);
+    if (near) cli_usage_error("--only: \"%s\" is no case; did you mean %s?", word, near);
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
-    cli_usage("--only: \"%s\" is none of %s, nor how they begin", word, list);
+    cli_usage_error("--only: \"%s\" is none of %s, nor how they begin", word, list);
 }
 
 /* Ends the program where a word names no case. */
 static case_list choose_cases(const bench_options *o) {
-    const case_list all = every_case();
+    const case_list all = list_all_cases();
     case_list chosen = {.count = 0};
-    const char *names[MOST_CASES];
+    const char *names[MAX_CASES];
     for (const char *word = o->attention.only; word; word = *word ? word + 1 : NULL) {
         const size_t length = strcspn(word, ",");
         int found = 0;
         for (int i = 0; i < all.count; i++) {
-            names[i] = all.all[i].name;
-            found |= is_named(all.all[i].name, word, length);
+            names[i] = all.cases[i].name;
+            found |= name_matches(all.cases[i].name, word, length);
         }
         char text[64];
         snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text - 1), word);
-        if (!found) wrong_case(text, names, all.count);
+        if (!found) unknown_case_error(text, names, all.count);
         word += length;
     }
     for (int i = 0; i < all.count; i++)
-        if (is_chosen(&all.all[i], o)) chosen.all[chosen.count++] = all.all[i];
+        if (is_chosen(&all.cases[i], o)) chosen.cases[chosen.count++] = all.cases[i];
     return chosen;
 }
 
-/* -- a case, ready to run ---------------------------------------------------------------------------------------------- */
-enum { MOST_WIDTHS = 2 };
+/* -- a case, ready to run -- */
+enum { MAX_EXECS = 2 };
 typedef struct bench_machine {
-    int widths;
-    gyre_pool *pools[MOST_WIDTHS];
-    gyre_exec execs[MOST_WIDTHS];
+    int execs_count;
+    gyre_pool *pools[MAX_EXECS];
+    gyre_exec execs[MAX_EXECS];
     bench_sgemm sgemm;
 } bench_machine;
 
-typedef struct subject {
-    attend_data data;
-    attend_call call, base; /* base: what the call is compared with, where based */
-    int based;
-    bench_reading reading; /* bytes 0: reading is no limit here */
+typedef struct prepared_case {
+    attn_data data;
+    attn_call call, baseline; /* base: what the call is compared with, where based */
+    int has_baseline;
+    bench_memory_read memory_read; /* bytes 0: reading is no limit here */
     double flops;
-} subject;
+} prepared_case;
 
 static gyre_config rope_config(int64_t tokens) {
     gyre_config config = GYRE_CONFIG_INIT;
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.trained_length = tokens;
     return config;
 }
@@ -159,103 +168,104 @@ static gyre_config rope_config(int64_t tokens) {
 static gyre_config scheme_config(const char *name, int64_t tokens) {
     gyre_config config = rope_config(tokens);
     if (strcmp(name, "rope") == 0) return config;
-    config.kind = strcmp(name, "alibi") == 0 ? GYRE_ALIBI : GYRE_T5;
-    if (config.kind == GYRE_T5) config.score.buckets = 32;
+    config.kind = strcmp(name, "alibi") == 0 ? GYRE_KIND_ALIBI : GYRE_KIND_T5;
+    if (config.kind == GYRE_KIND_T5) config.score.buckets = 32;
     return config;
 }
 
 /* Twice the trained length. */
 static gyre_config policy_config(int64_t tokens, gyre_length_policy policy) {
     gyre_config config = rope_config(tokens / 2);
-    config.rope.scaling = GYRE_DYNAMIC_NTK;
+    config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 2;
-    config.rope.length = tokens;
+    config.rope.context_length = tokens;
     config.rope.length_policy = policy;
     return config;
 }
 
 /* q8 beside f16. */
-static gyre_status open_caches(subject *s, const attend_case *c, const bench_machine *m, gyre_error *err) {
-    const gyre_keys keys = strcmp(c->with, "raw") == 0 ? GYRE_KEYS_RAW : GYRE_KEYS_ROTATED;
+static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
+    const gyre_cache_keys keys = strcmp(c->with, "raw") == 0 ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED;
     const gyre_config config = rope_config(c->n);
-    s->based = c->dtype == GYRE_Q8;
-    gyre_status status = attend_call_create_cached(&s->call, &config, keys, c->dtype, &s->data, m->execs, m->widths, err);
-    if (!status && s->based)
-        status = attend_call_create_cached(&s->base, &config, keys, GYRE_F16, &s->data, m->execs, m->widths, err);
+    s->has_baseline = c->dtype == GYRE_DTYPE_Q8;
+    gyre_status status = attn_call_create_cached(&s->call, &config, keys, c->dtype, &s->data, m->execs, m->execs_count, err);
+    if (!status && s->has_baseline)
+        status =
+            attn_call_create_cached(&s->baseline, &config, keys, GYRE_DTYPE_F16, &s->data, m->execs, m->execs_count, err);
     return status;
 }
 
-static gyre_status open_calls(subject *s, const attend_case *c, const bench_machine *m, gyre_error *err) {
+static gyre_status open_calls(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
     const int gradient = strcmp(c->kind, "gradient") == 0, policy = strcmp(c->kind, "policy") == 0;
     const int scheme = strcmp(c->kind, "prefill") == 0 && c->with;
     gyre_config config = rope_config(c->n), base = config;
     if (scheme) config = scheme_config(c->with, c->n);
     if (policy) {
-        config = policy_config(c->n, GYRE_LENGTH_CAUSAL);
-        base = policy_config(c->n, GYRE_LENGTH_DECLARED);
+        config = policy_config(c->n, GYRE_LENGTH_POLICY_CAUSAL);
+        base = policy_config(c->n, GYRE_LENGTH_POLICY_DECLARED);
     }
-    s->based = gradient || policy || scheme;
+    s->has_baseline = gradient || policy || scheme;
     gyre_status status =
-        attend_call_create(&s->call, scheme || policy ? &config : NULL, &s->data, gradient, m->execs, m->widths, err);
-    if (!status && s->based)
-        status = attend_call_create(&s->base, policy ? &base : NULL, &s->data, 0, m->execs, m->widths, err);
+        attn_call_create(&s->call, scheme || policy ? &config : NULL, &s->data, gradient, m->execs, m->execs_count, err);
+    if (!status && s->has_baseline)
+        status = attn_call_create(&s->baseline, policy ? &base : NULL, &s->data, 0, m->execs, m->execs_count, err);
     return status;
 }
 
-static void subject_close(subject *s) {
-    attend_call_free(&s->call);
-    attend_call_free(&s->base);
-    attend_data_free(&s->data);
+static void prepared_case_close(prepared_case *s) {
+    attn_call_free(&s->call);
+    attn_call_free(&s->baseline);
+    attn_data_free(&s->data);
 }
 
-static gyre_status subject_open(subject *s, const attend_case *c, const bench_machine *m, gyre_error *err) {
+static gyre_status prepared_case_open(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
     const int decode = strcmp(c->kind, "decode") == 0, gradient = strcmp(c->kind, "gradient") == 0;
     const int per_head = c->with && strcmp(c->with, "per-head") == 0;
-    *s = (subject){.data = {.queries = decode ? 1 : c->n,
-                            .keys = c->n,
-                            .heads = ATTEND_HEADS,
-                            .key_heads = per_head ? ATTEND_HEADS : ATTEND_KEY_HEADS,
-                            .q_dtype = decode ? GYRE_F32 : c->dtype,
-                            .dtype = c->dtype}};
+    *s = (prepared_case){.data = {.queries = decode ? 1 : c->n,
+                                  .keys = c->n,
+                                  .heads = ATTN_HEADS,
+                                  .key_heads = per_head ? ATTN_HEADS : ATTN_KV_HEADS,
+                                  .q_dtype = decode ? GYRE_DTYPE_F32 : c->dtype,
+                                  .dtype = c->dtype}};
     gyre_error why = {0, ""};
-    gyre_status status = attend_data_create(&s->data, gradient, err);
+    gyre_status status = attn_data_create(&s->data, gradient, err);
     if (status) return status;
-    s->flops = attend_flops(&s->data, gradient);
-    if (decode) s->reading = (bench_reading){s->data.k, (int64_t)attend_bytes(&s->data)};
+    s->flops = attn_flops(&s->data, gradient);
+    if (decode) s->memory_read = (bench_memory_read){s->data.k, (int64_t)attn_kv_bytes(&s->data)};
     status = decode && c->with && !per_head ? open_caches(s, c, m, &why) : open_calls(s, c, m, &why);
-    if (status) subject_close(s);
+    if (status) prepared_case_close(s);
     return status ? cli_error(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
 }
 
-/* -- measuring --------------------------------------------------------------------------------------------------------- */
-typedef struct attend_result {
+/* -- measuring -- */
+typedef struct attn_result {
     int64_t threads, rounds;
     /* NAN = of no meaning here.  Ratios are medians of the rounds'. */
     double ns, gflops, gbps, of_sgemm, of_roofline, of_read, base_ns, ratio, speedup;
     double sgemm_gflops, peak_gflops, read_gbps;
-} attend_result;
+} attn_result;
 
 /* Series of one number of threads. */
-enum { BASE, CALL, PEAK, SGEMM, READ, SERIES };
+enum { SERIES_BASELINE, SERIES_CALL, SERIES_PEAK, SERIES_SGEMM, SERIES_READ, SERIES_COUNT };
 typedef struct series_set {
-    bench_series of[SERIES];
+    bench_series of[SERIES_COUNT];
 } series_set;
 
-static void set_up_series(series_set *set, subject *s, bench_machine *m, int width) {
+static void set_up_series(series_set *set, prepared_case *s, bench_machine *m, int width) {
     const gyre_exec *exec = &m->execs[width];
-    const double bytes = (double)s->reading.bytes;
-    set->of[BASE] = (bench_series){s->based ? attend_run : NULL, &s->base, exec, 0, 0, {0}};
-    set->of[CALL] = (bench_series){attend_run, &s->call, exec, s->flops, 0, {0}};
-    set->of[PEAK] = (bench_series){bench_peak, NULL, exec, bench_peak_flops(exec), 0, {0}};
-    set->of[SGEMM] =
-        (bench_series){bytes > 0 ? NULL : bench_multiply_matrices, &m->sgemm, exec, bench_sgemm_flops(exec), 0, {0}};
-    set->of[READ] = (bench_series){bytes > 0 ? bench_read : NULL, &s->reading, exec, bytes, 0, {0}};
+    const double bytes = (double)s->memory_read.bytes;
+    set->of[SERIES_BASELINE] = (bench_series){s->has_baseline ? attn_run : NULL, &s->baseline, exec, 0, 0, {0}};
+    set->of[SERIES_CALL] = (bench_series){attn_run, &s->call, exec, s->flops, 0, {0}};
+    set->of[SERIES_PEAK] = (bench_series){bench_run_fma, NULL, exec, bench_fma_flops(exec), 0, {0}};
+    set->of[SERIES_SGEMM] =
+        (bench_series){bytes > 0 ? NULL : bench_run_sgemm, &m->sgemm, exec, bench_sgemm_flops(exec), 0, {0}};
+    set->of[SERIES_READ] = (bench_series){bytes > 0 ? bench_run_memory_read : NULL, &s->memory_read, exec, bytes, 0, {0}};
 }
 
 /* out = the median over rounds of the least time that flops and bytes take over the time of the call. */
 static double of_roofline(const series_set *set, int64_t rounds) {
-    double shares[BENCH_MOST_ROUNDS];
-    const bench_series *call = &set->of[CALL], *peak = &set->of[PEAK], *read = &set->of[READ];
+    double shares[BENCH_MAX_ROUNDS];
+    const bench_series *call = &set->of[SERIES_CALL], *peak = &set->of[SERIES_PEAK], *read = &set->of[SERIES_READ];
     for (int64_t r = 0; r < rounds; r++) {
         const double least = call->amount / peak->amount * peak->seconds[r];
         shares[r] = (read->run ? fmax(least, read->seconds[r]) : least) / call->seconds[r];
@@ -263,12 +273,12 @@ static double of_roofline(const series_set *set, int64_t rounds) {
     return bench_median(shares, rounds);
 }
 
-static attend_result summarise(const series_set *set, const series_set *alone, int gradient, int64_t threads,
-                               int64_t rounds) {
-    const bench_series *base = &set->of[BASE], *call = &set->of[CALL], *sgemm = &set->of[SGEMM], *read = &set->of[READ];
-    attend_result r = {.threads = threads, .rounds = rounds, .ns = 1e9 * bench_series_seconds(call, rounds)};
+static attn_result summarise(const series_set *set, const series_set *alone, int gradient, int64_t threads, int64_t rounds) {
+    const bench_series *base = &set->of[SERIES_BASELINE], *call = &set->of[SERIES_CALL], *sgemm = &set->of[SERIES_SGEMM],
+                       *read = &set->of[SERIES_READ];
+    attn_result r = {.threads = threads, .rounds = rounds, .ns = 1e9 * bench_series_seconds(call, rounds)};
     r.gflops = 1e-9 * bench_series_rate(call, rounds);
-    r.peak_gflops = 1e-9 * bench_series_rate(&set->of[PEAK], rounds);
+    r.peak_gflops = 1e-9 * bench_series_rate(&set->of[SERIES_PEAK], rounds);
     r.of_roofline = of_roofline(set, rounds);
     r.base_ns = base->run ? 1e9 * bench_series_seconds(base, rounds) : NAN;
     r.ratio = base->run ? bench_series_ratio(call, base, rounds) + (gradient ? 1 : 0) : NAN;
@@ -277,59 +287,59 @@ static attend_result summarise(const series_set *set, const series_set *alone, i
     r.read_gbps = read->run ? 1e-9 * bench_series_rate(read, rounds) : NAN;
     r.gbps = read->run ? read->amount / r.ns : NAN;
     r.of_read = read->run ? bench_series_ratio(read, call, rounds) : NAN;
-    r.speedup = set != alone ? bench_series_ratio(&alone->of[CALL], call, rounds) : NAN;
+    r.speedup = set != alone ? bench_series_ratio(&alone->of[SERIES_CALL], call, rounds) : NAN;
     return r;
 }
 
-static gyre_status measure(const bench_options *o, const attend_case *c, bench_machine *m, attend_result *results,
+static gyre_status measure(const bench_options *o, const attn_case *c, bench_machine *m, attn_result *results,
                            gyre_error *err) {
-    subject s;
-    series_set sets[MOST_WIDTHS];
-    bench_series *all[MOST_WIDTHS * SERIES];
+    prepared_case s;
+    series_set sets[MAX_EXECS];
+    bench_series *all[MAX_EXECS * SERIES_COUNT];
     int count = 0;
     int64_t rounds = o->rounds;
-    gyre_status status = subject_open(&s, c, m, err);
+    gyre_status status = prepared_case_open(&s, c, m, err);
     if (status) return status;
-    for (int w = 0; w < m->widths; w++) {
+    for (int w = 0; w < m->execs_count; w++) {
         set_up_series(&sets[w], &s, m, w);
-        for (int i = 0; i < SERIES; i++)
+        for (int i = 0; i < SERIES_COUNT; i++)
             if (sets[w].of[i].run) all[count++] = &sets[w].of[i];
     }
-    status = bench_in_turn(all, count, &rounds);
+    status = bench_run_interleaved(all, count, &rounds);
     if (status) (void)cli_error(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
-    for (int w = 0; w < m->widths && !status; w++)
-        results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->execs[w].width, rounds);
-    subject_close(&s);
+    for (int w = 0; w < m->execs_count && !status; w++)
+        results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->execs[w].concurrency, rounds);
+    prepared_case_close(&s);
     return status;
 }
 
-/* -- results ----------------------------------------------------------------------------------------------------------- */
+/* -- results -- */
 /* Goals are set for one thread; two have to be faster by that much. */
-static attend_goal goal_of(const attend_case *c, const attend_result *r) {
+static attn_goal goal_of(const attn_case *c, const attn_result *r) {
     if (r->threads == 1) return c->goal;
     const int faster = r->threads == 2 && !isnan(r->speedup);
-    return faster ? (attend_goal){SPEEDUP, SPEEDUP_GOAL} : (attend_goal){NO_GOAL, 0};
+    return faster ? (attn_goal){METRIC_SPEEDUP, SPEEDUP_GOAL} : (attn_goal){METRIC_NONE, 0};
 }
 
-static double measured(const attend_result *r, attend_measure of) {
+static double metric_value(const attn_result *r, attn_metric of) {
     switch (of) {
-    case OF_SGEMM:
+    case METRIC_OF_SGEMM:
         return r->of_sgemm;
-    case OF_ROOFLINE:
+    case METRIC_OF_ROOFLINE:
         return r->of_roofline;
-    case OF_READ:
+    case METRIC_OF_READ:
         return r->of_read;
-    case RATIO:
+    case METRIC_RATIO:
         return r->ratio;
-    case SPEEDUP:
+    case METRIC_SPEEDUP:
         return r->speedup;
     default:
         return NAN;
     }
 }
 
-static int print_json(const attend_case *c, const attend_result *r) {
-    const attend_goal goal = goal_of(c, r);
+static int print_json(const attn_case *c, const attn_result *r) {
+    const attn_goal goal = goal_of(c, r);
     const double numbers[] = {r->ns,   r->gflops,    r->sgemm_gflops, r->of_sgemm, r->peak_gflops, r->of_roofline,
                               r->gbps, r->read_gbps, r->of_read,      r->base_ns,  r->ratio,       r->speedup};
     static const char *const names[] = {"ns",   "gflops",    "sgemm_gflops", "of_sgemm", "peak_gflops", "of_roofline",
@@ -340,17 +350,17 @@ static int print_json(const attend_case *c, const attend_result *r) {
     int failed = !line;
     for (size_t i = 0; i < sizeof names / sizeof *names && !failed; i++)
         failed = json_object_set_new(line, names[i], cli_json_number(numbers[i]));
-    json_t *aim =
-        goal.of ? json_pack("{s:s, s:f}", "of", measure_names[goal.of], goal.of == RATIO ? "most" : "least", goal.value)
-                : json_null();
+    json_t *aim = goal.of ? json_pack("{s:s, s:f}", "of", metric_names[goal.of], goal.of == METRIC_RATIO ? "most" : "least",
+                                      goal.value)
+                          : json_null();
     if (!failed) failed = json_object_set_new(line, "goal", aim);
     if (failed) json_decref(line);
     return cli_json_line(failed ? NULL : line);
 }
 
 static void print_head(const bench_machine *m) {
-    printf("Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n", ATTEND_HEAD_DIM,
-           ATTEND_HEADS, ATTEND_KEY_HEADS, m->widths > 1 ? ", on one thread and on two" : "");
+    printf("Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n", ATTN_HEAD_DIM, ATTN_HEADS,
+           ATTN_KV_HEADS, m->execs_count > 1 ? ", on one thread and on two" : "");
     printf(
         "GFLOP/s: of the pairs that are seen; of sgemm: of 2048 x 2048 x 128 by OpenBLAS; of roof: least time of flops and\n"
         "bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call\n"
@@ -367,13 +377,13 @@ static const char *number(double x, int digits, char out[16]) {
     return out;
 }
 
-static int print_row(const attend_case *c, const attend_result *r) {
+static int print_row(const attn_case *c, const attn_result *r) {
     char text[7][16], goal[48] = "";
-    const attend_goal g = goal_of(c, r);
+    const attn_goal g = goal_of(c, r);
     if (g.of) {
-        const double x = measured(r, g.of);
-        const int met = g.of == RATIO ? x <= g.value : x >= g.value;
-        snprintf(goal, sizeof goal, "%s %s %.2f%s", measure_names[g.of], g.of == RATIO ? "<=" : ">=", g.value,
+        const double x = metric_value(r, g.of);
+        const int met = g.of == METRIC_RATIO ? x <= g.value : x >= g.value;
+        snprintf(goal, sizeof goal, "%s %s %.2f%s", metric_names[g.of], g.of == METRIC_RATIO ? "<=" : ">=", g.value,
                  met ? "" : ", missed");
     }
     printf("%-26s %7lld %10.3f %8s %8s %7s %7s %7s %7s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns,
@@ -383,8 +393,8 @@ static int print_row(const attend_case *c, const attend_result *r) {
     return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }
 
-/* -- memory ------------------------------------------------------------------------------------------------------------ */
-static int print_memory(const bench_options *o, const attend_memory *m) {
+/* -- memory -- */
+static int print_memory(const bench_options *o, const attn_memory *m) {
     if (o->common.json)
         return cli_json_line(json_pack(
             "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I}", "bench", "attention", "case", "memory", "dtype", "f32",
@@ -401,46 +411,45 @@ static int print_memory(const bench_options *o, const attend_memory *m) {
 }
 
 /* The scratch of the whole, and what a process grows by with fewer heads, which takes minutes as it is. */
-static int bench_memory_of(const bench_options *o, int64_t threads) {
+static int measure_memory_case(const bench_options *o, int64_t threads) {
     gyre_error err = {0, ""};
-    attend_memory whole = {
-        .tokens = MEMORY_TOKENS, .heads = ATTEND_HEADS, .key_heads = ATTEND_KEY_HEADS, .threads = threads};
-    attend_memory few = {.tokens = MEMORY_TOKENS, .heads = MEMORY_HEADS, .key_heads = 1, .threads = threads};
-    if (attend_measure_memory(&whole, 0, &err) || attend_measure_memory(&few, 1, &err)) return cli_fail_error(&err);
+    attn_memory whole = {.tokens = MEMORY_TOKENS, .heads = ATTN_HEADS, .key_heads = ATTN_KV_HEADS, .threads = threads};
+    attn_memory few = {.tokens = MEMORY_TOKENS, .heads = MEMORY_HEADS, .key_heads = 1, .threads = threads};
+    if (attn_measure_memory(&whole, 0, &err) || attn_measure_memory(&few, 1, &err)) return cli_fail_error(&err);
     const int failed = print_memory(o, &whole);
     return failed ? failed : print_memory(o, &few);
 }
 
-/* -- the benchmark ----------------------------------------------------------------------------------------------------- */
+/* -- the benchmark -- */
 static void machine_close(bench_machine *m) {
-    for (int i = 0; i < m->widths; i++)
+    for (int i = 0; i < m->execs_count; i++)
         gyre_pool_free(m->pools[i]);
     bench_sgemm_free(&m->sgemm);
 }
 
-static gyre_status machine_open(bench_machine *m, const int threads[], int widths, gyre_error *err) {
-    *m = (bench_machine){.widths = 0};
-    gyre_status status = bench_sgemm_create(&m->sgemm, threads[widths - 1], err);
-    for (int i = 0; i < widths && !status; i++) {
+static gyre_status machine_open(bench_machine *m, const int threads[], int execs_count, gyre_error *err) {
+    *m = (bench_machine){.execs_count = 0};
+    gyre_status status = bench_sgemm_create(&m->sgemm, threads[execs_count - 1], err);
+    for (int i = 0; i < execs_count && !status; i++) {
         status = gyre_pool_create(&m->pools[i], threads[i], err);
         if (status) break;
         m->execs[i] = gyre_pool_exec(m->pools[i]);
-        m->widths++;
+        m->execs_count++;
     }
     if (status) machine_close(m);
     return status;
 }
 
-static int bench_cases(const bench_options *o, const case_list *list, bench_machine *m) {
+static int run_cases(const bench_options *o, const case_list *list, bench_machine *m) {
     gyre_error err = {0, ""};
-    attend_result results[MOST_WIDTHS];
+    attn_result results[MAX_EXECS];
     int failed = 0, rows = 0;
     for (int i = 0; i < list->count && !failed; i++) {
-        const attend_case *c = &list->all[i];
+        const attn_case *c = &list->cases[i];
         if (strcmp(c->kind, "memory") == 0) continue;
         if (measure(o, c, m, results, &err)) return cli_fail_error(&err);
         if (!o->common.json && rows++ == 0) print_head(m);
-        for (int w = 0; w < m->widths && !failed; w++)
+        for (int w = 0; w < m->execs_count && !failed; w++)
             failed = o->common.json ? print_json(c, &results[w]) : print_row(c, &results[w]);
     }
     return failed;
@@ -448,17 +457,17 @@ static int bench_cases(const bench_options *o, const case_list *list, bench_mach
 
 int bench_attention(const bench_options *o) {
     const case_list list = choose_cases(o);
-    const int threads[MOST_WIDTHS] = {o->common.threads ? o->common.threads : 1, 2};
-    const int widths = o->common.threads ? 1 : MOST_WIDTHS;
-    const int memory = list.count > 0 && strcmp(list.all[list.count - 1].kind, "memory") == 0;
+    const int threads[MAX_EXECS] = {o->common.threads ? o->common.threads : 1, 2};
+    const int execs_count = o->common.threads ? 1 : MAX_EXECS;
+    const int memory = list.count > 0 && strcmp(list.cases[list.count - 1].kind, "memory") == 0;
     gyre_error err = {0, ""};
     bench_machine m;
     int failed = 0;
-    for (int i = 0; memory && i < widths && !failed; i++) /* before there are threads */
-        failed = bench_memory_of(o, threads[i]);
+    for (int i = 0; memory && i < execs_count && !failed; i++) /* before there are threads */
+        failed = measure_memory_case(o, threads[i]);
     if (failed || list.count == memory) return failed;
-    if (machine_open(&m, threads, widths, &err)) return cli_fail_error(&err);
-    failed = bench_cases(o, &list, &m);
+    if (machine_open(&m, threads, execs_count, &err)) return cli_fail_error(&err);
+    failed = run_cases(o, &list, &m);
     machine_close(&m);
     return failed;
 }

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- numbers ----------------------------------------------------------------------------------------------------------- */
+/* -- numbers -- */
 /* Of numbers within -1 .. 1, what a 16-bit type has of the digits: cut, since only speed is looked at. */
-static uint16_t cut_float(float x, gyre_dtype dtype) {
+static uint16_t truncate_float(float x, gyre_dtype dtype) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
-    if (dtype == GYRE_BF16) return (uint16_t)(bits >> 16);
+    if (dtype == GYRE_DTYPE_BF16) return (uint16_t)(bits >> 16);
     const uint32_t sign = bits >> 31 << 15, exponent = bits >> 23 & 0xff;
     return (uint16_t)(exponent < 113 ? sign : sign | (exponent - 112) << 10 | (bits >> 13 & 0x3ff));
 }
@@ -21,183 +21,183 @@ static void fill(void *data, gyre_dtype dtype, int64_t count, uint64_t seed) {
     for (int64_t i = 0; i < count; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         const float x = -1 + 2 * (float)(seed >> 40) * 0x1p-24f;
-        if (dtype == GYRE_F32)
+        if (dtype == GYRE_DTYPE_F32)
             ((float *)data)[i] = x;
         else
-            ((uint16_t *)data)[i] = cut_float(x, dtype);
+            ((uint16_t *)data)[i] = truncate_float(x, dtype);
     }
 }
 
-/* -- data -------------------------------------------------------------------------------------------------------------- */
-static void *take(int64_t count, gyre_dtype dtype, uint64_t seed) {
-    void *memory = bench_memory((size_t)count * gyre_dtype_size(dtype));
+/* -- data -- */
+static void *alloc_random(int64_t count, gyre_dtype dtype, uint64_t seed) {
+    void *memory = bench_alloc_huge((size_t)count * gyre_dtype_size(dtype));
     if (memory) fill(memory, dtype, count, seed);
     return memory;
 }
 
-static void *take_bytes(int64_t bytes) {
-    void *memory = bench_memory((size_t)bytes);
+static void *alloc_bytes(int64_t bytes) {
+    void *memory = bench_alloc_huge((size_t)bytes);
     if (memory) memset(memory, 1, (size_t)bytes);
     return memory;
 }
 
-gyre_status attend_data_create(attend_data *d, int gradient, gyre_error *err) {
-    const int64_t q = d->queries * d->heads * ATTEND_HEAD_DIM, k = d->keys * d->key_heads * ATTEND_HEAD_DIM;
-    d->q = take(q, d->q_dtype, 1);
-    d->k = d->dtype == GYRE_Q8 ? take_bytes((int64_t)attend_bytes(d)) : take(2 * k, d->dtype, 2);
+gyre_status attn_data_create(attn_data *d, int gradient, gyre_error *err) {
+    const int64_t q = d->queries * d->heads * ATTN_HEAD_DIM, k = d->keys * d->key_heads * ATTN_HEAD_DIM;
+    d->q = alloc_random(q, d->q_dtype, 1);
+    d->k = d->dtype == GYRE_DTYPE_Q8 ? alloc_bytes((int64_t)attn_kv_bytes(d)) : alloc_random(2 * k, d->dtype, 2);
     d->v = d->k ? (char *)d->k + (size_t)k * gyre_dtype_size(d->dtype) : NULL;
-    d->out = take(q, d->q_dtype, 4);
+    d->out = alloc_random(q, d->q_dtype, 4);
     d->lse = d->dout = d->dq = d->dk = d->dv = NULL;
     int failed = !d->q || !d->k || !d->out;
     if (gradient) {
-        d->lse = take(d->queries * d->heads, GYRE_F32, 5);
-        d->dout = take(q, GYRE_F32, 6);
-        d->dq = take(q, GYRE_F32, 7);
-        d->dk = take(k, GYRE_F32, 8);
-        d->dv = take(k, GYRE_F32, 9);
+        d->lse = alloc_random(d->queries * d->heads, GYRE_DTYPE_F32, 5);
+        d->dout = alloc_random(q, GYRE_DTYPE_F32, 6);
+        d->dq = alloc_random(q, GYRE_DTYPE_F32, 7);
+        d->dk = alloc_random(k, GYRE_DTYPE_F32, 8);
+        d->dv = alloc_random(k, GYRE_DTYPE_F32, 9);
         failed |= !d->lse || !d->dout || !d->dq || !d->dk || !d->dv;
     }
     if (!failed) return GYRE_OK;
-    attend_data_free(d);
+    attn_data_free(d);
     return cli_error(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
 }
 
-void attend_data_free(attend_data *d) {
+void attn_data_free(attn_data *d) {
     void *const all[] = {d->q, d->k, d->out, d->lse, d->dout, d->dq, d->dk, d->dv};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }
 
-double attend_flops(const attend_data *d, int gradient) {
+double attn_flops(const attn_data *d, int gradient) {
     const double before = (double)(d->keys - d->queries), n = (double)d->queries;
     const double pairs = n * before + n * (n + 1) / 2;
-    return (gradient ? 5 : 2) * 2.0 * ATTEND_HEAD_DIM * pairs * (double)d->heads;
+    return (gradient ? 5 : 2) * 2.0 * ATTN_HEAD_DIM * pairs * (double)d->heads;
 }
-double attend_bytes(const attend_data *d) {
-    const double row = ATTEND_HEAD_DIM * (double)gyre_dtype_size(d->dtype) + (d->dtype == GYRE_Q8 ? sizeof(float) : 0);
+double attn_kv_bytes(const attn_data *d) {
+    const double row = ATTN_HEAD_DIM * (double)gyre_dtype_size(d->dtype) + (d->dtype == GYRE_DTYPE_Q8 ? sizeof(float) : 0);
     return 2.0 * (double)d->keys * (double)d->key_heads * row;
 }
 
-/* -- the call ---------------------------------------------------------------------------------------------------------- */
-static gyre_status make_encoding(attend_call *call, const gyre_config *config, const attend_data *data, gyre_error *err) {
+/* -- the call -- */
+static gyre_status make_encoding(attn_call *call, const gyre_config *config, const attn_data *data, gyre_error *err) {
     gyre_config whole = *config;
     int64_t s[4];
-    whole.head_dim = ATTEND_HEAD_DIM;
+    whole.head_dim = ATTN_HEAD_DIM;
     whole.heads = data->heads;
     gyre_status status = gyre_encoding_create(&call->encoding, &whole, NULL, err);
     if (!status) status = gyre_encoding_table_shape(call->encoding, GYRE_TABLE_BIAS, s);
     if (status || s[0] == 0) return status;
-    call->table = take(s[0] * s[1] * s[2] * s[3], GYRE_F32, 10);
-    call->tables.bias = gyre_cdense(call->table, GYRE_F32, s[0], s[1], s[2], s[3]);
+    call->table = alloc_random(s[0] * s[1] * s[2] * s[3], GYRE_DTYPE_F32, 10);
+    call->tables.bias = gyre_cdense(call->table, GYRE_DTYPE_F32, s[0], s[1], s[2], s[3]);
     return call->table ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
 }
 
-void attend_call_describe(attend_call *out, const attend_data *data) {
-    const attend_data *d = data;
-    *out = (attend_call){.args = GYRE_ATTENTION_INIT};
+void attn_call_init_args(attn_call *out, const attn_data *data) {
+    const attn_data *d = data;
+    *out = (attn_call){.args = GYRE_ATTENTION_INIT};
     gyre_attention_args *args = &out->args;
-    args->q = gyre_cdense(d->q, d->q_dtype, 1, d->queries, d->heads, ATTEND_HEAD_DIM);
-    args->k = gyre_cdense(d->k, d->dtype, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
-    args->v = gyre_cdense(d->v, d->dtype, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
-    args->out = gyre_dense(d->out, d->q_dtype, 1, d->queries, d->heads, ATTEND_HEAD_DIM);
+    args->q = gyre_cdense(d->q, d->q_dtype, 1, d->queries, d->heads, ATTN_HEAD_DIM);
+    args->k = gyre_cdense(d->k, d->dtype, 1, d->keys, d->key_heads, ATTN_HEAD_DIM);
+    args->v = gyre_cdense(d->v, d->dtype, 1, d->keys, d->key_heads, ATTN_HEAD_DIM);
+    args->out = gyre_dense(d->out, d->q_dtype, 1, d->queries, d->heads, ATTN_HEAD_DIM);
     args->q_pos.base = d->keys - d->queries;
     args->causal = 1;
 }
 
-static void describe_gradient(attend_call *call, const attend_data *d) {
-    call->args.lse = gyre_dense(d->lse, GYRE_F32, 1, d->queries, d->heads, 1);
-    call->dout = gyre_cdense(d->dout, GYRE_F32, 1, d->queries, d->heads, ATTEND_HEAD_DIM);
-    call->dqkv[0] = gyre_dense(d->dq, GYRE_F32, 1, d->queries, d->heads, ATTEND_HEAD_DIM);
-    call->dqkv[1] = gyre_dense(d->dk, GYRE_F32, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
-    call->dqkv[2] = gyre_dense(d->dv, GYRE_F32, 1, d->keys, d->key_heads, ATTEND_HEAD_DIM);
+static void describe_gradient(attn_call *call, const attn_data *d) {
+    call->args.lse = gyre_dense(d->lse, GYRE_DTYPE_F32, 1, d->queries, d->heads, 1);
+    call->dout = gyre_cdense(d->dout, GYRE_DTYPE_F32, 1, d->queries, d->heads, ATTN_HEAD_DIM);
+    call->dqkv[0] = gyre_dense(d->dq, GYRE_DTYPE_F32, 1, d->queries, d->heads, ATTN_HEAD_DIM);
+    call->dqkv[1] = gyre_dense(d->dk, GYRE_DTYPE_F32, 1, d->keys, d->key_heads, ATTN_HEAD_DIM);
+    call->dqkv[2] = gyre_dense(d->dv, GYRE_DTYPE_F32, 1, d->keys, d->key_heads, ATTN_HEAD_DIM);
 }
 
-static const int64_t the_sequence = 0;
+static const int64_t sequence_id = 0;
 
-size_t attend_scratch(const attend_call *call, const gyre_exec *exec) {
-    if (call->cache) return gyre_cache_attention_scratch(call->cache, &the_sequence, &call->args, exec);
+size_t attn_scratch_bytes(const attn_call *call, const gyre_exec *exec) {
+    if (call->cache) return gyre_cache_attention_scratch(call->cache, &sequence_id, &call->args, exec);
     return gyre_attention_scratch(&call->args, call->gradient, exec);
 }
 
-static gyre_status make_scratch(attend_call *call, const gyre_exec *execs, int count, gyre_error *err) {
+static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int count, gyre_error *err) {
     for (int i = 0; i < count; i++) {
-        const size_t bytes = attend_scratch(call, &execs[i]);
+        const size_t bytes = attn_scratch_bytes(call, &execs[i]);
         if (bytes > call->bytes) call->bytes = bytes;
     }
     if (call->bytes == 0) return cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
-    call->scratch = bench_memory(call->bytes);
+    call->scratch = bench_alloc_huge(call->bytes);
     return call->scratch ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
 }
 
-gyre_status attend_call_create(attend_call *out, const gyre_config *config, const attend_data *data, int gradient,
-                               const gyre_exec *execs, int count, gyre_error *err) {
-    attend_call_describe(out, data);
+gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_data *data, int gradient,
+                             const gyre_exec *execs, int count, gyre_error *err) {
+    attn_call_init_args(out, data);
     if (data->lse) describe_gradient(out, data);
     out->gradient = gradient;
     gyre_status status = config ? make_encoding(out, config, data, err) : GYRE_OK;
     out->args.encoding = out->encoding;
     out->args.tables = out->table ? &out->tables : NULL;
     if (!status) status = make_scratch(out, execs, count, err);
-    if (status) attend_call_free(out);
+    if (status) attn_call_free(out);
     return status;
 }
 
-/* -- a cache ----------------------------------------------------------------------------------------------------------- */
-static void *huge(void *ctx, size_t bytes, size_t align) {
+/* -- a cache -- */
+static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
     (void)ctx, (void)align; /* pages are aligned to more */
-    return bench_memory(bytes);
+    return bench_alloc_huge(bytes);
 }
-static void give_back(void *ctx, void *memory) {
+static void free_huge(void *ctx, void *memory) {
     (void)ctx;
     free(memory);
 }
 
-static gyre_status append_all(attend_call *call, const attend_data *data, gyre_error *err) {
+static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error *err) {
     enum { CHUNK = 1024 }; /* the same numbers again and again */
-    const int64_t count = CHUNK * data->key_heads * ATTEND_HEAD_DIM;
-    float *memory = take(2 * count, GYRE_F32, 11);
+    const int64_t count = CHUNK * data->key_heads * ATTN_HEAD_DIM;
+    float *memory = alloc_random(2 * count, GYRE_DTYPE_F32, 11);
     gyre_status status = memory ? GYRE_OK : GYRE_ENOMEM;
     for (int64_t first = 0; first < data->keys && !status; first += CHUNK) {
         const int64_t left = data->keys - first, tokens = left < CHUNK ? left : CHUNK;
-        const gyre_cview k = gyre_cdense(memory, GYRE_F32, 1, tokens, data->key_heads, ATTEND_HEAD_DIM);
-        const gyre_cview v = gyre_cdense(memory + count, GYRE_F32, 1, tokens, data->key_heads, ATTEND_HEAD_DIM);
-        const gyre_positions positions = {NULL, GYRE_I64, first, 0, 0, 0, 0};
-        status = gyre_cache_append(call->cache, the_sequence, &k, &v, &positions, NULL);
+        const gyre_cview k = gyre_cdense(memory, GYRE_DTYPE_F32, 1, tokens, data->key_heads, ATTN_HEAD_DIM);
+        const gyre_cview v = gyre_cdense(memory + count, GYRE_DTYPE_F32, 1, tokens, data->key_heads, ATTN_HEAD_DIM);
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0};
+        status = gyre_cache_append(call->cache, sequence_id, &k, &v, &positions, NULL);
     }
     free(memory);
     return status ? cli_error(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
 }
 
-gyre_status attend_call_create_cached(attend_call *out, const gyre_config *config, gyre_keys keys, gyre_dtype dtype,
-                                      const attend_data *data, const gyre_exec *execs, int count, gyre_error *err) {
-    const gyre_alloc alloc = {huge, give_back, NULL};
+gyre_status attn_call_create_cached(attn_call *out, const gyre_config *config, gyre_cache_keys keys, gyre_dtype dtype,
+                                    const attn_data *data, const gyre_exec *execs, int count, gyre_error *err) {
+    const gyre_alloc alloc = {alloc_huge, free_huge, NULL};
     gyre_cache_config shape = GYRE_CACHE_INIT;
-    attend_call_describe(out, data);
+    attn_call_init_args(out, data);
     gyre_status status = make_encoding(out, config, data, err);
     shape.encoding = out->encoding;
     shape.keys = keys;
     shape.key_dtype = shape.value_dtype = dtype;
     shape.heads = data->key_heads;
-    shape.head_dim = ATTEND_HEAD_DIM;
+    shape.head_dim = ATTN_HEAD_DIM;
     shape.max_tokens = data->keys;
     if (!status) status = gyre_cache_create(&out->cache, &shape, &alloc, err);
     if (!status) status = append_all(out, data, err);
     if (!status) status = make_scratch(out, execs, count, err);
-    if (status) attend_call_free(out);
+    if (status) attn_call_free(out);
     return status;
 }
 
-void attend_call_free(attend_call *call) {
+void attn_call_free(attn_call *call) {
     gyre_cache_free(call->cache);
     gyre_encoding_free(call->encoding);
     free(call->table);
     free(call->scratch);
-    *call = (attend_call){0};
+    *call = (attn_call){0};
 }
 
-gyre_status attend_run(void *arg, const gyre_exec *exec) {
-    const attend_call *call = arg;
-    if (call->cache) return gyre_cache_attention(call->cache, &the_sequence, &call->args, call->scratch, call->bytes, exec);
+gyre_status attn_run(void *arg, const gyre_exec *exec) {
+    const attn_call *call = arg;
+    if (call->cache) return gyre_cache_attention(call->cache, &sequence_id, &call->args, call->scratch, call->bytes, exec);
     return call->gradient
                ? gyre_attention_gradient(&call->args, &call->dout, call->dqkv, NULL, call->scratch, call->bytes, exec)
                : gyre_attention(&call->args, call->scratch, call->bytes, exec);

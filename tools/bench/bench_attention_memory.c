@@ -8,25 +8,25 @@ enum { FIRST_TOKENS = 64 };
 
 /* The call that a child of this process makes. */
 typedef struct memory_job {
-    attend_memory *about;
-    attend_call call;
+    attn_memory *about;
+    attn_call call;
     gyre_pool *pool;
     gyre_exec exec;
 } memory_job;
 
 /* Pages that nobody touched. */
-static void *untouched(size_t bytes) {
+static void *map_untouched_pages(size_t bytes) {
     void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     return memory == MAP_FAILED ? NULL : memory;
 }
 
 static int run_shortened(const memory_job *job) {
-    attend_call little = job->call;
+    attn_call little = job->call;
     gyre_attention_args *args = &little.args;
     args->q.shape[1] = args->k.shape[1] = args->v.shape[1] = args->out.shape[1] = FIRST_TOKENS;
-    little.bytes = attend_scratch(&little, &job->exec);
-    little.scratch = untouched(little.bytes);
-    const int failed = !little.scratch || attend_run(&little, &job->exec) != GYRE_OK;
+    little.bytes = attn_scratch_bytes(&little, &job->exec);
+    little.scratch = map_untouched_pages(little.bytes);
+    const int failed = !little.scratch || attn_run(&little, &job->exec) != GYRE_OK;
     if (little.scratch) munmap(little.scratch, little.bytes);
     return failed;
 }
@@ -37,35 +37,35 @@ static int prepare(void *arg) {
     if (gyre_pool_create(&job->pool, (int)job->about->threads, NULL)) return 1;
     job->exec = gyre_pool_exec(job->pool);
     if (run_shortened(job)) return 1;
-    job->call.bytes = attend_scratch(&job->call, &job->exec);
-    job->call.scratch = untouched(job->call.bytes);
+    job->call.bytes = attn_scratch_bytes(&job->call, &job->exec);
+    job->call.scratch = map_untouched_pages(job->call.bytes);
     return !job->call.scratch;
 }
 static int work(void *arg) {
     const memory_job *job = arg;
-    return attend_run((void *)&job->call, &job->exec) != GYRE_OK;
+    return attn_run((void *)&job->call, &job->exec) != GYRE_OK;
 }
 
-static void not_run(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
+static void run_nothing(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {
     (void)ctx, (void)fn, (void)arg, (void)n;
 }
 
-gyre_status attend_measure_memory(attend_memory *m, int peak, gyre_error *err) {
+gyre_status attn_measure_memory(attn_memory *m, int peak, gyre_error *err) {
     static float nothing[16];
-    const gyre_exec exec = {not_run, NULL, m->threads}; /* scratch asks for its width alone */
-    attend_data data = {.queries = m->tokens,
-                        .keys = m->tokens,
-                        .heads = m->heads,
-                        .key_heads = m->key_heads,
-                        .q_dtype = GYRE_F32,
-                        .dtype = GYRE_F32};
+    const gyre_exec exec = {run_nothing, NULL, m->threads}; /* scratch asks for its width alone */
+    attn_data data = {.queries = m->tokens,
+                      .keys = m->tokens,
+                      .heads = m->heads,
+                      .key_heads = m->key_heads,
+                      .q_dtype = GYRE_DTYPE_F32,
+                      .dtype = GYRE_DTYPE_F32};
     memory_job job = {.about = m};
-    gyre_status status = peak ? attend_data_create(&data, 0, err) : GYRE_OK;
+    gyre_status status = peak ? attn_data_create(&data, 0, err) : GYRE_OK;
     if (status) return status;
     if (!peak) data.q = data.k = data.v = data.out = nothing; /* only shapes matter */
-    attend_call_describe(&job.call, &data);
-    m->scratch = (int64_t)attend_scratch(&job.call, &exec);
-    m->peak = peak ? bench_peak_growth(prepare, work, &job) : -1;
-    if (peak) attend_data_free(&data);
+    attn_call_init_args(&job.call, &data);
+    m->scratch = (int64_t)attn_scratch_bytes(&job.call, &exec);
+    m->peak = peak ? bench_peak_rss_growth(prepare, work, &job) : -1;
+    if (peak) attn_data_free(&data);
     return m->scratch ? GYRE_OK : cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
 }

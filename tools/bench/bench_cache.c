@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEADS = 8, QUERY_HEADS = 32, DIM = 128, TOKENS = 4096, PAGE = 16, SINKS = 4, MOVED = 3000 };
-enum { TIMES = 64, DECODES = 4, ALIGNMENT = 64 };
+enum { HEADS = 8, QUERY_HEADS = 32, HEAD_DIM = 128, TOKENS = 4096, PAGE = 16, SINKS = 4, SHIFTED_TOKENS = 3000 };
+enum { REPETITIONS = 64, DECODES = 4, ALIGNMENT = 64 };
 
 /* Sequence 0 has TOKENS tokens before each measurement. */
 typedef struct cache_bench {
@@ -20,27 +20,26 @@ typedef struct cache_bench {
     char path[32];
 } cache_bench;
 
-/* -- what is measured: out = seconds of one call, below 0 where it failed --------------------------------------------------
- */
+/* -- what is measured: out = seconds of one call, below 0 where it failed -- */
 
 static gyre_status append(cache_bench *b, int64_t tokens) {
-    const gyre_cview k = gyre_cdense(b->k, GYRE_F32, 1, tokens, HEADS, DIM),
-                     v = gyre_cdense(b->v, GYRE_F32, 1, tokens, HEADS, DIM);
+    const gyre_cview k = gyre_cdense(b->k, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM),
+                     v = gyre_cdense(b->v, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM);
     const gyre_positions at = {.base = gyre_cache_tokens(b->cache, 0)};
     return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec);
 }
 
 static double time_prompt(cache_bench *b) {
-    if (gyre_cache_drop(b->cache, 0, 0, TOKENS)) return -1;
+    if (gyre_cache_remove(b->cache, 0, 0, TOKENS)) return -1;
     const double begun = bench_seconds();
     return append(b, TOKENS) ? -1 : bench_seconds() - begun;
 }
 
 static double time_append(cache_bench *b) {
     const double begun = bench_seconds();
-    for (int i = 0; i < TIMES; i++)
+    for (int i = 0; i < REPETITIONS; i++)
         if (append(b, 1)) return -1;
-    return (bench_seconds() - begun) / TIMES;
+    return (bench_seconds() - begun) / REPETITIONS;
 }
 
 static double time_fork(cache_bench *b) {
@@ -50,35 +49,35 @@ static double time_fork(cache_bench *b) {
 
 static double time_shift(cache_bench *b) {
     const double begun = bench_seconds();
-    for (int i = 0; i < TIMES; i++) {
+    for (int i = 0; i < REPETITIONS; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {i % 2 ? -1 : 1};
-        if (gyre_cache_shift(b->cache, 0, TOKENS - MOVED, MOVED, delta)) return -1;
+        if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta)) return -1;
     }
-    return (bench_seconds() - begun) / TIMES;
+    return (bench_seconds() - begun) / REPETITIONS;
 }
 
 static double time_drop(cache_bench *b) {
     const double begun = bench_seconds();
-    for (int i = 0; i < TIMES; i++)
-        if (gyre_cache_drop(b->cache, 0, SINKS, 1)) return -1;
-    return (bench_seconds() - begun) / TIMES;
+    for (int i = 0; i < REPETITIONS; i++)
+        if (gyre_cache_remove(b->cache, 0, SINKS, 1)) return -1;
+    return (bench_seconds() - begun) / REPETITIONS;
 }
 
 static double time_slide(cache_bench *b) {
     double all = 0;
-    for (int i = 0; i < TIMES; i++) {
+    for (int i = 0; i < REPETITIONS; i++) {
         if (append(b, 1)) return -1;
         const double begun = bench_seconds();
         if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL)) return -1;
         all += bench_seconds() - begun;
     }
-    return all / TIMES;
+    return all / REPETITIONS;
 }
 
 static double time_replan(cache_bench *b) {
-    const int other = gyre_cache_config_of(b->cache)->encoding == b->encoding[0];
+    const int other = gyre_cache_get_config(b->cache)->encoding == b->encoding[0];
     const double begun = bench_seconds();
-    return gyre_cache_replan(b->cache, b->encoding[other], 0, b->exec) ? -1 : bench_seconds() - begun;
+    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec) ? -1 : bench_seconds() - begun;
 }
 
 static double time_save(cache_bench *b) {
@@ -90,7 +89,7 @@ static double time_load(cache_bench *b) {
     gyre_cache *loaded = NULL;
     if (gyre_cache_save(b->cache, b->path, NULL)) return -1;
     const double begun = bench_seconds();
-    const gyre_status status = gyre_cache_load(&loaded, b->path, gyre_cache_config_of(b->cache)->encoding, NULL, NULL);
+    const gyre_status status = gyre_cache_load(&loaded, b->path, gyre_cache_get_config(b->cache)->encoding, NULL, NULL);
     const double seconds = bench_seconds() - begun;
     gyre_cache_free(loaded);
     return status ? -1 : seconds;
@@ -98,8 +97,8 @@ static double time_load(cache_bench *b) {
 
 static gyre_attention_args query(const cache_bench *b) {
     gyre_attention_args args = GYRE_ATTENTION_INIT;
-    args.q = gyre_cdense(b->q, GYRE_F32, 1, 1, QUERY_HEADS, DIM);
-    args.out = gyre_dense(b->out, GYRE_F32, 1, 1, QUERY_HEADS, DIM);
+    args.q = gyre_cdense(b->q, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
+    args.out = gyre_dense(b->out, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
     args.q_pos.base = TOKENS - 1;
     args.causal = 1;
     return args;
@@ -121,7 +120,7 @@ static double time_decode(cache_bench *b) {
 /* The tokens moved stand before those that did not, as after a part of a prompt was taken out. */
 static double time_decode_shifted(cache_bench *b) {
     const int64_t delta[GYRE_MAX_AXES] = {-500};
-    return gyre_cache_shift(b->cache, 0, TOKENS - MOVED, MOVED, delta) ? -1 : time_decode(b);
+    return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta) ? -1 : time_decode(b);
 }
 
 static const struct {
@@ -140,7 +139,7 @@ static const struct {
              {"decode shifted", time_decode_shifted}};
 enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };
 
-/* -- the cache --------------------------------------------------------------------------------------------------------- */
+/* -- the cache -- */
 
 static double uniform(uint64_t *seed) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
@@ -148,7 +147,7 @@ static double uniform(uint64_t *seed) {
 }
 
 /* Of a normal distribution. */
-static float *numbers(int64_t count, uint64_t seed) {
+static float *alloc_random(int64_t count, uint64_t seed) {
     float *out = malloc((size_t)count * sizeof *out);
     for (int64_t i = 0; out && i < count; i++) {
         const double size = sqrt(-2 * log(uniform(&seed)));
@@ -173,17 +172,17 @@ static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) 
     gyre_config rope = GYRE_CONFIG_INIT;
     gyre_cache_config config = GYRE_CACHE_INIT;
     gyre_status status = GYRE_OK;
-    rope.kind = GYRE_ROPE;
-    rope.head_dim = rope.rope.dim = DIM;
+    rope.kind = GYRE_KIND_ROPE;
+    rope.head_dim = rope.rope.dim = HEAD_DIM;
     for (int i = 0; i < 2 && !status; i++) {
         rope.rope.base = i ? 500000 : 10000;
         status = gyre_encoding_create(&b->encoding[i], &rope, NULL, err);
     }
     config.encoding = b->encoding[0];
-    config.keys = GYRE_KEYS_ROTATED;
+    config.keys = GYRE_CACHE_KEYS_ROTATED;
     config.key_dtype = config.value_dtype = type;
     config.heads = HEADS;
-    config.head_dim = DIM;
+    config.head_dim = HEAD_DIM;
     config.sequences = 2;
     config.max_tokens = 2 * TOKENS;
     config.page_tokens = PAGE;
@@ -193,10 +192,10 @@ static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) 
 static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) {
     const gyre_status status = open_cache(b, type, err);
     if (status) return status;
-    b->q = numbers(QUERY_HEADS * DIM, 1);
-    b->k = numbers((int64_t)TOKENS * HEADS * DIM, 2);
-    b->v = numbers((int64_t)TOKENS * HEADS * DIM, 3);
-    b->out = numbers(QUERY_HEADS * DIM, 4);
+    b->q = alloc_random(QUERY_HEADS * HEAD_DIM, 1);
+    b->k = alloc_random((int64_t)TOKENS * HEADS * HEAD_DIM, 2);
+    b->v = alloc_random((int64_t)TOKENS * HEADS * HEAD_DIM, 3);
+    b->out = alloc_random(QUERY_HEADS * HEAD_DIM, 4);
     const gyre_attention_args args = query(b);
     b->scratch_bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
@@ -210,11 +209,11 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     return GYRE_OK;
 }
 
-/* -- rounds ------------------------------------------------------------------------------------------------------------ */
+/* -- rounds -- */
 
 static gyre_status refill(cache_bench *b) {
     for (int64_t i = 0; i < 2; i++)
-        if (gyre_cache_drop(b->cache, i, 0, gyre_cache_tokens(b->cache, i))) return GYRE_EINVAL;
+        if (gyre_cache_remove(b->cache, i, 0, gyre_cache_tokens(b->cache, i))) return GYRE_EINVAL;
     return append(b, TOKENS);
 }
 
@@ -227,7 +226,7 @@ static int print_call(const bench_options *o, const char *name, double seconds, 
 }
 
 static int measure(const bench_options *o, cache_bench *b, int64_t threads) {
-    static double seconds[CALL_COUNT][BENCH_MOST_ROUNDS];
+    static double seconds[CALL_COUNT][BENCH_MAX_ROUNDS];
     int status = 0;
     for (int64_t round = -1; round < o->rounds; round++) /* the first meets memory that was never touched */
         for (int i = 0; i < CALL_COUNT; i++) {
@@ -244,23 +243,23 @@ static int measure(const bench_options *o, cache_bench *b, int64_t threads) {
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
     gyre_error err = {0, ""};
     cache_bench b = {.exec = exec};
-    const gyre_status status = open_bench(&b, GYRE_F16, &err);
+    const gyre_status status = open_bench(&b, GYRE_DTYPE_F16, &err);
     const int out = status ? cli_fail_error(&err) : measure(o, &b, threads);
     close_bench(&b);
     return out;
 }
 
-/* -- types ------------------------------------------------------------------------------------------------------------- */
+/* -- types -- */
 
 static const struct {
     const char *name;
     gyre_dtype type;
-} TYPES[] = {{"f32", GYRE_F32}, {"f16", GYRE_F16}, {"bf16", GYRE_BF16}, {"q8", GYRE_Q8}};
+} TYPES[] = {{"f32", GYRE_DTYPE_F32}, {"f16", GYRE_DTYPE_F16}, {"bf16", GYRE_DTYPE_BF16}, {"q8", GYRE_DTYPE_Q8}};
 enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 
 static int print_type(const bench_options *o, int type, double error) {
     const gyre_dtype dtype = TYPES[type].type;
-    const size_t row = DIM * gyre_dtype_size(dtype) + (dtype == GYRE_Q8 ? sizeof(float) : 0);
+    const size_t row = HEAD_DIM * gyre_dtype_size(dtype) + (dtype == GYRE_DTYPE_Q8 ? sizeof(float) : 0);
     if (o->common.json)
         return cli_json_line(json_pack("{s:s, s:s, s:f, s:I}", "bench", "cache", "type", TYPES[type].name, "error", error,
                                        "token_bytes", (json_int_t)(2 * HEADS * row)));
@@ -270,7 +269,7 @@ static int print_type(const bench_options *o, int type, double error) {
 
 /* What attention of one query loses where keys and values are kept in fewer bits than f32. */
 static int measure_types(const bench_options *o) {
-    float kept[QUERY_HEADS * DIM] = {0};
+    float kept[QUERY_HEADS * HEAD_DIM] = {0};
     int out = 0;
     if (!o->common.json) printf("type%8s rms error to f32, bytes of a token\n", "");
     for (int i = 0; i < TYPE_COUNT && !out; i++) {
@@ -280,7 +279,7 @@ static int measure_types(const bench_options *o) {
         if (!status && (append(&b, TOKENS) || attend(&b)))
             status = cli_error(&err, GYRE_EINVAL, "types: failed (gyre bench)");
         double all = 0, off = 0;
-        for (int j = 0; j < QUERY_HEADS * DIM && !status; j++) {
+        for (int j = 0; j < QUERY_HEADS * HEAD_DIM && !status; j++) {
             if (i == 0) kept[j] = b.out[j];
             all += (double)kept[j] * (double)kept[j];
             off += ((double)b.out[j] - (double)kept[j]) * ((double)b.out[j] - (double)kept[j]);
@@ -293,8 +292,8 @@ static int measure_types(const bench_options *o) {
 
 int bench_cache(const bench_options *o) {
     if (!o->common.json)
-        printf("%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of %lld rounds.\n", TOKENS, HEADS, DIM,
-               PAGE, (long long)o->rounds);
+        printf("%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of %lld rounds.\n", TOKENS, HEADS,
+               HEAD_DIM, PAGE, (long long)o->rounds);
     const int status = bench_for_threads(o, run);
     return status ? status : measure_types(o);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 /* out = `count` floats between least and most, NULL where memory ran out. */
-static float *numbers(int64_t count, uint64_t seed, float least, float most) {
+static float *alloc_random(int64_t count, uint64_t seed, float least, float most) {
     float *out = malloc((size_t)(count > 0 ? count : 1) * sizeof *out);
     for (int64_t i = 0; out && i < count; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
@@ -12,14 +12,14 @@ static float *numbers(int64_t count, uint64_t seed, float least, float most) {
     return out;
 }
 
-/* -- inputs ------------------------------------------------------------------------------------------------------------ */
+/* -- inputs -- */
 gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_error *err) {
     const int64_t count = shape->tokens * shape->heads * shape->head_dim;
     float **const all[] = {&out->q, &out->k, &out->v, &out->x, &out->dout, &out->dq, &out->dk, &out->dv};
     const int wanted = shape->gradient ? 8 : 4;
     *out = (bench_data){.shape = *shape};
     for (int i = 0; i < wanted; i++) {
-        *all[i] = numbers(count, (uint64_t)i + 1, -1, 1);
+        *all[i] = alloc_random(count, (uint64_t)i + 1, -1, 1);
         if (*all[i]) continue;
         bench_data_free(out);
         return cli_error(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
@@ -33,7 +33,7 @@ void bench_data_free(bench_data *data) {
         free(all[i]);
 }
 
-/* -- tables ------------------------------------------------------------------------------------------------------------ */
+/* -- tables -- */
 static gyre_status make_table(bench_call *call, int which, int gradient, const int64_t shape[4]) {
     gyre_cview *const tables[BENCH_TABLES] = {&call->tables.input,        &call->tables.query, &call->tables.key,
                                               &call->tables.value,        &call->tables.bias,  &call->tables.content_bias,
@@ -44,13 +44,13 @@ static gyre_status make_table(bench_call *call, int which, int gradient, const i
     const int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
     /* Rates and thresholds in a bias table have to be above 0. */
     const float least = which == GYRE_TABLE_BIAS ? 0.01f : -0.1f;
-    call->table[which] = numbers(count, 100 + (uint64_t)which, least, 0.1f);
+    call->table[which] = alloc_random(count, 100 + (uint64_t)which, least, 0.1f);
     if (!call->table[which]) return GYRE_ENOMEM;
-    *tables[which] = gyre_cdense(call->table[which], GYRE_F32, shape[0], shape[1], shape[2], shape[3]);
+    *tables[which] = gyre_cdense(call->table[which], GYRE_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
     if (!gradient) return GYRE_OK;
-    call->dtable[which] = numbers(count, 0, 0, 0);
+    call->dtable[which] = alloc_random(count, 0, 0, 0);
     if (!call->dtable[which]) return GYRE_ENOMEM;
-    *sums[which] = gyre_dense(call->dtable[which], GYRE_F32, shape[0], shape[1], shape[2], shape[3]);
+    *sums[which] = gyre_dense(call->dtable[which], GYRE_DTYPE_F32, shape[0], shape[1], shape[2], shape[3]);
     return GYRE_OK;
 }
 
@@ -61,14 +61,15 @@ static gyre_status make_tables(bench_call *call, int gradient) {
         if (!status && shape[0] > 0) status = make_table(call, which, gradient, shape);
         if (status) return status;
     }
-    if (gyre_encoding_row_source(call->encoding) == GYRE_ROWS_SHARED && call->tables.query.data && call->tables.key.data) {
+    if (gyre_encoding_row_source(call->encoding) == GYRE_ROW_SOURCE_SHARED && call->tables.query.data &&
+        call->tables.key.data) {
         call->tables.key = call->tables.query;
         call->gradients.key = call->gradients.query;
     }
     return GYRE_OK;
 }
 
-/* -- the call ---------------------------------------------------------------------------------------------------------- */
+/* -- the call -- */
 static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme, const bench_shape *shape,
                                  gyre_error *err) {
     gyre_error why = {0, ""};
@@ -78,7 +79,7 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
     config.heads = shape->heads;
     config.trained_length = shape->tokens;
     config.input.dim = shape->heads * shape->head_dim;
-    if (scheme->describe) scheme->describe(&config, shape->tokens);
+    if (scheme->configure) scheme->configure(&config, shape->tokens);
     gyre_status status = gyre_config_suggest(&config);
     if (status) return cli_error(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
     status = gyre_encoding_create(out, &config, NULL, &why);
@@ -98,20 +99,20 @@ static void describe_call(bench_call *call, int causal, const bench_data *data) 
     *args = (gyre_attention_args)GYRE_ATTENTION_INIT;
     args->encoding = call->encoding;
     args->tables = &call->tables;
-    args->q = gyre_cdense(data->q, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
-    args->k = gyre_cdense(data->k, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
-    args->v = gyre_cdense(data->v, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->q = gyre_cdense(data->q, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->k = gyre_cdense(data->k, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->v = gyre_cdense(data->v, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
     args->causal = causal;
-    args->out = gyre_dense(call->out, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
-    if (call->encoding && (gyre_encoding_places(call->encoding) & GYRE_AT_INPUT))
-        call->x = gyre_dense(data->x, GYRE_F32, 1, s->tokens, 1, s->heads * s->head_dim);
+    args->out = gyre_dense(call->out, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
+    if (call->encoding && (gyre_encoding_places(call->encoding) & GYRE_PLACE_INPUT))
+        call->x = gyre_dense(data->x, GYRE_DTYPE_F32, 1, s->tokens, 1, s->heads * s->head_dim);
     call->gradient = s->gradient;
     if (!s->gradient) return;
-    args->lse = gyre_dense(call->lse, GYRE_F32, 1, s->tokens, s->heads, 1);
-    call->dout = gyre_cdense(data->dout, GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+    args->lse = gyre_dense(call->lse, GYRE_DTYPE_F32, 1, s->tokens, s->heads, 1);
+    call->dout = gyre_cdense(data->dout, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
     float *const written[3] = {data->dq, data->dk, data->dv};
     for (int i = 0; i < 3; i++)
-        call->dqkv[i] = gyre_dense(written[i], GYRE_F32, 1, s->tokens, s->heads, s->head_dim);
+        call->dqkv[i] = gyre_dense(written[i], GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
 }
 
 gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int causal, const bench_data *data,
@@ -122,8 +123,8 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (scheme) status = make_encoding(&out->encoding, scheme, s, err);
     if (status) return status;
     if (scheme) status = make_tables(out, s->gradient);
-    out->out = numbers(s->tokens * s->heads * s->head_dim, 0, 0, 0);
-    out->lse = numbers(s->tokens * s->heads, 0, 0, 0);
+    out->out = alloc_random(s->tokens * s->heads * s->head_dim, 0, 0, 0);
+    out->lse = alloc_random(s->tokens * s->heads, 0, 0, 0);
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
     if (status) {
         bench_call_free(out);
@@ -161,8 +162,8 @@ static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
     const gyre_positions from_zero = {.data = NULL};
     const gyre_cview x = gyre_const(call->x);
     if (!call->x.data) return GYRE_OK;
-    if (call->gradient) return gyre_add_gradient(call->encoding, &from_zero, &x, &call->gradients, exec);
-    return gyre_add(call->encoding, &call->tables, &from_zero, &x, &call->x, exec);
+    if (call->gradient) return gyre_add_input_gradient(call->encoding, &from_zero, &x, &call->gradients, exec);
+    return gyre_add_input(call->encoding, &call->tables, &from_zero, &x, &call->x, exec);
 }
 
 gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {

@@ -16,7 +16,7 @@ typedef struct bench_result {
     int64_t scratch, peak;           /* bytes; peak -1: not known */
 } bench_result;
 
-/* -- memory ------------------------------------------------------------------------------------------------------------ */
+/* -- memory -- */
 typedef struct memory_job {
     const bench_call *call;
     const cli_options *options;
@@ -27,7 +27,7 @@ typedef struct memory_job {
 } memory_job;
 
 /* Pages that nobody touched: what malloc gives may have been in use before. */
-static void *untouched(size_t bytes) {
+static void *map_untouched_pages(size_t bytes) {
     void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     return memory == MAP_FAILED ? NULL : memory;
 }
@@ -39,11 +39,11 @@ static int prepare_memory(void *arg) {
     const int64_t all = job->call->args.q.shape[1];
     const bench_call little = bench_call_shortened(job->call, all < FIRST_TOKENS ? all : FIRST_TOKENS);
     const size_t few = bench_call_scratch(&little, &job->exec);
-    void *scratch = untouched(few);
+    void *scratch = map_untouched_pages(few);
     const int failed = !scratch || bench_call_run(&little, scratch, few, &job->exec) != GYRE_OK;
     if (scratch) munmap(scratch, few);
     job->bytes = bench_call_scratch(job->call, &job->exec);
-    job->scratch = untouched(job->bytes);
+    job->scratch = map_untouched_pages(job->bytes);
     return failed || !job->scratch;
 }
 
@@ -52,7 +52,7 @@ static int work_in_memory(void *arg) {
     return bench_call_run(job->call, job->scratch, job->bytes, &job->exec) != GYRE_OK;
 }
 
-/* -- time -------------------------------------------------------------------------------------------------------------- */
+/* -- time -- */
 typedef struct timed_call {
     const bench_call *call;
     void *scratch;
@@ -80,7 +80,7 @@ static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_
 /* calls: without positions, and with. */
 static gyre_status time_calls(const bench_call *const calls[2], int64_t rounds, const gyre_exec *exec, bench_result *result,
                               gyre_error *err) {
-    double ms[2][BENCH_MOST_ROUNDS], ratio[BENCH_MOST_ROUNDS];
+    double ms[2][BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];
     timed_call timed[2] = {{NULL, NULL, 0}, {NULL, NULL, 0}};
     gyre_status status = timed_open(&timed[0], calls[0], exec, err);
     if (!status) status = timed_open(&timed[1], calls[1], exec, err);
@@ -99,11 +99,11 @@ static gyre_status time_calls(const bench_call *const calls[2], int64_t rounds, 
     return GYRE_OK;
 }
 
-/* -- one scheme -------------------------------------------------------------------------------------------------------- */
+/* -- one scheme -- */
 static gyre_status measure_calls(const bench_options *o, const bench_call *const calls[2], bench_result *result,
                                  gyre_error *err) {
     memory_job job = {.call = calls[1], .options = &o->common};
-    result->peak = bench_peak_growth(prepare_memory, work_in_memory, &job); /* before there are threads */
+    result->peak = bench_peak_rss_growth(prepare_memory, work_in_memory, &job); /* before there are threads */
     gyre_pool *pool = NULL;
     gyre_status status = gyre_pool_create(&pool, o->common.threads, err);
     if (status) return status;
@@ -131,7 +131,7 @@ static gyre_status measure_scheme(const bench_options *o, const bench_scheme *sc
     return status;
 }
 
-/* -- results ----------------------------------------------------------------------------------------------------------- */
+/* -- results -- */
 /* Four bytes for each pair of tokens in each head: what no scheme may need. */
 static double matrix_bytes(const bench_shape *s) {
     return 4.0 * (double)s->heads * (double)s->tokens * (double)s->tokens;
@@ -193,7 +193,7 @@ static int count_threads(bench_options *o) {
     gyre_pool *pool = NULL;
     gyre_exec exec;
     if (cli_pool_open(&o->common, &pool, &exec)) return CLI_FAILED;
-    o->common.threads = (int)(exec.width ? exec.width : 1);
+    o->common.threads = (int)(exec.concurrency ? exec.concurrency : 1);
     gyre_pool_free(pool);
     return 0;
 }
@@ -213,7 +213,7 @@ static int check_schemes(const bench_options *o, const bench_scheme *schemes, in
 int bench_encodings(const bench_options *options) {
     static int64_t usual[] = {512, 2048, 8192};
     bench_options o = *options;
-    bench_scheme schemes[BENCH_MOST_SCHEMES];
+    bench_scheme schemes[BENCH_MAX_SCHEMES];
     const int count = bench_choose_schemes(o.encodings.schemes, schemes);
     if (!o.encodings.tokens_count) {
         o.encodings.tokens = usual;

@@ -1,40 +1,41 @@
 /* bench_in_place.c: timing calls against a multiplication in place. */
 #include "tools/bench/bench_in_place.h"
 
-#include "tools/bench/bench_limit.h"
+#include "tools/bench/bench_stream_scale.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { PIECE = 1 << 16 /* elements */ };
-const gyre_dtype bench_types[BENCH_TYPES] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_F64};
+enum { CHUNK = 1 << 16 /* elements */ };
+const gyre_dtype bench_types[BENCH_TYPES] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
 const char *const bench_type_names[BENCH_TYPES] = {"f32", "f16", "bf16", "f64"};
 const int64_t bench_sizes[BENCH_SIZES] = {1, 16, 512, 4096};
 
-/* -- the limit --------------------------------------------------------------------------------------------------------- */
-typedef struct scaling {
+/* -- the limit -- */
+typedef struct scale_job {
     void *x;
     gyre_dtype dtype;
     float by;
     int64_t n; /* elements */
-} scaling;
+} scale_job;
 
-static void multiply_piece(void *arg, int64_t piece) {
-    const scaling *s = arg;
-    const int64_t first = piece * PIECE, left = s->n - first;
-    bench_multiply((char *)s->x + (size_t)first * gyre_dtype_size(s->dtype), s->dtype, left < PIECE ? left : PIECE, s->by);
+static void scale_chunk(void *arg, int64_t chunk) {
+    const scale_job *s = arg;
+    const int64_t first = chunk * CHUNK, left = s->n - first;
+    bench_stream_scale((char *)s->x + (size_t)first * gyre_dtype_size(s->dtype), s->dtype, left < CHUNK ? left : CHUNK,
+                       s->by);
 }
 
 /* By 1/2 and by 2 in turn: numbers stay what they are, and none grows too small for the processor's fast paths. */
-static void limit_once(scaling *s, const gyre_exec *exec) {
+static void run_limit_once(scale_job *s, const gyre_exec *exec) {
     s->by = s->by == 2 ? 0.5f : 2;
-    if (exec->width > 1 && (size_t)s->n * gyre_dtype_size(s->dtype) >= (size_t)1 << 20)
-        exec->run(exec->ctx, multiply_piece, s, (s->n + PIECE - 1) / PIECE);
+    if (exec->concurrency > 1 && (size_t)s->n * gyre_dtype_size(s->dtype) >= (size_t)1 << 20)
+        exec->run(exec->ctx, scale_chunk, s, (s->n + CHUNK - 1) / CHUNK);
     else
-        bench_multiply(s->x, s->dtype, s->n, s->by);
+        bench_stream_scale(s->x, s->dtype, s->n, s->by);
 }
 
-/* -- measuring --------------------------------------------------------------------------------------------------------- */
+/* -- measuring -- */
 /* Seconds of one call, over as many as take about a millisecond. */
 static double time_calls(const bench_in_place *r, int64_t times) {
     const double begun = bench_seconds();
@@ -42,18 +43,18 @@ static double time_calls(const bench_in_place *r, int64_t times) {
         if (r->call(r) != GYRE_OK) return NAN;
     return (bench_seconds() - begun) / (double)times;
 }
-static double time_limit(scaling *limit, const gyre_exec *exec, int64_t times) {
+static double time_limit(scale_job *limit, const gyre_exec *exec, int64_t times) {
     const int64_t even = times / 2 * 2 + 2; /* what is halved is doubled again */
     const double begun = bench_seconds();
     for (int64_t i = 0; i < even; i++)
-        limit_once(limit, exec);
+        run_limit_once(limit, exec);
     return (bench_seconds() - begun) / (double)even;
 }
 
-static void measure(const bench_in_place *r, scaling *limit, int64_t rounds, bench_in_place_result *out) {
+static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, bench_in_place_result *out) {
     enum { SERIES = 5 };
-    double s[SERIES][BENCH_MOST_ROUNDS];
-    scaling floats = {limit->x, GYRE_F32, 2, out->bytes / (int64_t)sizeof(float)};
+    double s[SERIES][BENCH_MAX_ROUNDS];
+    scale_job floats = {limit->x, GYRE_DTYPE_F32, 2, out->bytes / (int64_t)sizeof(float)};
     (void)time_calls(r, 3);
     const double once = time_calls(r, 3), enough = 2e-3;
     const int64_t times = once < enough ? (int64_t)(enough / once) + 1 : 1;
@@ -86,13 +87,13 @@ static void *take(size_t bytes) {
 
 /* Numbers near 1 in any of the types, and as floats too. */
 static void fill(void *data, gyre_dtype dtype, int64_t n) {
-    const uint16_t half = dtype == GYRE_F16 ? 0x3c00 : 0x3f80;
+    const uint16_t half = dtype == GYRE_DTYPE_F16 ? 0x3c00 : 0x3f80;
     for (int64_t i = 0; i < n; i++) {
         const uint16_t bits = (uint16_t)(half + i % 64);
         const double number = 1 + (double)(i % 64) / 64;
-        if (dtype == GYRE_F64)
+        if (dtype == GYRE_DTYPE_F64)
             ((double *)data)[i] = number;
-        else if (dtype == GYRE_F32)
+        else if (dtype == GYRE_DTYPE_F32)
             ((float *)data)[i] = (float)number;
         else
             ((uint16_t *)data)[i] = bits;
@@ -103,7 +104,7 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
     const int64_t n = run->view.shape[0] * run->view.shape[1] * run->view.shape[2] * run->view.shape[3];
     const gyre_dtype dtype = run->view.dtype;
     out->bytes = n * (int64_t)gyre_dtype_size(dtype);
-    scaling limit = {take((size_t)out->bytes), dtype, 2, n};
+    scale_job limit = {take((size_t)out->bytes), dtype, 2, n};
     run->view.data = take((size_t)out->bytes);
     gyre_status status = GYRE_OK;
     if (!limit.x || !run->view.data) status = cli_error(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
@@ -118,8 +119,7 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
     return status;
 }
 
-/* -- results -------------------------------------------------------------------------------------------------------------
- */
+/* -- results -- */
 void bench_in_place_head(const char *column) {
     printf(
         "limit: the same numbers multiplied by a constant in place, in their type; bytes: the same bytes multiplied as if "
@@ -141,8 +141,8 @@ int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, 
     return fflush(stdout) ? cli_fail("standard output: writing failed (gyre bench)") : 0;
 }
 
-static int with_threads(const bench_options *o, int64_t threads,
-                        int (*run)(const bench_options *o, const gyre_exec *exec, int64_t threads)) {
+static int run_with_threads(const bench_options *o, int64_t threads,
+                            int (*run)(const bench_options *o, const gyre_exec *exec, int64_t threads)) {
     cli_options common = o->common;
     gyre_pool *pool = NULL;
     gyre_exec exec;
@@ -154,7 +154,7 @@ static int with_threads(const bench_options *o, int64_t threads,
 }
 
 int bench_for_threads(const bench_options *o, int (*run)(const bench_options *o, const gyre_exec *exec, int64_t threads)) {
-    if (o->common.threads) return with_threads(o, o->common.threads, run);
-    const int status = with_threads(o, 1, run);
-    return status ? status : with_threads(o, 2, run);
+    if (o->common.threads) return run_with_threads(o, o->common.threads, run);
+    const int status = run_with_threads(o, 1, run);
+    return status ? status : run_with_threads(o, 2, run);
 }

@@ -24,7 +24,7 @@ double bench_median(double *values, int64_t n) {
     return values[n / 2];
 }
 
-/* -- resident memory --------------------------------------------------------------------------------------------------- */
+/* -- resident memory -- */
 /* out = bytes resident now, -1 where the system does not tell. */
 static int64_t resident(void) {
     FILE *file = fopen("/proc/self/statm", "r");
@@ -51,7 +51,7 @@ static int64_t measure(int (*prepare)(void *arg), int (*work)(void *arg), void *
     return peak > before ? peak - before : 0;
 }
 
-int64_t bench_peak_growth(int (*prepare)(void *arg), int (*work)(void *arg), void *arg) {
+int64_t bench_peak_rss_growth(int (*prepare)(void *arg), int (*work)(void *arg), void *arg) {
     int ends[2], status = 0;
     int64_t growth = -1;
     if (pipe(ends)) return -1;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WIDTH = 768, HEADS = 12, KEY_HEADS = 4, HEAD_DIM = 64, HIDDEN = 2048 };
+enum { MODEL_DIM = 768, HEADS = 12, KEY_HEADS = 4, HEAD_DIM = 64, MLP_DIM = 2048 };
 enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
 #define PREFILL_GOAL 0.70 /* of sgemm */
 #define DECODE_GOAL  0.70 /* of reading */
@@ -18,13 +18,13 @@ enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
 static const struct {
     const char *name;
     gyre_dtype dtype;
-} TYPES[] = {{"f32", GYRE_F32}, {"bf16", GYRE_BF16}};
+} TYPES[] = {{"f32", GYRE_DTYPE_F32}, {"bf16", GYRE_DTYPE_BF16}};
 enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
 
-/* -- the models -------------------------------------------------------------------------------------------------------- */
+/* -- the models -- */
 typedef struct model_files {
     char folder[1024];
-    char of_type[TYPE_COUNT][1040];
+    char path_by_type[TYPE_COUNT][1040];
 } model_files;
 
 static gyre_status make_folder(model_files *files, gyre_error *err) {
@@ -36,7 +36,7 @@ static gyre_status make_folder(model_files *files, gyre_error *err) {
                          base && *base ? base : "/tmp", strerror(errno));
     }
     for (int t = 0; t < TYPE_COUNT; t++)
-        snprintf(files->of_type[t], sizeof files->of_type[t], "%s/%s", files->folder, TYPES[t].name);
+        snprintf(files->path_by_type[t], sizeof files->path_by_type[t], "%s/%s", files->folder, TYPES[t].name);
     return GYRE_OK;
 }
 
@@ -45,10 +45,10 @@ static void remove_folder(const model_files *files) {
     for (int t = 0; t < TYPE_COUNT && *files->folder; t++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             char path[1088];
-            snprintf(path, sizeof path, "%s/%s", files->of_type[t], names[i]);
+            snprintf(path, sizeof path, "%s/%s", files->path_by_type[t], names[i]);
             unlink(path);
         }
-        rmdir(files->of_type[t]);
+        rmdir(files->path_by_type[t]);
     }
     if (*files->folder) rmdir(files->folder);
 }
@@ -58,17 +58,17 @@ static gyre_status write_models(const bench_options *o, const model_files *files
     gyre_model *model;
     config.vocab = o->model.vocab;
     config.layers = o->model.layers;
-    config.width = WIDTH;
+    config.model_dim = MODEL_DIM;
     config.heads = HEADS;
     config.kv_heads = KEY_HEADS;
     config.head_dim = HEAD_DIM;
-    config.hidden = HIDDEN;
-    config.position.kind = GYRE_ROPE;
+    config.mlp_dim = MLP_DIM;
+    config.position.kind = GYRE_KIND_ROPE;
     config.position.rope.dim = HEAD_DIM;
     gyre_status status = gyre_model_create(&model, &config, 1, err);
     if (status) return status;
     for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
-        status = gyre_model_save(model, files->of_type[t], TYPES[t].dtype, err);
+        status = gyre_model_save(model, files->path_by_type[t], TYPES[t].dtype, err);
     gyre_model_free(model);
     return status;
 }
@@ -84,62 +84,62 @@ static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_C
     gyre_status status = make_folder(&files, err);
     if (!status) status = write_models(o, &files, err);
     for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
-        status = gyre_model_open(&models[t], files.of_type[t], err);
+        status = gyre_model_open(&models[t], files.path_by_type[t], err);
     remove_folder(&files);
     return status;
 }
 
-/* -- what is measured -------------------------------------------------------------------------------------------------- */
+/* -- what is measured -- */
 typedef struct window {
     gyre_context *reader;
     gyre_status status; /* of the last time that it was read */
 } window;
 
 /* One model and one number of threads. */
-typedef struct subject {
+typedef struct model_bench {
     const gyre_model *model;
     gyre_context *prefill, *decode;
     window *windows; /* [threads] */
     float *logits;   /* [threads][WINDOW][vocab] */
     int32_t *ids;    /* [threads * WINDOW + 1] */
     int64_t threads, vocab;
-} subject;
+} model_bench;
 
 static gyre_status run_prefill(void *arg, const gyre_exec *exec) {
-    subject *s = arg;
+    model_bench *s = arg;
     (void)exec;
     gyre_context_reset(s->prefill);
-    return gyre_context_read(s->prefill, s->ids, PREFILL, 1, s->logits, NULL);
+    return gyre_context_forward(s->prefill, s->ids, PREFILL, 1, s->logits, NULL);
 }
 
 static gyre_status run_decode(void *arg, const gyre_exec *exec) {
-    subject *s = arg;
+    model_bench *s = arg;
     (void)exec;
-    const gyre_status status = gyre_context_cut(s->decode, PROMPT);
-    return status ? status : gyre_context_read(s->decode, s->ids + PROMPT, 1, 1, s->logits, NULL);
+    const gyre_status status = gyre_context_truncate(s->decode, PROMPT);
+    return status ? status : gyre_context_forward(s->decode, s->ids + PROMPT, 1, 1, s->logits, NULL);
 }
 
 static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
-    subject *s = arg;
+    model_bench *s = arg;
     const gyre_text text = {.ids = s->ids, .count = s->threads * WINDOW + 1};
     gyre_eval_options options = GYRE_EVAL_INIT;
     gyre_eval_result result;
     options.context = WINDOW;
-    options.protocol = GYRE_TRUNCATE;
+    options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
     return gyre_evaluate(s->model, NULL, &text, &options, &result, exec, NULL);
 }
 
 static void read_window(void *arg, int64_t i) {
-    subject *s = arg;
+    model_bench *s = arg;
     window *w = &s->windows[i];
     gyre_context_reset(w->reader);
-    w->status =
-        gyre_context_read(w->reader, s->ids + i * WINDOW, WINDOW, WINDOW, s->logits + (size_t)(i * WINDOW * s->vocab), NULL);
+    w->status = gyre_context_forward(w->reader, s->ids + i * WINDOW, WINDOW, WINDOW,
+                                     s->logits + (size_t)(i * WINDOW * s->vocab), NULL);
 }
 
 /* The windows of that evaluation, read and no more. */
 static gyre_status run_windows(void *arg, const gyre_exec *exec) {
-    subject *s = arg;
+    model_bench *s = arg;
     exec->run(exec->ctx, read_window, s, s->threads);
     for (int64_t i = 0; i < s->threads; i++)
         if (s->windows[i].status) return s->windows[i].status;
@@ -154,7 +154,7 @@ static gyre_status open_context(gyre_context **out, const gyre_model *model, int
     return gyre_context_open(out, model, &options, err);
 }
 
-static void subject_close(subject *s) {
+static void model_bench_close(model_bench *s) {
     gyre_context_free(s->prefill);
     gyre_context_free(s->decode);
     for (int64_t i = 0; s->windows && i < s->threads; i++)
@@ -165,13 +165,13 @@ static void subject_close(subject *s) {
 }
 
 /* On failure nothing is held. */
-static gyre_status subject_open(subject *s, const gyre_model *model, const gyre_exec *exec, gyre_error *err) {
-    const int64_t threads = exec->width > 0 ? exec->width : 1, vocab = gyre_model_config_of(model)->vocab;
+static gyre_status model_bench_open(model_bench *s, const gyre_model *model, const gyre_exec *exec, gyre_error *err) {
+    const int64_t threads = exec->concurrency > 0 ? exec->concurrency : 1, vocab = gyre_model_get_config(model)->vocab;
     const int64_t tokens = threads * WINDOW + 1;
-    *s = (subject){.model = model, .threads = threads, .vocab = vocab};
+    *s = (model_bench){.model = model, .threads = threads, .vocab = vocab};
     s->windows = calloc((size_t)threads, sizeof *s->windows);
     s->ids = malloc((size_t)tokens * sizeof *s->ids);
-    s->logits = bench_memory((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
+    s->logits = bench_alloc_huge((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
     gyre_status status = s->windows && s->ids && s->logits
                              ? GYRE_OK
                              : cli_error(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
@@ -179,44 +179,45 @@ static gyre_status subject_open(subject *s, const gyre_model *model, const gyre_
         s->ids[i] = (int32_t)(i * 7919 % vocab);
     if (!status) status = open_context(&s->prefill, model, PREFILL, exec, err);
     if (!status) status = open_context(&s->decode, model, PROMPT + 1, exec, err);
-    if (!status) status = gyre_context_read(s->decode, s->ids, PROMPT, 1, s->logits, err);
+    if (!status) status = gyre_context_forward(s->decode, s->ids, PROMPT, 1, s->logits, err);
     for (int64_t i = 0; i < threads && !status; i++)
         status = open_context(&s->windows[i].reader, model, WINDOW, NULL, err);
-    if (status) subject_close(s);
+    if (status) model_bench_close(s);
     return status;
 }
 
-/* -- measuring --------------------------------------------------------------------------------------------------------- */
+/* -- measuring -- */
 /* Multiplications and additions of a prefill: every matrix but the head for each token, the head for the last, and what
  * attention sees. */
 static double prefill_flops(const gyre_model_config *c, int64_t tokens) {
     const int64_t attention = (c->heads + c->kv_heads) * c->head_dim * 2;
-    const double layer = (double)c->width * (double)(attention + 3 * c->hidden);
+    const double layer = (double)c->model_dim * (double)(attention + 3 * c->mlp_dim);
     const double pairs = (double)tokens * (double)(tokens + 1) / 2;
-    return 2 * ((double)c->layers * layer * (double)tokens + (double)c->width * (double)c->vocab) +
+    return 2 * ((double)c->layers * layer * (double)tokens + (double)c->model_dim * (double)c->vocab) +
            4 * pairs * (double)(c->heads * c->head_dim * c->layers);
 }
 
 enum { RUN_PREFILL, RUN_DECODE, RUN_EVALUATION, RUN_WINDOWS, RUN_SGEMM, RUN_READ, RUNS };
 
 typedef struct model_row {
-    const char *name, *type, *unit, *share; /* "prefill", "f32", "GFLOP/s", "of_sgemm" */
-    int64_t threads, rounds, tokens;        /* tokens: of a run */
+    const char *name, *type, *unit, *fraction_name; /* "prefill", "f32", "GFLOP/s", "of_sgemm" */
+    int64_t threads, rounds, tokens;                /* tokens: of a run */
     double ns, rate, limit, of_limit, goal; /* of_limit: the median of the rounds'; goal: of it, at least; 0 = none */
 } model_row;
 
 static int print_row(const bench_options *o, const model_row *r) {
     const double per_second = (double)r->tokens / r->ns * 1e9;
     if (o->common.json)
-        return cli_json_line(json_pack(
-            "{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:f, s:s, s:f, s:o}", "bench", "model", "case", r->name,
-            "dtype", r->type, "threads", (json_int_t)r->threads, "rounds", (json_int_t)r->rounds, "tokens",
-            (json_int_t)r->tokens, "ns", r->ns, "tokens_per_s", per_second, "unit", r->unit, "rate", r->rate, "limit",
-            r->limit, "share", r->share, "value", r->of_limit, "goal", cli_json_number(r->goal > 0 ? r->goal : NAN)));
+        return cli_json_line(json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:f, s:s, s:f, s:o}", "bench",
+                                       "model", "case", r->name, "dtype", r->type, "threads", (json_int_t)r->threads,
+                                       "rounds", (json_int_t)r->rounds, "tokens", (json_int_t)r->tokens, "ns", r->ns,
+                                       "tokens_per_s", per_second, "unit", r->unit, "rate", r->rate, "limit", r->limit,
+                                       "share", r->fraction_name, "value", r->of_limit, "goal",
+                                       cli_json_number(r->goal > 0 ? r->goal : NAN)));
     char goal[32] = "";
     if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, r->of_limit < r->goal ? ", missed" : "");
     printf("%-9s %-5s %7lld %10.2f %10.1f %9.1f %9.1f %-8s %-10s %5.2f  %s\n", r->name, r->type, (long long)r->threads,
-           1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->share, r->of_limit, goal);
+           1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->fraction_name, r->of_limit, goal);
     return fflush(stdout) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }
 
@@ -250,27 +251,28 @@ typedef struct model_limits {
 
 static int measure(const bench_options *o, const gyre_model *model, const char *type, model_limits *limits) {
     gyre_error err = {0, ""};
-    subject s;
+    model_bench s;
     static bench_series all[RUNS];
     bench_series *in_turn[RUNS];
-    bench_reading reading = {limits->memory, gyre_model_source_of(model).weight_bytes};
+    bench_memory_read reading = {limits->memory, gyre_model_get_source(model).weight_bytes};
     const gyre_exec *exec = limits->exec;
     int64_t rounds = o->rounds;
-    if (subject_open(&s, model, exec, &err)) return cli_fail_error(&err);
-    const double flops = prefill_flops(gyre_model_config_of(model), PREFILL), tokens = (double)(s.threads * WINDOW);
+    if (model_bench_open(&s, model, exec, &err)) return cli_fail_error(&err);
+    const double flops = prefill_flops(gyre_model_get_config(model), PREFILL), tokens = (double)(s.threads * WINDOW);
     all[RUN_PREFILL] = (bench_series){.run = run_prefill, .arg = &s, .exec = exec, .amount = flops};
     all[RUN_DECODE] = (bench_series){.run = run_decode, .arg = &s, .exec = exec, .amount = (double)reading.bytes};
     all[RUN_EVALUATION] = (bench_series){.run = run_evaluation, .arg = &s, .exec = exec, .amount = 1e9 * tokens};
     all[RUN_WINDOWS] = (bench_series){.run = run_windows, .arg = &s, .exec = exec, .amount = 1e9 * tokens};
-    all[RUN_SGEMM] = (bench_series){
-        .run = bench_multiply_matrices, .arg = &limits->sgemm, .exec = exec, .amount = bench_sgemm_flops(exec)};
-    all[RUN_READ] = (bench_series){.run = bench_read, .arg = &reading, .exec = exec, .amount = (double)reading.bytes};
+    all[RUN_SGEMM] =
+        (bench_series){.run = bench_run_sgemm, .arg = &limits->sgemm, .exec = exec, .amount = bench_sgemm_flops(exec)};
+    all[RUN_READ] =
+        (bench_series){.run = bench_run_memory_read, .arg = &reading, .exec = exec, .amount = (double)reading.bytes};
     for (int i = 0; i < RUNS; i++)
         in_turn[i] = &all[i];
-    const gyre_status status = bench_in_turn(in_turn, RUNS, &rounds);
+    const gyre_status status = bench_run_interleaved(in_turn, RUNS, &rounds);
     const int failed = status ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
                               : report_all(o, type, all, s.threads, rounds);
-    subject_close(&s);
+    model_bench_close(&s);
     return failed;
 }
 
@@ -279,11 +281,11 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
     model_limits limits = {.exec = exec};
     int64_t bytes = 0;
     for (int t = 0; t < TYPE_COUNT; t++) {
-        const int64_t weights = gyre_model_source_of(models[t]).weight_bytes;
+        const int64_t weights = gyre_model_get_source(models[t]).weight_bytes;
         bytes = weights > bytes ? weights : bytes;
     }
-    if (bench_sgemm_create(&limits.sgemm, exec->width > 0 ? exec->width : 1, &err)) return cli_fail_error(&err);
-    limits.memory = bench_memory((size_t)bytes);
+    if (bench_sgemm_create(&limits.sgemm, exec->concurrency > 0 ? exec->concurrency : 1, &err)) return cli_fail_error(&err);
+    limits.memory = bench_alloc_huge((size_t)bytes);
     int failed = 0;
     if (limits.memory)
         memset(limits.memory, 0, (size_t)bytes);
@@ -296,13 +298,13 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
     return failed;
 }
 
-/* -- the benchmark ----------------------------------------------------------------------------------------------------- */
+/* -- the benchmark -- */
 static void print_head(const gyre_model *model) {
-    const gyre_model_config *c = gyre_model_config_of(model);
+    const gyre_model_config *c = gyre_model_get_config(model);
     printf("A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
            "%lld, tied.\n",
-           1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->width, (long long)c->heads,
-           (long long)c->kv_heads, (long long)c->head_dim, (long long)c->hidden, (long long)c->vocab);
+           1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->model_dim, (long long)c->heads,
+           (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab);
     printf(
         "prefill: %d tokens, of sgemm of 2048 x 2048 x 128 by OpenBLAS; decode: one token after %d, of reading as many\n"
         "bytes as the weights have; eval: windows of %d, of reading them and no more.  Ratios: medians of the rounds'.\n\n",

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* -- in turn ----------------------------------------------------------------------------------------------------------- */
-#define LEAST_SECONDS 0.01 /* timed together */
-#define SHORT_SECONDS 0.05 /* worth a run that is not timed */
-#define CASE_SECONDS  25.0 /* of all rounds */
-enum { LEAST_ROUNDS = 3 };
+/* -- in turn -- */
+#define MIN_TIMED_SECONDS    0.01 /* timed together */
+#define WARMUP_BELOW_SECONDS 0.05 /* worth a run that is not timed */
+#define MAX_CASE_SECONDS     25.0 /* of all rounds */
+enum { MIN_ROUNDS = 3 };
 
 static gyre_status run_times(bench_series *s, int64_t times, double *seconds) {
     const double begun = bench_seconds();
@@ -22,28 +22,29 @@ static gyre_status run_times(bench_series *s, int64_t times, double *seconds) {
     return status;
 }
 
-gyre_status bench_in_turn(bench_series *const all[], int count, int64_t *rounds) {
+gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t *rounds) {
     double seconds, round = 0;
     gyre_status status = GYRE_OK;
     for (int i = 0; i < count && !status; i++) {
         bench_series *s = all[i];
         status = run_times(s, 1, &seconds); /* meets pages and caches that are cold */
-        if (!status && seconds < SHORT_SECONDS) status = run_times(s, 1, &seconds);
-        s->times = seconds < LEAST_SECONDS ? (int64_t)(LEAST_SECONDS / seconds) + 1 : 1;
-        round += seconds * (double)(s->times + (seconds < SHORT_SECONDS));
+        if (!status && seconds < WARMUP_BELOW_SECONDS) status = run_times(s, 1, &seconds);
+        s->times = seconds < MIN_TIMED_SECONDS ? (int64_t)(MIN_TIMED_SECONDS / seconds) + 1 : 1;
+        round += seconds * (double)(s->times + (seconds < WARMUP_BELOW_SECONDS));
     }
-    const double fit = CASE_SECONDS / round;
-    if (fit<(double)*rounds && * rounds> LEAST_ROUNDS) *rounds = fit < LEAST_ROUNDS ? LEAST_ROUNDS : (int64_t)fit;
+    const double fit = MAX_CASE_SECONDS / round;
+    if (fit<(double)*rounds && * rounds> MIN_ROUNDS) *rounds = fit < MIN_ROUNDS ? MIN_ROUNDS : (int64_t)fit;
     for (int64_t r = 0; r < *rounds; r++)
         for (int i = 0; i < count && !status; i++) {
-            if (r > 0 ? all[i]->seconds[r - 1] < SHORT_SECONDS : all[i]->times > 1) status = run_times(all[i], 1, &seconds);
+            if (r > 0 ? all[i]->seconds[r - 1] < WARMUP_BELOW_SECONDS : all[i]->times > 1)
+                status = run_times(all[i], 1, &seconds);
             if (!status) status = run_times(all[i], all[i]->times, &all[i]->seconds[r]);
         }
     return status;
 }
 
 double bench_series_seconds(const bench_series *s, int64_t rounds) {
-    double sorted[BENCH_MOST_ROUNDS];
+    double sorted[BENCH_MAX_ROUNDS];
     memcpy(sorted, s->seconds, (size_t)rounds * sizeof *sorted);
     return bench_median(sorted, rounds);
 }
@@ -51,30 +52,30 @@ double bench_series_rate(const bench_series *s, int64_t rounds) {
     return s->amount / bench_series_seconds(s, rounds);
 }
 double bench_series_ratio(const bench_series *a, const bench_series *b, int64_t rounds) {
-    double ratios[BENCH_MOST_ROUNDS];
+    double ratios[BENCH_MAX_ROUNDS];
     for (int64_t r = 0; r < rounds; r++)
         ratios[r] = a->seconds[r] / b->seconds[r];
     return bench_median(ratios, rounds);
 }
 
-static int64_t width_of(const gyre_exec *exec) {
-    return exec->width > 0 ? exec->width : 1;
+static int64_t concurrency_of(const gyre_exec *exec) {
+    return exec->concurrency > 0 ? exec->concurrency : 1;
 }
 
-/* -- vectors: as the compiler splits 64 bytes for the instructions at hand --------------------------------------------- */
+/* -- vectors: as the compiler splits 64 bytes for the instructions at hand -- */
 typedef float floats __attribute__((vector_size(64), may_alias));
 enum { LANES = 16, CHAINS = 12, STEPS = 1 << 17, STREAMS = 4 };
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#define WITH(features) __attribute__((target(features)))
+#define TARGET(features) __attribute__((target(features)))
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 #define INLINE static inline __attribute__((always_inline))
 
 /* As many chains as hide the latency of any processor's; a factor below 1 keeps the numbers where they are. */
-#define CHAINS_OF(vec, set, fma)                                                                                            \
+#define FMA_CHAINS(vec, set, fma)                                                                                           \
     vec sum[CHAINS];                                                                                                        \
     const vec by = set(0.75f), more = set(0.25f);                                                                           \
     for (int i = 0; i < CHAINS; i++)                                                                                        \
@@ -88,56 +89,56 @@ enum { LANES = 16, CHAINS = 12, STEPS = 1 << 17, STREAMS = 4 };
 
 /* Each: steps x CHAINS x LANES multiplications and additions. */
 #if defined(__x86_64__)
-WITH("avx512f") static void chains_512(int64_t steps, float *out) {
-    CHAINS_OF(__m512, _mm512_set1_ps, _mm512_fmadd_ps);
+TARGET("avx512f") static void fma_chains_512(int64_t steps, float *out) {
+    FMA_CHAINS(__m512, _mm512_set1_ps, _mm512_fmadd_ps);
 }
-WITH("avx2,fma") static void chains_256(int64_t steps, float *out) {
+TARGET("avx2,fma") static void fma_chains_256(int64_t steps, float *out) {
     steps *= 2;
-    CHAINS_OF(__m256, _mm256_set1_ps, _mm256_fmadd_ps);
+    FMA_CHAINS(__m256, _mm256_set1_ps, _mm256_fmadd_ps);
 }
 #elif defined(__aarch64__)
 #define FMA_128(a, b, c) vfmaq_f32(c, a, b)
-static void chains_128(int64_t steps, float *out) {
+static void fma_chains_128(int64_t steps, float *out) {
     steps *= 4;
-    CHAINS_OF(float32x4_t, vdupq_n_f32, FMA_128);
+    FMA_CHAINS(float32x4_t, vdupq_n_f32, FMA_128);
 }
 #endif
-#define PLAIN_SET(x)       ((x) - (floats){0})
-#define PLAIN_FMA(a, b, c) ((a) * (b) + (c))
-static void chains_plain(int64_t steps, float *out) {
-    CHAINS_OF(floats, PLAIN_SET, PLAIN_FMA);
+#define GENERIC_SET(x)       ((x) - (floats){0})
+#define GENERIC_FMA(a, b, c) ((a) * (b) + (c))
+static void fma_chains_generic(int64_t steps, float *out) {
+    FMA_CHAINS(floats, GENERIC_SET, GENERIC_FMA);
 }
 
-static void chains(void *arg, int64_t index) {
+static void fma_chains(void *arg, int64_t index) {
     volatile float sink;
     float out;
     (void)arg, (void)index;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512f"))
-        chains_512(STEPS, &out);
+        fma_chains_512(STEPS, &out);
     else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        chains_256(STEPS, &out);
+        fma_chains_256(STEPS, &out);
     else
-        chains_plain(STEPS, &out);
+        fma_chains_generic(STEPS, &out);
 #elif defined(__aarch64__)
-    chains_128(STEPS, &out);
-    (void)chains_plain;
+    fma_chains_128(STEPS, &out);
+    (void)fma_chains_generic;
 #else
-    chains_plain(STEPS, &out);
+    fma_chains_generic(STEPS, &out);
 #endif
     sink = out;
     (void)sink;
 }
 
-double bench_peak_flops(const gyre_exec *exec) {
-    return 2.0 * STEPS * CHAINS * LANES * (double)width_of(exec);
+double bench_fma_flops(const gyre_exec *exec) {
+    return 2.0 * STEPS * CHAINS * LANES * (double)concurrency_of(exec);
 }
-gyre_status bench_peak(void *arg, const gyre_exec *exec) {
-    exec->run(exec->ctx, chains, arg, width_of(exec));
+gyre_status bench_run_fma(void *arg, const gyre_exec *exec) {
+    exec->run(exec->ctx, fma_chains, arg, concurrency_of(exec));
     return GYRE_OK;
 }
 
-/* -- reading ----------------------------------------------------------------------------------------------------------- */
+/* -- reading -- */
 /* Several streams at once keep more lines under way than one does: 33 GB/s against 31 where huge pages are, 24 against 20
  * where they are not. */
 INLINE float read_streams(const float *x, int64_t n) {
@@ -152,50 +153,50 @@ INLINE float read_streams(const float *x, int64_t n) {
     return sum[0][0][0];
 }
 #if defined(__x86_64__)
-WITH("avx512f") static float read_512(const float *x, int64_t n) {
+TARGET("avx512f") static float read_512(const float *x, int64_t n) {
     return read_streams(x, n);
 }
-WITH("avx") static float read_256(const float *x, int64_t n) {
+TARGET("avx") static float read_256(const float *x, int64_t n) {
     return read_streams(x, n);
 }
 #endif
-static float read_plain(const float *x, int64_t n) {
+static float read_generic(const float *x, int64_t n) {
     return read_streams(x, n);
 }
 
-typedef struct reading_share {
-    const bench_reading *reading;
+typedef struct read_job {
+    const bench_memory_read *reading;
     int64_t floats; /* of a thread: a multiple of those that one step of all streams takes */
-} reading_share;
+} read_job;
 
-static void read_share(void *arg, int64_t index) {
-    const reading_share *s = arg;
+static void read_slice(void *arg, int64_t index) {
+    const read_job *s = arg;
     const float *x = s->reading->data + index * s->floats;
     volatile float sink;
 #if defined(__x86_64__)
     sink = __builtin_cpu_supports("avx512f") ? read_512(x, s->floats)
            : __builtin_cpu_supports("avx")   ? read_256(x, s->floats)
-                                             : read_plain(x, s->floats);
+                                             : read_generic(x, s->floats);
 #else
-    sink = read_plain(x, s->floats);
+    sink = read_generic(x, s->floats);
 #endif
     (void)sink;
 }
 
-gyre_status bench_read(void *reading, const gyre_exec *exec) {
-    const int64_t step = STREAMS * 2 * LANES, all = ((bench_reading *)reading)->bytes / (int64_t)sizeof(float);
-    reading_share share = {reading, all / width_of(exec) / step * step};
-    exec->run(exec->ctx, read_share, &share, width_of(exec));
+gyre_status bench_run_memory_read(void *reading, const gyre_exec *exec) {
+    const int64_t step = STREAMS * 2 * LANES, all = ((bench_memory_read *)reading)->bytes / (int64_t)sizeof(float);
+    read_job share = {reading, all / concurrency_of(exec) / step * step};
+    exec->run(exec->ctx, read_slice, &share, concurrency_of(exec));
     return GYRE_OK;
 }
 
-/* -- products of matrices ---------------------------------------------------------------------------------------------- */
+/* -- products of matrices -- */
 enum { ROWS = 2048, DEPTH = 128, SGEMM_FLOATS = 2 * ROWS * DEPTH + ROWS * ROWS };
 
 gyre_status bench_sgemm_create(bench_sgemm *out, int64_t threads, gyre_error *err) {
     const size_t count = (size_t)threads * SGEMM_FLOATS;
     openblas_set_num_threads(1); /* threads are ours: one product for each */
-    *out = (bench_sgemm){bench_memory(count * sizeof(float)), threads};
+    *out = (bench_sgemm){bench_alloc_huge(count * sizeof(float)), threads};
     if (!out->memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < count; i++)
         out->memory[i] = (float)(i % 17) * 0.1f;
@@ -205,21 +206,21 @@ void bench_sgemm_free(bench_sgemm *sgemm) {
     free(sgemm->memory);
 }
 
-static void multiply_one(void *arg, int64_t index) {
+static void sgemm_one(void *arg, int64_t index) {
     float *a = ((bench_sgemm *)arg)->memory + index * SGEMM_FLOATS, *b = a + ROWS * DEPTH, *c = b + ROWS * DEPTH;
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, ROWS, ROWS, DEPTH, 1, a, DEPTH, b, DEPTH, 0, c, ROWS);
 }
 double bench_sgemm_flops(const gyre_exec *exec) {
-    return 2.0 * ROWS * ROWS * DEPTH * (double)width_of(exec);
+    return 2.0 * ROWS * ROWS * DEPTH * (double)concurrency_of(exec);
 }
-gyre_status bench_multiply_matrices(void *sgemm, const gyre_exec *exec) {
-    if (width_of(exec) > ((bench_sgemm *)sgemm)->threads) return GYRE_EINVAL;
-    exec->run(exec->ctx, multiply_one, sgemm, width_of(exec));
+gyre_status bench_run_sgemm(void *sgemm, const gyre_exec *exec) {
+    if (concurrency_of(exec) > ((bench_sgemm *)sgemm)->threads) return GYRE_EINVAL;
+    exec->run(exec->ctx, sgemm_one, sgemm, concurrency_of(exec));
     return GYRE_OK;
 }
 
-/* -- memory ------------------------------------------------------------------------------------------------------------ */
-void *bench_memory(size_t bytes) {
+/* -- memory -- */
+void *bench_alloc_huge(size_t bytes) {
     const size_t page = (size_t)2 << 20, whole = (bytes + page - 1) / page * page;
     void *memory = aligned_alloc(page, whole > 0 ? whole : page);
 #ifdef MADV_HUGEPAGE

@@ -2,13 +2,13 @@
 #include "tools/bench/bench_in_place.h"
 
 enum { HEADS = 32, HEAD_DIM = 128, FIRST = 1000, LAYOUTS = 3 };
-static const gyre_layout layouts[LAYOUTS] = {GYRE_HALF, GYRE_INTERLEAVED, GYRE_INTERLEAVED_TO_HALF};
+static const gyre_layout layouts[LAYOUTS] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF};
 static const char *const layout_names[LAYOUTS] = {"half", "interleaved", "interleaved-to-half"};
 
 static gyre_status turn(const bench_in_place *r) {
-    const gyre_positions positions = {NULL, GYRE_I64, FIRST, 0, 0, 0, 0}; /* at 0 there is nothing to turn */
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, FIRST, 0, 0, 0, 0}; /* at 0 there is nothing to turn */
     const gyre_cview in = gyre_const(r->view);
-    return gyre_rotate(r->encoding, GYRE_FORWARD, GYRE_QUERY, &positions, &in, &r->view, r->exec);
+    return gyre_rotate(r->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &r->view, r->exec);
 }
 
 static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_layout layout) {
@@ -17,7 +17,7 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
     bench_in_place_result result;
     bench_in_place r = {
         .view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, HEADS, HEAD_DIM), .exec = exec, .call = turn};
-    config.kind = GYRE_ROPE;
+    config.kind = GYRE_KIND_ROPE;
     config.head_dim = HEAD_DIM;
     config.rope.layout = layout;
     config.rope.table_positions = FIRST + bench_sizes[BENCH_SIZES - 1];

@@ -12,7 +12,7 @@ static void rope_table(gyre_config *config, int64_t tokens) {
 }
 static void rope_interleaved(gyre_config *config, int64_t tokens) {
     config->rope.table_positions = tokens;
-    config->rope.layout = GYRE_INTERLEAVED;
+    config->rope.layout = GYRE_LAYOUT_INTERLEAVED;
 }
 static void xpos(gyre_config *config, int64_t tokens) {
     config->rope.table_positions = tokens;
@@ -45,7 +45,7 @@ static void bert_key(gyre_config *config, int64_t tokens) {
 }
 static void bert_key_query(gyre_config *config, int64_t tokens) {
     config->score.max_distance = tokens;
-    config->score.terms = GYRE_ON_QUERY | GYRE_ON_KEY;
+    config->score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
 }
 static void deberta_v1(gyre_config *config, int64_t tokens) {
     (void)tokens;
@@ -61,37 +61,37 @@ static void transformer_xl(gyre_config *config, int64_t tokens) {
 }
 
 /* Encoders see both sides, decoders what came before. */
-static const bench_scheme schemes[] = {{"nope", GYRE_NOPE, 1, 0, NULL},
-                                       {"learned", GYRE_LEARNED, 1, 0, learned},
-                                       {"sinusoidal", GYRE_SINUSOIDAL, 1, 0, NULL},
-                                       {"rope-no-table", GYRE_ROPE, 1, 1.1, NULL},
-                                       {"rope-table", GYRE_ROPE, 1, 1.1, rope_table},
-                                       {"rope-interleaved", GYRE_ROPE, 1, 1.1, rope_interleaved},
-                                       {"rope-xpos", GYRE_ROPE, 1, 0, xpos},
-                                       {"alibi-causal", GYRE_ALIBI, 1, 1.2, NULL},
-                                       {"alibi-bidirectional", GYRE_ALIBI, 0, 1.2, NULL},
-                                       {"t5-causal", GYRE_T5, 1, 1.2, t5},
-                                       {"t5-bidirectional", GYRE_T5, 0, 1.2, t5_encoder},
-                                       {"kerple-log", GYRE_KERPLE, 1, 1.2, NULL},
-                                       {"kerple-power", GYRE_KERPLE, 1, 1.2, kerple_power},
-                                       {"shaw-causal", GYRE_SHAW, 1, 1.8, shaw},
-                                       {"shaw-bidirectional", GYRE_SHAW, 0, 1.8, shaw},
-                                       {"nezha", GYRE_NEZHA, 0, 1.8, nezha},
-                                       {"bert-relative-key", GYRE_BERT, 0, 2.3, bert_key},
-                                       {"bert-relative-key-query", GYRE_BERT, 0, 3.4, bert_key_query},
-                                       {"deberta-v1", GYRE_DEBERTA, 0, 1.8, deberta_v1},
-                                       {"deberta-v3", GYRE_DEBERTA, 0, 1.8, deberta_v3},
-                                       {"transformer-xl", GYRE_TRANSFORMER_XL, 1, 2.5, transformer_xl}};
+static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL},
+                                       {"learned", GYRE_KIND_LEARNED, 1, 0, learned},
+                                       {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL},
+                                       {"rope-no-table", GYRE_KIND_ROPE, 1, 1.1, NULL},
+                                       {"rope-table", GYRE_KIND_ROPE, 1, 1.1, rope_table},
+                                       {"rope-interleaved", GYRE_KIND_ROPE, 1, 1.1, rope_interleaved},
+                                       {"rope-xpos", GYRE_KIND_ROPE, 1, 0, xpos},
+                                       {"alibi-causal", GYRE_KIND_ALIBI, 1, 1.2, NULL},
+                                       {"alibi-bidirectional", GYRE_KIND_ALIBI, 0, 1.2, NULL},
+                                       {"t5-causal", GYRE_KIND_T5, 1, 1.2, t5},
+                                       {"t5-bidirectional", GYRE_KIND_T5, 0, 1.2, t5_encoder},
+                                       {"kerple-log", GYRE_KIND_KERPLE, 1, 1.2, NULL},
+                                       {"kerple-power", GYRE_KIND_KERPLE, 1, 1.2, kerple_power},
+                                       {"shaw-causal", GYRE_KIND_SHAW, 1, 1.8, shaw},
+                                       {"shaw-bidirectional", GYRE_KIND_SHAW, 0, 1.8, shaw},
+                                       {"nezha", GYRE_KIND_NEZHA, 0, 1.8, nezha},
+                                       {"bert-relative-key", GYRE_KIND_BERT, 0, 2.3, bert_key},
+                                       {"bert-relative-key-query", GYRE_KIND_BERT, 0, 3.4, bert_key_query},
+                                       {"deberta-v1", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v1},
+                                       {"deberta-v3", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v3},
+                                       {"transformer-xl", GYRE_KIND_TRANSFORMER_XL, 1, 2.5, transformer_xl}};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 /* The forms above of each kind there is, and a kind that has none there as gyre_config_suggest makes it. */
-static int list_all(bench_scheme out[BENCH_MOST_SCHEMES]) {
+static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     int count = 0;
     for (int kind = 0; gyre_kind_name((gyre_kind)kind); kind++) {
         const int before = count;
-        for (int i = 0; i < SCHEMES && count < BENCH_MOST_SCHEMES; i++)
+        for (int i = 0; i < SCHEMES && count < BENCH_MAX_SCHEMES; i++)
             if (schemes[i].kind == (gyre_kind)kind) out[count++] = schemes[i];
-        if (count == before && count < BENCH_MOST_SCHEMES)
+        if (count == before && count < BENCH_MAX_SCHEMES)
             out[count++] = (bench_scheme){gyre_kind_name((gyre_kind)kind), (gyre_kind)kind, 1, 0, NULL};
     }
     return count;
@@ -99,7 +99,7 @@ static int list_all(bench_scheme out[BENCH_MOST_SCHEMES]) {
 
 /* Kinds are understood too, so a slip in one of those is found as well. */
 static _Noreturn void unknown(const char *word, const bench_scheme *all, int count) {
-    const char *names[2 * BENCH_MOST_SCHEMES];
+    const char *names[2 * BENCH_MAX_SCHEMES];
     char known[1024] = "";
     for (int i = 0, used = 0; i < count; i++) {
         names[2 * i] = all[i].name;
@@ -107,14 +107,14 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
         if (used < (int)sizeof known)
             used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
-    const char *nearest = cli_nearest(word, names, 2 * count);
-    if (nearest) cli_usage("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
-    cli_usage("--schemes: \"%s\" is none of %s", word, known);
+    const char *nearest = cli_closest_name(word, names, 2 * count);
+    if (nearest) cli_usage_error("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
+    cli_usage_error("--schemes: \"%s\" is none of %s", word, known);
 }
 
-int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MOST_SCHEMES]) {
-    bench_scheme all[BENCH_MOST_SCHEMES];
-    int wanted[BENCH_MOST_SCHEMES] = {0}, chosen = 0;
+int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MAX_SCHEMES]) {
+    bench_scheme all[BENCH_MAX_SCHEMES];
+    int wanted[BENCH_MAX_SCHEMES] = {0}, chosen = 0;
     const int count = list_all(all);
     for (const char *from = list ? list : "all";; from += strcspn(from, ",") + 1) {
         char word[64];

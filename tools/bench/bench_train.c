@@ -4,7 +4,7 @@
 #include <cblas.h>
 #include <stdlib.h>
 
-enum { SGEMM = 1024, STEPS = 4 };
+enum { SGEMM_SIZE = 1024, STEPS = 4 };
 
 /* One product for each thread at once, as the trainer runs them: what the machine gives, not what one core does. */
 typedef struct sgemm_job {
@@ -13,23 +13,24 @@ typedef struct sgemm_job {
 
 static void multiply(void *arg, int64_t index) {
     const sgemm_job *job = arg;
-    const size_t size = (size_t)SGEMM * SGEMM;
+    const size_t size = (size_t)SGEMM_SIZE * SGEMM_SIZE;
     float *a = job->memory + (size_t)index * 3 * size, *b = a + size, *c = b + size;
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SGEMM, SGEMM, SGEMM, 1, a, SGEMM, b, SGEMM, 0, c, SGEMM);
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, SGEMM_SIZE, SGEMM_SIZE, SGEMM_SIZE, 1, a, SGEMM_SIZE, b, SGEMM_SIZE,
+                0, c, SGEMM_SIZE);
 }
 
 static double sgemm_rate(const sgemm_job *job, const gyre_exec *exec) {
-    const int64_t threads = exec->width ? exec->width : 1;
+    const int64_t threads = exec->concurrency ? exec->concurrency : 1;
     const double begun = bench_seconds();
     exec->run(exec->ctx, multiply, (void *)job, threads);
-    return 2.0 * SGEMM * SGEMM * SGEMM * (double)threads / (bench_seconds() - begun);
+    return 2.0 * SGEMM_SIZE * SGEMM_SIZE * SGEMM_SIZE * (double)threads / (bench_seconds() - begun);
 }
 
 /* Rounds of both in turn, so that a slow moment of the machine meets both. */
 static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[2],
                            gyre_error *err) {
-    const size_t floats = (size_t)(exec->width ? exec->width : 1) * 3 * SGEMM * SGEMM;
-    double tokens[BENCH_MOST_ROUNDS], sgemm[BENCH_MOST_ROUNDS], loss;
+    const size_t floats = (size_t)(exec->concurrency ? exec->concurrency : 1) * 3 * SGEMM_SIZE * SGEMM_SIZE;
+    double tokens[BENCH_MAX_ROUNDS], sgemm[BENCH_MAX_ROUNDS], loss;
     sgemm_job job = {malloc(floats * sizeof(float))};
     if (!job.memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < floats; i++)
@@ -56,21 +57,21 @@ static int print_train(const bench_options *o, const gyre_exec *exec, int64_t we
         return cli_json_write(stdout,
                               json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "train",
                                         "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
-                                        (json_int_t)o->train.batch, "threads", (json_int_t)exec->width, "parameters",
+                                        (json_int_t)o->train.batch, "threads", (json_int_t)exec->concurrency, "parameters",
                                         (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
                                         trained, "sgemm_gflops", limit, "of_sgemm", trained / limit));
     printf("train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
            o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
-           (long long)exec->width, (long long)o->rounds);
+           (long long)exec->concurrency, (long long)o->rounds);
     printf("  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
            flops * 1e-6, trained);
-    printf("  sgemm %d x %d x %d, one for each thread at once: %.1f GFLOP/s\n", SGEMM, SGEMM, SGEMM, limit);
+    printf("  sgemm %d x %d x %d, one for each thread at once: %.1f GFLOP/s\n", SGEMM_SIZE, SGEMM_SIZE, SGEMM_SIZE, limit);
     printf("  ratio %.2f\n", trained / limit);
     return 0;
 }
 
 /* Random bytes do: speed does not depend on what is learnt. */
-static gyre_text noise(int32_t *ids, int64_t count) {
+static gyre_text random_text(int32_t *ids, int64_t count) {
     uint64_t x = 1;
     for (int64_t i = 0; i < count; i++) {
         x = x * 6364136223846793005u + 1442695040888963407u;
@@ -88,14 +89,14 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     gyre_config *position = &run.model.position;
     position->head_dim = run.model.head_dim;
     position->heads = run.model.heads;
-    position->input.dim = run.model.width;
+    position->input.dim = run.model.model_dim;
     if (variant_config(&o->train.encoding, o->train.context, o->train.context, &betas, position))
         return cli_fail("--encoding: %s cannot be set up for %lld tokens (gyre bench)", o->train.encoding.name,
                         (long long)o->train.context);
     const int64_t count = 64 * (o->train.context + 1);
     int32_t *ids = malloc((size_t)count * sizeof *ids);
     if (!ids) return cli_fail("text: out of memory (gyre bench)");
-    const gyre_text text = noise(ids, count);
+    const gyre_text text = random_text(ids, count);
     gyre_error err = {0};
     gyre_trainer *t = NULL;
     double rates[2] = {0};
@@ -103,8 +104,8 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     double flops = 0;
     gyre_status status = gyre_trainer_create(&t, &run, NULL, &text, exec, &err);
     if (!status) {
-        weights = gyre_model_parameters(gyre_trainer_model(t));
-        flops = gyre_train_flops(gyre_model_config_of(gyre_trainer_model(t)), o->train.context);
+        weights = gyre_model_parameters(gyre_trainer_get_model(t));
+        flops = gyre_train_flops(gyre_model_get_config(gyre_trainer_get_model(t)), o->train.context);
         status = measure(o, t, exec, rates, &err);
     }
     gyre_trainer_free(t);

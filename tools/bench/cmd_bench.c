@@ -66,7 +66,7 @@ static error_t parse_train(int key, char *arg, bench_arguments *a) {
     switch (key) {
     case KEY_ENCODING:
         a->of_train = "--encoding";
-        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage("--encoding: %s", err.text);
+        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage_error("--encoding: %s", err.text);
         return 0;
     case KEY_CONTEXT:
         o->context = cli_integer(a->of_train = "--context", arg, 16, 1 << 16);
@@ -123,11 +123,11 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     bench_arguments *a = state->input;
     switch (key) {
     case KEY_ROUNDS:
-        a->options.rounds = cli_integer("--rounds", arg, 1, BENCH_MOST_ROUNDS);
+        a->options.rounds = cli_integer("--rounds", arg, 1, BENCH_MAX_ROUNDS);
         return 0;
     case ARGP_KEY_ARG:
-        if (a->options.what) cli_usage("%s: one benchmark at a time", arg);
-        a->options.what = arg;
+        if (a->options.benchmark_name) cli_usage_error("%s: one benchmark at a time", arg);
+        a->options.benchmark_name = arg;
         return 0;
     default:
         return parse_encodings(key, arg, a);
@@ -185,21 +185,21 @@ int cmd_bench(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|train|model", DOC, NULL,
                                      NULL,    NULL};
     bench_arguments a = {.options = {.rounds = 7,
-                                     .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_ROPE}},
+                                     .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_KIND_ROPE}},
                                      .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &a.options.common);
-    const char *what = a.options.what;
+    const char *what = a.options.benchmark_name;
     const benchmark *chosen = NULL;
     for (int i = 0; what && i < BENCHMARKS; i++)
         if (strcmp(benchmarks[i].name, what) == 0) chosen = &benchmarks[i];
-    if (!chosen) cli_usage("%s: no such benchmark; known are: " BENCHMARK_NAMES, what ? what : "benchmark");
-    if (a.of_train && chosen->run != bench_train) cli_usage("%s: not an option of gyre bench %s", a.of_train, what);
+    if (!chosen) cli_usage_error("%s: no such benchmark; known are: " BENCHMARK_NAMES, what ? what : "benchmark");
+    if (a.of_train && chosen->run != bench_train) cli_usage_error("%s: not an option of gyre bench %s", a.of_train, what);
     if (a.of_encodings && chosen->run != bench_encodings)
-        cli_usage("%s: not an option of gyre bench %s", a.of_encodings, what);
+        cli_usage_error("%s: not an option of gyre bench %s", a.of_encodings, what);
     if (a.of_attention && chosen->run != bench_attention)
-        cli_usage("%s: not an option of gyre bench %s", a.of_attention, what);
-    if (a.of_model && chosen->run != bench_model) cli_usage("%s: not an option of gyre bench %s", a.of_model, what);
+        cli_usage_error("%s: not an option of gyre bench %s", a.of_attention, what);
+    if (a.of_model && chosen->run != bench_model) cli_usage_error("%s: not an option of gyre bench %s", a.of_model, what);
     const int status = chosen->run(&a.options);
     free(a.options.encodings.tokens);
     return status;

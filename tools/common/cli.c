@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* -- state of the process: one command runs in it -------------------------------------------------------------------- */
+/* -- state of the process: one command runs in it -- */
 static const char *command_name = "gyre";
 /* Read by the signal handler, so kept apart from the structs that own them. */
 static char pending_file[PATH_MAX], pending_copy[PATH_MAX + 48];
@@ -22,7 +22,7 @@ static volatile sig_atomic_t file_pending, copy_pending, bar_drawn, deferred, in
 
 static const char ERASE[] = "\r\033[K";
 
-/* -- errors ---------------------------------------------------------------------------------------------------------- */
+/* -- errors -- */
 /* One line whatever a file name holds; bytes of UTF-8 pass. */
 static void print_line(const char *format, va_list arguments, const char *end) {
     char text[1024];
@@ -65,7 +65,7 @@ void cli_warn(const char *format, ...) {
     va_end(arguments);
 }
 
-void cli_usage(const char *format, ...) {
+void cli_usage_error(const char *format, ...) {
     char where[64];
     snprintf(where, sizeof where, " (try %s --help)", command_name);
     va_list arguments;
@@ -75,12 +75,12 @@ void cli_usage(const char *format, ...) {
     exit(CLI_USAGE);
 }
 
-/* -- spelling -------------------------------------------------------------------------------------------------------- */
-enum { LONGEST_NAME = 32 };
+/* -- spelling -- */
+enum { MAX_NAME_LENGTH = 32 };
 
 /* Insertions, deletions and changes of one letter that make b of a. */
-static int spelling_distance(const char *a, const char *b) {
-    int row[LONGEST_NAME + 1];
+static int edit_distance(const char *a, const char *b) {
+    int row[MAX_NAME_LENGTH + 1];
     const int n = (int)strlen(b);
     for (int j = 0; j <= n; j++)
         row[j] = j;
@@ -97,13 +97,13 @@ static int spelling_distance(const char *a, const char *b) {
     return row[n];
 }
 
-const char *cli_nearest(const char *text, const char *const *names, int count) {
+const char *cli_closest_name(const char *text, const char *const *names, int count) {
     const char *best = NULL;
     int least = 3; /* more than two slips are another word */
-    if (strlen(text) > LONGEST_NAME) return NULL;
+    if (strlen(text) > MAX_NAME_LENGTH) return NULL;
     for (int i = 0; i < count; i++) {
-        if (strlen(names[i]) > LONGEST_NAME) continue;
-        const int distance = spelling_distance(text, names[i]);
+        if (strlen(names[i]) > MAX_NAME_LENGTH) continue;
+        const int distance = edit_distance(text, names[i]);
         if (distance < least && distance < (int)strlen(names[i])) {
             least = distance;
             best = names[i];
@@ -112,7 +112,7 @@ const char *cli_nearest(const char *text, const char *const *names, int count) {
     return best;
 }
 
-/* -- values of options ----------------------------------------------------------------------------------------------- */
+/* -- values of options -- */
 /* out = 1 and *end where digits were read; signs and spaces, which strtoll takes, are not numbers here. */
 static int read_integer(const char *text, int64_t *value, const char **end) {
     if (*text < '0' || *text > '9') return 0;
@@ -129,25 +129,25 @@ static int read_integer(const char *text, int64_t *value, const char **end) {
 }
 
 static void check_range(const char *option, int64_t value, int64_t least, int64_t most) {
-    if (value < least) cli_usage("%s: %lld is below %lld", option, (long long)value, (long long)least);
-    if (value > most) cli_usage("%s: %lld is above %lld", option, (long long)value, (long long)most);
+    if (value < least) cli_usage_error("%s: %lld is below %lld", option, (long long)value, (long long)least);
+    if (value > most) cli_usage_error("%s: %lld is above %lld", option, (long long)value, (long long)most);
 }
 
 int64_t cli_integer(const char *option, const char *text, int64_t least, int64_t most) {
     int64_t value;
     const char *end;
     if (!read_integer(text, &value, &end) || *end)
-        cli_usage("%s: \"%s\" is not a whole number such as 4096, 4k or 1M", option, text);
+        cli_usage_error("%s: \"%s\" is not a whole number such as 4096, 4k or 1M", option, text);
     check_range(option, value, least, most);
     return value;
 }
 
 int64_t cli_integers(const char *option, const char *text, int64_t least, int64_t most, int64_t **out) {
     int64_t *values = malloc((strlen(text) / 2 + 1) * sizeof *values), count = 0;
-    if (!values) cli_usage("%s: out of memory for the list", option);
+    if (!values) cli_usage_error("%s: out of memory for the list", option);
     for (const char *end;; text = end + 1) {
         if (!read_integer(text, &values[count], &end) || (*end && *end != ','))
-            cli_usage("%s: \"%s\" does not begin with a whole number such as 4096, 4k or 1M", option, text);
+            cli_usage_error("%s: \"%s\" does not begin with a whole number such as 4096, 4k or 1M", option, text);
         check_range(option, values[count++], least, most);
         if (!*end) break;
     }
@@ -159,9 +159,9 @@ int64_t cli_integers(const char *option, const char *text, int64_t least, int64_
 double cli_number(const char *option, const char *text, double least, double most) {
     char *end = NULL;
     const double value = (*text >= '0' && *text <= '9') || *text == '.' ? strtod(text, &end) : NAN;
-    if (!end || *end || !isfinite(value)) cli_usage("%s: \"%s\" is not a number", option, text);
-    if (value < least) cli_usage("%s: %g is below %g", option, value, least);
-    if (value > most) cli_usage("%s: %g is above %g", option, value, most);
+    if (!end || *end || !isfinite(value)) cli_usage_error("%s: \"%s\" is not a number", option, text);
+    if (value < least) cli_usage_error("%s: %g is below %g", option, value, least);
+    if (value > most) cli_usage_error("%s: %g is above %g", option, value, most);
     return value;
 }
 
@@ -171,17 +171,17 @@ int cli_choice(const char *option, const char *text, const char *const *names, i
     char known[256] = "";
     for (int i = 0, used = 0; i < count && used < (int)sizeof known; i++)
         used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", names[i]);
-    cli_usage("%s: \"%s\" is none of %s", option, text, known);
+    cli_usage_error("%s: \"%s\" is none of %s", option, text, known);
 }
 
 gyre_dtype cli_dtype(const char *option, const char *text) {
     static const char *const names[] = {"f32", "f16", "bf16"};
-    static const gyre_dtype dtypes[] = {GYRE_F32, GYRE_F16, GYRE_BF16};
+    static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     return dtypes[cli_choice(option, text, names, 3)];
 }
 
-/* -- options --------------------------------------------------------------------------------------------------------- */
-enum { THREADS_MOST = 1024, KEY_THREADS = 0x100, KEY_JSON };
+/* -- options -- */
+enum { MAX_THREADS = 1024, KEY_THREADS = 0x100, KEY_JSON };
 
 /* The last groups: below a command's own. */
 static const struct {
@@ -196,10 +196,10 @@ static const struct {
 enum { COMMON_OPTIONS = sizeof common_options / sizeof *common_options };
 
 /* What the parsers of one command share. */
-typedef struct parse {
+typedef struct parse_state {
     const struct argp *command, *common;
     cli_options *options;
-} parse;
+} parse_state;
 
 /* Drops argp's remark that -o takes what --output takes. */
 static char *filter_help(int key, const char *text, void *input) {
@@ -208,16 +208,16 @@ static char *filter_help(int key, const char *text, void *input) {
 }
 
 static error_t parse_common(int key, char *text, struct argp_state *state) {
-    parse *p = state->input;
+    parse_state *p = state->input;
     switch (key) {
     case KEY_THREADS:
-        p->options->threads = (int)cli_integer("--threads", text, 0, THREADS_MOST);
+        p->options->threads = (int)cli_integer("--threads", text, 0, MAX_THREADS);
         return 0;
     case KEY_JSON:
         p->options->json = 1;
         return 0;
     case 'o':
-        if (!*text) cli_usage("--output: the name of the file is empty");
+        if (!*text) cli_usage_error("--output: the name of the file is empty");
         p->options->output = text;
         return 0;
     case 'h':
@@ -230,24 +230,24 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
     }
 }
 
-enum { OPTIONS_MOST = 64 };
+enum { MAX_OPTIONS = 64 };
 
 /* out = how many options the command has in all. */
-static int list_options(const parse *p, const struct argp_option *out[OPTIONS_MOST]) {
+static int list_options(const parse_state *p, const struct argp_option *out[MAX_OPTIONS]) {
     const struct argp_option *const tables[] = {p->command->options, p->common->options};
     int count = 0;
     for (int i = 0; i < 2; i++)
-        for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < OPTIONS_MOST; o++)
+        for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < MAX_OPTIONS; o++)
             if (o->name) out[count++] = o; /* else a heading */
     return count;
 }
 
 /* getopt prints its own kind of message or, kept silent, says no more than that something was wrong with `text`. */
-static _Noreturn void explain(const parse *p, const char *text) {
-    if (strncmp(text, "--", 2) != 0) cli_usage("%s: no such option, or its value is missing", text);
-    const struct argp_option *options[OPTIONS_MOST], *found = NULL;
-    const char *names[OPTIONS_MOST];
-    char name[LONGEST_NAME + 2];
+static _Noreturn void option_error(const parse_state *p, const char *text) {
+    if (strncmp(text, "--", 2) != 0) cli_usage_error("%s: no such option, or its value is missing", text);
+    const struct argp_option *options[MAX_OPTIONS], *found = NULL;
+    const char *names[MAX_OPTIONS];
+    char name[MAX_NAME_LENGTH + 2];
     const size_t length = strcspn(text + 2, "="), kept = length < sizeof name ? length : sizeof name - 1;
     memcpy(name, text + 2, kept);
     name[kept] = 0;
@@ -256,26 +256,26 @@ static _Noreturn void explain(const parse *p, const char *text) {
         names[i] = options[i]->name;
         if (strncmp(names[i], name, kept) != 0) continue;
         const int exact = strlen(names[i]) == kept;
-        if (found && !exact) cli_usage("--%s: begins both --%s and --%s", name, found->name, names[i]);
+        if (found && !exact) cli_usage_error("--%s: begins both --%s and --%s", name, found->name, names[i]);
         found = options[i];
         if (exact) break;
     }
-    if (found && found->arg) cli_usage("--%s: its value %s is missing", found->name, found->arg);
-    if (found) cli_usage("--%s: takes no value", found->name);
-    const char *nearest = cli_nearest(name, names, all);
-    if (nearest) cli_usage("--%s: no such option; did you mean --%s?", name, nearest);
-    cli_usage("--%s: no such option", name);
+    if (found && found->arg) cli_usage_error("--%s: its value %s is missing", found->name, found->arg);
+    if (found) cli_usage_error("--%s: takes no value", found->name);
+    const char *nearest = cli_closest_name(name, names, all);
+    if (nearest) cli_usage_error("--%s: no such option; did you mean --%s?", name, nearest);
+    cli_usage_error("--%s: no such option", name);
 }
 
-static error_t parse_whole(int key, char *text __attribute__((unused)), struct argp_state *state) {
-    parse *p = state->input;
+static error_t parse_children(int key, char *text __attribute__((unused)), struct argp_state *state) {
+    parse_state *p = state->input;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = p->options;
         state->child_inputs[1] = p;
         return 0;
     case ARGP_KEY_ERROR:
-        explain(p, state->argv[state->next > 1 ? state->next - 1 : 1]);
+        option_error(p, state->argv[state->next > 1 ? state->next - 1 : 1]);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -284,7 +284,7 @@ static error_t parse_whole(int key, char *text __attribute__((unused)), struct a
 static void threads_from_environment(cli_options *options) {
     const char *text = getenv("GYRE_THREADS");
     if (options->threads >= 0) return;
-    options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, THREADS_MOST) : 0;
+    options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, MAX_THREADS) : 0;
 }
 
 void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options) {
@@ -294,18 +294,18 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     const struct argp common = {.options = table, .parser = parse_common};
     const struct argp command = {.options = argp->options, .parser = argp->parser};
     const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-    const struct argp whole = {.parser = parse_whole,
+    const struct argp whole = {.parser = parse_children,
                                .help_filter = filter_help,
                                .args_doc = argp->args_doc,
                                .doc = argp->doc,
                                .children = children};
-    parse p = {&command, &common, options};
+    parse_state p = {&command, &common, options};
     command_name = argv[0];
     options->threads = -1;
     int next = argc;
     const error_t failed = argp_parse(&whole, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
-    if (failed) cli_usage("options: %s", strerror(failed));
-    if (next < argc) cli_usage("%s: one argument too many", argv[next]);
+    if (failed) cli_usage_error("options: %s", strerror(failed));
+    if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
     threads_from_environment(options);
 }
 
@@ -316,7 +316,7 @@ int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec)
     return 0;
 }
 
-/* -- Ctrl-C ---------------------------------------------------------------------------------------------------------- */
+/* -- Ctrl-C -- */
 static void on_signal(int number) {
     if (deferred && !interrupted) {
         interrupted = 1;
@@ -333,7 +333,7 @@ static void on_signal(int number) {
     (void)raise(number);
 }
 
-void cli_catch_signals(void) {
+void cli_install_signal_handlers(void) {
     const int numbers[] = {SIGINT, SIGTERM};
     for (int i = 0; i < 2; i++) {
         struct sigaction old, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
@@ -347,7 +347,7 @@ void cli_catch_signals(void) {
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
-void cli_pending_copy(const char *target) {
+void cli_set_pending_copy(const char *target) {
     copy_pending = 0;
     if (!target) return;
     char *real = realpath(target, NULL); /* a link's file is the one that is replaced */
@@ -364,14 +364,14 @@ int cli_interrupted(void) {
     return interrupted;
 }
 
-/* -- runs ------------------------------------------------------------------------------------------------------------ */
-static size_t put(char *out, size_t size, size_t used, char c) {
+/* -- runs -- */
+static size_t put_char(char *out, size_t size, size_t used, char c) {
     if (used + 1 < size) out[used++] = c;
     out[used] = 0;
     return used;
 }
 
-void cli_command(int argc, char **argv, char *out, size_t size) {
+void cli_command_line(int argc, char **argv, char *out, size_t size) {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=.,:/@%";
     size_t used = 0;
     out[0] = 0;
@@ -379,19 +379,19 @@ void cli_command(int argc, char **argv, char *out, size_t size) {
         const char *word = argv[i];
         /* argv[0] is "gyre NAME": two words already. */
         const int quote = i > 0 && (!*word || word[strspn(word, plain)]);
-        if (i) used = put(out, size, used, ' ');
-        if (quote) used = put(out, size, used, '\'');
+        if (i) used = put_char(out, size, used, ' ');
+        if (quote) used = put_char(out, size, used, '\'');
         for (; *word; word++)
             if (*word == '\'')
                 for (const char *c = "'\\''"; *c; c++)
-                    used = put(out, size, used, *c);
+                    used = put_char(out, size, used, *c);
             else
-                used = put(out, size, used, *word);
-        if (quote) used = put(out, size, used, '\'');
+                used = put_char(out, size, used, *word);
+        if (quote) used = put_char(out, size, used, '\'');
     }
 }
 
-gyre_status cli_lock_take(cli_lock *lock, const char *path, gyre_error *err) {
+gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/')
         length--;
@@ -408,24 +408,24 @@ gyre_status cli_lock_take(cli_lock *lock, const char *path, gyre_error *err) {
 }
 
 /* The name goes before the lock: who opens it after that makes a new file. */
-void cli_unlock(cli_lock *lock) {
+void cli_lock_release(cli_lock *lock) {
     if (lock->file < 0) return;
     unlink(lock->path);
     close(lock->file);
     lock->file = -1;
 }
 
-/* -- progress -------------------------------------------------------------------------------------------------------- */
+/* -- progress -- */
 static double seconds_between(const struct timespec *from, const struct timespec *to) {
     return (double)(to->tv_sec - from->tv_sec) + 1e-9 * (double)(to->tv_nsec - from->tv_nsec);
 }
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all) {
-    *progress = (cli_progress){.unit = unit, .all = all, .shows = isatty(STDERR_FILENO)};
+    *progress = (cli_progress){.unit = unit, .total = all, .enabled = isatty(STDERR_FILENO)};
     (void)pthread_mutex_init(&progress->lock, NULL);
     snprintf(progress->label, sizeof progress->label, "%s", label);
-    (void)clock_gettime(CLOCK_MONOTONIC, &progress->begun);
-    progress->drawn = progress->begun;
+    (void)clock_gettime(CLOCK_MONOTONIC, &progress->started);
+    progress->last_drawn = progress->started;
 }
 
 void cli_progress_label(cli_progress *progress, const char *format, ...) {
@@ -437,7 +437,7 @@ void cli_progress_label(cli_progress *progress, const char *format, ...) {
     (void)pthread_mutex_unlock(&progress->lock);
 }
 
-static void time_text(double seconds, char out[24]) {
+static void format_duration(double seconds, char out[24]) {
     const long s = seconds < 1e7 ? (long)(seconds + 0.5) : 10000000;
     if (s >= 3600)
         snprintf(out, 24, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
@@ -449,19 +449,19 @@ static void time_text(double seconds, char out[24]) {
 static void draw(cli_progress *progress) {
     enum { CELLS = 24 };
     struct timespec now;
-    if (!progress->shows || progress->all <= 0 || clock_gettime(CLOCK_MONOTONIC, &now)) return;
-    const double elapsed = seconds_between(&progress->begun, &now);
-    if (elapsed < 1 || seconds_between(&progress->drawn, &now) < 0.1) return;
-    progress->drawn = now;
-    double share = (double)progress->done / (double)progress->all;
+    if (!progress->enabled || progress->total <= 0 || clock_gettime(CLOCK_MONOTONIC, &now)) return;
+    const double elapsed = seconds_between(&progress->started, &now);
+    if (elapsed < 1 || seconds_between(&progress->last_drawn, &now) < 0.1) return;
+    progress->last_drawn = now;
+    double share = (double)progress->done / (double)progress->total;
     if (share > 1) share = 1;
     char bar[CELLS + 1], rate[16], left[24] = "?";
     for (int i = 0; i < CELLS; i++)
         bar[i] = i < (int)(share * CELLS) ? '#' : '.';
     bar[CELLS] = 0;
-    if (share > 0) time_text(elapsed * (1 - share) / share, left);
+    if (share > 0) format_duration(elapsed * (1 - share) / share, left);
     fprintf(stderr, "%s%s [%s] %3d%%  %s %s/s  %s left", ERASE, progress->label, bar, (int)(100 * share),
-            cli_amount((double)progress->done / elapsed, rate), progress->unit, left);
+            cli_format_count((double)progress->done / elapsed, rate), progress->unit, left);
     (void)fflush(stderr);
     bar_drawn = 1;
 }
@@ -475,7 +475,7 @@ void cli_progress_step(void *progress, int64_t step, int64_t all) {
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-void cli_progress_reach(cli_progress *progress, int64_t done) {
+void cli_progress_set(cli_progress *progress, int64_t done) {
     (void)pthread_mutex_lock(&progress->lock);
     progress->done = done;
     draw(progress);
@@ -488,7 +488,7 @@ void cli_progress_end(cli_progress *progress) {
     (void)pthread_mutex_destroy(&progress->lock);
 }
 
-const char *cli_amount(double value, char out[16]) {
+const char *cli_format_count(double value, char out[16]) {
     static const char *const units[] = {"", "k", "M", "G", "T"};
     int unit = 0;
     for (; value >= 999.5 && unit < 4; unit++)
@@ -497,7 +497,7 @@ const char *cli_amount(double value, char out[16]) {
     return out;
 }
 
-/* -- results --------------------------------------------------------------------------------------------------------- */
+/* -- results -- */
 /* The name is noted before there is a file: a signal at any moment finds it, on any thread.  A name that is taken, by whom
  * ever, is given up before the next one is tried. */
 static int make_temporary(cli_output *output, size_t bytes) {
@@ -559,7 +559,7 @@ void cli_check_target(const char *option, const char *target, const char *model)
         own = is_model_name(entry->d_name) &&
               snprintf(path, sizeof path, "%s/%s", model, entry->d_name) < (int)sizeof path && same_file(&is, path);
     if (folder) closedir(folder);
-    if (own) cli_usage("%s: %s is the model's own file", option, target);
+    if (own) cli_usage_error("%s: %s is the model's own file", option, target);
 }
 
 void cli_check_output(const char *output, const char *model) {
@@ -611,7 +611,7 @@ int cli_output_close(cli_output *output, int status) {
     return status;
 }
 
-int cli_styled(FILE *file) {
+int cli_use_color(FILE *file) {
     const char *no_color = getenv("NO_COLOR");
     return isatty(fileno(file)) && !(no_color && *no_color);
 }

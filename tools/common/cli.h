@@ -25,7 +25,7 @@ int cmd_generate(int argc, char **argv);
 
 enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 
-/* -- errors ---------------------------------------------------------------------------------------------------------- */
+/* -- errors -- */
 /* Prints "gyre: " and the text, which reads "what: why (where)"; control characters come out as '?'.  out = CLI_FAILED. */
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with the text of an error from the library. */
@@ -39,9 +39,9 @@ gyre_status cli_error(gyre_error *err, gyre_status status, const char *format, .
 /* A remark on stderr that changes nothing in how the command ends. */
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The text reads "what: why"; where to read more is added.  Ends the program with CLI_USAGE: for use before work begins. */
-_Noreturn void cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+_Noreturn void cli_usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* -- options --------------------------------------------------------------------------------------------------------- */
+/* -- options -- */
 /* Options that several commands have: a command's own options begin with this struct. */
 typedef struct cli_options {
     int threads;        /* --threads, else GYRE_THREADS, else 0 = one per processor */
@@ -56,7 +56,7 @@ enum { CLI_FIRST_KEY = 0x200 };
  * --help prints and ends the program; so does a wrong option, with CLI_USAGE. */
 void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options);
 
-/* The value of an option, or cli_usage: `option` is how the message calls it. */
+/* The value of an option, or cli_usage_error: `option` is how the message calls it. */
 int64_t cli_integer(const char *option, const char *text, int64_t least, int64_t most); /* 4096, 4k, 1M: k = 1024 */
 double cli_number(const char *option, const char *text, double least, double most);
 gyre_dtype cli_dtype(const char *option, const char *text); /* f32, f16, bf16 */
@@ -66,41 +66,41 @@ int64_t cli_integers(const char *option, const char *text, int64_t least, int64_
 int cli_choice(const char *option, const char *text, const char *const *names, int count);
 
 /* out = the one of names nearest in spelling, or NULL where none is near. */
-const char *cli_nearest(const char *text, const char *const *names, int count);
+const char *cli_closest_name(const char *text, const char *const *names, int count);
 
 /* Threads for a command: exec is valid as long as the pool.  0, or CLI_FAILED with the error printed. */
 int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec);
 
-/* -- Ctrl-C ---------------------------------------------------------------------------------------------------------- */
+/* -- Ctrl-C -- */
 /* SIGINT and SIGTERM remove a half-written output file, then end the program.  Called once, by main. */
-void cli_catch_signals(void);
+void cli_install_signal_handlers(void);
 /* They remove, too, what gyre_reading_write has of `target` (a file, never a folder) beside it; NULL = no more. */
-void cli_pending_copy(const char *target);
+void cli_set_pending_copy(const char *target);
 /* From now on the first of them only makes cli_interrupted() true, for a command that has something to save. */
 void cli_defer_signals(void);
 int cli_interrupted(void);
 
-/* -- runs ------------------------------------------------------------------------------------------------------------ */
+/* -- runs -- */
 /* What a person types to run this again: argv, quoted where the shell asks for it. */
-void cli_command(int argc, char **argv, char *out, size_t size);
-/* Only one run at a time may write `path`: takes path.lock until cli_unlock or the end of the process.  EIO: another has it.
- */
+void cli_command_line(int argc, char **argv, char *out, size_t size);
+/* Only one run at a time may write `path`: takes path.lock until cli_lock_release or the end of the process.  EIO: another
+ * has it. */
 typedef struct cli_lock {
     int file;
     char path[4096];
 } cli_lock;
-gyre_status cli_lock_take(cli_lock *lock, const char *path, gyre_error *err);
-void cli_unlock(cli_lock *lock);
+gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err);
+void cli_lock_release(cli_lock *lock);
 
-/* -- progress -------------------------------------------------------------------------------------------------------- */
+/* -- progress -- */
 /* A bar on stderr, if that is a terminal and the work takes longer than a second. */
 typedef struct cli_progress {
     pthread_mutex_t lock;
     const char *unit; /* "tokens": of the rate */
     char label[64];
-    int64_t done, all;
-    int shows; /* stderr is a terminal */
-    struct timespec begun, drawn;
+    int64_t done, total;
+    int enabled; /* stderr is a terminal */
+    struct timespec started, last_drawn;
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all);
@@ -109,11 +109,11 @@ void cli_progress_label(cli_progress *progress, const char *format, ...) __attri
 /* `step` more are done; fits the progress callbacks of the library (their `all` is not used).  From any thread. */
 void cli_progress_step(void *progress, int64_t step, int64_t all);
 /* So many of all are done now: where a part took less than planned. */
-void cli_progress_reach(cli_progress *progress, int64_t done);
+void cli_progress_set(cli_progress *progress, int64_t done);
 /* Erases the bar. */
 void cli_progress_end(cli_progress *progress);
 
-/* -- results --------------------------------------------------------------------------------------------------------- */
+/* -- results -- */
 /* Standard output, or a file that appears whole or not at all. */
 typedef struct cli_output {
     FILE *file;
@@ -135,8 +135,8 @@ json_t *cli_json_number(double value); /* null where JSON has no number for it *
 json_t *cli_json_hash(uint64_t hash);  /* "fnv1a64:0123456789abcdef" */
 
 /* out = 1 where bold and colour are fit: a terminal, and NO_COLOR not set. */
-int cli_styled(FILE *file);
+int cli_use_color(FILE *file);
 /* out = "950", "12.3k", "1.2M": decimal thousands. */
-const char *cli_amount(double value, char out[16]);
+const char *cli_format_count(double value, char out[16]);
 
 #endif

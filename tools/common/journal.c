@@ -2,14 +2,14 @@
 #include "tools/common/journal.h"
 #include <stdlib.h>
 
-static gyre_status read_lines(const char *path, void (*keep)(void *ctx, json_t *line), void *ctx, gyre_error *err) {
+static gyre_status read_lines(const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx, gyre_error *err) {
     FILE *file = fopen(path, "r");
     if (!file) return GYRE_OK; /* a new run */
     char *line = NULL;
     size_t room = 0;
     while (getline(&line, &room, file) > 0) {
         json_t *json = json_loads(line, 0, NULL);
-        if (json) keep(ctx, json);
+        if (json) on_line(ctx, json);
         json_decref(json);
     }
     const int bad = ferror(file);
@@ -18,8 +18,9 @@ static gyre_status read_lines(const char *path, void (*keep)(void *ctx, json_t *
     return bad ? cli_error(err, GYRE_EIO, "journal: cannot be read (%s)", path) : GYRE_OK;
 }
 
-gyre_status journal_open(FILE **out, const char *path, void (*keep)(void *ctx, json_t *line), void *ctx, gyre_error *err) {
-    const gyre_status status = read_lines(path, keep, ctx, err);
+gyre_status journal_open(FILE **out, const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx,
+                         gyre_error *err) {
+    const gyre_status status = read_lines(path, on_line, ctx, err);
     if (status) return status;
     FILE *file = fopen(path, "a");
     if (!file) return cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", path);

@@ -5,6 +5,6 @@
 
 /* *out = path, open for more lines, after keep was called with each line that is JSON, in order.  A line cut off by a kill
  * is none and is passed over: what it held is measured again.  Errors: EIO. */
-gyre_status journal_open(FILE **out, const char *path, void (*keep)(void *ctx, json_t *line), void *ctx, gyre_error *err);
+gyre_status journal_open(FILE **out, const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx, gyre_error *err);
 
 #endif

@@ -9,7 +9,7 @@ static char *key_of(const json_t *cell) {
     return json_dumps(cell, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17));
 }
 
-static void keep_line(void *seen, json_t *line) {
+static void load_line(void *seen, json_t *line) {
     json_t *cell = json_object_get(line, "cell"), *figures = json_object_get(line, "figures");
     char *key = cell && figures ? key_of(cell) : NULL;
     if (key) (void)json_object_set(seen, key, figures);
@@ -33,25 +33,25 @@ gyre_status keyed_journal_open(keyed_journal *journal, const char *path, int res
     if (!path) return GYRE_OK;
     gyre_status status = check_file(path, resume, err);
     if (status) return status;
-    if (cli_lock_take(&journal->lock, path, NULL))
+    if (cli_lock_acquire(&journal->lock, path, NULL))
         return cli_error(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
     journal->path = path;
-    journal->seen = json_object();
-    if (!journal->seen) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", path);
-    return journal_open(&journal->file, path, keep_line, journal->seen, err);
+    journal->figures = json_object();
+    if (!journal->figures) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", path);
+    return journal_open(&journal->file, path, load_line, journal->figures, err);
 }
 
 void keyed_journal_close(keyed_journal *journal) {
     if (!journal->path) return;
     if (journal->file) fclose(journal->file);
-    json_decref(journal->seen);
-    cli_unlock(&journal->lock);
+    json_decref(journal->figures);
+    cli_lock_release(&journal->lock);
     *journal = (keyed_journal){.lock = {.file = -1}};
 }
 
 json_t *keyed_journal_find(const keyed_journal *journal, json_t *cell) {
-    char *key = journal->seen && cell ? key_of(cell) : NULL;
-    json_t *figures = key ? json_object_get(journal->seen, key) : NULL;
+    char *key = journal->figures && cell ? key_of(cell) : NULL;
+    json_t *figures = key ? json_object_get(journal->figures, key) : NULL;
     free(key);
     json_decref(cell);
     return figures;

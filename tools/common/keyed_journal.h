@@ -9,7 +9,7 @@
 typedef struct keyed_journal {
     const char *path; /* borrowed; NULL: none, nothing is known and nothing is kept */
     FILE *file;
-    json_t *seen; /* {cell as text: figures} */
+    json_t *figures; /* {cell as text: figures} */
     cli_lock lock;
 } keyed_journal;
 

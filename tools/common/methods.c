@@ -7,25 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_WINDOW = 2 };
+enum { MIN_WINDOW = 2 };
 
 static const struct {
     const char *name;
     gyre_scaling scaling;
     gyre_far far;
-    int own;
-} known[] = {{"none", GYRE_UNSCALED, GYRE_FAR_AS_NEAR, 1},
-             {"linear", GYRE_LINEAR, GYRE_FAR_AS_NEAR, 0},
-             {"ntk", GYRE_NTK, GYRE_FAR_AS_NEAR, 0},
-             {"ntk-mixed", GYRE_NTK_MIXED, GYRE_FAR_AS_NEAR, 0},
-             {"dynamic", GYRE_DYNAMIC_NTK, GYRE_FAR_AS_NEAR, 0},
-             {"by-parts", GYRE_BY_PARTS, GYRE_FAR_AS_NEAR, 0},
-             {"by-parts-paper", GYRE_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0},
-             {"yarn", GYRE_YARN, GYRE_FAR_AS_NEAR, 0},
-             {"dynamic-yarn", GYRE_DYNAMIC_YARN, GYRE_FAR_AS_NEAR, 0},
-             {"rerope", GYRE_UNSCALED, GYRE_FAR_CLAMPED, 0},
-             {"leaky", GYRE_UNSCALED, GYRE_FAR_LEAKY, 0},
-             {"self-extend", GYRE_UNSCALED, GYRE_FAR_GROUPED, 0}};
+    int keeps_model_scaling;
+} method_table[] = {{"none", GYRE_SCALING_NONE, GYRE_FAR_AS_NEAR, 1},
+                    {"linear", GYRE_SCALING_LINEAR, GYRE_FAR_AS_NEAR, 0},
+                    {"ntk", GYRE_SCALING_NTK, GYRE_FAR_AS_NEAR, 0},
+                    {"ntk-mixed", GYRE_SCALING_NTK_MIXED, GYRE_FAR_AS_NEAR, 0},
+                    {"dynamic", GYRE_SCALING_DYNAMIC_NTK, GYRE_FAR_AS_NEAR, 0},
+                    {"by-parts", GYRE_SCALING_BY_PARTS, GYRE_FAR_AS_NEAR, 0},
+                    {"by-parts-paper", GYRE_SCALING_BY_PARTS_PAPER, GYRE_FAR_AS_NEAR, 0},
+                    {"yarn", GYRE_SCALING_YARN, GYRE_FAR_AS_NEAR, 0},
+                    {"dynamic-yarn", GYRE_SCALING_DYNAMIC_YARN, GYRE_FAR_AS_NEAR, 0},
+                    {"rerope", GYRE_SCALING_NONE, GYRE_FAR_CLAMPED, 0},
+                    {"leaky", GYRE_SCALING_NONE, GYRE_FAR_LEAKY, 0},
+                    {"self-extend", GYRE_SCALING_NONE, GYRE_FAR_GROUPED, 0}};
 
 /* Digits first, but for a minus: strtod also takes "inf", "nan" and spaces. */
 static gyre_status parse_factor(const char *text, const method *m, double *out, gyre_error *err) {
@@ -73,16 +73,16 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
     const size_t end = base_length(m.label);
     snprintf(base, sizeof base, "%.*s", (int)end, m.label);
     const size_t name = strcspn(base, ":");
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i].name) == name && strncmp(known[i].name, base, name) == 0) {
-            m.name = known[i].name;
-            m.scaling = known[i].scaling;
-            m.far = known[i].far;
-            m.own = known[i].own;
+    for (size_t i = 0; i < sizeof method_table / sizeof *method_table; i++)
+        if (strlen(method_table[i].name) == name && strncmp(method_table[i].name, base, name) == 0) {
+            m.name = method_table[i].name;
+            m.scaling = method_table[i].scaling;
+            m.far = method_table[i].far;
+            m.keeps_model_scaling = method_table[i].keeps_model_scaling;
         }
     if (!m.name) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
     if (base[name]) {
-        if (m.own || m.scaling == GYRE_DYNAMIC_YARN)
+        if (m.keeps_model_scaling || m.scaling == GYRE_SCALING_DYNAMIC_YARN)
             return cli_error(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
         const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
         if (status) return status;
@@ -122,28 +122,28 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 }
 
 int method_is_none(const method *m) {
-    return m->own && !m->resonance && !m->logn;
+    return m->keeps_model_scaling && !m->resonance && !m->logn;
 }
 
-int method_follows_length(const method *m, const gyre_config *base) {
-    const gyre_scaling scaling = m->own ? base->rope.scaling : m->scaling;
-    return base->kind == GYRE_ROPE &&
-           (scaling == GYRE_DYNAMIC_NTK || scaling == GYRE_DYNAMIC_YARN || scaling == GYRE_LONGROPE);
+int method_depends_on_length(const method *m, const gyre_config *base) {
+    const gyre_scaling scaling = m->keeps_model_scaling ? base->rope.scaling : m->scaling;
+    return base->kind == GYRE_KIND_ROPE &&
+           (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE);
 }
 
-static int64_t window_of(int64_t trained) {
+static int64_t default_window(int64_t trained) {
     return trained / 2;
 }
 
 /* What brings the largest distance of the context back to the largest trained one. */
-static double fitting_leak(int64_t trained, int64_t context) {
-    const int64_t window = window_of(trained);
+static double fit_leaky_factor(int64_t trained, int64_t context) {
+    const int64_t window = default_window(trained);
     return (double)(context - 1 - window) / (double)(trained - 1 - window);
 }
 
 /* The least group that does. */
-static double fitting_group(int64_t trained, int64_t context) {
-    const int64_t window = window_of(trained);
+static double fit_group_size(int64_t trained, int64_t context) {
+    const int64_t window = default_window(trained);
     int64_t group = 1;
     while ((context - 1) / group + window - window / group > trained - 1)
         group++;
@@ -151,15 +151,16 @@ static double fitting_group(int64_t trained, int64_t context) {
 }
 
 double method_factor(const method *m, int64_t trained, int64_t context) {
-    if (m->own || m->far == GYRE_FAR_CLAMPED) return 1;
+    if (m->keeps_model_scaling || m->far == GYRE_FAR_CLAMPED) return 1;
     if (m->factor != 0) return m->factor;
-    if (m->scaling == GYRE_DYNAMIC_NTK || context <= trained) return 1;
+    if (m->scaling == GYRE_SCALING_DYNAMIC_NTK || context <= trained) return 1;
     if (m->far == GYRE_FAR_AS_NEAR) return (double)context / (double)trained;
-    return m->far == GYRE_FAR_LEAKY ? fitting_leak(trained, context) : fitting_group(trained, context);
+    return m->far == GYRE_FAR_LEAKY ? fit_leaky_factor(trained, context) : fit_group_size(trained, context);
 }
 
 /* What a former scaling left behind is cleared: it was derived for another formula. */
-static void rescale(const method *m, int64_t trained, int64_t context, const method_betas *betas, gyre_config *config) {
+static void apply_scaling(const method *m, int64_t trained, int64_t context, const method_betas *betas,
+                          gyre_config *config) {
     struct gyre_rope_config *rope = &config->rope;
     const double factor = method_factor(m, trained, context);
     config->trained_length = trained;
@@ -172,26 +173,26 @@ static void rescale(const method *m, int64_t trained, int64_t context, const met
     rope->fractional_bounds = 0;
     rope->short_factor = rope->long_factor = NULL;
     rope->far = GYRE_FAR_AS_NEAR;
-    rope->window = 0;
+    rope->far_window = 0;
     rope->far_factor = 0;
     /* Within the trained length nothing is far: the model is as it was, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
-    rope->window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : window_of(trained);
+    rope->far_window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : default_window(trained);
     rope->far_factor = m->far == GYRE_FAR_CLAMPED ? 0 : factor;
 }
 
 static gyre_status check(const method *m, const gyre_config *base, int64_t trained, int64_t context, gyre_error *err) {
-    const int turns = base->kind == GYRE_ROPE;
+    const int turns = base->kind == GYRE_KIND_ROPE;
     if (context < 1)
         return cli_error(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
-    if ((!m->own || m->resonance) && !turns)
+    if ((!m->keeps_model_scaling || m->resonance) && !turns)
         return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
                          gyre_kind_name(base->kind));
-    if ((!m->own || m->logn) && trained < (m->logn ? 2 : 1))
+    if ((!m->keeps_model_scaling || m->logn) && trained < (m->logn ? 2 : 1))
         return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
                          gyre_kind_name(base->kind));
-    if (m->far != GYRE_FAR_AS_NEAR && window_of(trained) < LEAST_WINDOW)
+    if (m->far != GYRE_FAR_AS_NEAR && default_window(trained) < MIN_WINDOW)
         return cli_error(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
                          (long long)trained);
     return GYRE_OK;
@@ -202,12 +203,12 @@ gyre_status method_config(const method *m, const gyre_config *base, int64_t trai
     gyre_config config = *base;
     const gyre_status status = check(m, base, trained, context, err);
     if (status) return status;
-    if (base->kind == GYRE_ROPE) config.rope.length = context;
-    if (!m->own) rescale(m, trained, context, betas, &config);
+    if (base->kind == GYRE_KIND_ROPE) config.rope.context_length = context;
+    if (!m->keeps_model_scaling) apply_scaling(m, trained, context, betas, &config);
     if (m->resonance) config.rope.resonance = 1;
     if (m->logn) {
         config.query.temperature = GYRE_TEMPERATURE_LOG;
-        config.query.length = trained;
+        config.query.reference_length = trained;
         config.query.slope = 0;
     }
     *out = config;
@@ -219,6 +220,6 @@ gyre_status method_encoding(const method *m, const gyre_config *base, int64_t tr
     gyre_config config;
     const gyre_status status = method_config(m, base, trained, context, betas, &config, err);
     if (status) return status;
-    if (config.kind == GYRE_ROPE) config.rope.table_positions = context;
+    if (config.kind == GYRE_KIND_ROPE) config.rope.table_positions = context;
     return gyre_encoding_create(out, &config, NULL, err);
 }

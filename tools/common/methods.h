@@ -27,7 +27,7 @@ typedef struct method {
     const char *name; /* static */
     gyre_scaling scaling;
     gyre_far far;
-    int own;                  /* 1: none */
+    int keeps_model_scaling;  /* 1: none */
     int resonance, logn;      /* modifiers */
     double factor;            /* >= 1; rerope: its window; 0 = follows the context */
     char label[METHOD_LABEL]; /* as given */
@@ -47,7 +47,7 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 int method_is_none(const method *m);
 /* out = 1 where the method turns positions of a model with position config `base` otherwise at another length in use, so
  * that it matters who says what that is (gyre_length_policy). */
-int method_follows_length(const method *m, const gyre_config *base);
+int method_depends_on_length(const method *m, const gyre_config *base);
 /* out = the factor at a context, >= 1; 1 for none and rerope, which have none.  trained: at least 4 for leaky and
  * self-extend without a number of their own. */
 double method_factor(const method *m, int64_t trained, int64_t context);

@@ -3,11 +3,11 @@
 #include "tools/explain/explain_text.h"
 #include <stdlib.h>
 
-/* -- options --------------------------------------------------------------------------------------------------------- */
+/* -- options -- */
 void model_options_begin(model_options *o, int argc) {
-    *o = (model_options){.profile = GYRE_AS_USUAL};
+    *o = (model_options){.profile = GYRE_PROFILE_DEFAULT};
     o->texts = calloc((size_t)argc + 1, sizeof *o->texts);
-    if (!o->texts) cli_usage("--text: out of memory for %d arguments", argc);
+    if (!o->texts) cli_usage_error("--text: out of memory for %d arguments", argc);
 }
 
 void model_options_free(model_options *o) {
@@ -16,7 +16,7 @@ void model_options_free(model_options *o) {
 }
 
 static void add_text(model_options *o, const char *path, int ids) {
-    if (o->texts_count && o->ids != ids) cli_usage("--ids: takes the place of --text; give one of them");
+    if (o->texts_count && o->ids != ids) cli_usage_error("--ids: takes the place of --text; give one of them");
     o->ids = ids;
     o->texts[o->texts_count++] = path;
 }
@@ -24,7 +24,7 @@ static void add_text(model_options *o, const char *path, int ids) {
 error_t model_option(model_options *o, int key, char *text) {
     switch (key) {
     case MODEL_KEY_AS:
-        o->profile = explain_profile("--as", text);
+        o->profile = explain_parse_profile("--as", text);
         return 0;
     case MODEL_KEY_TOKENIZER:
         o->tokenizer = text;
@@ -39,12 +39,12 @@ error_t model_option(model_options *o, int key, char *text) {
 }
 
 void model_options_check(const model_options *o, int wants_text) {
-    if (!o->path) cli_usage("MODEL: missing; name a model folder or a GGUF file");
-    if (wants_text && !o->texts_count) cli_usage("--text: missing; name a text, or token ids with --ids");
-    if (o->ids && o->tokenizer) cli_usage("--tokenizer: token ids of --ids need none; give one of them");
+    if (!o->path) cli_usage_error("MODEL: missing; name a model folder or a GGUF file");
+    if (wants_text && !o->texts_count) cli_usage_error("--text: missing; name a text, or token ids with --ids");
+    if (o->ids && o->tokenizer) cli_usage_error("--tokenizer: token ids of --ids need none; give one of them");
 }
 
-/* -- what they name -------------------------------------------------------------------------------------------------- */
+/* -- what they name -- */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
     return gyre_model_open_as(&out->model, o->path, o->profile, length, err);
@@ -54,7 +54,7 @@ gyre_status model_input_encoding(const model_input *in, const method *m, int pol
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err) {
     gyre_reading *reading;
     gyre_config base;
-    gyre_status status = gyre_model_position_at(in->model, length, &base, &reading, err);
+    gyre_status status = gyre_model_position_for_length(in->model, length, &base, &reading, err);
     if (status) return status;
     if (policy >= 0) base.rope.length_policy = (gyre_length_policy)policy;
     status = method_encoding(m, &base, base.trained_length, length, betas, out, err);
@@ -70,18 +70,18 @@ static gyre_status refuse_tokenizer(const model_options *o, gyre_status status, 
 
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     const model_options *o = in->options;
-    const int64_t vocab = gyre_model_config_of(in->model)->vocab;
+    const int64_t vocab = gyre_model_get_config(in->model)->vocab;
     gyre_error why = {0, ""};
     const gyre_status status = gyre_tokenizer_open(&in->tokenizer, o->tokenizer ? o->tokenizer : o->path, &why);
     if (status) return refuse_tokenizer(o, status, &why, err);
-    const int64_t ids = gyre_tokenizer_info_of(in->tokenizer).vocab;
+    const int64_t ids = gyre_tokenizer_get_info(in->tokenizer).vocab;
     if (ids <= vocab) return GYRE_OK;
     return cli_error(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
                      (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
 }
 
 static gyre_status read_one(const model_input *in, const char *path, int64_t least, gyre_text *out, gyre_error *err) {
-    if (in->options->ids) return gyre_text_open_ids(out, path, gyre_model_config_of(in->model)->vocab, least, err);
+    if (in->options->ids) return gyre_text_open_ids(out, path, gyre_model_get_config(in->model)->vocab, least, err);
     return gyre_text_tokenize(out, in->tokenizer, &path, 1, least, err);
 }
 
@@ -99,7 +99,7 @@ gyre_status model_input_read(model_input *in, int64_t least, gyre_error *err) {
 double model_input_bytes_per_token(const model_input *in, int64_t index) {
     const gyre_text *text = &in->texts[index];
     /* A token that begins a file stands for none. */
-    const int begins = in->tokenizer && gyre_tokenizer_info_of(in->tokenizer).adds_begin;
+    const int begins = in->tokenizer && gyre_tokenizer_get_info(in->tokenizer).adds_begin;
     const int64_t tokens = text->count - (begins ? text->files : 0);
     return tokens > 0 ? (double)text->bytes / (double)tokens : 0;
 }

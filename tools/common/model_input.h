@@ -9,7 +9,7 @@
 #include "tools/common/cli.h"
 #include "tools/common/methods.h"
 
-/* -- options --------------------------------------------------------------------------------------------------------- */
+/* -- options -- */
 /* Below CLI_FIRST_KEY, as all that commands share. */
 enum { MODEL_KEY_AS = 0x180, MODEL_KEY_TOKENIZER, MODEL_KEY_TEXT, MODEL_KEY_IDS };
 
@@ -35,27 +35,27 @@ enum { MODEL_KEY_AS = 0x180, MODEL_KEY_TOKENIZER, MODEL_KEY_TEXT, MODEL_KEY_IDS 
     }
 
 /* What MODEL may be, for help texts. */
-#define MODEL_MAY_BE                                                                                                        \
+#define MODEL_HELP                                                                                                          \
     "MODEL is a folder with config.json and model.safetensors, whole or in shards with an index, or a GGUF file."
 
 typedef struct model_options {
     const char *path;      /* MODEL */
-    gyre_profile profile;  /* --as; GYRE_AS_USUAL without one */
+    gyre_profile profile;  /* --as; GYRE_PROFILE_DEFAULT without one */
     const char *tokenizer; /* --tokenizer; NULL = the model's own */
     const char **texts;    /* [texts_count] of argv, what --text, or --ids, names */
     int64_t texts_count;
     int ids; /* 1: they hold token ids */
 } model_options;
 
-/* Before the arguments are read; cli_usage where memory ends. */
+/* Before the arguments are read; cli_usage_error where memory ends. */
 void model_options_begin(model_options *o, int argc);
 void model_options_free(model_options *o);
-/* For a command's parser.  out = 0, ARGP_ERR_UNKNOWN where the key is another's, or cli_usage. */
+/* For a command's parser.  out = 0, ARGP_ERR_UNKNOWN where the key is another's, or cli_usage_error. */
 error_t model_option(model_options *o, int key, char *text);
-/* After them: cli_usage where no model is named; no text either, where wants_text is 1. */
+/* After them: cli_usage_error where no model is named; no text either, where wants_text is 1. */
 void model_options_check(const model_options *o, int wants_text);
 
-/* -- what they name -------------------------------------------------------------------------------------------------- */
+/* -- what they name -- */
 typedef struct model_input {
     const model_options *options; /* borrowed */
     gyre_model *model;
@@ -67,7 +67,8 @@ typedef struct model_input {
 /* Opens the model, its positions as --as reads them at `length` (0 = none is said).  Errors: those of gyre_model_open_as. */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err);
 /* *out = the model's positions under a method, at a context length, the model read at that length, too: some programs choose
- * their frequencies by it.  policy: -1 = the model's own.  Errors: those of gyre_model_position_at and method_encoding. */
+ * their frequencies by it.  policy: -1 = the model's own.  Errors: those of gyre_model_position_for_length and
+ * method_encoding. */
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err);
 /* Opens the tokenizer: that of --tokenizer, else the model's own; the error says what else can be named.  Errors: those of

@@ -15,7 +15,7 @@ static void hash_text(uint64_t hash, char out[HASH]) {
 /* A text read as bytes is told by the hash of its bytes: that of any file. */
 static gyre_status hash_file(const char *path, char out[HASH], gyre_error *err) {
     gyre_text bytes = {0};
-    const gyre_status status = gyre_text_open(&bytes, &path, 1, GYRE_SPLIT_ALL, 0, err);
+    const gyre_status status = gyre_text_open(&bytes, &path, 1, GYRE_TEXT_SPLIT_ALL, 0, err);
     if (!status) hash_text(bytes.hash, out);
     gyre_text_free(&bytes);
     return status;
@@ -30,7 +30,7 @@ static gyre_status hash_config(run_card *card, gyre_error *err) {
     return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
 }
 
-int run_card_words(int argc, char **argv, char **out) {
+int run_card_argv(int argc, char **argv, char **out) {
     int count = 0;
     for (int i = 0; i < argc; i++) {
         const size_t length = strlen(argv[i]);
@@ -44,14 +44,14 @@ gyre_status run_card_make(run_card *out, const model_input *input, const char *m
                           gyre_error *err) {
     uint64_t hash;
     *out = (run_card){.input = input, .methods = methods};
-    cli_command(argc, argv, out->command, sizeof out->command);
+    cli_command_line(argc, argv, out->command, sizeof out->command);
     gyre_status status = gyre_model_hash(input->model, &hash, err);
     if (status) return status;
     hash_text(hash, out->model_hash);
     return hash_config(out, err);
 }
 
-/* -- one line -------------------------------------------------------------------------------------------------------- */
+/* -- one line -- */
 typedef struct line {
     char *out;
     size_t size, used;
@@ -68,11 +68,11 @@ static void add(line *l, const char *format, ...) {
 }
 
 const char *run_card_profile(const run_card *card) {
-    return gyre_profile_name(gyre_model_source_of(card->input->model).profile);
+    return gyre_profile_name(gyre_model_get_source(card->input->model).profile);
 }
 
 static void add_model(line *l, const run_card *card) {
-    const gyre_model_source source = gyre_model_source_of(card->input->model);
+    const gyre_model_source source = gyre_model_get_source(card->input->model);
     add(l, "%s %s (%s, %s, %s)", card->input->options->path, card->model_hash, source.family, source.format, source.stored);
 }
 
@@ -97,14 +97,14 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
     add(&l, "; gyre %s; %s", gyre_version(), card->command);
 }
 
-/* -- JSON ------------------------------------------------------------------------------------------------------------ */
+/* -- JSON -- */
 static json_t *text_or_null(const char *text) {
     return explain_json_text(*text ? text : NULL);
 }
 
 static json_t *model_json(const run_card *card) {
     const model_input *in = card->input;
-    const gyre_model_source source = gyre_model_source_of(in->model);
+    const gyre_model_source source = gyre_model_get_source(in->model);
     return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path", explain_json_text(in->options->path), "hash",
                      text_or_null(card->model_hash), "config_hash", text_or_null(card->config_hash), "family", source.family,
                      "format", source.format, "stored", source.stored, "parameters",
@@ -117,7 +117,7 @@ static json_t *texts_json(const model_input *in) {
         (void)json_array_append_new(
             texts, json_pack("{s:o, s:o, s:I, s:o}", "path", explain_json_text(in->options->texts[i]), "hash",
                              cli_json_hash(in->texts[i].hash), "tokens", (json_int_t)in->texts[i].count, "bytes",
-                             explain_json_known(in->texts[i].bytes)));
+                             explain_json_nonzero(in->texts[i].bytes)));
     return texts;
 }
 
@@ -127,27 +127,28 @@ json_t *run_card_json(const run_card *card) {
                      "command", explain_json_text(card->command));
 }
 
-/* -- a page ---------------------------------------------------------------------------------------------------------- */
+/* -- a page -- */
 /* out = where a value begins that was just written; the next one follows it. */
 static const char *close_value(line *l, size_t begun) {
     if (l->used + 1 < l->size) l->used++; /* over the NUL */
     return l->out + begun;
 }
 
-int64_t run_card_facts(const run_card *card, gyre_fact facts[RUN_CARD_FACTS], char room[RUN_CARD_LINE]) {
+int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES],
+                            char room[RUN_CARD_LINE]) {
     line l = {room, RUN_CARD_LINE - 1, 0};
     int64_t count = 0;
     room[RUN_CARD_LINE - 1] = 0;
     add_model(&l, card);
-    facts[count++] = (gyre_fact){"model", close_value(&l, 0)};
-    facts[count++] = (gyre_fact){"read as", run_card_profile(card)};
-    if (card->methods) facts[count++] = (gyre_fact){"methods", card->methods};
+    facts[count++] = (gyre_report_key_value){"model", close_value(&l, 0)};
+    facts[count++] = (gyre_report_key_value){"read as", run_card_profile(card)};
+    if (card->methods) facts[count++] = (gyre_report_key_value){"methods", card->methods};
     if (card->input->texts_count) {
         const size_t begun = l.used;
         add_texts(&l, card->input);
-        facts[count++] = (gyre_fact){"text", close_value(&l, begun)};
+        facts[count++] = (gyre_report_key_value){"text", close_value(&l, begun)};
     }
-    facts[count++] = (gyre_fact){"gyre", gyre_version()};
-    facts[count++] = (gyre_fact){"command", card->command};
+    facts[count++] = (gyre_report_key_value){"gyre", gyre_version()};
+    facts[count++] = (gyre_report_key_value){"command", card->command};
     return count;
 }

@@ -5,20 +5,20 @@
 #include "report/report.h"
 #include "tools/common/model_input.h"
 
-enum { RUN_CARD_FACTS = 8, RUN_CARD_LINE = 8192 };
+enum { RUN_CARD_MAX_KEY_VALUES = 8, RUN_CARD_LINE = 8192 };
 
 typedef struct run_card {
     const model_input *input; /* borrowed, as are its model and texts */
     char model_hash[32];      /* "fnv1a64:..." of its weight files */
     char config_hash[32];     /* of its config.json; "" = it has none, or it was not read */
-    char command[4096];       /* as cli_command gives it */
+    char command[4096];       /* as cli_command_line gives it */
     const char *methods;      /* "none, yarn:4"; NULL = the model as it is */
 } run_card;
 
 /* out[0 .. returned - 1] = argv as a card has it, room for argc: without --resume, for a run that was gone on with is the
- * run that would have been, and its output says the same.  Before the options are read, which puts argv into another order.
- */
-int run_card_words(int argc, char **argv, char **out);
+ * run that would have been, and its output says the same.  Before the options are read, which puts argv into another
+ * order. */
+int run_card_argv(int argc, char **argv, char **out);
 /* *out = the card of a run on what input holds; reads the model's files whole.  methods: borrowed.  Errors: those of
  * gyre_model_hash. */
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
@@ -32,6 +32,7 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]);
  * and bytes are null where there is none. */
 json_t *run_card_json(const run_card *card);
 /* facts[0 .. out - 1] = the same for a page; its values are in `room`. */
-int64_t run_card_facts(const run_card *card, gyre_fact facts[RUN_CARD_FACTS], char room[RUN_CARD_LINE]);
+int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES],
+                            char room[RUN_CARD_LINE]);
 
 #endif

@@ -4,63 +4,63 @@
 #include <string.h>
 
 /* Trained under it, not stretched afterwards. */
-typedef struct shape {
+typedef struct variant_params {
     double factor;
     method_betas betas;
-} shape;
+} variant_params;
 
-static void kerple_power(gyre_config *c, const shape *s) {
+static void kerple_power(gyre_config *c, const variant_params *s) {
     (void)s;
     c->score.decay = GYRE_DECAY_POWER;
 }
-static void bert_both(gyre_config *c, const shape *s) {
+static void bert_key_query(gyre_config *c, const variant_params *s) {
     (void)s;
-    c->score.terms = GYRE_ON_QUERY | GYRE_ON_KEY;
+    c->score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
 }
-static void xpos(gyre_config *c, const shape *s) {
+static void xpos(gyre_config *c, const variant_params *s) {
     (void)s;
     c->rope.xpos_base = 512;
 }
-static void resonance(gyre_config *c, const shape *s) {
+static void resonance(gyre_config *c, const variant_params *s) {
     (void)s;
     c->rope.resonance = 1;
 }
-static void yarn(gyre_config *c, const shape *s) {
-    c->rope.scaling = GYRE_YARN;
+static void yarn(gyre_config *c, const variant_params *s) {
+    c->rope.scaling = GYRE_SCALING_YARN;
     c->rope.factor = s->factor;
     c->rope.beta_fast = s->betas.fast;
     c->rope.beta_slow = s->betas.slow;
 }
-static void yarn_resonance(gyre_config *c, const shape *s) {
+static void yarn_resonance(gyre_config *c, const variant_params *s) {
     yarn(c, s);
     resonance(c, s);
 }
 
 static const struct {
     variant v;
-    void (*change)(gyre_config *config, const shape *s);
-} changed[] = {{{"kerple-power", GYRE_KERPLE}, kerple_power},
-               {{"bert-key-query", GYRE_BERT}, bert_both},
-               {{"xpos", GYRE_ROPE}, xpos},
-               {{"rope+resonance", GYRE_ROPE}, resonance},
-               {{"rope+yarn", GYRE_ROPE}, yarn},
-               {{"rope+yarn+resonance", GYRE_ROPE}, yarn_resonance}};
-enum { CHANGED = sizeof changed / sizeof *changed };
+    void (*modify)(gyre_config *config, const variant_params *s);
+} modified_kinds[] = {{{"kerple-power", GYRE_KIND_KERPLE}, kerple_power},
+                      {{"bert-key-query", GYRE_KIND_BERT}, bert_key_query},
+                      {{"xpos", GYRE_KIND_ROPE}, xpos},
+                      {{"rope+resonance", GYRE_KIND_ROPE}, resonance},
+                      {{"rope+yarn", GYRE_KIND_ROPE}, yarn},
+                      {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance}};
+enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
 
 static int kinds_count(void) {
     int n = 0;
-    while (n + CHANGED < VARIANTS_MOST && gyre_kind_name((gyre_kind)n))
+    while (n + MODIFIED_KINDS < MAX_VARIANTS && gyre_kind_name((gyre_kind)n))
         n++;
     return n;
 }
 
 int variants_count(void) {
-    return kinds_count() + CHANGED;
+    return kinds_count() + MODIFIED_KINDS;
 }
 
 variant variant_at(int index) {
     const int kinds = kinds_count();
-    return index < kinds ? (variant){gyre_kind_name((gyre_kind)index), (gyre_kind)index} : changed[index - kinds].v;
+    return index < kinds ? (variant){gyre_kind_name((gyre_kind)index), (gyre_kind)index} : modified_kinds[index - kinds].v;
 }
 
 void variants_list(char out[VARIANT_LIST]) {
@@ -82,7 +82,7 @@ gyre_status variant_find(const char *name, size_t length, variant *out, gyre_err
     return cli_error(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
 }
 
-static gyre_status parse_names(const char *list, variant found[VARIANTS_MOST], int *count, gyre_error *err) {
+static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], int *count, gyre_error *err) {
     for (const char *c = list; c;) {
         const size_t length = strcspn(c, ",");
         variant v;
@@ -96,8 +96,8 @@ static gyre_status parse_names(const char *list, variant found[VARIANTS_MOST], i
     return GYRE_OK;
 }
 
-gyre_status variants_parse(const char *list, variant out[VARIANTS_MOST], int *count, gyre_error *err) {
-    variant found[VARIANTS_MOST];
+gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *count, gyre_error *err) {
+    variant found[MAX_VARIANTS];
     int n = 0;
     if (strcmp(list, "all") == 0) {
         for (; n < variants_count(); n++)
@@ -113,13 +113,13 @@ gyre_status variants_parse(const char *list, variant out[VARIANTS_MOST], int *co
 
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config) {
-    const shape s = {(double)longest / (double)trained, *betas};
+    const variant_params s = {(double)longest / (double)trained, *betas};
     config->kind = v->kind;
     config->trained_length = trained;
-    if (v->kind == GYRE_LEARNED && !config->input.positions) config->input.positions = trained;
-    for (int i = 0; i < CHANGED; i++)
-        if (strcmp(changed[i].v.name, v->name) == 0) changed[i].change(config, &s);
-    const int scaled = config->kind == GYRE_ROPE && config->rope.scaling != GYRE_UNSCALED;
+    if (v->kind == GYRE_KIND_LEARNED && !config->input.positions) config->input.positions = trained;
+    for (int i = 0; i < MODIFIED_KINDS; i++)
+        if (strcmp(modified_kinds[i].v.name, v->name) == 0) modified_kinds[i].modify(config, &s);
+    const int scaled = config->kind == GYRE_KIND_ROPE && config->rope.scaling != GYRE_SCALING_NONE;
     if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 is no scaling */
     return gyre_config_suggest(config);
 }

@@ -27,12 +27,12 @@ typedef struct convert_options {
 
 static gyre_layout layout_named(const char *option, const char *text) {
     static const char *const names[] = {"half", "interleaved"};
-    return cli_choice(option, text, names, 2) ? GYRE_INTERLEAVED : GYRE_HALF;
+    return cli_choice(option, text, names, 2) ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
 }
 
 static gyre_dtype dtype_named(const char *text) {
     static const char *const names[] = {"f32", "f16", "bf16", "q8"};
-    static const gyre_dtype dtypes[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+    static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     return dtypes[cli_choice("--dtype", text, names, 4)];
 }
 
@@ -44,7 +44,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->output = arg;
         return 0;
     case KEY_TO:
-        o->convert.format = cli_choice("--to", arg, formats, 2) ? GYRE_FORMAT_GGUF : GYRE_FORMAT_SAFETENSORS;
+        o->convert.format = cli_choice("--to", arg, formats, 2) ? GYRE_MODEL_FORMAT_GGUF : GYRE_MODEL_FORMAT_SAFETENSORS;
         o->has_format = 1;
         return 0;
     case KEY_DTYPE:
@@ -60,7 +60,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->convert.has_source_layout = 1;
         return 0;
     case ARGP_KEY_ARG:
-        if (o->model) cli_usage("%s: one model at a time", arg);
+        if (o->model) cli_usage_error("%s: one model at a time", arg);
         o->model = arg;
         return 0;
     default:
@@ -91,16 +91,16 @@ static void read_options(int argc, char **argv, convert_options *o) {
     const gyre_convert_options usual = GYRE_CONVERT_INIT;
     *o = (convert_options){.convert = usual};
     cli_parse(&ARGP, CLI_JSON, argc, argv, &o->common);
-    if (!o->model) cli_usage("MODEL: missing");
-    if (!o->output) cli_usage("-o: missing; where to?");
-    if (!o->has_format && ends_in_gguf(o->output)) o->convert.format = GYRE_FORMAT_GGUF;
-    if (o->convert.format == GYRE_FORMAT_SAFETENSORS && o->convert.has_dtype && o->convert.dtype == GYRE_Q8)
-        cli_usage("--dtype q8: safetensors have no such type; --to gguf has");
+    if (!o->model) cli_usage_error("MODEL: missing");
+    if (!o->output) cli_usage_error("-o: missing; where to?");
+    if (!o->has_format && ends_in_gguf(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
+    if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.has_dtype && o->convert.dtype == GYRE_DTYPE_Q8)
+        cli_usage_error("--dtype q8: safetensors have no such type; --to gguf has");
 }
 
-/* -- what came of it --------------------------------------------------------------------------------------------------- */
+/* -- what came of it -- */
 static const char *layout_name(gyre_layout layout) {
-    return layout == GYRE_HALF ? "half" : layout == GYRE_INTERLEAVED ? "interleaved" : "interleaved-to-half";
+    return layout == GYRE_LAYOUT_HALF ? "half" : layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "interleaved-to-half";
 }
 
 /* A window that the result does not have: llama.cpp's code for the architecture may have none. */
@@ -113,7 +113,8 @@ static int64_t widest_window(const gyre_reading *reading) {
 
 static void warn(const convert_options *o, const gyre_reading *before, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0].config;
-    if (strcmp(after->model_type, "gyre") == 0 && config->kind == GYRE_ROPE && config->rope.layout == GYRE_INTERLEAVED)
+    if (strcmp(after->model_type, "gyre") == 0 && config->kind == GYRE_KIND_ROPE &&
+        config->rope.layout == GYRE_LAYOUT_INTERLEAVED)
         cli_warn(
             "%s: its pairs are interleaved, which its config.json says in a key of Gyre's own: other programs refuse it, "
             "and would read it wrong",
@@ -127,18 +128,18 @@ static void warn(const convert_options *o, const gyre_reading *before, const gyr
 static int64_t bytes_of(const convert_options *o) {
     char path[4200];
     struct stat info;
-    const int is_folder = o->convert.format == GYRE_FORMAT_SAFETENSORS;
+    const int is_folder = o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS;
     snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/model.safetensors" : "");
     return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 
-static int tell(const convert_options *o, const gyre_reading *after) {
+static int print_summary(const convert_options *o, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0].config;
-    const int turns = config->kind == GYRE_ROPE;
+    const int turns = config->kind == GYRE_KIND_ROPE;
     char amount[16];
     if (!o->common.json) {
         printf("%s: %s, %s, %sB%s%s\n", o->output, after->format[0] == 'G' ? "GGUF" : "safetensors", after->model_type,
-               cli_amount((double)bytes_of(o), amount), turns ? ", pairs " : "",
+               cli_format_count((double)bytes_of(o), amount), turns ? ", pairs " : "",
                turns ? layout_name(config->rope.layout) : "");
         return 0;
     }
@@ -151,11 +152,11 @@ static int tell(const convert_options *o, const gyre_reading *after) {
 
 /* How much there is to do is known once the model is open. */
 static void advance(void *progress, int64_t step, int64_t all) {
-    ((cli_progress *)progress)->all = all;
+    ((cli_progress *)progress)->total = all;
     cli_progress_step(progress, step, all);
 }
 
-static int stop(void *progress) {
+static int is_interrupted(void *progress) {
     (void)progress;
     return cli_interrupted();
 }
@@ -169,15 +170,16 @@ int cmd_convert(int argc, char **argv) {
     cli_progress_begin(&progress, "converting", "bytes", 0);
     o.convert.progress = advance;
     o.convert.progress_ctx = &progress;
-    o.convert.stop = stop;
+    o.convert.stop = is_interrupted;
     cli_defer_signals(); /* half a model is removed on the way out */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
-    if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_AS_USUAL, 0, &err);
+    if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
     if (status) return cli_fail_error(&err);
-    if (gyre_reading_open(&before, o.model, GYRE_AS_USUAL, 0, NULL)) before = NULL; /* a checkpoint of llama2.c has none */
+    if (gyre_reading_open(&before, o.model, GYRE_PROFILE_DEFAULT, 0, NULL))
+        before = NULL; /* a checkpoint of llama2.c has none */
     warn(&o, before, after);
-    const int told = tell(&o, after);
+    const int told = print_summary(&o, after);
     gyre_reading_free(before);
     gyre_reading_free(after);
     return told;

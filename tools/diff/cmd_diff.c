@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 enum { KEY_AS = CLI_FIRST_KEY, KEY_WITH, KEY_LENGTH, KEY_LAYER_TYPE };
-enum { DIFFERENT = 3 };
+enum { EXIT_DIFFERENT = 3 };
 
 static const struct argp_option OPTIONS[] = {
     {"as", KEY_AS, "PROFILE", 0,
@@ -28,19 +28,19 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     diff_options *o = state->input;
     switch (key) {
     case KEY_AS:
-        o->profile[0] = explain_profile("--as", arg);
+        o->profile[0] = explain_parse_profile("--as", arg);
         return 0;
     case KEY_WITH:
-        o->profile[1] = explain_profile("--with", arg);
+        o->profile[1] = explain_parse_profile("--with", arg);
         return 0;
     case KEY_LENGTH:
-        o->length = cli_integer("--length", arg, 1, EXPLAIN_MOST_LENGTH);
+        o->length = cli_integer("--length", arg, 1, EXPLAIN_MAX_LENGTH);
         return 0;
     case KEY_LAYER_TYPE:
         o->layer_type = arg;
         return 0;
     case ARGP_KEY_ARG:
-        if (o->path[1]) cli_usage("%s: two models at most", arg);
+        if (o->path[1]) cli_usage_error("%s: two models at most", arg);
         o->path[o->path[0] ? 1 : 0] = arg;
         return 0;
     default:
@@ -59,35 +59,34 @@ static const char DOC[] =
     "  gyre diff config.json --as hf-4.51 --with hf-5 --length 128k\n"
     "  gyre diff config.json model.gguf\n";
 
-/* -- the two sides --------------------------------------------------------------------------------------------------------
- */
-static void open_side(diff_side *side, int64_t length) {
-    side->status = gyre_reading_open(&side->reading, side->path, side->profile, length, &side->err);
-    if (side->status) side->reading = NULL;
+/* -- the two sides -- */
+static void read_operand(diff_operand *operand, int64_t length) {
+    operand->status = gyre_reading_open(&operand->reading, operand->path, operand->profile, length, &operand->err);
+    if (operand->status) operand->reading = NULL;
 }
 
 /* Who read, or refused to.  The usual profile goes by the format, which the other side may know. */
-static const char *reader_of(const diff_side side[2], int s) {
-    if (side[s].reading) return gyre_profile_name(side[s].reading->profile);
-    if (side[s].profile != GYRE_AS_USUAL) return gyre_profile_name(side[s].profile);
-    const gyre_reading *other = side[!s].reading;
-    const int is_gguf = other && strcmp(side[0].path, side[1].path) == 0 && strcmp(other->format, "GGUF") == 0;
-    return gyre_profile_name(is_gguf ? GYRE_AS_LLAMA_CPP : GYRE_AS_HF_5);
+static const char *reader_of(const diff_operand operand[2], int s) {
+    if (operand[s].reading) return gyre_profile_name(operand[s].reading->profile);
+    if (operand[s].profile != GYRE_PROFILE_DEFAULT) return gyre_profile_name(operand[s].profile);
+    const gyre_reading *other = operand[!s].reading;
+    const int is_gguf = other && strcmp(operand[0].path, operand[1].path) == 0 && strcmp(other->format, "GGUF") == 0;
+    return gyre_profile_name(is_gguf ? GYRE_PROFILE_LLAMA_CPP : GYRE_PROFILE_HF_5);
 }
 
 /* What tells the sides apart in few words: who reads, else which comes first. */
-static void label_sides(diff_side side[2]) {
-    const char *const names[] = {reader_of(side, 0), reader_of(side, 1)};
+static void label_operands(diff_operand operand[2]) {
+    const char *const names[] = {reader_of(operand, 0), reader_of(operand, 1)};
     const int by_reader = strcmp(names[0], names[1]) != 0;
     for (int s = 0; s < 2; s++)
-        snprintf(side[s].label, sizeof side[s].label, "%s", by_reader ? names[s] : s ? "B" : "A");
+        snprintf(operand[s].label, sizeof operand[s].label, "%s", by_reader ? names[s] : s ? "B" : "A");
 }
 
 /* A refusal is a result where the other program reads the very same file; what nobody can read is a failure. */
-static int is_refusal(const diff_side side[2], int s) {
-    if (side[s].status == GYRE_OK || side[!s].status != GYRE_OK) return 0;
-    return side[s].status == GYRE_EUNSUPPORTED ||
-           (side[s].status == GYRE_EFORMAT && strcmp(side[0].path, side[1].path) == 0);
+static int is_refusal(const diff_operand operand[2], int s) {
+    if (operand[s].status == GYRE_OK || operand[!s].status != GYRE_OK) return 0;
+    return operand[s].status == GYRE_EUNSUPPORTED ||
+           (operand[s].status == GYRE_EFORMAT && strcmp(operand[0].path, operand[1].path) == 0);
 }
 
 /* A pipe is empty when it is read again. */
@@ -98,33 +97,32 @@ static int is_read_twice(const diff_options *o) {
 }
 
 /* out = 0 where there is something to compare; else reported. */
-static int open_sides(const diff_options *o, diff_side side[2]) {
+static int read_operands(const diff_options *o, diff_operand operand[2]) {
     if (is_read_twice(o)) return cli_fail("A: no regular file, and it is read twice; save it first (%s)", o->path[0]);
     for (int s = 0; s < 2; s++) {
-        side[s].path = o->path[s] ? o->path[s] : o->path[0];
-        side[s].profile = o->profile[s];
-        open_side(&side[s], o->length);
+        operand[s].path = o->path[s] ? o->path[s] : o->path[0];
+        operand[s].profile = o->profile[s];
+        read_operand(&operand[s], o->length);
     }
-    label_sides(side);
+    label_operands(operand);
     for (int s = 0; s < 2; s++)
-        if (side[s].status && !is_refusal(side, s)) return cli_fail_error(&side[s].err);
+        if (operand[s].status && !is_refusal(operand, s)) return cli_fail_error(&operand[s].err);
     return 0;
 }
 
-/* -- the command ----------------------------------------------------------------------------------------------------------
- */
+/* -- the command -- */
 static int write_result(const diff_options *o, diff_result *result) {
     gyre_error err = {0, ""};
     cli_output output;
     if (diff_compare(result, o->layer_type, &err)) return cli_fail_error(&err);
     for (int s = 0; s < 2; s++)
-        cli_check_output(o->common.output, result->side[s].reading ? result->side[s].reading->path : NULL);
+        cli_check_output(o->common.output, result->operand[s].reading ? result->operand[s].reading->path : NULL);
     int status = cli_output_open(&output, o->common.output);
     if (status) return status;
     if (o->common.json) {
         status = diff_write_json(result, output.file);
     } else {
-        const explain_page page = explain_page_on(output.file);
+        const explain_terminal page = explain_terminal_open(output.file);
         diff_view(&page, result);
     }
     return cli_output_close(&output, status);
@@ -132,17 +130,17 @@ static int write_result(const diff_options *o, diff_result *result) {
 
 int cmd_diff(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "A [B]", DOC, NULL, NULL, NULL};
-    diff_options o = {.profile = {GYRE_AS_USUAL, GYRE_AS_USUAL}};
+    diff_options o = {.profile = {GYRE_PROFILE_DEFAULT, GYRE_PROFILE_DEFAULT}};
     diff_result result = {.count = 0};
     cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
-    if (!o.path[0]) cli_usage("A: missing");
-    if (!o.path[1] && o.profile[1] == GYRE_AS_USUAL) cli_usage("B: missing, and --with too");
-    int status = open_sides(&o, result.side);
+    if (!o.path[0]) cli_usage_error("A: missing");
+    if (!o.path[1] && o.profile[1] == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing, and --with too");
+    int status = read_operands(&o, result.operand);
     if (!status) {
-        explain_check_layer_type(o.layer_type, result.side[0].reading, result.side[1].reading);
+        explain_check_layer_type(o.layer_type, result.operand[0].reading, result.operand[1].reading);
         status = write_result(&o, &result);
     }
-    if (!status && !result.same) status = DIFFERENT;
+    if (!status && !result.same) status = EXIT_DIFFERENT;
     diff_result_free(&result);
     return status;
 }

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- one group of each ----------------------------------------------------------------------------------------------------
- */
+/* -- one group of each -- */
 /* Division finds the neighbourhood; the product, exact in long double to its last bit, decides. */
 int64_t diff_first_position(double gap) {
     const long double most = 2147483648.0L, w = (long double)gap;
@@ -18,7 +17,7 @@ int64_t diff_first_position(double gap) {
     return (int64_t)m;
 }
 
-static double frequency_of(const explain_figures *f, int64_t pair) {
+static double frequency_of(const explain_stats *f, int64_t pair) {
     const double frequency = pair < f->pairs ? f->inv_freq[pair] : 0;
     return f->config->rope.clockwise ? -frequency : frequency;
 }
@@ -26,25 +25,25 @@ static double frequency_of(const explain_figures *f, int64_t pair) {
 static void compare_frequencies(diff_layers *d) {
     const int64_t pairs = d->a.pairs > d->b.pairs ? d->a.pairs : d->b.pairs;
     double least = INFINITY;
-    d->pair = d->gap_pair = -1;
+    d->pair = d->max_difference_pair = -1;
     for (int64_t i = 0; i < pairs; i++) {
         const double a = frequency_of(&d->a, i), b = frequency_of(&d->b, i), gap = fabs(b - a);
         const double relative = gap == 0 ? 0 : a != 0 ? gap / fabs(a) : INFINITY;
         if (relative < least) least = relative;
-        if (relative > d->relative * (1 + DIFF_ROUNDING)) { /* of equals the first */
-            d->relative = relative;
+        if (relative > d->max_relative_difference * (1 + DIFF_ROUNDING)) { /* of equals the first */
+            d->max_relative_difference = relative;
             d->pair = i;
         }
-        if (gap > d->gap) {
-            d->gap = gap;
-            d->gap_pair = i;
+        if (gap > d->max_difference) {
+            d->max_difference = gap;
+            d->max_difference_pair = i;
         }
     }
-    d->same_frequencies = d->relative <= DIFF_ROUNDING;
-    d->alike = d->relative - least <= DIFF_ROUNDING * (1 + d->relative);
+    d->same_frequencies = d->max_relative_difference <= DIFF_ROUNDING;
+    d->uniform_ratio = d->max_relative_difference - least <= DIFF_ROUNDING * (1 + d->max_relative_difference);
     d->length = d->a.length > d->b.length ? d->a.length : d->b.length;
-    d->apart = (double)d->length * d->gap;
-    d->first_position = d->same_frequencies ? -1 : diff_first_position(d->gap);
+    d->angle_difference = (double)d->length * d->max_difference;
+    d->first_position = d->same_frequencies ? -1 : diff_first_position(d->max_difference);
 }
 
 static double ratio(double b, double a) {
@@ -55,17 +54,17 @@ static int is_one(double value) {
     return fabs(value - 1) <= DIFF_ROUNDING;
 }
 
-gyre_status diff_layers_of(diff_layers *out, const gyre_reading *a, const gyre_layer_reading *group_a, const gyre_reading *b,
-                           const gyre_layer_reading *group_b, gyre_error *err) {
-    *out = (diff_layers){.pair = -1, .gap_pair = -1, .first_position = -1, .same_frequencies = 1};
-    gyre_status status = explain_figures_of(&out->a, a, group_a, err);
+gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const gyre_layer_reading *group_a,
+                                const gyre_reading *b, const gyre_layer_reading *group_b, gyre_error *err) {
+    *out = (diff_layers){.pair = -1, .max_difference_pair = -1, .first_position = -1, .same_frequencies = 1};
+    gyre_status status = explain_stats_compute(&out->a, a, group_a, err);
     if (status) return status;
-    status = explain_figures_of(&out->b, b, group_b, err);
+    status = explain_stats_compute(&out->b, b, group_b, err);
     if (status) {
-        explain_figures_free(&out->a);
+        explain_stats_free(&out->a);
         return status;
     }
-    out->rotates = out->a.config->kind == GYRE_ROPE && out->b.config->kind == GYRE_ROPE;
+    out->rotates = out->a.config->kind == GYRE_KIND_ROPE && out->b.config->kind == GYRE_KIND_ROPE;
     if (out->rotates) compare_frequencies(out);
     out->reordered =
         out->rotates && strcmp(a->format, b->format) != 0 && out->a.config->rope.layout != out->b.config->rope.layout;
@@ -73,18 +72,17 @@ gyre_status diff_layers_of(diff_layers *out, const gyre_reading *a, const gyre_l
     out->scale_ratio = ratio(out->b.scale, out->a.scale);
     out->softmax_ratio = ratio(group_b->softmax_multiplier, group_a->softmax_multiplier);
     out->score_ratio = out->factor_ratio * out->factor_ratio * out->scale_ratio;
-    diff_settings_of(out);
+    diff_settings_compare(out);
     out->same = out->same_frequencies && out->settings_count == 0 && is_one(out->factor_ratio) && is_one(out->scale_ratio);
     return GYRE_OK;
 }
 
 void diff_layers_free(diff_layers *layers) {
-    explain_figures_free(&layers->a);
-    explain_figures_free(&layers->b);
+    explain_stats_free(&layers->a);
+    explain_stats_free(&layers->b);
 }
 
-/* -- fields ---------------------------------------------------------------------------------------------------------------
- */
+/* -- fields -- */
 static const gyre_reading_field *field_named(const gyre_layer_reading *group, const char *name) {
     for (int64_t i = 0; i < group->fields_count; i++)
         if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
@@ -98,7 +96,7 @@ static int same_value(const char *a, const char *b) {
     return x == y;
 }
 
-int diff_fields_of(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int most) {
+int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int most) {
     int count = 0;
     for (int64_t i = 0; i < a->fields_count && count < most; i++) {
         const gyre_reading_field *mine = &a->fields[i], *other = field_named(b, mine->name);
@@ -109,22 +107,21 @@ int diff_fields_of(const gyre_layer_reading *a, const gyre_layer_reading *b, dif
     return count;
 }
 
-/* -- matching -------------------------------------------------------------------------------------------------------------
- */
+/* -- matching -- */
 static int is_tower(const char *name) {
     return strcmp(name, "vision") == 0 || strcmp(name, "audio") == 0;
 }
 
 /* Groups of one name belong together; "all" stands for every kind of layer of a decoder; else layers of one number tell. */
-static const gyre_layer_reading *partner(const gyre_reading *other, const gyre_layer_reading *group) {
-    const gyre_layer_reading *named = explain_group_named(other, group->name);
+static const gyre_layer_reading *matching_group(const gyre_reading *other, const gyre_layer_reading *group) {
+    const gyre_layer_reading *named = explain_find_group(other, group->name);
     if (named || is_tower(group->name)) return named;
-    named = explain_group_named(other, "all");
+    named = explain_find_group(other, "all");
     if (named) return named;
     for (int64_t i = 0; i < other->groups_count; i++) {
         const gyre_layer_reading *g = &other->groups[i];
         if (is_tower(g->name)) continue;
-        if (strcmp(group->name, "all") == 0 || explain_share_layer(g, group)) return g;
+        if (strcmp(group->name, "all") == 0 || explain_layers_overlap(g, group)) return g;
     }
     return NULL;
 }
@@ -136,13 +133,14 @@ static int is_matched(const diff_result *result, const gyre_layer_reading *group
 }
 
 static int wanted(const gyre_layer_reading *group, const gyre_layer_reading *other, const char *layer_type) {
-    return explain_wanted(group, layer_type) || (other && explain_wanted(other, layer_type));
+    return explain_is_selected(group, layer_type) || (other && explain_is_selected(other, layer_type));
 }
 
 static gyre_status add_pair(diff_result *r, const gyre_layer_reading *a, const gyre_layer_reading *b, gyre_error *err) {
-    if (r->count == DIFF_MOST_PAIRS)
-        return cli_error(err, GYRE_EUNSUPPORTED, "layers: more than %d kinds to compare (gyre diff)", DIFF_MOST_PAIRS);
-    const gyre_status status = diff_layers_of(&r->layers[r->count], r->side[0].reading, a, r->side[1].reading, b, err);
+    if (r->count == DIFF_MAX_GROUPS)
+        return cli_error(err, GYRE_EUNSUPPORTED, "layers: more than %d kinds to compare (gyre diff)", DIFF_MAX_GROUPS);
+    const gyre_status status =
+        diff_layers_compare(&r->layers[r->count], r->operand[0].reading, a, r->operand[1].reading, b, err);
     if (!status) r->count++;
     return status;
 }
@@ -150,15 +148,15 @@ static gyre_status add_pair(diff_result *r, const gyre_layer_reading *a, const g
 static gyre_status match(diff_result *r, const char *layer_type, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int s = 0; s < 2; s++) {
-        const gyre_reading *mine = r->side[s].reading, *other = r->side[!s].reading;
+        const gyre_reading *mine = r->operand[s].reading, *other = r->operand[!s].reading;
         for (int64_t i = 0; i < mine->groups_count && !status; i++) {
-            const gyre_layer_reading *g = &mine->groups[i], *p = partner(other, g);
+            const gyre_layer_reading *g = &mine->groups[i], *p = matching_group(other, g);
             /* From the second side, what the first did not reach: "all" against each of several. */
             if (!wanted(g, p, layer_type) || (s && is_matched(r, g))) continue;
             if (p)
                 status = add_pair(r, s ? p : g, s ? g : p, err);
-            else if (r->alone_count[s] < DIFF_MOST_PAIRS)
-                r->alone[s][r->alone_count[s]++] = g;
+            else if (r->unmatched_count[s] < DIFF_MAX_GROUPS)
+                r->unmatched[s][r->unmatched_count[s]++] = g;
         }
     }
     return status;
@@ -166,13 +164,13 @@ static gyre_status match(diff_result *r, const char *layer_type, gyre_error *err
 
 gyre_status diff_compare(diff_result *result, const char *layer_type, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    result->layers = calloc(DIFF_MOST_PAIRS, sizeof *result->layers);
+    result->layers = calloc(DIFF_MAX_GROUPS, sizeof *result->layers);
     if (!result->layers) return cli_error(err, GYRE_ENOMEM, "layers: out of memory (gyre diff)");
-    result->same = result->side[0].reading && result->side[1].reading;
+    result->same = result->operand[0].reading && result->operand[1].reading;
     if (result->same) status = match(result, layer_type, err);
     for (int i = 0; i < result->count; i++)
         result->same &= result->layers[i].same;
-    if (result->alone_count[0] || result->alone_count[1]) result->same = 0;
+    if (result->unmatched_count[0] || result->unmatched_count[1]) result->same = 0;
     if (!status) diff_verdict(result);
     return status;
 }
@@ -182,5 +180,5 @@ void diff_result_free(diff_result *result) {
         diff_layers_free(&result->layers[i]);
     free(result->layers);
     for (int s = 0; s < 2; s++)
-        gyre_reading_free(result->side[s].reading);
+        gyre_reading_free(result->operand[s].reading);
 }

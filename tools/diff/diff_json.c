@@ -20,24 +20,24 @@ static json_t *checked(json_t *object, int bad) {
     return NULL;
 }
 
-static json_t *side_json(const diff_side *side) {
+static json_t *operand_json(const diff_operand *operand) {
     json_t *object = json_object();
-    const gyre_reading *reading = side->reading;
-    const gyre_profile profile = reading ? reading->profile : side->profile;
+    const gyre_reading *reading = operand->reading;
+    const gyre_profile profile = reading ? reading->profile : operand->profile;
     const char *name = gyre_profile_name(profile);
-    int bad = set(object, "path", explain_json_text(reading ? reading->path : side->path));
+    int bad = set(object, "path", explain_json_text(reading ? reading->path : operand->path));
     bad |= set(object, "format", reading ? json_string(reading->format) : json_null());
     bad |= set(object, "model_type", reading ? explain_json_text(reading->model_type) : json_null());
     bad |= set(object, "profile", name ? json_string(name) : json_null());
-    bad |= set(object, "label", explain_json_text(side->label));
-    bad |= set(object, "refused", reading ? json_null() : explain_json_text(side->err.text));
+    bad |= set(object, "label", explain_json_text(operand->label));
+    bad |= set(object, "refused", reading ? json_null() : explain_json_text(operand->err.text));
     bad |= set(object, "warnings", reading ? explain_warnings_json(reading) : json_array());
     return checked(object, bad);
 }
 
 static json_t *fields_json(const diff_layers *d) {
-    diff_field fields[DIFF_MOST_FIELDS];
-    const int count = diff_fields_of(d->a.group, d->b.group, fields, DIFF_MOST_FIELDS);
+    diff_field fields[DIFF_MAX_FIELDS];
+    const int count = diff_fields_compare(d->a.group, d->b.group, fields, DIFF_MAX_FIELDS);
     json_t *list = json_array();
     for (int i = 0; i < count; i++) {
         const gyre_reading_field *a = fields[i].a, *b = fields[i].b;
@@ -67,7 +67,7 @@ static json_t *two_texts(const char *a, const char *b) {
     return checked(object, set(object, "a", explain_json_text(a)) | set(object, "b", explain_json_text(b)));
 }
 
-static json_t *wavelength_json(const explain_figures *f, int64_t pair) {
+static json_t *wavelength_json(const explain_stats *f, int64_t pair) {
     return pair >= 0 && pair < f->pairs ? cli_json_number(explain_wavelength(f->inv_freq[pair])) : json_null();
 }
 
@@ -86,15 +86,15 @@ static json_t *layers_json(const diff_layers *d) {
     int bad = set(object, "name", two_texts(d->a.group->name, d->b.group->name));
     bad |= set(object, "encoding", two_texts(d->a.label, d->b.label));
     bad |= set(object, "same", json_boolean(d->same));
-    bad |= set(object, "max_relative_difference", d->rotates ? cli_json_number(d->relative) : json_null());
+    bad |= set(object, "max_relative_difference", d->rotates ? cli_json_number(d->max_relative_difference) : json_null());
     bad |= set(object, "pair", pair_json(d->pair));
     bad |= set(object, "wavelength_a", wavelength_json(&d->a, d->pair));
     bad |= set(object, "wavelength_b", wavelength_json(&d->b, d->pair));
-    bad |= set(object, "max_difference", d->rotates ? cli_json_number(d->gap) : json_null());
-    bad |= set(object, "max_difference_pair", pair_json(d->gap_pair));
+    bad |= set(object, "max_difference", d->rotates ? cli_json_number(d->max_difference) : json_null());
+    bad |= set(object, "max_difference_pair", pair_json(d->max_difference_pair));
     bad |= set(object, "first_position", pair_json(d->first_position));
-    bad |= set(object, "length", explain_json_known(d->length));
-    bad |= set(object, "angle_at_length", d->rotates ? cli_json_number(d->apart) : json_null());
+    bad |= set(object, "length", explain_json_nonzero(d->length));
+    bad |= set(object, "angle_at_length", d->rotates ? cli_json_number(d->angle_difference) : json_null());
     bad |= set(object, "layout", layout_json(d));
     bad |= set(object, "reordered", json_boolean(d->reordered));
     bad |= set(object, "attention_factor_ratio", cli_json_number(d->factor_ratio));
@@ -106,12 +106,12 @@ static json_t *layers_json(const diff_layers *d) {
     return checked(object, bad);
 }
 
-static json_t *alone_json(const diff_result *r) {
+static json_t *unmatched_json(const diff_result *r) {
     json_t *list = json_array();
     for (int s = 0; s < 2; s++)
-        for (int i = 0; i < r->alone_count[s]; i++) {
+        for (int i = 0; i < r->unmatched_count[s]; i++) {
             json_t *object = json_object();
-            const int bad = set(object, "name", explain_json_text(r->alone[s][i]->name)) |
+            const int bad = set(object, "name", explain_json_text(r->unmatched[s][i]->name)) |
                             set(object, "side", json_string(s ? "b" : "a"));
             list = append(list, checked(object, bad));
         }
@@ -122,11 +122,11 @@ int diff_write_json(const diff_result *r, FILE *file) {
     json_t *root = json_object(), *groups = json_array();
     for (int i = 0; i < r->count; i++)
         groups = append(groups, layers_json(&r->layers[i]));
-    int bad = set(root, "a", side_json(&r->side[0]));
-    bad |= set(root, "b", side_json(&r->side[1]));
+    int bad = set(root, "a", operand_json(&r->operand[0]));
+    bad |= set(root, "b", operand_json(&r->operand[1]));
     bad |= set(root, "same", json_boolean(r->same));
     bad |= set(root, "verdict", explain_json_text(r->verdict));
     bad |= set(root, "groups", groups);
-    bad |= set(root, "alone", alone_json(r));
+    bad |= set(root, "alone", unmatched_json(r));
     return cli_json_write(file, checked(root, bad));
 }

@@ -5,13 +5,13 @@
 #include <stddef.h>
 #include <string.h>
 
-typedef enum setting_type { WHOLE, REAL, WORD, YES } setting_type;
+typedef enum setting_type { SETTING_INTEGER, SETTING_REAL, SETTING_ENUM, SETTING_BOOL } setting_type;
 typedef struct setting {
     const char *name;
     unsigned kinds; /* bits of the gyre_kinds that it matters to */
     setting_type type;
-    size_t place; /* in gyre_config */
-    const char *const *words;
+    size_t field_offset; /* in gyre_config */
+    const char *const *value_names;
 } setting;
 
 static const char *const LAYOUTS[] = {"half", "interleaved", "interleaved-to-half"};
@@ -23,54 +23,55 @@ static const char *const SINUSOIDS[] = {"interleaved", "concatenated", "tensor2t
                                         "cos-tensor2tensor"};
 static const char *const DECAYS[] = {"log", "power"};
 
-#define KIND(name)  (1u << GYRE_##name)
-#define AT(field)   offsetof(gyre_config, field)
-#define ANY         0xffffffffu
-#define OF_VECTORS  (KIND(SHAW) | KIND(NEZHA) | KIND(BERT) | KIND(DEBERTA))
-#define OF_DISTANCE (OF_VECTORS | KIND(T5) | KIND(TRANSFORMER_XL))
+#define KIND(name)         (1u << GYRE_KIND_##name)
+#define OFFSET(field)      offsetof(gyre_config, field)
+#define ANY_KIND           0xffffffffu
+#define RELATIVE_VECTORS   (KIND(SHAW) | KIND(NEZHA) | KIND(BERT) | KIND(DEBERTA))
+#define RELATIVE_DISTANCES (RELATIVE_VECTORS | KIND(T5) | KIND(TRANSFORMER_XL))
 
-static const setting SETTINGS[] = {{"head_dim", KIND(ROPE) | OF_VECTORS, WHOLE, AT(head_dim), NULL},
-                                   {"rotary_dim", KIND(ROPE), WHOLE, AT(rope.dim), NULL},
-                                   {"first_channel", KIND(ROPE), WHOLE, AT(rope.first), NULL},
-                                   {"layout", KIND(ROPE), WORD, AT(rope.layout), LAYOUTS},
-                                   {"clockwise", KIND(ROPE), YES, AT(rope.clockwise), NULL},
-                                   {"axes", KIND(ROPE), WHOLE, AT(rope.axes), NULL},
-                                   {"axes_layout", KIND(ROPE), WORD, AT(rope.axes_layout), AXES},
-                                   {"xpos_base", KIND(ROPE), REAL, AT(rope.xpos_base), NULL},
-                                   {"far", KIND(ROPE), WORD, AT(rope.far), FAR},
-                                   {"far_window", KIND(ROPE), WHOLE, AT(rope.window), NULL},
-                                   {"far_factor", KIND(ROPE), REAL, AT(rope.far_factor), NULL},
-                                   {"query_temperature", ANY, WORD, AT(query.temperature), TEMPERATURES},
-                                   {"width", KIND(LEARNED) | KIND(SINUSOIDAL), WHOLE, AT(input.dim), NULL},
-                                   {"table_rows", KIND(LEARNED), WHOLE, AT(input.positions), NULL},
-                                   {"offset", KIND(LEARNED) | KIND(SINUSOIDAL), WHOLE, AT(input.offset), NULL},
-                                   {"stretched_length", KIND(LEARNED), WHOLE, AT(input.length), NULL},
-                                   {"hierarchy", KIND(LEARNED), REAL, AT(input.hierarchy), NULL},
-                                   {"sinusoid", KIND(SINUSOIDAL), WORD, AT(input.layout), SINUSOIDS},
-                                   {"base", KIND(SINUSOIDAL), REAL, AT(input.base), NULL},
-                                   {"zero_padding", KIND(SINUSOIDAL), YES, AT(input.zero_padding), NULL},
-                                   {"trained_scale", KIND(SINUSOIDAL), YES, AT(input.trained_scale), NULL},
-                                   {"input_scale", KIND(LEARNED) | KIND(SINUSOIDAL), REAL, AT(input.scale), NULL},
-                                   {"heads", KIND(ALIBI) | KIND(SANDWICH), WHOLE, AT(heads), NULL},
-                                   {"before_scale", KIND(ALIBI), YES, AT(score.before_scale), NULL},
-                                   {"buckets", KIND(T5) | KIND(DEBERTA), WHOLE, AT(score.buckets), NULL},
-                                   {"max_distance", OF_DISTANCE, WHOLE, AT(score.max_distance), NULL},
-                                   {"bidirectional", KIND(T5) | KIND(TRANSFORMER_XL), YES, AT(score.bidirectional), NULL},
-                                   {"terms", OF_VECTORS, YES, AT(score.terms), NULL},
-                                   {"hidden_units", KIND(FIRE) | KIND(SANDWICH), WHOLE, AT(score.width), NULL},
-                                   {"decay", KIND(KERPLE), WORD, AT(score.decay), DECAYS}};
+static const setting SETTINGS[] = {
+    {"head_dim", KIND(ROPE) | RELATIVE_VECTORS, SETTING_INTEGER, OFFSET(head_dim), NULL},
+    {"rotary_dim", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.dim), NULL},
+    {"first_channel", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.first_channel), NULL},
+    {"layout", KIND(ROPE), SETTING_ENUM, OFFSET(rope.layout), LAYOUTS},
+    {"clockwise", KIND(ROPE), SETTING_BOOL, OFFSET(rope.clockwise), NULL},
+    {"axes", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.axes), NULL},
+    {"axes_layout", KIND(ROPE), SETTING_ENUM, OFFSET(rope.axes_layout), AXES},
+    {"xpos_base", KIND(ROPE), SETTING_REAL, OFFSET(rope.xpos_base), NULL},
+    {"far", KIND(ROPE), SETTING_ENUM, OFFSET(rope.far), FAR},
+    {"far_window", KIND(ROPE), SETTING_INTEGER, OFFSET(rope.far_window), NULL},
+    {"far_factor", KIND(ROPE), SETTING_REAL, OFFSET(rope.far_factor), NULL},
+    {"query_temperature", ANY_KIND, SETTING_ENUM, OFFSET(query.temperature), TEMPERATURES},
+    {"width", KIND(LEARNED) | KIND(SINUSOIDAL), SETTING_INTEGER, OFFSET(input.dim), NULL},
+    {"table_rows", KIND(LEARNED), SETTING_INTEGER, OFFSET(input.positions), NULL},
+    {"offset", KIND(LEARNED) | KIND(SINUSOIDAL), SETTING_INTEGER, OFFSET(input.offset), NULL},
+    {"stretched_length", KIND(LEARNED), SETTING_INTEGER, OFFSET(input.resized_length), NULL},
+    {"hierarchy", KIND(LEARNED), SETTING_REAL, OFFSET(input.hierarchy), NULL},
+    {"sinusoid", KIND(SINUSOIDAL), SETTING_ENUM, OFFSET(input.layout), SINUSOIDS},
+    {"base", KIND(SINUSOIDAL), SETTING_REAL, OFFSET(input.base), NULL},
+    {"zero_padding", KIND(SINUSOIDAL), SETTING_BOOL, OFFSET(input.zero_padding), NULL},
+    {"trained_scale", KIND(SINUSOIDAL), SETTING_BOOL, OFFSET(input.trained_scale), NULL},
+    {"input_scale", KIND(LEARNED) | KIND(SINUSOIDAL), SETTING_REAL, OFFSET(input.scale), NULL},
+    {"heads", KIND(ALIBI) | KIND(SANDWICH), SETTING_INTEGER, OFFSET(heads), NULL},
+    {"before_scale", KIND(ALIBI), SETTING_BOOL, OFFSET(score.before_scale), NULL},
+    {"buckets", KIND(T5) | KIND(DEBERTA), SETTING_INTEGER, OFFSET(score.buckets), NULL},
+    {"max_distance", RELATIVE_DISTANCES, SETTING_INTEGER, OFFSET(score.max_distance), NULL},
+    {"bidirectional", KIND(T5) | KIND(TRANSFORMER_XL), SETTING_BOOL, OFFSET(score.bidirectional), NULL},
+    {"terms", RELATIVE_VECTORS, SETTING_BOOL, OFFSET(score.terms), NULL},
+    {"hidden_units", KIND(FIRE) | KIND(SANDWICH), SETTING_INTEGER, OFFSET(score.width), NULL},
+    {"decay", KIND(KERPLE), SETTING_ENUM, OFFSET(score.decay), DECAYS}};
 enum { SETTINGS_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
 
 static double value_of(const setting *s, const gyre_config *config) {
-    const char *at = (const char *)config + s->place;
+    const char *at = (const char *)config + s->field_offset;
     int64_t whole;
     double real;
     int small;
     switch (s->type) {
-    case WHOLE:
+    case SETTING_INTEGER:
         memcpy(&whole, at, sizeof whole);
         return (double)whole;
-    case REAL:
+    case SETTING_REAL:
         memcpy(&real, at, sizeof real);
         return real;
     default:
@@ -79,17 +80,17 @@ static double value_of(const setting *s, const gyre_config *config) {
     }
 }
 
-static void word_of(const setting *s, double value, char out[EXPLAIN_SHORT]) {
-    if (s->type == WORD)
-        snprintf(out, EXPLAIN_SHORT, "%s", s->words[(int)value]);
-    else if (s->type == YES && strcmp(s->name, "terms") != 0)
-        snprintf(out, EXPLAIN_SHORT, "%s", value != 0 ? "true" : "false");
+static void format_value(const setting *s, double value, char out[EXPLAIN_TEXT_SIZE]) {
+    if (s->type == SETTING_ENUM)
+        snprintf(out, EXPLAIN_TEXT_SIZE, "%s", s->value_names[(int)value]);
+    else if (s->type == SETTING_BOOL && strcmp(s->name, "terms") != 0)
+        snprintf(out, EXPLAIN_TEXT_SIZE, "%s", value != 0 ? "true" : "false");
     else
-        explain_number(value, 17, out);
+        explain_format_number(value, 17, out);
 }
 
-static diff_setting *next_of(diff_layers *layers, const char *name) {
-    if (layers->settings_count == DIFF_MOST_SETTINGS) layers->settings_count--; /* there are fewer */
+static diff_setting *add_setting(diff_layers *layers, const char *name) {
+    if (layers->settings_count == DIFF_MAX_SETTINGS) layers->settings_count--; /* there are fewer */
     diff_setting *next = &layers->settings[layers->settings_count++];
     next->name = name;
     return next;
@@ -97,48 +98,48 @@ static diff_setting *next_of(diff_layers *layers, const char *name) {
 
 static void compare_numbers(diff_layers *layers, const char *name, double a, double b) {
     if (fabs(a - b) <= DIFF_ROUNDING * fabs(a)) return;
-    diff_setting *out = next_of(layers, name);
-    explain_number(a, 17, out->a);
-    explain_number(b, 17, out->b);
+    diff_setting *out = add_setting(layers, name);
+    explain_format_number(a, 17, out->a);
+    explain_format_number(b, 17, out->b);
 }
 
 static void compare_temperature(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
     if (!a->query.temperature || a->query.temperature != b->query.temperature) return;
-    compare_numbers(layers, "temperature_length", (double)a->query.length, (double)b->query.length);
+    compare_numbers(layers, "temperature_length", (double)a->query.reference_length, (double)b->query.reference_length);
     if (a->query.temperature != GYRE_TEMPERATURE_LOG)
         compare_numbers(layers, "temperature_slope", a->query.slope, b->query.slope);
 }
 
 /* Who says what the length in use is matters where something depends on it. */
 static void compare_policies(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
-    if (!explain_follows_length(&layers->a) || !explain_follows_length(&layers->b)) return;
+    if (!explain_depends_on_length(&layers->a) || !explain_depends_on_length(&layers->b)) return;
     if (a->rope.length_policy != b->rope.length_policy) {
-        diff_setting *out = next_of(layers, "length_policy");
-        snprintf(out->a, EXPLAIN_SHORT, "%s", POLICIES[a->rope.length_policy]);
-        snprintf(out->b, EXPLAIN_SHORT, "%s", POLICIES[b->rope.length_policy]);
-    } else if (a->rope.length_policy == GYRE_LENGTH_CAUSAL) {
+        diff_setting *out = add_setting(layers, "length_policy");
+        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", POLICIES[a->rope.length_policy]);
+        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", POLICIES[b->rope.length_policy]);
+    } else if (a->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL) {
         compare_numbers(layers, "length_block", (double)a->rope.length_block, (double)b->rope.length_block);
     }
 }
 
-static void section_text(const gyre_config *config, char out[EXPLAIN_SHORT]) {
+static void section_text(const gyre_config *config, char out[EXPLAIN_TEXT_SIZE]) {
     out[0] = 0;
     for (int64_t i = 0; i < config->rope.axes && i < GYRE_MAX_AXES; i++) {
         const size_t used = strlen(out);
-        snprintf(out + used, EXPLAIN_SHORT - used, "%s%" PRId64, i ? " " : "", config->rope.section[i]);
+        snprintf(out + used, EXPLAIN_TEXT_SIZE - used, "%s%" PRId64, i ? " " : "", config->rope.axis_pairs[i]);
     }
 }
 
 /* How pairs are dealt out to axes matters where there are several. */
 static void compare_sections(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
-    char first[EXPLAIN_SHORT], second[EXPLAIN_SHORT];
-    if (a->kind != GYRE_ROPE || (a->rope.axes <= 1 && b->rope.axes <= 1)) return;
+    char first[EXPLAIN_TEXT_SIZE], second[EXPLAIN_TEXT_SIZE];
+    if (a->kind != GYRE_KIND_ROPE || (a->rope.axes <= 1 && b->rope.axes <= 1)) return;
     section_text(a, first);
     section_text(b, second);
     if (strcmp(first, second) == 0) return;
-    diff_setting *out = next_of(layers, "sections");
-    snprintf(out->a, EXPLAIN_SHORT, "%s", first);
-    snprintf(out->b, EXPLAIN_SHORT, "%s", second);
+    diff_setting *out = add_setting(layers, "sections");
+    snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", first);
+    snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", second);
 }
 
 static void compare_slopes(diff_layers *layers) {
@@ -146,47 +147,47 @@ static void compare_slopes(diff_layers *layers) {
     if (!a || !b || layers->a.config->heads != layers->b.config->heads) return;
     for (int64_t h = 0; h < layers->a.config->heads; h++)
         if (fabs(a[h] - b[h]) > DIFF_ROUNDING * fabs(a[h])) {
-            diff_setting *out = next_of(layers, "slopes");
-            snprintf(out->a, EXPLAIN_SHORT, "%.9g (head %" PRId64 ")", a[h], h);
-            snprintf(out->b, EXPLAIN_SHORT, "%.9g", b[h]);
+            diff_setting *out = add_setting(layers, "slopes");
+            snprintf(out->a, EXPLAIN_TEXT_SIZE, "%.9g (head %" PRId64 ")", a[h], h);
+            snprintf(out->b, EXPLAIN_TEXT_SIZE, "%.9g", b[h]);
             return;
         }
 }
 
 static void compare_kind(diff_layers *layers) {
-    diff_setting *out = next_of(layers, "encoding");
-    snprintf(out->a, EXPLAIN_SHORT, "%s", gyre_kind_name(layers->a.config->kind));
-    snprintf(out->b, EXPLAIN_SHORT, "%s", gyre_kind_name(layers->b.config->kind));
+    diff_setting *out = add_setting(layers, "encoding");
+    snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", gyre_kind_name(layers->a.config->kind));
+    snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", gyre_kind_name(layers->b.config->kind));
 }
 
-static void window_text(int64_t window, char out[EXPLAIN_SHORT]) {
+static void window_text(int64_t window, char out[EXPLAIN_TEXT_SIZE]) {
     if (window)
-        snprintf(out, EXPLAIN_SHORT, "%" PRId64, window);
+        snprintf(out, EXPLAIN_TEXT_SIZE, "%" PRId64, window);
     else
-        snprintf(out, EXPLAIN_SHORT, "none");
+        snprintf(out, EXPLAIN_TEXT_SIZE, "none");
 }
 
 static void compare_windows(diff_layers *layers, int64_t a, int64_t b) {
     if (a == b) return;
-    diff_setting *out = next_of(layers, "window");
+    diff_setting *out = add_setting(layers, "window");
     window_text(a, out->a);
     window_text(b, out->b);
 }
 
-void diff_settings_of(diff_layers *layers) {
+void diff_settings_compare(diff_layers *layers) {
     const gyre_config *a = layers->a.config, *b = layers->b.config;
     layers->settings_count = 0;
     if (a->kind != b->kind) compare_kind(layers);
     for (int i = 0; i < SETTINGS_COUNT; i++) {
         const setting *s = &SETTINGS[i];
         const double first = value_of(s, a), second = value_of(s, b);
-        const int applies = s->kinds == ANY || (a->kind == b->kind && (s->kinds >> a->kind & 1));
-        const int one_axis = s->words == AXES && a->rope.axes <= 1 && b->rope.axes <= 1;
+        const int applies = s->kinds == ANY_KIND || (a->kind == b->kind && (s->kinds >> a->kind & 1));
+        const int one_axis = s->value_names == AXES && a->rope.axes <= 1 && b->rope.axes <= 1;
         if (!applies || one_axis || fabs(first - second) <= DIFF_ROUNDING * fabs(first)) continue;
-        if (s->words == LAYOUTS && layers->reordered) continue;
-        diff_setting *out = next_of(layers, s->name);
-        word_of(s, first, out->a);
-        word_of(s, second, out->b);
+        if (s->value_names == LAYOUTS && layers->reordered) continue;
+        diff_setting *out = add_setting(layers, s->name);
+        format_value(s, first, out->a);
+        format_value(s, second, out->b);
     }
     compare_temperature(layers, a, b);
     compare_policies(layers, a, b);

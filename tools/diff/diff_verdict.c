@@ -5,8 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-static void say(diff_result *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(diff_result *r, const char *format, ...) {
+static void append(diff_result *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(diff_result *r, const char *format, ...) {
     const size_t used = strlen(r->verdict);
     va_list arguments;
     va_start(arguments, format);
@@ -15,104 +15,106 @@ static void say(diff_result *r, const char *format, ...) {
 }
 
 /* "1.30 times larger": of b against a. */
-static void ratio_text(double ratio, char out[EXPLAIN_SHORT]) {
+static void format_ratio(double ratio, char out[EXPLAIN_TEXT_SIZE]) {
     const int larger = ratio >= 1;
     const double times = larger ? ratio : 1 / ratio;
     if (times - 1 < 0.01)
-        snprintf(out, EXPLAIN_SHORT, "%.2g%% %s", 100 * (times - 1), larger ? "larger" : "smaller");
+        snprintf(out, EXPLAIN_TEXT_SIZE, "%.2g%% %s", 100 * (times - 1), larger ? "larger" : "smaller");
     else
-        snprintf(out, EXPLAIN_SHORT, times < 100 ? "%.2f times %s" : "%.0f times %s", times, larger ? "larger" : "smaller");
+        snprintf(out, EXPLAIN_TEXT_SIZE, times < 100 ? "%.2f times %s" : "%.0f times %s", times,
+                 larger ? "larger" : "smaller");
 }
 
 static int scores_differ(const diff_layers *d) {
     return fabs(d->score_ratio - 1) > DIFF_ROUNDING;
 }
 
-static void say_scores(diff_result *r, const diff_layers *d) {
-    char text[EXPLAIN_SHORT];
-    ratio_text(d->score_ratio, text);
-    say(r, "scores are %s", text);
+static void append_scores(diff_result *r, const diff_layers *d) {
+    char text[EXPLAIN_TEXT_SIZE];
+    format_ratio(d->score_ratio, text);
+    append(r, "scores are %s", text);
 }
 
 /* Where the number of pairs differs that has been said. */
-static int is_told(const diff_layers *d, const diff_setting *setting) {
+static int is_implied(const diff_layers *d, const diff_setting *setting) {
     return d->rotates && d->a.pairs != d->b.pairs && strcmp(setting->name, "rotary_dim") == 0;
 }
 
-static void say_settings(diff_result *r, const diff_layers *d, const char *opening) {
-    enum { MOST_SAID = 3 };
-    int said = 0, more = 0;
+static void append_settings(diff_result *r, const diff_layers *d, const char *opening) {
+    enum { MAX_LISTED = 3 };
+    int listed = 0, more = 0;
     for (int i = 0; i < d->settings_count; i++) {
         const diff_setting *s = &d->settings[i];
-        if (is_told(d, s)) continue;
-        if (said == MOST_SAID) {
+        if (is_implied(d, s)) continue;
+        if (listed == MAX_LISTED) {
             more++;
             continue;
         }
-        say(r, "%s%s is %s under %s, %s under %s", said ? "; " : opening, s->name, s->a, r->side[0].label, s->b,
-            r->side[1].label);
-        said++;
+        append(r, "%s%s is %s under %s, %s under %s", listed ? "; " : opening, s->name, s->a, r->operand[0].label, s->b,
+               r->operand[1].label);
+        listed++;
     }
-    if (more) say(r, "; and %d more", more);
+    if (more) append(r, "; and %d more", more);
 }
 
-static void say_pair(diff_result *r, const diff_layers *d) {
+static void append_pair(diff_result *r, const diff_layers *d) {
     const double a = d->pair < d->a.pairs ? d->a.inv_freq[d->pair] : 0,
                  b = d->pair < d->b.pairs ? d->b.inv_freq[d->pair] : 0;
-    const char *label = r->side[1].label, *way = a > b ? "slower" : "faster";
-    char which[EXPLAIN_SHORT] = "every pair";
-    if (!d->alike) snprintf(which, sizeof which, "pair %" PRId64, d->pair);
+    const char *label = r->operand[1].label, *way = a > b ? "slower" : "faster";
+    char which[EXPLAIN_TEXT_SIZE] = "every pair";
+    if (!d->uniform_ratio) snprintf(which, sizeof which, "pair %" PRId64, d->pair);
     if (d->a.pairs != d->b.pairs)
-        say(r, "%" PRId64 " pairs turn under %s, %" PRId64 " under %s", d->a.pairs, r->side[0].label, d->b.pairs, label);
+        append(r, "%" PRId64 " pairs turn under %s, %" PRId64 " under %s", d->a.pairs, r->operand[0].label, d->b.pairs,
+               label);
     else if (a == 0 || b == 0)
-        say(r, "%s stands still under %s alone", which, r->side[a == 0 ? 0 : 1].label);
+        append(r, "%s stands still under %s alone", which, r->operand[a == 0 ? 0 : 1].label);
     else if (a == b)
-        say(r, "%s turns the other way under %s", which, label);
+        append(r, "%s turns the other way under %s", which, label);
     else if (a / b > 1e6 || b / a > 1e6)
-        say(r, "%s turns %.1g times %s under %s", which, a > b ? a / b : b / a, way, label);
+        append(r, "%s turns %.1g times %s under %s", which, a > b ? a / b : b / a, way, label);
     else if (a / b - 1 > 0.01 || b / a - 1 > 0.01)
-        say(r, "%s turns %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
+        append(r, "%s turns %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
     else
-        say(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
+        append(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
 
 /* Two scalings of which one follows the length may meet at one length and part at the next. */
-static void say_same(diff_result *r, const diff_layers *d, const char *same) {
-    say(r, "%s", same);
+static void append_same(diff_result *r, const diff_layers *d, const char *same) {
+    append(r, "%s", same);
     if (d->reordered)
-        say(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
-            explain_layout_name(d->a.config->rope.layout), r->side[0].label, explain_layout_name(d->b.config->rope.layout),
-            r->side[1].label);
+        append(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
+               explain_layout_name(d->a.config->rope.layout), r->operand[0].label,
+               explain_layout_name(d->b.config->rope.layout), r->operand[1].label);
     if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling &&
-        (explain_follows_length(&d->a) || explain_follows_length(&d->b)))
-        say(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
+        (explain_depends_on_length(&d->a) || explain_depends_on_length(&d->b)))
+        append(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
 }
 
 /* Frequencies first, as they are what length makes worse; then what multiplies scores; then the rest. */
-static void say_layers(diff_result *r, const diff_layers *d, int opens) {
+static void append_layers(diff_result *r, const diff_layers *d, int opens) {
     const char *first = opens ? "D" : "d";
     if (d->same) {
-        say_same(r, d, opens ? "Same" : "the same");
+        append_same(r, d, opens ? "Same" : "the same");
     } else if (d->a.config->kind != d->b.config->kind) {
-        say(r, "%sifferent schemes: %s under %s, %s under %s", first, d->a.label, r->side[0].label, d->b.label,
-            r->side[1].label);
+        append(r, "%sifferent schemes: %s under %s, %s under %s", first, d->a.label, r->operand[0].label, d->b.label,
+               r->operand[1].label);
     } else if (!d->same_frequencies) {
         if (d->first_position >= 0)
-            say(r, "%sifferent from position %" PRId64 " on: ", first, d->first_position);
+            append(r, "%sifferent from position %" PRId64 " on: ", first, d->first_position);
         else
-            say(r, "%sifferent, but by less than 0.01 rad up to position 2^31: ", first);
-        say_pair(r, d);
-        if (scores_differ(d)) say(r, ", and ");
-        if (scores_differ(d)) say_scores(r, d);
-        say_settings(r, d, "; also ");
+            append(r, "%sifferent, but by less than 0.01 rad up to position 2^31: ", first);
+        append_pair(r, d);
+        if (scores_differ(d)) append(r, ", and ");
+        if (scores_differ(d)) append_scores(r, d);
+        append_settings(r, d, "; also ");
     } else {
         if (d->rotates)
-            say(r, opens ? "Same rotations, but " : "the same rotations, but ");
+            append(r, opens ? "Same rotations, but " : "the same rotations, but ");
         else
-            say(r, "%sifferent: ", first);
-        if (scores_differ(d)) say_scores(r, d);
-        if (scores_differ(d)) say(r, " under %s", r->side[1].label);
-        say_settings(r, d, scores_differ(d) ? "; also " : "");
+            append(r, "%sifferent: ", first);
+        if (scores_differ(d)) append_scores(r, d);
+        if (scores_differ(d)) append(r, " under %s", r->operand[1].label);
+        append_settings(r, d, scores_differ(d) ? "; also " : "");
     }
 }
 
@@ -125,53 +127,54 @@ static const char *name_of(const diff_layers *d) {
 /* The sentence of one group, alone. */
 static void sentence(const diff_result *r, const diff_layers *d, int opens, char out[sizeof r->verdict]) {
     diff_result part = {.count = 0};
-    part.side[0] = r->side[0];
-    part.side[1] = r->side[1];
-    say_layers(&part, d, opens);
+    part.operand[0] = r->operand[0];
+    part.operand[1] = r->operand[1];
+    append_layers(&part, d, opens);
     memcpy(out, part.verdict, sizeof part.verdict);
 }
 
 /* Groups that part in the same way are named together: "in sliding_attention and full_attention: ...". */
-static void say_groups(diff_result *r) {
-    char told[sizeof r->verdict] = "", next[sizeof r->verdict];
-    int said = 0;
+static void append_groups(diff_result *r) {
+    char previous[sizeof r->verdict] = "", next[sizeof r->verdict];
+    int listed = 0;
     for (int i = 0; i < r->count; i++) {
         if (r->layers[i].same) continue;
         sentence(r, &r->layers[i], 0, next);
-        if (said && strcmp(told, next) == 0) {
-            say(r, " and %s", name_of(&r->layers[i]));
+        if (listed && strcmp(previous, next) == 0) {
+            append(r, " and %s", name_of(&r->layers[i]));
             continue;
         }
-        if (said) say(r, ": %s; ", told);
-        say(r, "%s %s", said ? "in" : "In", name_of(&r->layers[i]));
-        memcpy(told, next, sizeof told);
-        said++;
+        if (listed) append(r, ": %s; ", previous);
+        append(r, "%s %s", listed ? "in" : "In", name_of(&r->layers[i]));
+        memcpy(previous, next, sizeof previous);
+        listed++;
     }
-    say(r, ": %s", told);
+    append(r, ": %s", previous);
 }
 
-static void say_alone(diff_result *r) {
+static void append_unmatched(diff_result *r) {
     for (int s = 0; s < 2; s++)
-        for (int i = 0; i < r->alone_count[s]; i++)
-            say(r, "%s%s layers are known to %s alone", *r->verdict ? "; " : "", r->alone[s][i]->name, r->side[s].label);
+        for (int i = 0; i < r->unmatched_count[s]; i++)
+            append(r, "%s%s layers are known to %s alone", *r->verdict ? "; " : "", r->unmatched[s][i]->name,
+                   r->operand[s].label);
 }
 
 void diff_verdict(diff_result *r) {
     int differing = 0;
     r->verdict[0] = 0;
     for (int s = 0; s < 2; s++)
-        if (!r->side[s].reading) {
-            say(r, "%s refuses this config: %s", r->side[s].label, r->side[s].err.text);
+        if (!r->operand[s].reading) {
+            append(r, "%s refuses this config: %s", r->operand[s].label, r->operand[s].err.text);
             return;
         }
     for (int i = 0; i < r->count; i++)
         differing += !r->layers[i].same;
     if (r->count > 0 && (r->count == 1 || differing == 0)) {
-        say_layers(r, &r->layers[0], 1);
+        append_layers(r, &r->layers[0], 1);
     } else if (differing > 0) {
-        say_groups(r);
-        if (differing < r->count) say(r, "; the same elsewhere");
+        append_groups(r);
+        if (differing < r->count) append(r, "; the same elsewhere");
     }
-    say_alone(r);
-    if (*r->verdict) say(r, ".");
+    append_unmatched(r);
+    if (*r->verdict) append(r, ".");
 }

@@ -4,60 +4,60 @@
 #include <math.h>
 #include <string.h>
 
-enum { MARGIN = 2, WIDEST_VALUE = 26 };
+enum { MARGIN = 2, MAX_VALUE_WIDTH = 26 };
 
-static void view_side(const explain_page *page, const diff_side *side, const char *mark) {
-    const gyre_profile profile = side->reading ? side->reading->profile : side->profile;
-    explain_put(page, EXPLAIN_DIM, "%s ", mark);
-    explain_put(page, EXPLAIN_BOLD, "%s", side->reading ? side->reading->path : side->path);
-    if (gyre_profile_name(profile)) explain_put(page, EXPLAIN_PLAIN, " read as %s", gyre_profile_name(profile));
+static void view_operand(const explain_terminal *page, const diff_operand *operand, const char *mark) {
+    const gyre_profile profile = operand->reading ? operand->reading->profile : operand->profile;
+    explain_print(page, EXPLAIN_STYLE_DIM, "%s ", mark);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "%s", operand->reading ? operand->reading->path : operand->path);
+    if (gyre_profile_name(profile)) explain_print(page, EXPLAIN_STYLE_PLAIN, " read as %s", gyre_profile_name(profile));
     fputc('\n', page->file);
 }
 
-/* -- fields ---------------------------------------------------------------------------------------------------------------
- */
-static void view_source(const explain_page *page, const diff_result *r, int s, const gyre_reading_field *field, int indent) {
+/* -- fields -- */
+static void view_source(const explain_terminal *page, const diff_result *r, int s, const gyre_reading_field *field,
+                        int indent) {
     char source[640];
-    if (!field || (!field->why && !field->key && field->origin == GYRE_DERIVED)) return;
-    explain_source(r->side[s].reading, field, source, sizeof source);
-    explain_space(page, indent);
-    const int label = explain_put(page, EXPLAIN_DIM, "%s: ", r->side[s].label);
-    explain_wrap(page, EXPLAIN_DIM, indent + label, indent + label, source);
-    if (!field->why) return;
-    explain_space(page, indent + label);
-    const int mark = explain_put(page, EXPLAIN_YELLOW, "%s ", page->utf8 ? "\xe2\x86\xb3" : "->");
-    explain_wrap(page, EXPLAIN_PLAIN, indent + label + mark, indent + label + mark, field->why);
+    if (!field || (!field->note && !field->key && field->origin == GYRE_ORIGIN_DERIVED)) return;
+    explain_format_source(r->operand[s].reading, field, source, sizeof source);
+    explain_print_spaces(page, indent);
+    const int label = explain_print(page, EXPLAIN_STYLE_DIM, "%s: ", r->operand[s].label);
+    explain_print_wrapped(page, EXPLAIN_STYLE_DIM, indent + label, indent + label, source);
+    if (!field->note) return;
+    explain_print_spaces(page, indent + label);
+    const int mark = explain_print(page, EXPLAIN_STYLE_YELLOW, "%s ", page->utf8 ? "\xe2\x86\xb3" : "->");
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, indent + label + mark, indent + label + mark, field->note);
 }
 
-static const char *value_of(const explain_page *page, const gyre_reading_field *field) {
+static const char *value_of(const explain_terminal *page, const gyre_reading_field *field) {
     return field ? field->value : page->utf8 ? "\xe2\x80\x93" : "-";
 }
 
 static void widen(int *width, const char *text) {
-    const int columns = explain_columns(text);
-    if (columns > *width && columns <= WIDEST_VALUE) *width = columns;
+    const int columns = explain_display_width(text);
+    if (columns > *width && columns <= MAX_VALUE_WIDTH) *width = columns;
 }
 
-static void view_fields(const explain_page *page, const diff_result *r, const diff_layers *d) {
-    diff_field fields[DIFF_MOST_FIELDS];
-    const int count = diff_fields_of(d->a.group, d->b.group, fields, DIFF_MOST_FIELDS);
+static void view_fields(const explain_terminal *page, const diff_result *r, const diff_layers *d) {
+    diff_field fields[DIFF_MAX_FIELDS];
+    const int count = diff_fields_compare(d->a.group, d->b.group, fields, DIFF_MAX_FIELDS);
     int names = 5, values = 4;
-    widen(&values, r->side[0].label);
+    widen(&values, r->operand[0].label);
     for (int i = 0; i < count; i++) {
         widen(&names, (fields[i].a ? fields[i].a : fields[i].b)->name);
         widen(&values, value_of(page, fields[i].a));
     }
     if (count == 0) return;
-    explain_space(page, MARGIN);
-    explain_cell(page, EXPLAIN_DIM, names + 2, "field");
-    explain_cell(page, EXPLAIN_DIM, values + 2, r->side[0].label);
-    explain_put(page, EXPLAIN_DIM, "%s", r->side[1].label);
+    explain_print_spaces(page, MARGIN);
+    explain_print_padded(page, EXPLAIN_STYLE_DIM, names + 2, "field");
+    explain_print_padded(page, EXPLAIN_STYLE_DIM, values + 2, r->operand[0].label);
+    explain_print(page, EXPLAIN_STYLE_DIM, "%s", r->operand[1].label);
     fputc('\n', page->file);
     for (int i = 0; i < count; i++) {
-        explain_space(page, MARGIN);
-        explain_cell(page, EXPLAIN_PLAIN, names + 2, (fields[i].a ? fields[i].a : fields[i].b)->name);
-        explain_cell(page, EXPLAIN_BOLD, values + 2, value_of(page, fields[i].a));
-        explain_put(page, EXPLAIN_BOLD, "%s", value_of(page, fields[i].b));
+        explain_print_spaces(page, MARGIN);
+        explain_print_padded(page, EXPLAIN_STYLE_PLAIN, names + 2, (fields[i].a ? fields[i].a : fields[i].b)->name);
+        explain_print_padded(page, EXPLAIN_STYLE_BOLD, values + 2, value_of(page, fields[i].a));
+        explain_print(page, EXPLAIN_STYLE_BOLD, "%s", value_of(page, fields[i].b));
         fputc('\n', page->file);
         view_source(page, r, 0, fields[i].a, MARGIN + names + 2);
         view_source(page, r, 1, fields[i].b, MARGIN + names + 2);
@@ -65,64 +65,65 @@ static void view_fields(const explain_page *page, const diff_result *r, const di
     fputc('\n', page->file);
 }
 
-/* -- figures --------------------------------------------------------------------------------------------------------------
- */
-static void view_line(const explain_page *page, const char *name, const char *format, ...)
+/* -- figures -- */
+static void view_line(const explain_terminal *page, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void view_line(const explain_page *page, const char *name, const char *format, ...) {
+static void view_line(const explain_terminal *page, const char *name, const char *format, ...) {
     enum { NAMES = 22 };
     char text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    explain_space(page, MARGIN);
-    explain_cell(page, EXPLAIN_PLAIN, NAMES, name);
-    explain_wrap(page, EXPLAIN_BOLD, MARGIN + NAMES, MARGIN + NAMES, text);
+    explain_print_spaces(page, MARGIN);
+    explain_print_padded(page, EXPLAIN_STYLE_PLAIN, NAMES, name);
+    explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, MARGIN + NAMES, MARGIN + NAMES, text);
 }
 
-static double wavelength_at(const explain_figures *f, int64_t pair) {
+static double wavelength_at(const explain_stats *f, int64_t pair) {
     return pair >= 0 && pair < f->pairs ? explain_wavelength(f->inv_freq[pair]) : INFINITY;
 }
 
-static void view_frequencies(const explain_page *page, const diff_layers *d) {
-    char a[EXPLAIN_SHORT], b[EXPLAIN_SHORT];
+static void view_frequencies(const explain_terminal *page, const diff_layers *d) {
+    char a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
     if (d->same_frequencies) {
         view_line(page, "frequencies", "the same, all %" PRId64 " pairs", d->a.pairs);
         return;
     }
-    explain_amount(wavelength_at(&d->a, d->pair), a);
-    explain_amount(wavelength_at(&d->b, d->pair), b);
+    explain_format_amount(wavelength_at(&d->a, d->pair), a);
+    explain_format_amount(wavelength_at(&d->b, d->pair), b);
     if (d->a.pairs != d->b.pairs)
         view_line(page, "frequencies", "%" PRId64 " pairs against %" PRId64, d->a.pairs, d->b.pairs);
-    else if (d->relative < 10)
-        view_line(page, "frequencies", "up to %.3g%% apart: pair %" PRId64 ", wavelength %s against %s", 100 * d->relative,
-                  d->pair, a, b);
-    else if (isfinite(d->relative))
+    else if (d->max_relative_difference < 10)
+        view_line(page, "frequencies", "up to %.3g%% apart: pair %" PRId64 ", wavelength %s against %s",
+                  100 * d->max_relative_difference, d->pair, a, b);
+    else if (isfinite(d->max_relative_difference))
         view_line(page, "frequencies", "up to %.3g times as fast: pair %" PRId64 ", wavelength %s against %s",
-                  1 + d->relative, d->pair, a, b);
+                  1 + d->max_relative_difference, d->pair, a, b);
     else
         view_line(page, "frequencies", "pair %" PRId64 " stands still in the first alone; wavelength %s in the second",
                   d->pair, b);
     if (d->first_position >= 0)
         view_line(page, "first position", "%" PRId64 ": pair %" PRId64 " is more than 0.01 rad off", d->first_position,
-                  d->gap_pair);
+                  d->max_difference_pair);
     else
         view_line(page, "first position", "none: up to 2^31 no pair is more than 0.01 rad off");
     if (d->length > 0)
-        view_line(page, "at the length in use", "%s rad apart at position %" PRId64, explain_amount(d->apart, a), d->length);
+        view_line(page, "at the length in use", "%s rad apart at position %" PRId64,
+                  explain_format_amount(d->angle_difference, a), d->length);
 }
 
-static void view_ratio(const explain_page *page, const diff_result *r, const char *name, double ratio) {
-    char text[EXPLAIN_SHORT];
+static void view_ratio(const explain_terminal *page, const diff_result *r, const char *name, double ratio) {
+    char text[EXPLAIN_TEXT_SIZE];
     if (fabs(ratio - 1) <= DIFF_ROUNDING) return;
-    view_line(page, name, "x %s from %s to %s", explain_number(ratio, 7, text), r->side[0].label, r->side[1].label);
+    view_line(page, name, "x %s from %s to %s", explain_format_number(ratio, 7, text), r->operand[0].label,
+              r->operand[1].label);
 }
 
 /* What the table of fields has told already is not told twice. */
-static void view_settings(const explain_page *page, const diff_layers *d) {
-    diff_field fields[DIFF_MOST_FIELDS];
-    const int count = diff_fields_of(d->a.group, d->b.group, fields, DIFF_MOST_FIELDS);
+static void view_settings(const explain_terminal *page, const diff_layers *d) {
+    diff_field fields[DIFF_MAX_FIELDS];
+    const int count = diff_fields_compare(d->a.group, d->b.group, fields, DIFF_MAX_FIELDS);
     for (int i = 0; i < d->settings_count; i++) {
         int told = 0;
         for (int k = 0; k < count && !told; k++)
@@ -131,13 +132,13 @@ static void view_settings(const explain_page *page, const diff_layers *d) {
     }
 }
 
-static void view_layers(const explain_page *page, const diff_result *r, const diff_layers *d) {
+static void view_layers(const explain_terminal *page, const diff_result *r, const diff_layers *d) {
     const char *a = d->a.group->name, *b = d->b.group->name;
     fputc('\n', page->file);
-    explain_put(page, EXPLAIN_BOLD, "%s", a);
-    if (strcmp(a, b) != 0) explain_put(page, EXPLAIN_PLAIN, " against %s", b);
-    explain_put(page, EXPLAIN_DIM, "  %s", d->a.label);
-    if (strcmp(d->a.label, d->b.label) != 0) explain_put(page, EXPLAIN_DIM, " against %s", d->b.label);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "%s", a);
+    if (strcmp(a, b) != 0) explain_print(page, EXPLAIN_STYLE_PLAIN, " against %s", b);
+    explain_print(page, EXPLAIN_STYLE_DIM, "  %s", d->a.label);
+    if (strcmp(d->a.label, d->b.label) != 0) explain_print(page, EXPLAIN_STYLE_DIM, " against %s", d->b.label);
     fputc('\n', page->file);
     view_fields(page, r, d);
     if (d->same) {
@@ -154,18 +155,18 @@ static void view_layers(const explain_page *page, const diff_result *r, const di
     view_settings(page, d);
 }
 
-void diff_view(const explain_page *page, const diff_result *r) {
-    view_side(page, &r->side[0], "A");
-    view_side(page, &r->side[1], "B");
+void diff_view(const explain_terminal *page, const diff_result *r) {
+    view_operand(page, &r->operand[0], "A");
+    view_operand(page, &r->operand[1], "B");
     for (int i = 0; i < r->count; i++)
         view_layers(page, r, &r->layers[i]);
     for (int s = 0; s < 2; s++)
-        for (int i = 0; i < r->alone_count[s]; i++) {
+        for (int i = 0; i < r->unmatched_count[s]; i++) {
             fputc('\n', page->file);
-            explain_put(page, EXPLAIN_BOLD, "%s", r->alone[s][i]->name);
-            explain_put(page, EXPLAIN_PLAIN, "  known to %s alone", r->side[s].label);
+            explain_print(page, EXPLAIN_STYLE_BOLD, "%s", r->unmatched[s][i]->name);
+            explain_print(page, EXPLAIN_STYLE_PLAIN, "  known to %s alone", r->operand[s].label);
             fputc('\n', page->file);
         }
     fputc('\n', page->file);
-    explain_wrap(page, r->same ? EXPLAIN_GREEN : EXPLAIN_YELLOW, 0, 0, r->verdict);
+    explain_print_wrapped(page, r->same ? EXPLAIN_STYLE_GREEN : EXPLAIN_STYLE_YELLOW, 0, 0, r->verdict);
 }

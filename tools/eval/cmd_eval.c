@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- input ----------------------------------------------------------------------------------------------------------- */
+/* -- input -- */
 /* Leaves o->contexts NULL, the reason printed, where they cannot be told. */
 static void default_contexts(eval_options *o, int64_t trained) {
     enum { RATIOS = 3 };
@@ -25,7 +25,7 @@ static int open_input(evaluation *e) {
     eval_options *o = &e->options;
     gyre_error err = {0, ""};
     if (model_input_open(&e->input, &o->model, 0, &err)) return cli_fail_error(&err);
-    const gyre_model_config *config = gyre_model_config_of(e->input.model);
+    const gyre_model_config *config = gyre_model_get_config(e->input.model);
     if (!o->contexts) default_contexts(o, config->position.trained_length);
     if (!o->contexts) return CLI_FAILED;
     if (o->passkey && config->vocab != 256)
@@ -45,9 +45,9 @@ static gyre_status make_card(evaluation *e, int argc, char **argv, gyre_error *e
     return run_card_make(&e->card, &e->input, e->methods_text, argc, argv, err);
 }
 
-/* -- the subcommand -------------------------------------------------------------------------------------------------- */
+/* -- the subcommand -- */
 /* What the table cannot say in a dash. */
-static void warn_of_ends(const evaluation *e) {
+static void warn_out_of_range(const evaluation *e) {
     const eval_options *o = &e->options;
     for (int64_t s = 0; s < e->input.texts_count; s++)
         for (int64_t r = 0; r < e->rows_count; r++)
@@ -59,7 +59,7 @@ static void warn_of_ends(const evaluation *e) {
 }
 
 static int print_results(const evaluation *e, FILE *file) {
-    if (e->options.lines) return eval_print_last_line(e);
+    if (e->options.json_lines) return eval_print_last_line(e);
     return e->options.common.json ? eval_print_json(e, file) : eval_print_tables(e, file);
 }
 
@@ -69,9 +69,9 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     if (eval_journal_open(e, &err)) return cli_fail_error(&err);
     int status = eval_cells_make(e);
     if (!status) status = cli_pool_open(&o->common, &e->pool, &e->exec);
-    if (!status) status = eval_cells_measure(e, o->lines ? eval_print_cell_line : NULL);
+    if (!status) status = eval_cells_measure(e, o->json_lines ? eval_print_cell_line : NULL);
     if (status) return status;
-    warn_of_ends(e);
+    warn_out_of_range(e);
     status = print_results(e, output->file);
     if (!status && o->report && eval_write_report(e, &err)) status = cli_fail_error(&err);
     return status;
@@ -95,8 +95,8 @@ int cmd_eval(int argc, char **argv) {
     evaluation *e = calloc(1, sizeof *e);
     if (!e) return cli_fail("eval: out of memory (gyre eval)");
     char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) cli_usage("arguments: out of memory for %d", argc);
-    const int count = run_card_words(argc, argv, words);
+    if (!words) cli_usage_error("arguments: out of memory for %d", argc);
+    const int count = run_card_argv(argc, argv, words);
     eval_options_read(argc, argv, &e->options);
     const int status = run(e, count, words);
     eval_journal_close(&e->journal);

@@ -12,10 +12,10 @@ const char *eval_set_name(const evaluation *e, int64_t set) {
     return set < e->input.texts_count ? e->options.model.texts[set] : "all texts together";
 }
 
-int eval_tells_policies(const evaluation *e) {
+int eval_shows_policies(const evaluation *e) {
     int tells = e->options.policies_count > 0;
     for (int64_t i = 0; i < e->rows_count; i++)
-        tells |= e->rows[i].follows && e->rows[i].policy != GYRE_LENGTH_DECLARED;
+        tells |= e->rows[i].depends_on_length && e->rows[i].policy != GYRE_LENGTH_POLICY_DECLARED;
     return tells;
 }
 
@@ -23,31 +23,31 @@ double eval_bits_per_byte(const eval_cell *c) {
     return c->bytes > 0 ? c->figures.nats * (double)c->figures.scored / log(2) / c->bytes : NAN;
 }
 
-int eval_knows_bytes(const evaluation *e) {
+int eval_has_bytes(const evaluation *e) {
     int knows = 1;
     for (int64_t i = 0; i < e->input.texts_count; i++)
         knows &= e->input.texts[i].bytes > 0;
     return knows;
 }
 
-/* -- what there is to measure ------------------------------------------------------------------------------------------ */
+/* -- what there is to measure -- */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
     gyre_eval_options out = GYRE_EVAL_INIT;
     out.context = context;
     out.stride = e->options.stride;
     out.windows = e->options.windows;
     out.protocol = e->options.protocol;
-    out.cache = e->options.cache;
+    out.cache_dtype = e->options.cache;
     return out;
 }
 
 static int64_t stride_at(const evaluation *e, int64_t context) {
     const eval_options *o = &e->options;
-    return o->protocol == GYRE_TRUNCATE ? context : o->stride ? o->stride : context / 2;
+    return o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE ? context : o->stride ? o->stride : context / 2;
 }
 
 /* As much of a text as the first windows take, where they are asked for: all of those that are left are read. */
-static gyre_text part_of_text(const evaluation *e, int64_t text, int64_t context) {
+static gyre_text truncate_text(const evaluation *e, int64_t text, int64_t context) {
     gyre_text part = e->input.texts[text];
     const int64_t windows = e->options.windows, stride = stride_at(e, context);
     if (e->options.first && windows <= (part.count - context - 1) / stride)
@@ -73,9 +73,9 @@ static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context
 /* A row for each method, or for each policy where it matters. */
 static void make_rows(evaluation *e) {
     const eval_options *o = &e->options;
-    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(e->input.model));
+    const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(e->input.model));
     for (int64_t m = 0; m < o->methods_count; m++) {
-        const int follows = method_follows_length(&o->methods[m], base);
+        const int follows = method_depends_on_length(&o->methods[m], base);
         const int64_t several = follows ? o->policies_count : 0;
         for (int64_t p = 0; p < several || p == 0; p++)
             e->rows[e->rows_count++] =
@@ -104,36 +104,36 @@ void eval_cells_free(evaluation *e) {
     free(e->by_position);
 }
 
-/* -- one cell -------------------------------------------------------------------------------------------------------- */
+/* -- one cell -- */
 /* What the encoding is, whether or not it reaches the context. */
 static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval_cell *c) {
-    const struct gyre_rope_config *rope = &gyre_encoding_config(encoding)->rope;
-    const gyre_status status = gyre_encoding_parts(encoding, context, &c->parts);
+    const struct gyre_rope_config *rope = &gyre_encoding_get_config(encoding)->rope;
+    const gyre_status status = gyre_encoding_scaling_parts(encoding, context, &c->parts);
     c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone acts on queries and turns nothing */
     if (!c->rotates) return GYRE_OK;
     c->factor = rope->factor;
-    c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->window;
+    c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->far_window;
     c->far_factor = rope->far == GYRE_FAR_LEAKY || rope->far == GYRE_FAR_GROUPED ? rope->far_factor : 0;
     return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
 }
 
 /* There the lengths in use depend on the first prediction that is asked for; the figure is to be the same with the loss by
  * position, which asks for every one, and without. */
-static int follows_prefix(const gyre_encoding *encoding) {
-    const gyre_config *config = gyre_encoding_config(encoding);
-    return config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX;
+static int uses_prefix_length(const gyre_encoding *encoding) {
+    const gyre_config *config = gyre_encoding_get_config(encoding);
+    return config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
 }
 
 static gyre_status figures(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,
                            gyre_error *err) {
-    const gyre_text part = part_of_text(e, text, context);
+    const gyre_text part = truncate_text(e, text, context);
     gyre_eval_options eval = eval_options_at(e, context);
     eval.progress = cli_progress_step;
     eval.progress_ctx = &e->progress;
     eval.buckets = e->options.buckets;
     eval.by_position = eval.buckets ? c->by_position : NULL;
     gyre_status status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
-    if (!status && eval.buckets && follows_prefix(encoding)) {
+    if (!status && eval.buckets && uses_prefix_length(encoding)) {
         eval.by_position = NULL;
         status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
     }
@@ -158,7 +158,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
         status = GYRE_OK;
     }
     e->planned += planned_tokens(e, text, context);
-    cli_progress_reach(&e->progress, e->planned);
+    cli_progress_set(&e->progress, e->planned);
     return status ? status : eval_journal_add(e, text, row, column, err);
 }
 
@@ -178,9 +178,9 @@ static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t col
     return status;
 }
 
-/* -- all of them ------------------------------------------------------------------------------------------------------- */
+/* -- all of them -- */
 /* Every scored prediction counts alike; nothing is read for it. */
-static void put_together(const evaluation *e, int64_t row, int64_t column) {
+static void combine_texts(const evaluation *e, int64_t row, int64_t column) {
     eval_cell *all = eval_cell_at(e, e->sets - 1, row, column);
     double *by_position = all->by_position, nats = 0;
     *all = *eval_cell_at(e, 0, row, column);
@@ -204,14 +204,14 @@ static void put_together(const evaluation *e, int64_t row, int64_t column) {
     }
     if (all->out_of_range) return;
     all->figures.nats = nats / (double)all->figures.scored;
-    if (!eval_knows_bytes(e)) all->bytes = 0;
+    if (!eval_has_bytes(e)) all->bytes = 0;
     for (int64_t b = 0; b < e->options.buckets; b++)
         by_position[b] /= (double)all->figures.windows;
 }
 
 static gyre_status measure_cell(evaluation *e, int64_t set, int64_t row, int64_t column, gyre_error *err) {
     if (set == e->input.texts_count) {
-        put_together(e, row, column);
+        combine_texts(e, row, column);
         return GYRE_OK;
     }
     eval_cell *c = eval_cell_at(e, set, row, column);

@@ -5,7 +5,7 @@
 #include "tools/explain/explain_text.h"
 #include <stdlib.h>
 
-/* -- what defines a cell --------------------------------------------------------------------------------------------- */
+/* -- what defines a cell -- */
 /* A text's own hash is of its bytes; what the model reads depends on the tokenizer, too. */
 static uint64_t hash_of_ids(const gyre_text *text) {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
@@ -15,19 +15,20 @@ static uint64_t hash_of_ids(const gyre_text *text) {
     return hash;
 }
 
-static json_t *cell_name(const evaluation *e, int64_t text, int64_t row, int64_t column) {
+static json_t *cell_key(const evaluation *e, int64_t text, int64_t row, int64_t column) {
     const eval_options *o = &e->options;
     const eval_row *r = &e->rows[row];
     return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:s, s:f, s:f}", "gyre",
                      gyre_version(), "model", e->card.model_hash, "config", e->card.config_hash, "profile",
                      run_card_profile(&e->card), "tokens", cli_json_hash(e->journal.ids[text]), "method", r->method->label,
-                     "policy", r->follows ? (int)r->policy : -1, "context", (json_int_t)o->contexts[column], "protocol",
-                     eval_protocol_names[o->protocol], "stride", (json_int_t)o->stride, "windows", (json_int_t)o->windows,
-                     "first", o->first, "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey, "cache",
-                     eval_cache_name(o), "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
+                     "policy", r->depends_on_length ? (int)r->policy : -1, "context", (json_int_t)o->contexts[column],
+                     "protocol", eval_protocol_names[o->protocol], "stride", (json_int_t)o->stride, "windows",
+                     (json_int_t)o->windows, "first", o->first, "by_position", (json_int_t)o->buckets, "passkey",
+                     (json_int_t)o->passkey, "cache", eval_cache_name(o), "beta_fast", o->betas.fast, "beta_slow",
+                     o->betas.slow);
 }
 
-/* -- figures --------------------------------------------------------------------------------------------------------- */
+/* -- figures -- */
 static json_t *figures_json(const evaluation *e, const eval_cell *c) {
     if (c->out_of_range) return json_pack("{s:o}", "out_of_range", explain_json_text(c->note.text));
     json_t *buckets = json_array();
@@ -62,7 +63,7 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
     return 1;
 }
 
-/* -- the journal ------------------------------------------------------------------------------------------------------- */
+/* -- the journal -- */
 gyre_status eval_journal_open(evaluation *e, gyre_error *err) {
     const eval_options *o = &e->options;
     e->journal.ids = calloc((size_t)e->input.texts_count + 1, sizeof *e->journal.ids);
@@ -78,9 +79,9 @@ void eval_journal_close(eval_journal *journal) {
 }
 
 int eval_journal_find(const evaluation *e, int64_t text, int64_t row, int64_t column, eval_cell *out) {
-    if (!e->journal.lines.seen || json_object_size(e->journal.lines.seen) == 0) return 0;
-    json_t *found = keyed_journal_find(&e->journal.lines, cell_name(e, text, row, column));
-    double buckets[EVAL_MOST_BUCKETS];
+    if (!e->journal.lines.figures || json_object_size(e->journal.lines.figures) == 0) return 0;
+    json_t *found = keyed_journal_find(&e->journal.lines, cell_key(e, text, row, column));
+    double buckets[EVAL_MAX_BUCKETS];
     eval_cell passed = {.by_position = buckets};
     return found && read_figures(e, found, out ? out : &passed);
 }
@@ -90,5 +91,5 @@ gyre_status eval_journal_add(evaluation *e, int64_t text, int64_t row, int64_t c
     json_t *figures = figures_json(e, eval_cell_at(e, text, row, column));
     /* What JSON has no number for, an infinite loss, is measured again: it takes no longer than the first time. */
     if (!figures) return GYRE_OK;
-    return keyed_journal_add(&e->journal.lines, cell_name(e, text, row, column), figures, err);
+    return keyed_journal_add(&e->journal.lines, cell_key(e, text, row, column), figures, err);
 }

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-const char *eval_scored_text(const eval_options *o) {
+const char *eval_protocol_description(const eval_options *o) {
     switch (o->protocol) {
-    case GYRE_TRUNCATE:
+    case GYRE_EVAL_PROTOCOL_TRUNCATE:
         return "every prediction";
-    case GYRE_LAST:
+    case GYRE_EVAL_PROTOCOL_LAST:
         return "the last 200 predictions of a window, or half of it if that is fewer";
     default:
         return "the last stride predictions of a window";
@@ -24,16 +24,16 @@ static json_t *integer_or_null(int known, int64_t value) {
 }
 
 /* What tells two rows of one name apart. */
-static void add_way(json_t *out, const evaluation *e, const eval_row *row, const eval_cell *c) {
+static void add_method(json_t *out, const evaluation *e, const eval_row *row, const eval_cell *c) {
     const method *m = row->method;
     (void)json_object_set_new(out, "label", json_string(m->label));
     (void)json_object_set_new(out, "resonance", json_boolean(m->resonance));
     (void)json_object_set_new(out, "logn", json_boolean(m->logn));
     (void)json_object_set_new(out, "window", integer_or_null(c->window != 0, c->window));
     (void)json_object_set_new(out, "far_factor", number_or_null(c->far_factor != 0, c->far_factor));
-    if (eval_tells_policies(e))
+    if (eval_shows_policies(e))
         (void)json_object_set_new(out, "length_policy",
-                                  row->follows ? json_string(eval_policy_names[row->policy]) : json_null());
+                                  row->depends_on_length ? json_string(eval_policy_names[row->policy]) : json_null());
 }
 
 /* null: of all texts together. */
@@ -63,7 +63,7 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
         "divided", integer_or_null(c->rotates, c->parts.divided), "windows", (json_int_t)c->figures.windows, "scored",
         (json_int_t)c->figures.scored, "passkey",
         number_or_null(asked, asked ? (double)c->passkey.right / (double)c->passkey.trials : 0));
-    if (out) add_way(out, e, r, c);
+    if (out) add_method(out, e, r, c);
     if (out && e->options.buckets) add_positions(out, e, c);
     if (out && c->out_of_range) (void)json_object_set_new(out, "error", explain_json_text(c->note.text));
     return out;
@@ -71,30 +71,30 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
 
 static const char *unit_of(const evaluation *e) {
     const gyre_tokenizer *tokenizer = e->input.tokenizer;
-    return tokenizer && gyre_tokenizer_info_of(tokenizer).kind == GYRE_TOKENIZER_BYTES ? "byte" : "token";
+    return tokenizer && gyre_tokenizer_get_info(tokenizer).kind == GYRE_TOKENIZER_BYTES ? "byte" : "token";
 }
 
 static json_t *json_of_text(const evaluation *e, int64_t i) {
     const gyre_text *text = &e->input.texts[i];
     return json_pack("{s:s, s:[o], s:I, s:I, s:o, s:o}", "unit", unit_of(e), "paths", name_of_set(e, i), "files",
-                     (json_int_t)text->files, "tokens", (json_int_t)text->count, "bytes", explain_json_known(text->bytes),
+                     (json_int_t)text->files, "tokens", (json_int_t)text->count, "bytes", explain_json_nonzero(text->bytes),
                      "hash", cli_json_hash(text->hash));
 }
 
 /* All but the results.  One text is "text", as it was before there could be several. */
 static json_t *json_of_run(const evaluation *e) {
     const eval_options *o = &e->options;
-    const gyre_config *position = &gyre_model_config_of(e->input.model)->position;
+    const gyre_config *position = &gyre_model_get_config(e->input.model)->position;
     json_t *texts = json_array();
     for (int64_t i = 0; texts && i < e->input.texts_count; i++)
         (void)json_array_append_new(texts, json_of_text(e, i));
-    json_t *out =
-        json_pack("{s:o, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:b, s:s}, s:s, s:o, s:o}", "model",
-                  explain_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
-                  (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(e->input.model),
-                  "protocol", "name", eval_protocol_names[o->protocol], "stride", integer_or_null(o->stride != 0, o->stride),
-                  "windows", integer_or_null(o->windows != 0, o->windows), "first", o->first, "scored", eval_scored_text(o),
-                  "cache", eval_cache_name(o), "texts", texts, "card", run_card_json(&e->card));
+    json_t *out = json_pack(
+        "{s:o, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:b, s:s}, s:s, s:o, s:o}", "model", explain_json_text(o->model.path),
+        "kind", gyre_kind_name(position->kind), "trained_length", (json_int_t)position->trained_length, "parameters",
+        (json_int_t)gyre_model_parameters(e->input.model), "protocol", "name", eval_protocol_names[o->protocol], "stride",
+        integer_or_null(o->stride != 0, o->stride), "windows", integer_or_null(o->windows != 0, o->windows), "first",
+        o->first, "scored", eval_protocol_description(o), "cache", eval_cache_name(o), "texts", texts, "card",
+        run_card_json(&e->card));
     if (out && e->input.texts_count == 1) (void)json_object_set(out, "text", json_array_get(texts, 0));
     return out;
 }

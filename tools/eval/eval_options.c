@@ -22,15 +22,19 @@ enum {
     KEY_REPORT
 };
 
-enum { REPORT_BUCKETS = 16, NOT_SAID = -1, CACHES = 4 };
+enum { REPORT_BUCKETS = 16, NOT_GIVEN = -1, CACHES = 4 };
 
-static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
-const char *const eval_protocol_names[] = {[GYRE_SLIDING] = "sliding", [GYRE_TRUNCATE] = "truncate", [GYRE_LAST] = "last"};
-const char *const eval_policy_names[] = {
-    [GYRE_LENGTH_DECLARED] = "declared", [GYRE_LENGTH_CAUSAL] = "causal", [GYRE_LENGTH_PREFIX] = "prefix", "all"};
+static const int64_t token_limit = (int64_t)1 << 31; /* positions end there */
+const char *const eval_protocol_names[] = {[GYRE_EVAL_PROTOCOL_SLIDING] = "sliding",
+                                           [GYRE_EVAL_PROTOCOL_TRUNCATE] = "truncate",
+                                           [GYRE_EVAL_PROTOCOL_LAST] = "last"};
+const char *const eval_policy_names[] = {[GYRE_LENGTH_POLICY_DECLARED] = "declared",
+                                         [GYRE_LENGTH_POLICY_CAUSAL] = "causal",
+                                         [GYRE_LENGTH_POLICY_PREFIX] = "prefix",
+                                         "all"};
 
 static const char *const cache_names[CACHES] = {"f32", "f16", "bf16", "q8"};
-static const gyre_dtype cache_types[CACHES] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+static const gyre_dtype cache_types[CACHES] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
 
 const char *eval_cache_name(const eval_options *o) {
     int i = 0;
@@ -89,7 +93,7 @@ static const struct argp_option option_table[] = {
 
 static const char documentation[] =
     "Measures how well a model predicts texts at each context length, under each method to extend its context. Every "
-    "method reads the same windows. " MODEL_MAY_BE "\v"
+    "method reads the same windows. " MODEL_HELP "\v"
     "Prints perplexity per token, bits per byte (per token with --ids), and how many pairs of a head the method keeps as "
     "trained, blends, and divides by its factor at the longest context; for each text, and where there are several, for all "
     "together, every scored prediction counting alike.\n"
@@ -98,7 +102,7 @@ static const char documentation[] =
 static void set_methods(eval_options *o, const char *list) {
     gyre_error err = {0, ""};
     free(o->methods);
-    if (methods_parse(list, &o->methods, &o->methods_count, &err)) cli_usage("%s", err.text);
+    if (methods_parse(list, &o->methods, &o->methods_count, &err)) cli_usage_error("%s", err.text);
 }
 
 static void set_policies(eval_options *o, const char *list) {
@@ -120,19 +124,20 @@ static void set_policies(eval_options *o, const char *list) {
 }
 
 static void set_contexts(eval_options *o, const char *list) {
-    o->contexts_count = cli_integers("--contexts", list, 2, most_tokens, &o->contexts);
+    o->contexts_count = cli_integers("--contexts", list, 2, token_limit, &o->contexts);
     for (int64_t i = 1; i < o->contexts_count; i++)
         if (o->contexts[i] <= o->contexts[i - 1])
-            cli_usage("--contexts: %lld after %lld does not rise", (long long)o->contexts[i], (long long)o->contexts[i - 1]);
+            cli_usage_error("--contexts: %lld after %lld does not rise", (long long)o->contexts[i],
+                            (long long)o->contexts[i - 1]);
 }
 
 static error_t parse_figures(eval_options *o, int key, const char *text) {
     switch (key) {
     case KEY_STRIDE:
-        o->stride = cli_integer("--stride", text, 1, most_tokens);
+        o->stride = cli_integer("--stride", text, 1, token_limit);
         return 0;
     case KEY_WINDOWS:
-        o->windows = cli_integer("--windows", text, 0, most_tokens);
+        o->windows = cli_integer("--windows", text, 0, token_limit);
         return 0;
     case KEY_BETA_FAST:
         o->betas.fast = cli_number("--beta-fast", text, 1e-6, 1e9);
@@ -144,7 +149,7 @@ static error_t parse_figures(eval_options *o, int key, const char *text) {
         o->passkey = cli_integer("--passkey", text, 0, 1000000);
         return 0;
     case KEY_BY_POSITION:
-        o->buckets = cli_integer("--by-position", text, 0, EVAL_MOST_BUCKETS);
+        o->buckets = cli_integer("--by-position", text, 0, EVAL_MAX_BUCKETS);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -168,7 +173,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         set_policies(o, text);
         return 0;
     case KEY_PROTOCOL:
-        o->protocol = (gyre_protocol)cli_choice("--protocol", text, eval_protocol_names, 3);
+        o->protocol = (gyre_eval_protocol)cli_choice("--protocol", text, eval_protocol_names, 3);
         return 0;
     case KEY_FIRST:
         o->first = 1;
@@ -183,7 +188,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->resume = 1;
         return 0;
     case KEY_LINES:
-        o->lines = 1;
+        o->json_lines = 1;
         return 0;
     case KEY_REPORT:
         o->report = text;
@@ -196,30 +201,33 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 /* What needs no model to be known as wrong. */
 static void check_options(const eval_options *o) {
     model_options_check(&o->model, 1);
-    if (o->model.ids && o->passkey) cli_usage("--passkey: hides keys among bytes; it needs --text");
-    if (o->betas.fast < o->betas.slow) cli_usage("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
-    if (o->stride && o->protocol == GYRE_TRUNCATE)
-        cli_usage("--stride: the windows of --protocol truncate lie side by side");
+    if (o->model.ids && o->passkey) cli_usage_error("--passkey: hides keys among bytes; it needs --text");
+    if (o->betas.fast < o->betas.slow)
+        cli_usage_error("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
+    if (o->stride && o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE)
+        cli_usage_error("--stride: the windows of --protocol truncate lie side by side");
     if (o->contexts_count && o->stride > o->contexts[0])
-        cli_usage("--stride: %lld is above the shortest context %lld", (long long)o->stride, (long long)o->contexts[0]);
+        cli_usage_error("--stride: %lld is above the shortest context %lld", (long long)o->stride,
+                        (long long)o->contexts[0]);
     if (o->contexts_count && o->buckets > o->contexts[0])
-        cli_usage("--by-position: %lld shares of the shortest context %lld", (long long)o->buckets,
-                  (long long)o->contexts[0]);
-    if (o->passkey && o->cache != GYRE_F32)
-        cli_usage("--cache: keys are asked for with a cache of f32 alone; see gyre passkey");
-    if (o->first && !o->windows) cli_usage("--first: of how many? It needs --windows");
-    if (o->resume && !o->journal) cli_usage("--resume: needs the --journal to go on from");
-    if (o->lines && o->common.json) cli_usage("--json-lines: contradicts --json");
-    if (o->lines && o->common.output) cli_usage("--json-lines: come one by one on standard output; not with --output");
+        cli_usage_error("--by-position: %lld shares of the shortest context %lld", (long long)o->buckets,
+                        (long long)o->contexts[0]);
+    if (o->passkey && o->cache != GYRE_DTYPE_F32)
+        cli_usage_error("--cache: keys are asked for with a cache of f32 alone; see gyre passkey");
+    if (o->first && !o->windows) cli_usage_error("--first: of how many? It needs --windows");
+    if (o->resume && !o->journal) cli_usage_error("--resume: needs the --journal to go on from");
+    if (o->json_lines && o->common.json) cli_usage_error("--json-lines: contradicts --json");
+    if (o->json_lines && o->common.output)
+        cli_usage_error("--json-lines: come one by one on standard output; not with --output");
 }
 
 void eval_options_read(int argc, char **argv, eval_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (eval_options){.protocol = GYRE_SLIDING, .betas = {32, 1}, .buckets = NOT_SAID};
+    *o = (eval_options){.protocol = GYRE_EVAL_PROTOCOL_SLIDING, .betas = {32, 1}, .buckets = NOT_GIVEN};
     model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
     if (!o->methods) set_methods(o, "none");
-    if (o->buckets == NOT_SAID) {
+    if (o->buckets == NOT_GIVEN) {
         o->buckets = o->report ? REPORT_BUCKETS : 0;
         if (o->contexts_count && o->buckets > o->contexts[0]) o->buckets = o->contexts[0];
     }

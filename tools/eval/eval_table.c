@@ -13,7 +13,7 @@ typedef struct layout {
 } layout;
 
 static layout layout_of(const evaluation *e) {
-    return (layout){.policies = eval_tells_policies(e),
+    return (layout){.policies = eval_shows_policies(e),
                     .contexts = e->options.contexts_count,
                     .figures = e->options.passkey ? FIGURES : PASSKEY,
                     .pairs = e->cells[0].rotates ? PAIRS : 0};
@@ -40,51 +40,52 @@ void eval_table_free(eval_table *t) {
     *t = (eval_table){.table = GYRE_REPORT_TABLE_INIT};
 }
 
-/* -- every figure ------------------------------------------------------------------------------------------------------ */
+/* -- every figure -- */
 static void lay_out_columns(const evaluation *e, const layout *l, eval_table *t) {
     static const char *const pair_heads[PAIRS] = {"kept", "blended", "divided"};
-    const char *const groups[FIGURES] = {"perplexity", eval_knows_bytes(e) ? "bits per byte" : "bits per token",
+    const char *const groups[FIGURES] = {"perplexity", eval_has_bytes(e) ? "bits per byte" : "bits per token",
                                          "passkeys found"};
-    gyre_column *column = t->columns;
-    *column++ = (gyre_column){.head = "method"};
-    if (l->policies) *column++ = (gyre_column){.head = "length", .align = GYRE_ALIGN_LEFT};
+    gyre_report_column *column = t->columns;
+    *column++ = (gyre_report_column){.title = "method"};
+    if (l->policies) *column++ = (gyre_report_column){.title = "length", .align = GYRE_REPORT_ALIGN_LEFT};
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++) {
             snprintf(t->heads[i], sizeof t->heads[i], "%lld", (long long)e->options.contexts[i]);
-            *column++ = (gyre_column){.head = t->heads[i],
-                                      .group = groups[f],
-                                      .unit = f == PASSKEY ? "%" : NULL,
-                                      .decimals = f == PASSKEY ? 0 : 3,
-                                      .best = f == PASSKEY ? GYRE_BEST_HIGHEST : GYRE_BEST_LOWEST};
+            *column++ =
+                (gyre_report_column){.title = t->heads[i],
+                                     .group = groups[f],
+                                     .unit = f == PASSKEY ? "%" : NULL,
+                                     .decimals = f == PASSKEY ? 0 : 3,
+                                     .emphasis = f == PASSKEY ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_LOWEST};
         }
     snprintf(t->group, sizeof t->group, "pairs at %lld", (long long)e->options.contexts[l->contexts - 1]);
     for (int64_t i = 0; l->pairs && i < PAIRS; i++)
-        *column++ = (gyre_column){.head = pair_heads[i], .group = t->group};
+        *column++ = (gyre_report_column){.title = pair_heads[i], .group = t->group};
 }
 
-static gyre_cell figure_cell(const evaluation *e, const eval_cell *c, int64_t figure) {
-    if (c->out_of_range) return gyre_cell_missing();
+static gyre_report_cell figure_cell(const evaluation *e, const eval_cell *c, int64_t figure) {
+    if (c->out_of_range) return gyre_report_cell_missing();
     switch (figure) {
     case PERPLEXITY:
-        return gyre_cell_number(exp(c->figures.nats));
+        return gyre_report_cell_number(exp(c->figures.nats));
     case BITS:
-        return gyre_cell_number(eval_knows_bytes(e) ? eval_bits_per_byte(c) : c->figures.nats / log(2));
+        return gyre_report_cell_number(eval_has_bytes(e) ? eval_bits_per_byte(c) : c->figures.nats / log(2));
     default:
-        return gyre_cell_number(100 * (double)c->passkey.right / (double)c->passkey.trials);
+        return gyre_report_cell_number(100 * (double)c->passkey.right / (double)c->passkey.trials);
     }
 }
 
-static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t row, gyre_cell *out) {
+static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t row, gyre_report_cell *out) {
     const eval_row *r = &e->rows[row];
-    *out++ = gyre_cell_text(r->method->label);
-    if (l->policies) *out++ = gyre_cell_text(r->follows ? eval_policy_names[r->policy] : "any");
+    *out++ = gyre_report_cell_text(r->method->label);
+    if (l->policies) *out++ = gyre_report_cell_text(r->depends_on_length ? eval_policy_names[r->policy] : "any");
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++)
             *out++ = figure_cell(e, eval_cell_at(e, set, row, i), f);
-    const gyre_parts parts = eval_cell_at(e, set, row, l->contexts - 1)->parts;
+    const gyre_scaling_parts parts = eval_cell_at(e, set, row, l->contexts - 1)->parts;
     const int64_t pairs[PAIRS] = {parts.kept, parts.blended, parts.divided};
     for (int64_t i = 0; l->pairs && i < PAIRS; i++)
-        *out++ = gyre_cell_number((double)pairs[i]);
+        *out++ = gyre_report_cell_number((double)pairs[i]);
 }
 
 gyre_status eval_table_figures(const evaluation *e, eval_table *out, gyre_error *err) {
@@ -93,10 +94,10 @@ gyre_status eval_table_figures(const evaluation *e, eval_table *out, gyre_error 
     const gyre_status status = allocate(out, columns, e->sets * (e->rows_count + headings), l.contexts, err);
     if (status) return status;
     lay_out_columns(e, &l, out);
-    gyre_cell *cells = out->cells;
+    gyre_report_cell *cells = out->cells;
     for (int64_t s = 0; s < e->sets; s++) {
         if (headings) {
-            *cells = gyre_cell_heading(eval_set_name(e, s));
+            *cells = gyre_report_cell_heading(eval_set_name(e, s));
             cells += columns;
         }
         for (int64_t r = 0; r < e->rows_count; r++, cells += columns)
@@ -107,28 +108,28 @@ gyre_status eval_table_figures(const evaluation *e, eval_table *out, gyre_error 
     return GYRE_OK;
 }
 
-/* -- loss by position -------------------------------------------------------------------------------------------------- */
+/* -- loss by position -- */
 gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t column, eval_table *out, gyre_error *err) {
     const int64_t buckets = e->options.buckets, context = e->options.contexts[column], columns = 1 + e->rows_count;
     const gyre_status status = allocate(out, columns, buckets, buckets + e->rows_count, err);
     if (status) return status;
-    out->columns[0] = (gyre_column){.head = "positions"};
+    out->columns[0] = (gyre_report_column){.title = "positions"};
     for (int64_t r = 0; r < e->rows_count; r++) {
         char *head = out->heads[buckets + r];
         const eval_row *row = &e->rows[r];
-        snprintf(head, sizeof out->heads[0], eval_tells_policies(e) && row->follows ? "%.14s %.8s" : "%.22s",
+        snprintf(head, sizeof out->heads[0], eval_shows_policies(e) && row->depends_on_length ? "%.14s %.8s" : "%.22s",
                  row->method->label, eval_policy_names[row->policy]);
-        out->columns[1 + r] = (gyre_column){.head = head, .decimals = 3};
+        out->columns[1 + r] = (gyre_report_column){.title = head, .decimals = 3};
     }
     for (int64_t b = 0; b < buckets; b++) {
-        gyre_cell *cells = &out->cells[b * columns];
+        gyre_report_cell *cells = &out->cells[b * columns];
         /* Position i is of share i * buckets / context. */
         snprintf(out->heads[b], sizeof out->heads[b], "%lld-%lld", (long long)((b * context + buckets - 1) / buckets),
                  (long long)(((b + 1) * context + buckets - 1) / buckets - 1));
-        cells[0] = gyre_cell_text(out->heads[b]);
+        cells[0] = gyre_report_cell_text(out->heads[b]);
         for (int64_t r = 0; r < e->rows_count; r++) {
             const eval_cell *c = eval_cell_at(e, set, r, column);
-            cells[1 + r] = c->out_of_range ? gyre_cell_missing() : gyre_cell_number(c->by_position[b]);
+            cells[1 + r] = c->out_of_range ? gyre_report_cell_missing() : gyre_report_cell_number(c->by_position[b]);
         }
     }
     snprintf(out->caption, sizeof out->caption, "loss by position at %lld, nats per token%s%.180s", (long long)context,
@@ -137,12 +138,12 @@ gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t colum
     return GYRE_OK;
 }
 
-/* -- what is printed --------------------------------------------------------------------------------------------------- */
+/* -- what is printed -- */
 static void print_texts(const evaluation *e, FILE *file) {
     for (int64_t i = 0; i < e->input.texts_count; i++) {
         const gyre_text *text = &e->input.texts[i];
         const gyre_tokenizer *tokenizer = e->input.tokenizer;
-        const int bytes = tokenizer && gyre_tokenizer_info_of(tokenizer).kind == GYRE_TOKENIZER_BYTES;
+        const int bytes = tokenizer && gyre_tokenizer_get_info(tokenizer).kind == GYRE_TOKENIZER_BYTES;
         fprintf(file, "text      ");
         if (e->input.texts_count > 1) fprintf(file, "%s: ", e->options.model.texts[i]);
         fprintf(file, "%lld %s", (long long)text->count, bytes ? "bytes" : "tokens");
@@ -154,24 +155,24 @@ static void print_texts(const evaluation *e, FILE *file) {
 
 static void print_header(const evaluation *e, FILE *file) {
     const eval_options *o = &e->options;
-    const gyre_config *position = &gyre_model_config_of(e->input.model)->position;
+    const gyre_config *position = &gyre_model_get_config(e->input.model)->position;
     char weights[16], trained[64] = "trained length unknown", stride[32] = "L/2", windows[48] = "all windows";
     if (position->trained_length)
         snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
-    if (o->protocol == GYRE_TRUNCATE) snprintf(stride, sizeof stride, "L");
+    if (o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE) snprintf(stride, sizeof stride, "L");
     if (o->stride) snprintf(stride, sizeof stride, "%lld", (long long)o->stride);
     if (o->windows)
         snprintf(windows, sizeof windows, o->first ? "the first %lld windows" : "at most %lld windows",
                  (long long)o->windows);
     fprintf(file, "model     %s: %s, %s weights, %s\n", o->model.path, gyre_kind_name(position->kind),
-            cli_amount((double)gyre_model_parameters(e->input.model), weights), trained);
+            cli_format_count((double)gyre_model_parameters(e->input.model), weights), trained);
     print_texts(e, file);
     fprintf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
-            stride, windows, eval_scored_text(o));
+            stride, windows, eval_protocol_description(o));
 }
 
 static gyre_status print_one(eval_table *t, gyre_status status, FILE *file, gyre_error *err) {
-    if (!status) status = gyre_report_table_print(&t->table, file, cli_styled(file), err);
+    if (!status) status = gyre_report_table_print(&t->table, file, cli_use_color(file), err);
     eval_table_free(t);
     return status;
 }

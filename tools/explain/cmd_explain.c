@@ -1,6 +1,6 @@
 /* cmd_explain.c: gyre explain: what positions a model really uses, as one program or another reads its config. */
 #include "tools/explain/explain_check.h"
-#include "tools/explain/explain_figures.h"
+#include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_text.h"
 #include "tools/explain/explain_view.h"
 #include <string.h>
@@ -30,10 +30,10 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     explain_options *o = state->input;
     switch (key) {
     case KEY_AS:
-        o->profile = explain_profile("--as", arg);
+        o->profile = explain_parse_profile("--as", arg);
         return 0;
     case KEY_LENGTH:
-        o->length = cli_integer("--length", arg, 1, EXPLAIN_MOST_LENGTH);
+        o->length = cli_integer("--length", arg, 1, EXPLAIN_MAX_LENGTH);
         return 0;
     case KEY_LAYER_TYPE:
         o->layer_type = arg;
@@ -42,7 +42,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->check = arg;
         return 0;
     case ARGP_KEY_ARG:
-        if (o->model) cli_usage("%s: one model at a time; gyre diff compares two", arg);
+        if (o->model) cli_usage_error("%s: one model at a time; gyre diff compares two", arg);
         o->model = arg;
         return 0;
     default:
@@ -63,17 +63,17 @@ static const char DOC[] = "Say what positions a model uses: the encoding, every 
                           "  gyre explain gemma-3/config.json --layer-type full_attention\n"
                           "  gyre explain models/rope --check README.md\n";
 
-/* -- JSON --------------------------------------------------------------------------------------------------------------- */
+/* -- JSON -- */
 static json_t *group_object(const gyre_reading *reading, const gyre_layer_reading *group, gyre_error *err) {
-    explain_figures figures;
-    if (explain_figures_of(&figures, reading, group, err)) return NULL;
+    explain_stats stats;
+    if (explain_stats_compute(&stats, reading, group, err)) return NULL;
     json_t *object = json_object();
-    if (explain_group_json(object, reading, &figures)) {
+    if (explain_group_json(object, reading, &stats)) {
         (void)cli_error(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
         json_decref(object);
         object = NULL;
     }
-    explain_figures_free(&figures);
+    explain_stats_free(&stats);
     return object;
 }
 
@@ -82,7 +82,7 @@ static json_t *group_objects(const explain_options *o, const gyre_reading *readi
     json_t *list = json_array();
     if (!list) (void)cli_error(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
     for (int64_t i = 0; list && i < reading->groups_count; i++) {
-        if (!explain_wanted(&reading->groups[i], o->layer_type)) continue;
+        if (!explain_is_selected(&reading->groups[i], o->layer_type)) continue;
         json_t *object = group_object(reading, &reading->groups[i], err);
         if (object && json_array_append_new(list, object) == 0) continue;
         json_decref(list);
@@ -121,17 +121,17 @@ static int write_json(const explain_options *o, const gyre_reading *reading, FIL
     return cli_json_write(file, bad ? NULL : root);
 }
 
-/* -- terminal ----------------------------------------------------------------------------------------------------------- */
+/* -- terminal -- */
 static int write_view(const explain_options *o, const gyre_reading *reading, FILE *file) {
-    const explain_page page = explain_page_on(file);
+    const explain_terminal page = explain_terminal_open(file);
     explain_view_head(&page, reading);
     for (int64_t i = 0; i < reading->groups_count; i++) {
-        explain_figures figures;
+        explain_stats stats;
         gyre_error err = {0, ""};
-        if (!explain_wanted(&reading->groups[i], o->layer_type)) continue;
-        if (explain_figures_of(&figures, reading, &reading->groups[i], &err)) return cli_fail_error(&err);
-        explain_view_group(&page, reading, &figures);
-        explain_figures_free(&figures);
+        if (!explain_is_selected(&reading->groups[i], o->layer_type)) continue;
+        if (explain_stats_compute(&stats, reading, &reading->groups[i], &err)) return cli_fail_error(&err);
+        explain_view_group(&page, reading, &stats);
+        explain_stats_free(&stats);
     }
     explain_view_warnings(&page, reading);
     if (o->check) explain_check_view(&page, &o->checked, o->model);
@@ -153,12 +153,12 @@ static int check(explain_options *o, int argc, char **argv) {
 
 int cmd_explain(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "MODEL", DOC, NULL, NULL, NULL};
-    explain_options o = {.profile = GYRE_AS_USUAL};
+    explain_options o = {.profile = GYRE_PROFILE_DEFAULT};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     cli_output output;
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
-    if (!o.model) cli_usage("MODEL: missing");
+    if (!o.model) cli_usage_error("MODEL: missing");
     if (gyre_reading_open(&reading, o.model, o.profile, o.length, &err)) return cli_fail_error(&err);
     explain_check_layer_type(o.layer_type, reading, NULL);
     cli_check_output(o.common.output, reading->path);

@@ -7,12 +7,12 @@
 #include "tools/common/run_card.h"
 #include "tools/explain/explain_text.h"
 
-enum { CHECK_WINDOWS = 8, CHECK_MOST_CONTEXT = 512, CHECK_LEAST_CONTEXT = 16 };
+enum { CHECK_WINDOWS = 8, CHECK_MAX_CONTEXT = 512, CHECK_MIN_CONTEXT = 16 };
 
 typedef enum check_verdict {
-    CHECK_NOTHING,   /* no pairs that could lie in another order: `why` says it */
-    CHECK_UNDECIDED, /* the figures are too near one another: `why` says how near */
-    CHECK_AGREES,    /* trained as the file says */
+    CHECK_NOT_APPLICABLE, /* no pairs that could lie in another order: `why` says it */
+    CHECK_UNDECIDED,      /* the figures are too near one another: `why` says how near */
+    CHECK_AGREES,         /* trained as the file says */
     CHECK_DISAGREES
 } check_verdict;
 
@@ -23,8 +23,8 @@ typedef struct explain_check {
     double nats[2];   /* per token, of half and interleaved, over all windows */
     double window_nats[2][CHECK_WINDOWS];
     int64_t windows, context, tokens; /* of them, of each, of the text */
-    int64_t half_better;              /* windows */
-    double chance;                    /* that so one-sided a count comes about with nothing in it: the sign test's */
+    int64_t half_wins;                /* windows */
+    double p_value;                   /* that so one-sided a count comes about with nothing in it: the sign test's */
     json_t *card;                     /* of the run; NULL where there was nothing to check.  Owned */
     char card_text[RUN_CARD_LINE];
 } explain_check;
@@ -36,11 +36,11 @@ gyre_status explain_check_run(explain_check *out, const model_options *options, 
                               gyre_error *err);
 /* The verdict from the figures of the windows: out->window_nats, windows and file; blind: nats per token of who knows no
  * order. */
-void explain_check_judge(explain_check *check, double blind);
+void explain_check_decide(explain_check *check, double unigram_entropy);
 /* out = nats per token of a text for who knows how often each token comes and nothing else, what was not seen allowed for
  * (Chao and Shen 2003); at most log(vocab).  Errors: ENOMEM. */
-gyre_status explain_check_blind(const gyre_text *text, int64_t vocab, double *out, gyre_error *err);
-void explain_check_view(const explain_page *page, const explain_check *check, const char *model);
+gyre_status explain_check_unigram_entropy(const gyre_text *text, int64_t vocab, double *out, gyre_error *err);
+void explain_check_view(const explain_terminal *page, const explain_check *check, const char *model);
 json_t *explain_check_json(const explain_check *check, const char *text);
 void explain_check_free(explain_check *check);
 

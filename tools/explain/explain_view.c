@@ -4,53 +4,54 @@
 #include <math.h>
 #include <string.h>
 
-static const char *dot(const explain_page *page) {
+static const char *separator(const explain_terminal *page) {
     return page->utf8 ? " \xc2\xb7 " : " - ";
 }
 
-void explain_view_head(const explain_page *page, const gyre_reading *reading) {
+void explain_view_head(const explain_terminal *page, const gyre_reading *reading) {
     const char *name = gyre_profile_name(reading->profile);
-    explain_put(page, EXPLAIN_BOLD, "%s", reading->path);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "%s", reading->path);
     fputc('\n', page->file);
-    if (*reading->model_type) explain_put(page, EXPLAIN_PLAIN, "%s%s", reading->model_type, dot(page));
-    explain_put(page, EXPLAIN_PLAIN, "%s read as ", reading->format);
-    explain_put(page, EXPLAIN_BOLD, "%s", name);
-    const char *program = explain_program(reading->profile);
-    if (strcmp(program, name) != 0) explain_put(page, EXPLAIN_DIM, " (%s)", program);
-    if (reading->length > 0) explain_put(page, EXPLAIN_PLAIN, "%slength in use %" PRId64, dot(page), reading->length);
+    if (*reading->model_type) explain_print(page, EXPLAIN_STYLE_PLAIN, "%s%s", reading->model_type, separator(page));
+    explain_print(page, EXPLAIN_STYLE_PLAIN, "%s read as ", reading->format);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "%s", name);
+    const char *program = explain_profile_name(reading->profile);
+    if (strcmp(program, name) != 0) explain_print(page, EXPLAIN_STYLE_DIM, " (%s)", program);
+    if (reading->context_length > 0)
+        explain_print(page, EXPLAIN_STYLE_PLAIN, "%slength in use %" PRId64, separator(page), reading->context_length);
     fputc('\n', page->file);
 }
 
-/* -- fields ------------------------------------------------------------------------------------------------------------- */
-enum { MARGIN = 2, WIDEST_VALUE = 28 };
+/* -- fields -- */
+enum { MARGIN = 2, MAX_VALUE_WIDTH = 28 };
 
-static void view_field(const explain_page *page, const gyre_reading *reading, const gyre_reading_field *field, int names,
+static void view_field(const explain_terminal *page, const gyre_reading *reading, const gyre_reading_field *field, int names,
                        int values) {
     char source[640];
-    explain_source(reading, field, source, sizeof source);
-    explain_space(page, MARGIN);
-    explain_cell(page, EXPLAIN_PLAIN, names, field->name);
-    explain_cell(page, EXPLAIN_BOLD, values, field->value);
-    const int origin = MARGIN + names + values, taken = explain_columns(field->value);
-    explain_wrap(page, EXPLAIN_DIM, taken < values ? origin : origin + taken + 1 - values, origin, source);
-    if (!field->why) return;
-    explain_space(page, MARGIN + names);
-    const int mark = explain_put(page, EXPLAIN_YELLOW, "%s ", page->utf8 ? "\xe2\x86\xb3" : "->");
-    explain_wrap(page, EXPLAIN_PLAIN, MARGIN + names + mark, MARGIN + names + mark, field->why);
+    explain_format_source(reading, field, source, sizeof source);
+    explain_print_spaces(page, MARGIN);
+    explain_print_padded(page, EXPLAIN_STYLE_PLAIN, names, field->name);
+    explain_print_padded(page, EXPLAIN_STYLE_BOLD, values, field->value);
+    const int origin = MARGIN + names + values, taken = explain_display_width(field->value);
+    explain_print_wrapped(page, EXPLAIN_STYLE_DIM, taken < values ? origin : origin + taken + 1 - values, origin, source);
+    if (!field->note) return;
+    explain_print_spaces(page, MARGIN + names);
+    const int mark = explain_print(page, EXPLAIN_STYLE_YELLOW, "%s ", page->utf8 ? "\xe2\x86\xb3" : "->");
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, MARGIN + names + mark, MARGIN + names + mark, field->note);
 }
 
-static void view_fields(const explain_page *page, const gyre_reading *reading, const gyre_layer_reading *group) {
+static void view_fields(const explain_terminal *page, const gyre_reading *reading, const gyre_layer_reading *group) {
     int names = 0, values = 0;
     for (int64_t i = 0; i < group->fields_count; i++) {
-        const int name = explain_columns(group->fields[i].name), value = explain_columns(group->fields[i].value);
+        const int name = explain_display_width(group->fields[i].name), value = explain_display_width(group->fields[i].value);
         if (name > names) names = name;
-        if (value > values && value <= WIDEST_VALUE) values = value;
+        if (value > values && value <= MAX_VALUE_WIDTH) values = value;
     }
     for (int64_t i = 0; i < group->fields_count; i++)
         view_field(page, reading, &group->fields[i], names + 2, values + 2);
 }
 
-/* -- sums --------------------------------------------------------------------------------------------------------------- */
+/* -- sums -- */
 static void add(char *text, size_t size, const char *part) {
     const size_t used = strlen(text);
     snprintf(text + used, size - used, "%s", part);
@@ -62,56 +63,58 @@ static void add_count(char *text, size_t size, const char *before, int64_t count
     add(text, size, part);
 }
 
-static void sum_of_pairs(const explain_figures *f, char *text, size_t size) {
+static void summarize_pairs(const explain_stats *f, char *text, size_t size) {
     static const char *const names[] = {" kept", " blended", " interpolated", " still"};
     const char *comma = ": ";
     add_count(text, size, "", f->pairs, f->pairs == 1 ? " pair" : " pairs");
-    for (int s = 0; s < EXPLAIN_STATES; s++)
+    for (int s = 0; s < EXPLAIN_PAIR_STATES; s++)
         if (f->count[s] > 0) {
             add_count(text, size, comma, f->count[s], names[s]);
             comma = ", ";
         }
 }
 
-static void sum_of_turns(const explain_figures *f, char *text, size_t size) {
+static void summarize_revolutions(const explain_stats *f, char *text, size_t size) {
     if (f->trained == 0) return;
-    if (f->unfinished == 0)
+    if (f->incomplete == 0)
         add_count(text, size, "every pair finishes a turn within ", f->trained, " tokens");
     else
-        add_count(text, size, "", f->unfinished, f->unfinished == 1 ? " never finishes a turn" : " never finish a turn");
-    if (f->unfinished > 0) add_count(text, size, " within ", f->trained, " tokens");
-    if (f->reach == f->trained || (f->unfinished == 0 && f->unfinished_reach == 0)) return;
-    add_count(text, size, f->unfinished == 0 ? ", all but " : ", ", f->unfinished_reach, " within ");
-    add_count(text, size, "", f->reach, "");
+        add_count(text, size, "", f->incomplete, f->incomplete == 1 ? " never finishes a turn" : " never finish a turn");
+    if (f->incomplete > 0) add_count(text, size, " within ", f->trained, " tokens");
+    if (f->max_length == f->trained || (f->incomplete == 0 && f->incomplete_max_length == 0)) return;
+    add_count(text, size, f->incomplete == 0 ? ", all but " : ", ", f->incomplete_max_length, " within ");
+    add_count(text, size, "", f->max_length, "");
 }
 
-static void sum_of_lengths(const explain_figures *f, char *text, size_t size) {
+static void summarize_lengths(const explain_stats *f, char *text, size_t size) {
     const struct gyre_rope_config *rope = &f->config->rope;
-    if (!explain_follows_length(f) || rope->length_policy == GYRE_LENGTH_DECLARED) return;
-    if (rope->length_policy == GYRE_LENGTH_PREFIX)
+    if (!explain_depends_on_length(f) || rope->length_policy == GYRE_LENGTH_POLICY_DECLARED) return;
+    if (rope->length_policy == GYRE_LENGTH_POLICY_PREFIX)
         add(text, size, "the length in use is that of each pass, up to its last token");
     else
         add_count(text, size, "the length in use is each token's own, its position + 1 up to a multiple of ",
                   rope->length_block, "");
 }
 
-static void sum_of_scores(const explain_figures *f, char *text, size_t size) {
-    char part[160], a[EXPLAIN_SHORT], b[EXPLAIN_SHORT];
+static void summarize_scores(const explain_stats *f, char *text, size_t size) {
+    char part[160], a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
     if (f->pairs > 0) {
-        snprintf(part, sizeof part, "attention factor %s", explain_number(f->attention_factor, 6, a));
+        snprintf(part, sizeof part, "attention factor %s", explain_format_number(f->attention_factor, 6, a));
         add(text, size, part);
         if (fabs(f->attention_factor - 1) > 5e-7) { /* as it is printed */
-            snprintf(part, sizeof part, " (scores x %s)", explain_number(f->attention_factor * f->attention_factor, 6, b));
+            snprintf(part, sizeof part, " (scores x %s)",
+                     explain_format_number(f->attention_factor * f->attention_factor, 6, b));
             add(text, size, part);
         }
     }
     if (f->group->softmax_multiplier != 1) {
         snprintf(part, sizeof part, "%ssoftmax multiplier %s", *text ? ", " : "",
-                 explain_number(f->group->softmax_multiplier, 6, a));
+                 explain_format_number(f->group->softmax_multiplier, 6, a));
         add(text, size, part);
     }
     if (f->scale > 0) {
-        snprintf(part, sizeof part, "%sscores scaled by %s in all", *text ? ", " : "", explain_number(f->scale, 6, a));
+        snprintf(part, sizeof part, "%sscores scaled by %s in all", *text ? ", " : "",
+                 explain_format_number(f->scale, 6, a));
         add(text, size, part);
     }
     if (f->group->window > 0) {
@@ -120,25 +123,25 @@ static void sum_of_scores(const explain_figures *f, char *text, size_t size) {
     }
 }
 
-static void view_line(const explain_page *page, explain_style style, const char *text) {
+static void view_line(const explain_terminal *page, explain_style style, const char *text) {
     if (!*text) return;
-    explain_space(page, MARGIN);
-    explain_wrap(page, style, MARGIN, MARGIN, text);
+    explain_print_spaces(page, MARGIN);
+    explain_print_wrapped(page, style, MARGIN, MARGIN, text);
 }
 
-/* -- a group ------------------------------------------------------------------------------------------------------------ */
-void explain_view_group(const explain_page *page, const gyre_reading *reading, const explain_figures *f) {
+/* -- a group -- */
+void explain_view_group(const explain_terminal *page, const gyre_reading *reading, const explain_stats *f) {
     char text[2048];
-    const int64_t layers = explain_layers_of(reading, f->group);
+    const int64_t layers = explain_layer_count(reading, f->group);
     fputc('\n', page->file);
-    int column = explain_put(page, EXPLAIN_BOLD, "%s", f->group->name);
-    column += explain_put(page, EXPLAIN_PLAIN, "%s%s", dot(page), f->label);
+    int column = explain_print(page, EXPLAIN_STYLE_BOLD, "%s", f->group->name);
+    column += explain_print(page, EXPLAIN_STYLE_PLAIN, "%s%s", separator(page), f->label);
     if (f->group->layers_count > 0) {
-        column += explain_put(page, EXPLAIN_PLAIN, "%s", dot(page));
+        column += explain_print(page, EXPLAIN_STYLE_PLAIN, "%s", separator(page));
         snprintf(text, sizeof text, "layers ");
-        explain_layers(f->group, text + strlen(text), sizeof text - 64);
+        explain_format_layers(f->group, text + strlen(text), sizeof text - 64);
         if (layers > f->group->layers_count) add_count(text, sizeof text, " (of ", layers, ")");
-        explain_wrap(page, EXPLAIN_PLAIN, column, column + (int)sizeof "layers " - 1, text);
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, column + (int)sizeof "layers " - 1, text);
     } else {
         fputc('\n', page->file);
     }
@@ -148,33 +151,33 @@ void explain_view_group(const explain_page *page, const gyre_reading *reading, c
         explain_view_pairs(page, f);
         fputc('\n', page->file);
         text[0] = 0;
-        sum_of_pairs(f, text, sizeof text);
-        view_line(page, EXPLAIN_PLAIN, text);
+        summarize_pairs(f, text, sizeof text);
+        view_line(page, EXPLAIN_STYLE_PLAIN, text);
         text[0] = 0;
-        sum_of_turns(f, text, sizeof text);
-        view_line(page, EXPLAIN_PLAIN, text);
+        summarize_revolutions(f, text, sizeof text);
+        view_line(page, EXPLAIN_STYLE_PLAIN, text);
         text[0] = 0;
-        sum_of_lengths(f, text, sizeof text);
-        view_line(page, EXPLAIN_PLAIN, text);
+        summarize_lengths(f, text, sizeof text);
+        view_line(page, EXPLAIN_STYLE_PLAIN, text);
     } else {
         fputc('\n', page->file);
-        explain_scheme(f, text, sizeof text);
-        view_line(page, EXPLAIN_PLAIN, text);
+        explain_describe_scheme(f, text, sizeof text);
+        view_line(page, EXPLAIN_STYLE_PLAIN, text);
     }
     text[0] = 0;
-    sum_of_scores(f, text, sizeof text);
-    view_line(page, EXPLAIN_PLAIN, text);
+    summarize_scores(f, text, sizeof text);
+    view_line(page, EXPLAIN_STYLE_PLAIN, text);
 }
 
-/* -- warnings ----------------------------------------------------------------------------------------------------------- */
-void explain_view_warnings(const explain_page *page, const gyre_reading *reading) {
+/* -- warnings -- */
+void explain_view_warnings(const explain_terminal *page, const gyre_reading *reading) {
     for (int64_t i = 0; i < reading->warnings_count; i++) {
         const gyre_reading_warning *w = &reading->warnings[i];
         char place[480], text[2048];
         if (i == 0) fputc('\n', page->file);
-        explain_place(w->key, w->line, place, sizeof place);
+        explain_format_location(w->key, w->line, place, sizeof place);
         snprintf(text, sizeof text, "%s%s%s%s", w->text, *place ? " (" : "", place, *place ? ")" : "");
-        const int mark = explain_put(page, EXPLAIN_YELLOW, "! ");
-        explain_wrap(page, EXPLAIN_PLAIN, mark, mark, text);
+        const int mark = explain_print(page, EXPLAIN_STYLE_YELLOW, "! ");
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, mark, mark, text);
     }
 }

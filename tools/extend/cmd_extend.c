@@ -16,7 +16,7 @@ typedef struct extend_options {
     method_betas betas; /* 0 = the model's own, or 32 and 1 */
 } extend_options;
 
-/* -- options ----------------------------------------------------------------------------------------------------- */
+/* -- options -- */
 enum {
     KEY_TO = CLI_FIRST_KEY,
     KEY_AS,
@@ -29,12 +29,13 @@ enum {
     KEY_BETA_SLOW
 };
 
-static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
+static const int64_t token_limit = (int64_t)1 << 31; /* positions end there */
 
 static const struct argp_option option_table[] = {
     {"to", KEY_TO, "N", 0, "The context length wanted, in tokens; 128k is 131072, 1M 1048576", 1},
     {"methods", KEY_METHODS, "LIST", 0,
-     "Rows of the table, out of " RECIPE_NAMES ", each alone (its factor is N over the trained length) or with a factor, as "
+     "Rows of the table, out of " EXTEND_METHOD_NAMES
+     ", each alone (its factor is N over the trained length) or with a factor, as "
      "in yarn:8; any of " METHOD_MODIFIERS " may follow (default: all that rotate all pairs alike near and far)",
      2},
     {"method", KEY_METHOD, "M", 0, "The one to write", 3},
@@ -65,9 +66,9 @@ static const char documentation[] =
 static gyre_profile parse_profile(const char *text) {
     const char *names[16];
     int count = 0;
-    for (gyre_profile p = GYRE_AS_HF_5; count < 16 && gyre_profile_name(p); p = (gyre_profile)(p + 1))
+    for (gyre_profile p = GYRE_PROFILE_HF_5; count < 16 && gyre_profile_name(p); p = (gyre_profile)(p + 1))
         names[count++] = gyre_profile_name(p);
-    return (gyre_profile)(GYRE_AS_HF_5 + cli_choice("--as", text, names, count));
+    return (gyre_profile)(GYRE_PROFILE_HF_5 + cli_choice("--as", text, names, count));
 }
 
 static error_t parse_option(int key, char *text, struct argp_state *state) {
@@ -78,7 +79,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->path = text;
         return 0;
     case KEY_TO:
-        o->to = cli_integer("--to", text, 2, most_tokens);
+        o->to = cli_integer("--to", text, 2, token_limit);
         return 0;
     case KEY_AS:
         o->profile = parse_profile(text);
@@ -96,7 +97,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->write = text;
         return 0;
     case KEY_TRAINED:
-        o->trained = cli_integer("--trained", text, 4, most_tokens);
+        o->trained = cli_integer("--trained", text, 4, token_limit);
         return 0;
     case KEY_BETA_FAST:
         o->betas.fast = cli_number("--beta-fast", text, 1e-6, 1e9);
@@ -111,19 +112,20 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 
 static void read_options(int argc, char **argv, extend_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (extend_options){.profile = GYRE_AS_USUAL};
+    *o = (extend_options){.profile = GYRE_PROFILE_DEFAULT};
     cli_parse(&argp, CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
-    if (!o->path) cli_usage("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
-    if (!o->to) cli_usage("--to: missing; name the context length wanted, such as 128k");
-    if (o->method && !o->write) cli_usage("--method: nothing is written without --write; --methods picks rows of the table");
-    if (o->write && !o->method) cli_usage("--write: missing what to write; name it with --method, such as yarn");
-    if (o->write && !*o->write) cli_usage("--write: the name of the file is empty");
-    if (o->method && o->methods) cli_usage("--methods: picks rows of the table, which --write does not print");
+    if (!o->path) cli_usage_error("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
+    if (!o->to) cli_usage_error("--to: missing; name the context length wanted, such as 128k");
+    if (o->method && !o->write)
+        cli_usage_error("--method: nothing is written without --write; --methods picks rows of the table");
+    if (o->write && !o->method) cli_usage_error("--write: missing what to write; name it with --method, such as yarn");
+    if (o->write && !*o->write) cli_usage_error("--write: the name of the file is empty");
+    if (o->method && o->methods) cli_usage_error("--methods: picks rows of the table, which --write does not print");
 }
 
-/* -- the model --------------------------------------------------------------------------------------------------- */
+/* -- the model -- */
 static int is_rotating(const gyre_layer_reading *group) {
-    return group->config.kind == GYRE_ROPE && strcmp(group->name, "vision") != 0;
+    return group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0;
 }
 
 /* The layers asked for; else the first that rotate and see all tokens; else the first that rotate; else the first. */
@@ -144,10 +146,10 @@ static _Noreturn void unknown_layers(const gyre_reading *reading, const char *na
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", reading->groups[i].name);
     }
-    cli_usage("--layer-type: \"%s\" is none of this model's: %s", name, list);
+    cli_usage_error("--layer-type: \"%s\" is none of this model's: %s", name, list);
 }
 
-static double or_else(double a, double b, double c) {
+static double first_nonzero(double a, double b, double c) {
     return a != 0 ? a : b != 0 ? b : c;
 }
 
@@ -163,27 +165,28 @@ static int open_model(const extend_options *o, extension *e) {
     e->group = find_layers(e->reading, o->layer_type);
     if (!e->group) unknown_layers(e->reading, o->layer_type);
     const gyre_config *c = &e->group->config;
-    const int ramps = c->rope.scaling == GYRE_YARN || c->rope.scaling == GYRE_BY_PARTS;
+    const int ramps = c->rope.scaling == GYRE_SCALING_YARN || c->rope.scaling == GYRE_SCALING_BY_PARTS;
     const int native = strcmp(e->reading->model_type, "gyre") == 0; /* says what it was trained on, whatever the scaling */
-    e->trained = o->trained ? o->trained : native ? c->trained_length : trained_length_of(c);
-    e->betas.fast = or_else(o->betas.fast, ramps ? c->rope.beta_fast : 0, 32);
-    e->betas.slow = or_else(o->betas.slow, ramps ? c->rope.beta_slow : 0, 1);
+    e->trained = o->trained ? o->trained : native ? c->trained_length : extend_trained_length(c);
+    e->betas.fast = first_nonzero(o->betas.fast, ramps ? c->rope.beta_fast : 0, 32);
+    e->betas.slow = first_nonzero(o->betas.slow, ramps ? c->rope.beta_slow : 0, 1);
     if (e->betas.fast < e->betas.slow)
         return cli_fail("--beta-fast: %g is below --beta-slow %g (%s)", e->betas.fast, e->betas.slow, o->path);
     return 0;
 }
 
-/* -- the work ---------------------------------------------------------------------------------------------------- */
+/* -- the work -- */
 static int print_figures(const extend_options *o, const extension *e, FILE *file) {
     gyre_error err = {0, ""};
-    recipe *recipes = NULL;
+    extend_method *recipes = NULL;
     int64_t count = 0;
-    if (recipes_parse(o->methods ? o->methods : recipes_for(e), &recipes, &count, &err)) cli_usage("%s", err.text);
-    figures *rows = calloc((size_t)count, sizeof *rows);
+    if (extend_methods_parse(o->methods ? o->methods : extend_methods_for(e), &recipes, &count, &err))
+        cli_usage_error("%s", err.text);
+    extend_effect *rows = calloc((size_t)count, sizeof *rows);
     int status = rows ? 0 : cli_fail("results: out of memory (extend)");
-    cli_defer_signals(); /* extend_try has files of its own to remove */
+    cli_defer_signals(); /* extend_check_support has files of its own to remove */
     for (int64_t i = 0; i < count && !status; i++)
-        if (figures_of(&recipes[i], e, &rows[i], &err) || extend_try(&recipes[i], e, &rows[i], &err))
+        if (extend_effect_compute(&recipes[i], e, &rows[i], &err) || extend_check_support(&recipes[i], e, &rows[i], &err))
             status = cli_fail_error(&err);
         else if (cli_interrupted())
             status = cli_fail("interrupted (extend)");
@@ -205,21 +208,21 @@ static void warn_of_reach(const extend_options *o, const extension *e, double fa
 
 static int write_model(const extend_options *o, const extension *e, FILE *file) {
     gyre_error err = {0, ""};
-    recipe r;
+    extend_method r;
     gyre_config config;
     struct stat info;
     char path[4200];
-    key_change changes[KEY_CHANGES];
-    if (recipe_parse(o->method, &r, &err)) cli_usage("%s", err.text);
-    if (recipe_config(&r, e, &config, &err)) return cli_fail_error(&err);
+    extend_key_change changes[EXTEND_MAX_KEY_CHANGES];
+    if (extend_method_parse(o->method, &r, &err)) cli_usage_error("%s", err.text);
+    if (extend_method_config(&r, e, &config, &err)) return cli_fail_error(&err);
     const int is_folder = stat(o->write, &info) == 0 && S_ISDIR(info.st_mode);
     const int has_slash = o->write[strlen(o->write) - 1] == '/';
     const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
     const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : "config.json";
     snprintf(path, sizeof path, "%s%s%s", o->write, is_folder && !has_slash ? "/" : "", is_folder ? name : "");
-    cli_pending_copy(path);
+    cli_set_pending_copy(path);
     const gyre_status status = gyre_reading_write(o->path, &config, o->to, o->write, &err);
-    cli_pending_copy(NULL);
+    cli_set_pending_copy(NULL);
     if (status) return cli_fail_error(&err);
     warn_of_reach(o, e, config.rope.factor);
     const int count = extend_changes(e, path, changes);
@@ -229,12 +232,12 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
 
 static int extend(const extend_options *o, const extension *e, FILE *file) {
     const gyre_kind kind = e->group->config.kind;
-    if (kind == GYRE_LEARNED || kind == GYRE_BERT)
+    if (kind == GYRE_KIND_LEARNED || kind == GYRE_KIND_BERT)
         return cli_fail("positions: a table that was learned ends with its rows, and no config says how to stretch it (%s)",
                         e->reading->path);
-    if (kind != GYRE_ROPE && o->write)
+    if (kind != GYRE_KIND_ROPE && o->write)
         return cli_fail("--write: %s has nothing to stretch (%s)", gyre_kind_name(kind), e->reading->path);
-    if (kind != GYRE_ROPE) return extend_print_other(e, o->common.json, file);
+    if (kind != GYRE_KIND_ROPE) return extend_print_other(e, o->common.json, file);
     if (e->trained < 4)
         return cli_fail("trained length: the model does not say it; name it with --trained (%s)", e->reading->path);
     if (e->to <= e->trained)

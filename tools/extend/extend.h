@@ -18,58 +18,63 @@ typedef struct extension {
 
 /* A way to stretch it: those of methods.h, `llama3[:factor]` with the ramp of Llama 3.1, and `longrope`, the model's own
  * lists. */
-typedef struct recipe {
+typedef struct extend_method {
     char label[METHOD_LABEL]; /* as given */
     method method;
     int llama3, longrope;
-} recipe;
+} extend_method;
 
-#define RECIPE_NAMES METHOD_NAMES ", llama3, longrope"
+#define EXTEND_METHOD_NAMES METHOD_NAMES ", llama3, longrope"
 
 /* EINVAL: err says what is wrong with the text. */
-gyre_status recipe_parse(const char *text, recipe *out, gyre_error *err);
+gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err);
 /* *out = those of a comma list, which the caller frees; *count >= 1. */
-gyre_status recipes_parse(const char *list, recipe **out, int64_t *count, gyre_error *err);
+gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t *count, gyre_error *err);
 /* out = the comma list of all that make sense for this model. */
-const char *recipes_for(const extension *e);
+const char *extend_methods_for(const extension *e);
 /* out = tokens that the model was trained on before its scaling, as far as its config tells. */
-int64_t trained_length_of(const gyre_config *config);
+int64_t extend_trained_length(const gyre_config *config);
 /* *out = the positions of the layers under the recipe; borrows the reading's lists.  Errors: EINVAL, EUNSUPPORTED. */
-gyre_status recipe_config(const recipe *r, const extension *e, gyre_config *out, gyre_error *err);
+gyre_status extend_method_config(const extend_method *r, const extension *e, gyre_config *out, gyre_error *err);
 
 /* Whether a program that reads the changed config turns the layers so. */
-typedef enum extend_says { SAYS_NO, SAYS_OTHERWISE, SAYS_SO, SAYS_UNKNOWN } extend_says;
-enum { READERS = 3, CONFIG_TEXT = 160 };
-extern const gyre_profile extend_readers[READERS];
+typedef enum extend_support {
+    EXTEND_SUPPORT_NONE,
+    EXTEND_SUPPORT_DIFFERENT,
+    EXTEND_SUPPORT_SAME,
+    EXTEND_SUPPORT_UNKNOWN
+} extend_support;
+enum { EXTEND_READERS = 3, EXTEND_CONFIG_TEXT = 160 };
+extern const gyre_profile extend_readers[EXTEND_READERS];
 
 /* What a recipe does to the rotation. */
-typedef struct figures {
+typedef struct extend_effect {
     double factor, attention_factor;
     double near_factor; /* the attention factor within the trained length: under dynamic YaRN it grows past it alone */
-    gyre_parts parts;
-    double turns_lost, most_lost; /* over the trained length: of all pairs, of one */
-    int64_t unseen;               /* pairs that meet angles at the new length that they never met in training */
-    int64_t unfinished;           /* pairs that make less than a turn in training */
-    double reach;                 /* tokens that the slowest pair takes for a turn; 0 = none turns */
-    int64_t changed_from;         /* the first position whose rotation differs within the trained length; -1 = none */
-    extend_says says[READERS];
-    char why[READERS][200];   /* for what is not SAYS_SO; "" = nothing to tell */
-    char config[CONFIG_TEXT]; /* what the model's config needs, in short */
-} figures;
+    gyre_scaling_parts parts;
+    double revolutions_lost, max_revolutions_lost; /* over the trained length: of all pairs, of one */
+    int64_t unseen;        /* pairs that meet angles at the new length that they never met in training */
+    int64_t incomplete;    /* pairs that make less than a turn in training */
+    double max_wavelength; /* tokens that the slowest pair takes for a turn; 0 = none turns */
+    int64_t changed_from;  /* the first position whose rotation differs within the trained length; -1 = none */
+    extend_support support[EXTEND_READERS];
+    char why[EXTEND_READERS][200];   /* for what is not EXTEND_SUPPORT_SAME; "" = nothing to tell */
+    char config[EXTEND_CONFIG_TEXT]; /* what the model's config needs, in short */
+} extend_effect;
 
-/* Errors: those of recipe_config and of gyre_encoding_create. */
-gyre_status figures_of(const recipe *r, const extension *e, figures *out, gyre_error *err);
+/* Errors: those of extend_method_config and of gyre_encoding_create. */
+gyre_status extend_effect_compute(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err);
 /* Fills in says, why and config: writes the config that the recipe needs into a folder of its own, reads it as every
  * program does, and removes it. */
-gyre_status extend_try(const recipe *r, const extension *e, figures *out, gyre_error *err);
+gyre_status extend_check_support(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err);
 
 /* A key that a changed config has and its model has not, has otherwise, or no more. */
-typedef struct key_change {
+typedef struct extend_key_change {
     char key[128];
     char before[80], after[80]; /* "" = not there */
-} key_change;
-enum { KEY_CHANGES = 64 };
+} extend_key_change;
+enum { EXTEND_MAX_KEY_CHANGES = 64 };
 /* out = how many of changes[] were filled in: what the file at `after` says otherwise than the model. */
-int extend_changes(const extension *e, const char *after, key_change changes[KEY_CHANGES]);
+int extend_changes(const extension *e, const char *after, extend_key_change changes[EXTEND_MAX_KEY_CHANGES]);
 
 #endif

@@ -7,15 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const says_words[] = {
-    [SAYS_NO] = "no", [SAYS_OTHERWISE] = "differs", [SAYS_SO] = "same", [SAYS_UNKNOWN] = "untried"};
+static const char *const support_names[] = {[EXTEND_SUPPORT_NONE] = "no",
+                                            [EXTEND_SUPPORT_DIFFERENT] = "differs",
+                                            [EXTEND_SUPPORT_SAME] = "same",
+                                            [EXTEND_SUPPORT_UNKNOWN] = "untried"};
 
 /* out = the scaling that the layers hold, in a word; NULL = none. */
-static const char *held_scaling(const extension *e) {
+static const char *current_scaling(const extension *e) {
     const struct gyre_rope_config *rope = &e->group->config.rope;
     for (int64_t i = 0; i < e->group->fields_count; i++)
         if (strcmp(e->group->fields[i].name, "scaling") == 0)
-            return rope->scaling == GYRE_UNSCALED || (rope->scaling == GYRE_PROPORTIONAL && !(rope->factor > 1))
+            return rope->scaling == GYRE_SCALING_NONE || (rope->scaling == GYRE_SCALING_PROPORTIONAL && !(rope->factor > 1))
                        ? NULL
                        : e->group->fields[i].value;
     return NULL;
@@ -23,18 +25,18 @@ static const char *held_scaling(const extension *e) {
 
 static const char *scheme_note(gyre_kind kind) {
     switch (kind) {
-    case GYRE_ALIBI:
+    case GYRE_KIND_ALIBI:
         return "its bias goes on falling with distance at any length: there is nothing to stretch; what is far weighs less";
-    case GYRE_T5:
-    case GYRE_DEBERTA:
+    case GYRE_KIND_T5:
+    case GYRE_KIND_DEBERTA:
         return "distances past its last bucket share that bucket at any length: there is nothing to stretch";
-    case GYRE_SHAW:
-    case GYRE_NEZHA:
-    case GYRE_TRANSFORMER_XL:
+    case GYRE_KIND_SHAW:
+    case GYRE_KIND_NEZHA:
+    case GYRE_KIND_TRANSFORMER_XL:
         return "distances past its last one are clipped to it at any length: there is nothing to stretch";
-    case GYRE_SINUSOIDAL:
+    case GYRE_KIND_SINUSOIDAL:
         return "the sinusoid goes on at any length, but the model was not trained there, and no config stretches it";
-    case GYRE_NOPE:
+    case GYRE_KIND_NOPE:
         return "it has no positions: there is nothing to stretch";
     default:
         return "its bias is computed at any length: there is nothing to stretch";
@@ -51,19 +53,31 @@ int extend_print_other(const extension *e, int json, FILE *file) {
     return 0;
 }
 
-/* -- the tables -------------------------------------------------------------------------------------------------- */
+/* -- the tables -- */
 /* What a method does, and what it needs: two tables, so that each fits a terminal. */
-enum { METHOD, KEPT, BLENDED, DIVIDED, LOST, MOST, UNSEEN, TURN, FROM, SCORES, COLUMNS };
-static const gyre_column columns[COLUMNS] = {{.head = "method"},
-                                             {.head = "kept", .group = "pairs"},
-                                             {.head = "blended", .group = "pairs"},
-                                             {.head = "divided", .group = "pairs"},
-                                             {.head = "all", .group = "turns lost", .decimals = 1},
-                                             {.head = "most", .group = "turns lost", .decimals = 1},
-                                             {.head = "unseen"},
-                                             {.head = "slowest"},
-                                             {.head = "from", .group = "short contexts"},
-                                             {.head = "scores", .group = "short contexts"}};
+enum {
+    COLUMN_METHOD,
+    COLUMN_UNSCALED,
+    COLUMN_BLENDED,
+    COLUMN_INTERPOLATED,
+    COLUMN_LOST,
+    COLUMN_MAX_LOST,
+    COLUMN_UNSEEN,
+    COLUMN_MAX_WAVELENGTH,
+    COLUMN_CHANGED_FROM,
+    COLUMN_SCORES,
+    COLUMN_COUNT
+};
+static const gyre_report_column columns[COLUMN_COUNT] = {{.title = "method"},
+                                                         {.title = "kept", .group = "pairs"},
+                                                         {.title = "blended", .group = "pairs"},
+                                                         {.title = "divided", .group = "pairs"},
+                                                         {.title = "all", .group = "turns lost", .decimals = 1},
+                                                         {.title = "most", .group = "turns lost", .decimals = 1},
+                                                         {.title = "unseen"},
+                                                         {.title = "slowest"},
+                                                         {.title = "from", .group = "short contexts"},
+                                                         {.title = "scores", .group = "short contexts"}};
 static const char legend[] =
     "pairs: how the method treats them at the new length.  turns lost: over the trained length, of all pairs and of one.\n"
     "unseen: pairs that meet angles they never met in training.  slowest: tokens that the slowest pair takes for a turn.\n"
@@ -71,55 +85,56 @@ static const char legend[] =
     "rad),\n"
     "and what the scores of channels that turn are multiplied by.";
 
-enum { NEED_METHOD, FIRST_READER, NEED_CONFIG = FIRST_READER + READERS, NEED_COLUMNS };
-static const gyre_column need_columns[NEED_COLUMNS] = {{.head = "method"},
-                                                       {.head = "hf"},
-                                                       {.head = "vllm"},
-                                                       {.head = "llama.cpp"},
-                                                       {.head = "config", .align = GYRE_ALIGN_LEFT}};
+enum { NEED_METHOD, FIRST_READER, NEED_CONFIG = FIRST_READER + EXTEND_READERS, NEED_COLUMNS };
+static const gyre_report_column need_columns[NEED_COLUMNS] = {{.title = "method"},
+                                                              {.title = "hf"},
+                                                              {.title = "vllm"},
+                                                              {.title = "llama.cpp"},
+                                                              {.title = "config", .align = GYRE_REPORT_ALIGN_LEFT}};
 static const char need_legend[] =
     "config: what the model's own would say of the scaling.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
     "make\n"
     "of it at the new length: the same rotation, one that differs, or no (refused, or it cannot be said).";
 
 typedef struct texts {
-    char turn[24], from[24], scores[24];
+    char wavelength[24], from[24], scores[24];
 } texts;
 
-static void fill_row(const recipe *r, const figures *f, texts *t, gyre_cell cells[COLUMNS]) {
+static void fill_row(const extend_method *r, const extend_effect *f, texts *t, gyre_report_cell cells[COLUMN_COUNT]) {
     char amount[16];
-    snprintf(t->turn, sizeof t->turn, "%s", f->reach > 0 ? cli_amount(f->reach, amount) : "still");
+    snprintf(t->wavelength, sizeof t->wavelength, "%s",
+             f->max_wavelength > 0 ? cli_format_count(f->max_wavelength, amount) : "still");
     snprintf(t->from, sizeof t->from, "%lld", (long long)f->changed_from);
     snprintf(t->scores, sizeof t->scores, "x %.3g", f->near_factor * f->near_factor);
-    cells[METHOD] = gyre_cell_text(r->label);
-    cells[KEPT] = gyre_cell_number((double)f->parts.kept);
-    cells[BLENDED] = gyre_cell_number((double)f->parts.blended);
-    cells[DIVIDED] = gyre_cell_number((double)f->parts.divided);
-    cells[LOST] = gyre_cell_number(f->turns_lost);
-    cells[MOST] = gyre_cell_number(f->most_lost);
-    cells[UNSEEN] = gyre_cell_number((double)f->unseen);
-    cells[TURN] = gyre_cell_text(t->turn);
-    cells[FROM] = gyre_cell_text(f->changed_from < 0 ? "never" : t->from);
-    cells[SCORES] = gyre_cell_text(t->scores);
+    cells[COLUMN_METHOD] = gyre_report_cell_text(r->label);
+    cells[COLUMN_UNSCALED] = gyre_report_cell_number((double)f->parts.kept);
+    cells[COLUMN_BLENDED] = gyre_report_cell_number((double)f->parts.blended);
+    cells[COLUMN_INTERPOLATED] = gyre_report_cell_number((double)f->parts.divided);
+    cells[COLUMN_LOST] = gyre_report_cell_number(f->revolutions_lost);
+    cells[COLUMN_MAX_LOST] = gyre_report_cell_number(f->max_revolutions_lost);
+    cells[COLUMN_UNSEEN] = gyre_report_cell_number((double)f->unseen);
+    cells[COLUMN_MAX_WAVELENGTH] = gyre_report_cell_text(t->wavelength);
+    cells[COLUMN_CHANGED_FROM] = gyre_report_cell_text(f->changed_from < 0 ? "never" : t->from);
+    cells[COLUMN_SCORES] = gyre_report_cell_text(t->scores);
 }
 
-static void fill_need(const recipe *r, const figures *f, gyre_cell cells[NEED_COLUMNS]) {
-    cells[NEED_METHOD] = gyre_cell_text(r->label);
-    for (int i = 0; i < READERS; i++)
-        cells[FIRST_READER + i] = gyre_cell_text(says_words[f->says[i]]);
-    cells[NEED_CONFIG] = gyre_cell_text(f->config);
+static void fill_needs_row(const extend_method *r, const extend_effect *f, gyre_report_cell cells[NEED_COLUMNS]) {
+    cells[NEED_METHOD] = gyre_report_cell_text(r->label);
+    for (int i = 0; i < EXTEND_READERS; i++)
+        cells[FIRST_READER + i] = gyre_report_cell_text(support_names[f->support[i]]);
+    cells[NEED_CONFIG] = gyre_report_cell_text(f->config);
 }
 
 static void print_header(const extension *e, FILE *file) {
     const gyre_config *c = &e->group->config;
-    const char *held = held_scaling(e);
-    const int64_t dim = c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first;
+    const char *held = current_scaling(e);
+    const int64_t dim = c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel;
     fprintf(file, "model     %s: %s, %s layers, as %s reads it\n", e->reading->path, e->reading->model_type, e->group->name,
             gyre_profile_name(e->reading->profile));
     fprintf(file, "rotation  %lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s\n", (long long)dim,
             (long long)c->head_dim, c->rope.base, (long long)e->trained, held ? "; its scaling, " : "", held ? held : "",
             held ? ", gives way to the new one" : "");
-    if (e->trained != c->trained_length && e->trained == trained_length_of(c))
+    if (e->trained != c->trained_length && e->trained == extend_trained_length(c))
         fprintf(file, "          (the %lld that its config says, over the scaling's factor; --trained says otherwise)\n",
                 (long long)c->trained_length);
     fprintf(file, "length    %lld tokens, %.4g times the trained length\n", (long long)e->to,
@@ -130,32 +145,32 @@ static void print_header(const extension *e, FILE *file) {
     fprintf(file, "\n");
 }
 
-static int print_one(const gyre_column *head, int64_t width, const gyre_cell *cells, int64_t rows, const char *note,
-                     FILE *file) {
+static int print_one(const gyre_report_column *head, int64_t width, const gyre_report_cell *cells, int64_t rows,
+                     const char *note, FILE *file) {
     gyre_error err = {0, ""};
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
     table.columns = head;
     table.columns_count = width;
     table.cells = cells;
     table.rows = rows;
-    if (gyre_report_table_print(&table, file, cli_styled(file), &err)) return cli_fail_error(&err);
+    if (gyre_report_table_print(&table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
     fprintf(file, "\n%s\n", note);
     return 0;
 }
 
 /* Why programs do not turn as the method does: once for each reason. */
-static void print_remarks(const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
+static void print_remarks(const extend_method *methods, const extend_effect *rows, int64_t count, FILE *file) {
     int some = 0;
     for (int64_t i = 0; i < count; i++)
-        for (int k = 0; k < READERS; k++) {
+        for (int k = 0; k < EXTEND_READERS; k++) {
             const char *why = rows[i].why[k];
             int told = !*why;
             for (int j = 0; j < k; j++)
                 told |= strcmp(rows[i].why[j], why) == 0;
             if (told) continue;
-            fprintf(file, "%s%s, ", some++ ? "" : "\n", recipes[i].label);
+            fprintf(file, "%s%s, ", some++ ? "" : "\n", methods[i].label);
             int last = k;
-            for (int j = k; j < READERS; j++)
+            for (int j = k; j < EXTEND_READERS; j++)
                 if (strcmp(rows[i].why[j], why) == 0) last = j;
             for (int j = k; j <= last; j++)
                 if (strcmp(rows[i].why[j], why) == 0) {
@@ -165,23 +180,24 @@ static void print_remarks(const recipe *recipes, const figures *rows, int64_t co
         }
 }
 
-int extend_print_table(const extension *e, const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
-    gyre_cell *cells = calloc((size_t)count, COLUMNS * sizeof *cells),
-              *needs = calloc((size_t)count, NEED_COLUMNS * sizeof *needs);
+int extend_print_table(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
+                       FILE *file) {
+    gyre_report_cell *cells = calloc((size_t)count, COLUMN_COUNT * sizeof *cells),
+                     *needs = calloc((size_t)count, NEED_COLUMNS * sizeof *needs);
     texts *t = calloc((size_t)count, sizeof *t);
     int status = 0;
     if (!cells || !needs || !t) {
         status = cli_fail("table: out of memory (extend)");
     } else {
         for (int64_t i = 0; i < count; i++) {
-            fill_row(&recipes[i], &rows[i], &t[i], &cells[i * COLUMNS]);
-            fill_need(&recipes[i], &rows[i], &needs[i * NEED_COLUMNS]);
+            fill_row(&methods[i], &rows[i], &t[i], &cells[i * COLUMN_COUNT]);
+            fill_needs_row(&methods[i], &rows[i], &needs[i * NEED_COLUMNS]);
         }
         print_header(e, file);
-        status = print_one(columns, COLUMNS, cells, count, legend, file);
+        status = print_one(columns, COLUMN_COUNT, cells, count, legend, file);
         fprintf(file, "\n");
         if (!status) status = print_one(need_columns, NEED_COLUMNS, needs, count, need_legend, file);
-        if (!status) print_remarks(recipes, rows, count, file);
+        if (!status) print_remarks(methods, rows, count, file);
         if (!status && strcmp(e->reading->format, "GGUF") == 0)
             fprintf(
                 file,
@@ -194,42 +210,43 @@ int extend_print_table(const extension *e, const recipe *recipes, const figures 
     return status;
 }
 
-/* -- JSON -------------------------------------------------------------------------------------------------------- */
-static json_t *says_json(const figures *f) {
+/* -- JSON -- */
+static json_t *support_json(const extend_effect *f) {
     json_t *out = json_object();
-    for (int i = 0; i < READERS; i++) {
-        json_t *one = json_pack("{s:s}", "says", says_words[f->says[i]]);
+    for (int i = 0; i < EXTEND_READERS; i++) {
+        json_t *one = json_pack("{s:s}", "says", support_names[f->support[i]]);
         if (f->why[i][0]) json_object_set_new(one, "why", json_string(f->why[i]));
         json_object_set_new(out, gyre_profile_name(extend_readers[i]), one);
     }
     return out;
 }
 
-static json_t *row_json(const recipe *r, const figures *f) {
-    return json_pack("{s:s, s:s, s:f, s:f, s:{s:I, s:I, s:I}, s:f, s:f, s:I, s:I, s:o, s:o, s:f, s:o}", "method", r->label,
-                     "config", f->config, "factor", f->factor, "attention_factor", f->attention_factor, "pairs", "kept",
-                     (json_int_t)f->parts.kept, "blended", (json_int_t)f->parts.blended, "divided",
-                     (json_int_t)f->parts.divided, "turns_lost", f->turns_lost, "most_turns_lost", f->most_lost,
-                     "unfinished_pairs", (json_int_t)f->unfinished, "unseen_pairs", (json_int_t)f->unseen, "slowest_turn",
-                     f->reach > 0 ? json_real(f->reach) : json_null(), "changed_from",
-                     f->changed_from < 0 ? json_null() : json_integer(f->changed_from), "scores",
-                     f->near_factor * f->near_factor, "readers", says_json(f));
+static json_t *row_json(const extend_method *r, const extend_effect *f) {
+    return json_pack(
+        "{s:s, s:s, s:f, s:f, s:{s:I, s:I, s:I}, s:f, s:f, s:I, s:I, s:o, s:o, s:f, s:o}", "method", r->label, "config",
+        f->config, "factor", f->factor, "attention_factor", f->attention_factor, "pairs", "kept", (json_int_t)f->parts.kept,
+        "blended", (json_int_t)f->parts.blended, "divided", (json_int_t)f->parts.divided, "turns_lost", f->revolutions_lost,
+        "most_turns_lost", f->max_revolutions_lost, "unfinished_pairs", (json_int_t)f->incomplete, "unseen_pairs",
+        (json_int_t)f->unseen, "slowest_turn", f->max_wavelength > 0 ? json_real(f->max_wavelength) : json_null(),
+        "changed_from", f->changed_from < 0 ? json_null() : json_integer(f->changed_from), "scores",
+        f->near_factor * f->near_factor, "readers", support_json(f));
 }
 
 static json_t *model_json(const extension *e) {
     const gyre_config *c = &e->group->config;
-    const char *held = held_scaling(e);
+    const char *held = current_scaling(e);
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:f, s:I, s:o}", "path", e->reading->path, "model_type",
                      e->reading->model_type, "profile", gyre_profile_name(e->reading->profile), "layers", e->group->name,
                      "head_dim", (json_int_t)c->head_dim, "rotary_dim",
-                     (json_int_t)(c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first), "base", c->rope.base,
+                     (json_int_t)(c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel), "base", c->rope.base,
                      "trained_length", (json_int_t)e->trained, "scaling", held ? json_string(held) : json_null());
 }
 
-int extend_print_json(const extension *e, const recipe *recipes, const figures *rows, int64_t count, FILE *file) {
+int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
+                      FILE *file) {
     json_t *list = json_array(), *root = model_json(e);
     for (int64_t i = 0; i < count; i++)
-        json_array_append_new(list, row_json(&recipes[i], &rows[i]));
+        json_array_append_new(list, row_json(&methods[i], &rows[i]));
     if (json_object_set_new(root, "length", json_integer(e->to)) || json_object_set_new(root, "methods", list)) {
         json_decref(root);
         root = NULL;
@@ -237,9 +254,9 @@ int extend_print_json(const extension *e, const recipe *recipes, const figures *
     return cli_json_write(file, root);
 }
 
-/* -- what was written -------------------------------------------------------------------------------------------- */
-int extend_print_written(const extension *e, const recipe *r, const char *path, const key_change *changes, int count,
-                         FILE *file) {
+/* -- what was written -- */
+int extend_print_written(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
+                         int count, FILE *file) {
     size_t widest = 0;
     fprintf(file, "wrote %s: %s under %s, %lld tokens\n", path, e->reading->model_type, r->label, (long long)e->to);
     for (int i = 0; i < count; i++)
@@ -247,14 +264,14 @@ int extend_print_written(const extension *e, const recipe *r, const char *path, 
     for (int i = 0; i < count; i++)
         fprintf(file, "  %-*s  %s -> %s\n", (int)widest, changes[i].key, changes[i].before[0] ? changes[i].before : "(none)",
                 changes[i].after[0] ? changes[i].after : "(none)");
-    if (!r->method.own && !r->llama3 && !r->longrope && r->method.scaling == GYRE_DYNAMIC_NTK)
+    if (!r->method.keeps_model_scaling && !r->llama3 && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
         fprintf(file, "dynamic counts from max_position_embeddings, which so says the trained length, not %lld\n",
                 (long long)e->to);
     return 0;
 }
 
-int extend_print_written_json(const extension *e, const recipe *r, const char *path, const key_change *changes, int count,
-                              FILE *file) {
+int extend_print_written_json(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
+                              int count, FILE *file) {
     json_t *list = json_array(), *root = model_json(e);
     for (int i = 0; i < count; i++)
         json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "key", changes[i].key, "before", changes[i].before, "after",

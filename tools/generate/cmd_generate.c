@@ -1,5 +1,5 @@
 /* cmd_generate.c: gyre generate: what a model writes on from a prompt. */
-#include "tools/common/plain_text.h"
+#include "tools/common/utf8_text.h"
 #include "tools/explain/explain_text.h"
 #include "tools/generate/generate.h"
 #include "tools/passkey/passkey.h"
@@ -18,7 +18,7 @@ static json_t *json_of_text(const char *text, size_t bytes) {
     const size_t room = 3 * bytes + 1;
     char *plain = malloc(room);
     if (!plain) return NULL;
-    plain_text(plain, room, text, bytes);
+    utf8_sanitize(plain, room, text, bytes);
     json_t *out = json_string(plain);
     free(plain);
     return out;
@@ -31,8 +31,8 @@ static double rate(int64_t tokens, double seconds) {
 static int print_json(const generation *g, FILE *file) {
     static const char *const stops[] = {"tokens", "end", "context", "interrupted"};
     const generate_options *o = &g->options;
-    const gyre_config *config = gyre_encoding_config(g->encoding);
-    const int follows = method_follows_length(&o->method, config);
+    const gyre_config *config = gyre_encoding_get_config(g->encoding);
+    const int follows = method_depends_on_length(&o->method, config);
     return cli_json_write(
         file, json_pack("{s:o, s:s, s:o, s:I, s:s, s:{s:f, s:f, s:I, s:I}, s:o, s:o, s:o, s:o, s:s, s:{s:f, s:f}, s:o}",
                         "model", explain_json_text(o->model.path), "method", o->method.label, "length_policy",
@@ -49,13 +49,13 @@ static int print_json(const generation *g, FILE *file) {
 static void print_speed(const generation *g) {
     char prompt[16], text[16];
     fprintf(stderr, "prompt: %lld tokens, %s/s; written: %lld tokens, %s/s\n", (long long)g->prompt_count,
-            cli_amount(rate(g->prompt_count, g->prompt_seconds), prompt), (long long)g->count,
-            cli_amount(rate(g->count, g->seconds), text));
+            cli_format_count(rate(g->prompt_count, g->prompt_seconds), prompt), (long long)g->count,
+            cli_format_count(rate(g->count, g->seconds), text));
 }
 
 static int write_text(generation *g, const cli_output *output) {
     gyre_error err = {0, ""};
-    if (!g->options.common.json) g->stream = output->file;
+    if (!g->options.common.json) g->text_output = output->file;
     cli_defer_signals(); /* Ctrl-C ends the text, not the program */
     if (generate_run(g, &err)) return cli_fail_error(&err);
     if (g->options.common.json) return print_json(g, output->file);
@@ -66,7 +66,7 @@ static int write_text(generation *g, const cli_output *output) {
 }
 
 int cmd_generate(int argc, char **argv) {
-    generation g = {.stop = GENERATE_TOKENS};
+    generation g = {.stop = GENERATE_STOP_TOKENS};
     gyre_error err = {0, ""};
     generate_options_read(argc, argv, &g.options);
     cli_check_output(g.options.common.output, g.options.model.path);

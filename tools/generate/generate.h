@@ -22,10 +22,10 @@ typedef struct generate_options {
 } generate_options;
 
 typedef enum generate_stop {
-    GENERATE_TOKENS,     /* as many as were asked for */
-    GENERATE_END,        /* the model ended the text */
-    GENERATE_CONTEXT,    /* no room is left */
-    GENERATE_INTERRUPTED /* Ctrl-C */
+    GENERATE_STOP_TOKENS,     /* as many as were asked for */
+    GENERATE_STOP_END,        /* the model ended the text */
+    GENERATE_STOP_CONTEXT,    /* no room is left */
+    GENERATE_STOP_INTERRUPTED /* Ctrl-C */
 } generate_stop;
 
 typedef struct generation {
@@ -43,18 +43,18 @@ typedef struct generation {
     gyre_context *context;
     float *logits;
     int32_t *ids; /* [count] that were written */
-    int64_t count, room;
-    char *text;                     /* [bytes] of them */
-    size_t bytes, text_room, shown; /* shown: bytes that were printed */
-    FILE *stream;                   /* where text goes as it comes; NULL = nowhere */
+    int64_t count, ids_capacity;
+    char *text;                           /* [bytes] of them */
+    size_t bytes, text_capacity, printed; /* shown: bytes that were printed */
+    FILE *text_output;                    /* where text goes as it comes; NULL = nowhere */
     generate_stop stop;
     double prompt_seconds, seconds;
 } generation;
 
-/* -- generate_options.c ---------------------------------------------------------------------------------------------- */
+/* -- generate_options.c -- */
 void generate_options_read(int argc, char **argv, generate_options *o);
 
-/* -- generate_run.c -------------------------------------------------------------------------------------------------- */
+/* -- generate_run.c -- */
 /* Opens what is needed to read the prompt, then reads it and writes on.  Errors: those of the model and the tokenizer;
  * EINVAL: no room for the prompt. */
 gyre_status generate_open(generation *g, int argc, char **argv, gyre_error *err);

@@ -24,7 +24,7 @@ enum {
     KEY_ECHO
 };
 
-static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
+static const int64_t token_limit = (int64_t)1 << 31; /* positions end there */
 
 static const struct argp_option option_table[] = {
     {"prompt", KEY_PROMPT, "TEXT", 0, "What the text begins with (default: nothing)", 1},
@@ -61,30 +61,30 @@ static const struct argp_option option_table[] = {
     {0}};
 
 static const char documentation[] =
-    "Writes on from a prompt. " MODEL_MAY_BE "\v"
+    "Writes on from a prompt. " MODEL_HELP "\v"
     "Text is printed as it comes, whole characters at a time; how fast it came stands on standard error. The same seed "
     "gives the same text whatever --threads.\n"
     "Example: gyre generate llama --prompt 'Once upon a time' --tokens 200 --temperature 0.8 --top-p 0.95";
 
-/* -- values ---------------------------------------------------------------------------------------------------------- */
+/* -- values -- */
 static void set_method(generate_options *o, const char *text) {
     gyre_error err = {0, ""};
-    if (method_parse(text, &o->method, &err)) cli_usage("%s", err.text);
+    if (method_parse(text, &o->method, &err)) cli_usage_error("%s", err.text);
 }
 
 static void set_stream(generate_options *o, const char *text) {
     int64_t *values = NULL;
-    if (cli_integers("--stream", text, 0, most_tokens, &values) != 2)
-        cli_usage("--stream: \"%s\" is not two numbers, sinks and window", text);
+    if (cli_integers("--stream", text, 0, token_limit, &values) != 2)
+        cli_usage_error("--stream: \"%s\" is not two numbers, sinks and window", text);
     o->sinks = values[0];
     o->window = values[1];
     free(values);
     if (o->window < o->sinks + 2)
-        cli_usage("--stream: a window of %lld does not hold %lld sinks and two tokens more", (long long)o->window,
-                  (long long)o->sinks);
+        cli_usage_error("--stream: a window of %lld does not hold %lld sinks and two tokens more", (long long)o->window,
+                        (long long)o->sinks);
 }
 
-static error_t parse_drawing(generate_options *o, int key, const char *text) {
+static error_t parse_sampling(generate_options *o, int key, const char *text) {
     switch (key) {
     case KEY_TEMPERATURE:
         o->sampling.temperature = cli_number("--temperature", text, 0, 1000);
@@ -93,7 +93,7 @@ static error_t parse_drawing(generate_options *o, int key, const char *text) {
         o->sampling.top_p = cli_number("--top-p", text, 0, 1);
         return 0;
     case KEY_TOP_K:
-        o->sampling.top_k = cli_integer("--top-k", text, 0, most_tokens);
+        o->sampling.top_k = cli_integer("--top-k", text, 0, token_limit);
         return 0;
     case KEY_SEED:
         o->seed = (uint64_t)cli_integer("--seed", text, 0, INT64_MAX);
@@ -118,7 +118,7 @@ static error_t parse_positions(generate_options *o, int key, const char *text) {
         o->betas.slow = cli_number("--beta-slow", text, 1e-6, 1e9);
         return 0;
     case KEY_CONTEXT:
-        o->context = cli_integer("--context", text, 2, most_tokens);
+        o->context = cli_integer("--context", text, 2, token_limit);
         return 0;
     case KEY_STREAM:
         set_stream(o, text);
@@ -148,7 +148,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->special = 1;
         return 0;
     case KEY_TOKENS:
-        o->tokens = cli_integer("--tokens", text, 0, most_tokens);
+        o->tokens = cli_integer("--tokens", text, 0, token_limit);
         return 0;
     case KEY_IGNORE_END:
         o->ignore_end = 1;
@@ -157,7 +157,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->echo = 1;
         return 0;
     default:
-        if (parse_drawing(o, key, text) == 0 || parse_positions(o, key, text) == 0) return 0;
+        if (parse_sampling(o, key, text) == 0 || parse_positions(o, key, text) == 0) return 0;
         return model_option(&o->model, key, text);
     }
 }
@@ -165,16 +165,17 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 /* What needs no model to be known as wrong. */
 static void check_options(const generate_options *o) {
     model_options_check(&o->model, 0);
-    if (o->prompt && o->prompt_file) cli_usage("--prompt-file: takes the place of --prompt; give one of them");
-    if (o->betas.fast < o->betas.slow) cli_usage("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
-    if (o->window && o->context) cli_usage("--context: has no end under --stream, whose WINDOW is what is seen");
-    if (!o->tokens && !o->window) cli_usage("--tokens: 0, without end, takes --stream");
+    if (o->prompt && o->prompt_file) cli_usage_error("--prompt-file: takes the place of --prompt; give one of them");
+    if (o->betas.fast < o->betas.slow)
+        cli_usage_error("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
+    if (o->window && o->context) cli_usage_error("--context: has no end under --stream, whose WINDOW is what is seen");
+    if (!o->tokens && !o->window) cli_usage_error("--tokens: 0, without end, takes --stream");
 }
 
 void generate_options_read(int argc, char **argv, generate_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
     *o = (generate_options){
-        .tokens = 128, .policy = -1, .betas = {32, 1}, .cache = GYRE_F32, .sampling = GYRE_SAMPLING_INIT, .seed = 1};
+        .tokens = 128, .policy = -1, .betas = {32, 1}, .cache = GYRE_DTYPE_F32, .sampling = GYRE_SAMPLING_INIT, .seed = 1};
     set_method(o, "none");
     model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);

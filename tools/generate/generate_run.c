@@ -1,11 +1,11 @@
 /* generate_run.c: reads a prompt and writes on. */
-#include "tools/common/plain_text.h"
+#include "tools/common/utf8_text.h"
 #include "tools/generate/generate.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 512 }; /* tokens of the prompt between two looks at Ctrl-C */
+enum { PREFILL_CHUNK = 512 }; /* tokens of the prompt between two looks at Ctrl-C */
 
 static double now(void) {
     struct timespec t = {0, 0};
@@ -13,7 +13,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* -- opening ----------------------------------------------------------------------------------------------------------- */
+/* -- opening -- */
 static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_error *err) {
     gyre_status status = GYRE_OK;
     FILE *file = fopen(path, "rb");
@@ -65,7 +65,7 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
 }
 
 /* The longest that a rotation has to serve. */
-static int64_t reach(const generation *g) {
+static int64_t required_length(const generation *g) {
     const generate_options *o = &g->options;
     if (o->window) return o->window;
     return o->context ? o->context : g->prompt_count + o->tokens;
@@ -75,7 +75,7 @@ static gyre_status open_context(generation *g, gyre_error *err) {
     enum { WINDOWS = 4, MOST = 1 << 16 };
     const generate_options *o = &g->options;
     gyre_context_options options = GYRE_CONTEXT_INIT;
-    const int64_t length = g->length = reach(g);
+    const int64_t length = g->length = required_length(g);
     if (!o->window && g->prompt_count > length)
         return cli_error(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
                          (long long)g->prompt_count, (long long)length);
@@ -84,7 +84,7 @@ static gyre_status open_context(generation *g, gyre_error *err) {
     options.encoding = g->encoding;
     /* Several windows spare moving what is held with every token. */
     options.max_tokens = o->window && o->window < MOST ? WINDOWS * o->window : length;
-    options.cache = o->cache;
+    options.cache_dtype = o->cache;
     options.exec = &g->exec;
     status = gyre_context_open(&g->context, g->input.model, &options, err);
     return status || !o->window ? status : gyre_context_stream(g->context, o->sinks, o->window, err);
@@ -98,7 +98,7 @@ gyre_status generate_open(generation *g, int argc, char **argv, gyre_error *err)
         status = run_card_make(&g->card, &g->input, g->options.method.label, argc, argv, err);
     if (!status) status = open_context(g, err);
     if (status) return status;
-    g->logits = malloc((size_t)gyre_model_config_of(g->input.model)->vocab * sizeof *g->logits);
+    g->logits = malloc((size_t)gyre_model_get_config(g->input.model)->vocab * sizeof *g->logits);
     return g->logits ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "logits: out of memory (generate)");
 }
 
@@ -115,35 +115,35 @@ void generate_close(generation *g) {
     model_options_free(&g->options.model);
 }
 
-/* -- writing ------------------------------------------------------------------------------------------------------------ */
+/* -- writing -- */
 /* Prints what is whole; all of it at the end. */
-static gyre_status show(generation *g, int at_end, gyre_error *err) {
-    if (!g->stream || !g->text) return GYRE_OK;
-    const size_t whole = at_end ? g->bytes : g->shown + utf8_whole(g->text + g->shown, g->bytes - g->shown);
-    if (whole == g->shown) return GYRE_OK;
-    const size_t bytes = whole - g->shown;
-    const size_t written = fwrite(g->text + g->shown, 1, bytes, g->stream);
-    g->shown = whole;
-    if (written == bytes && fflush(g->stream) == 0) return GYRE_OK;
+static gyre_status print_text(generation *g, int at_end, gyre_error *err) {
+    if (!g->text_output || !g->text) return GYRE_OK;
+    const size_t whole = at_end ? g->bytes : g->printed + utf8_complete_prefix(g->text + g->printed, g->bytes - g->printed);
+    if (whole == g->printed) return GYRE_OK;
+    const size_t bytes = whole - g->printed;
+    const size_t written = fwrite(g->text + g->printed, 1, bytes, g->text_output);
+    g->printed = whole;
+    if (written == bytes && fflush(g->text_output) == 0) return GYRE_OK;
     return cli_error(err, GYRE_EIO, "standard output: %s (writing the text)", strerror(errno));
 }
 
 /* Without JSON only what was not shown yet is needed: a text without end takes no more memory. */
-static void forget_shown(generation *g) {
-    if (g->options.common.json || !g->shown) return; /* shown: there is text */
-    memmove(g->text, g->text + g->shown, g->bytes - g->shown);
-    g->bytes -= g->shown;
-    g->shown = 0;
+static void discard_printed(generation *g) {
+    if (g->options.common.json || !g->printed) return; /* shown: there is text */
+    memmove(g->text, g->text + g->printed, g->bytes - g->printed);
+    g->bytes -= g->printed;
+    g->printed = 0;
 }
 
-static gyre_status keep_id(generation *g, int32_t token, gyre_error *err) {
+static gyre_status append_id(generation *g, int32_t token, gyre_error *err) {
     if (g->options.common.json) {
-        if (g->count == g->room) {
-            const int64_t room = g->room ? 2 * g->room : 256;
+        if (g->count == g->ids_capacity) {
+            const int64_t room = g->ids_capacity ? 2 * g->ids_capacity : 256;
             int32_t *more = realloc(g->ids, (size_t)room * sizeof *more);
             if (!more) return cli_error(err, GYRE_ENOMEM, "text: out of memory (generate)");
             g->ids = more;
-            g->room = room;
+            g->ids_capacity = room;
         }
         g->ids[g->count] = token;
     }
@@ -151,18 +151,18 @@ static gyre_status keep_id(generation *g, int32_t token, gyre_error *err) {
     return GYRE_OK;
 }
 
-static gyre_status keep_text(generation *g, int32_t token, gyre_error *err) {
+static gyre_status append_text(generation *g, int32_t token, gyre_error *err) {
     char *piece = NULL;
     size_t bytes = 0;
     gyre_status status = gyre_detokenize(g->input.tokenizer, &token, 1, GYRE_TOKENIZE_INSIDE, &piece, &bytes, err);
     if (status) return status;
-    forget_shown(g);
-    if (g->bytes + bytes > g->text_room) {
+    discard_printed(g);
+    if (g->bytes + bytes > g->text_capacity) {
         const size_t room = 2 * (g->bytes + bytes) + 256;
         char *more = realloc(g->text, room);
         if (more) {
             g->text = more;
-            g->text_room = room;
+            g->text_capacity = room;
         } else {
             status = cli_error(err, GYRE_ENOMEM, "text: out of memory (generate)");
         }
@@ -175,25 +175,25 @@ static gyre_status keep_text(generation *g, int32_t token, gyre_error *err) {
     return status;
 }
 
-static gyre_status take(generation *g, int32_t token, gyre_error *err) {
-    gyre_status status = keep_id(g, token, err);
-    if (!status) status = keep_text(g, token, err);
-    return status ? status : show(g, 0, err);
+static gyre_status append_token(generation *g, int32_t token, gyre_error *err) {
+    gyre_status status = append_id(g, token, err);
+    if (!status) status = append_text(g, token, err);
+    return status ? status : print_text(g, 0, err);
 }
 
 /* Where each read has a length in use of its own, the prompt is one. */
-static int64_t piece_of(const generation *g) {
-    const gyre_config *config = gyre_encoding_config(g->encoding);
-    const int whole = config->kind == GYRE_ROPE && config->rope.length_policy == GYRE_LENGTH_PREFIX;
-    return whole ? g->prompt_count : PIECE;
+static int64_t prefill_chunk(const generation *g) {
+    const gyre_config *config = gyre_encoding_get_config(g->encoding);
+    const int whole = config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
+    return whole ? g->prompt_count : PREFILL_CHUNK;
 }
 
-static gyre_status read_prompt(generation *g, gyre_error *err) {
+static gyre_status prefill(generation *g, gyre_error *err) {
     const double begun = now();
     for (int64_t at = 0, n; at < g->prompt_count && !cli_interrupted(); at += n) {
-        n = g->prompt_count - at < piece_of(g) ? g->prompt_count - at : piece_of(g);
+        n = g->prompt_count - at < prefill_chunk(g) ? g->prompt_count - at : prefill_chunk(g);
         const gyre_status status =
-            gyre_context_read(g->context, g->prompt_ids + at, n, at + n == g->prompt_count, g->logits, err);
+            gyre_context_forward(g->context, g->prompt_ids + at, n, at + n == g->prompt_count, g->logits, err);
         if (status) return status;
     }
     g->prompt_seconds = now() - begun;
@@ -201,37 +201,37 @@ static gyre_status read_prompt(generation *g, gyre_error *err) {
 }
 
 /* The last token is not read: nothing comes after it. */
-static gyre_status write_on(generation *g, gyre_error *err) {
+static gyre_status generate_tokens(generation *g, gyre_error *err) {
     const generate_options *o = &g->options;
-    const int64_t vocab = gyre_model_config_of(g->input.model)->vocab, most = o->window ? INT64_MAX : reach(g);
-    const int32_t end = o->ignore_end ? -1 : gyre_tokenizer_info_of(g->input.tokenizer).end;
+    const int64_t vocab = gyre_model_get_config(g->input.model)->vocab, most = o->window ? INT64_MAX : required_length(g);
+    const int32_t end = o->ignore_end ? -1 : gyre_tokenizer_get_info(g->input.tokenizer).end;
     uint64_t state = o->seed;
     for (;;) {
-        g->stop = GENERATE_INTERRUPTED;
+        g->stop = GENERATE_STOP_INTERRUPTED;
         if (cli_interrupted()) return GYRE_OK;
-        g->stop = GENERATE_CONTEXT;
+        g->stop = GENERATE_STOP_CONTEXT;
         if (g->prompt_count + g->count >= most) return GYRE_OK;
         const int32_t token = gyre_sample(g->logits, vocab, &o->sampling, &state);
         if (token < 0)
             return cli_error(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (generate)",
                              (long long)gyre_context_tokens(g->context));
-        g->stop = GENERATE_END;
+        g->stop = GENERATE_STOP_END;
         if (token == end) return GYRE_OK;
-        gyre_status status = take(g, token, err);
+        gyre_status status = append_token(g, token, err);
         if (status) return status;
-        g->stop = GENERATE_TOKENS;
+        g->stop = GENERATE_STOP_TOKENS;
         if (g->count == o->tokens) return GYRE_OK;
-        status = gyre_context_read(g->context, &token, 1, 1, g->logits, err);
+        status = gyre_context_forward(g->context, &token, 1, 1, g->logits, err);
         if (status) return status;
     }
 }
 
 gyre_status generate_run(generation *g, gyre_error *err) {
-    if (g->options.echo && g->stream) fwrite(g->prompt, 1, g->prompt_bytes, g->stream);
-    gyre_status status = read_prompt(g, err);
+    if (g->options.echo && g->text_output) fwrite(g->prompt, 1, g->prompt_bytes, g->text_output);
+    gyre_status status = prefill(g, err);
     const double begun = now();
-    if (!status) status = write_on(g, err);
+    if (!status) status = generate_tokens(g, err);
     g->seconds = now() - begun;
-    const gyre_status shown = show(g, 1, status ? NULL : err);
+    const gyre_status shown = print_text(g, 1, status ? NULL : err);
     return status ? status : shown;
 }

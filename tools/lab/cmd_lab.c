@@ -1,5 +1,5 @@
 /* cmd_lab.c: gyre lab: train short, test long. */
-#include "tools/common/headers.h"
+#include "tools/common/header_corpus.h"
 #include "tools/common/report_target.h"
 #include "tools/lab/lab.h"
 #include "tools/lab/lab_task.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { KEY_TEXT = CLI_FIRST_KEY, KEY_TASK, KEY_ENCODINGS, KEY_PRESET, KEY_SEEDS, KEY_WORK, KEY_MIX, KEY_REPORT };
-enum { HELD_SHARE = 10 }; /* one part in so many of a text, its end, is held out */
+enum { HELD_OUT_DIVISOR = 10 }; /* one part in so many of a text, its end, is held out */
 
 typedef struct lab_options {
     lab lab;    /* begins with the common options */
@@ -50,7 +50,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     lab *l = &o->lab;
     switch (key) {
     case KEY_TEXT:
-        if (l->text_count == LAB_TEXTS) cli_usage("--text: more than %d given; put the files into a folder", LAB_TEXTS);
+        if (l->text_count == LAB_TEXTS)
+            cli_usage_error("--text: more than %d given; put the files into a folder", LAB_TEXTS);
         l->texts[l->text_count++] = arg;
         return 0;
     case KEY_TASK:
@@ -75,7 +76,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         l->report = arg;
         return 0;
     case ARGP_KEY_ARG:
-        cli_usage("%s: gyre lab takes no such argument", arg);
+        cli_usage_error("%s: gyre lab takes no such argument", arg);
     default:
         return ARGP_ERR_UNKNOWN;
     }
@@ -93,25 +94,25 @@ static const char DOC[] = "Train short, test long: every position encoding at th
                           "--text book.txt --encodings all\n  gyre lab --task posgen\n  gyre lab --task copy --encodings "
                           "rope,alibi,t5 --seeds 3\n";
 
-/* -- the text -------------------------------------------------------------------------------------------------------- */
+/* -- the text -- */
 static gyre_status open_texts(lab *l, gyre_error *err) {
     const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
     if (!l->text_count) {
-        const gyre_status status = headers_open(&l->all, GYRE_SPLIT_HELD_OUT, longest + 1, err);
-        l->held = l->all;
+        const gyre_status status = header_corpus_open(&l->all, GYRE_TEXT_SPLIT_HELD_OUT, longest + 1, err);
+        l->held_out = l->all;
         return status;
     }
     const gyre_status status =
-        gyre_text_open(&l->all, l->texts, l->text_count, GYRE_SPLIT_ALL, HELD_SHARE * (longest + 1), err);
+        gyre_text_open(&l->all, l->texts, l->text_count, GYRE_TEXT_SPLIT_ALL, HELD_OUT_DIVISOR * (longest + 1), err);
     if (status) return status;
-    l->train = l->held = l->all;
-    l->held.count = l->all.count / HELD_SHARE;
-    l->train.count -= l->held.count;
-    l->held.ids += l->train.count;
+    l->train = l->held_out = l->all;
+    l->held_out.count = l->all.count / HELD_OUT_DIVISOR;
+    l->train.count -= l->held_out.count;
+    l->held_out.ids += l->train.count;
     return GYRE_OK;
 }
 
-/* -- the work -------------------------------------------------------------------------------------------------------- */
+/* -- the work -- */
 /* Tokens that a row reads if nothing of it is known yet: the size of the progress bar. */
 static int64_t row_tokens(const lab_plan *p) {
     int64_t sum = 0;
@@ -131,11 +132,11 @@ static int64_t all_tokens(const lab *l) {
     return p->seeds * (trained + (p->encodings_count + methods) * row_tokens(p));
 }
 
-static gyre_status measure_row(lab *l, const lab_subject *subject, const char *name, lab_row *row, gyre_error *err) {
+static gyre_status measure_row(lab *l, const lab_measurement *subject, const char *name, lab_row *row, gyre_error *err) {
     const int64_t before = l->progress.done;
     snprintf(row->name, sizeof row->name, "%s", name);
     const gyre_status status = lab_measure(l, subject, row, err);
-    cli_progress_reach(&l->progress, before + row_tokens(&l->plan));
+    cli_progress_set(&l->progress, before + row_tokens(&l->plan));
     return status;
 }
 
@@ -144,12 +145,12 @@ static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, ch
                                      gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < l->plan.encodings_count && !status; i++) {
-        const lab_wanted wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
+        const lab_model_spec wanted = {.seed = seed, .encoding = &l->plan.encodings[i]};
         gyre_model *model = NULL;
         char name[METHOD_LABEL + 16];
-        status = lab_model(l, &wanted, &model, name, err);
+        status = lab_load_model(l, &wanted, &model, name, err);
         if (status) break;
-        const lab_subject subject = {model, name, &gyre_model_config_of(model)->position, &l->plan.methods[0], seed};
+        const lab_measurement subject = {model, name, &gyre_model_get_config(model)->position, &l->plan.methods[0], seed};
         status = measure_row(l, &subject, l->plan.encodings[i].name, &l->encodings[i], err);
         if (i == l->plan.rope && !status) {
             *rope = model;
@@ -161,20 +162,20 @@ static gyre_status measure_encodings(lab *l, int64_t seed, gyre_model **rope, ch
 }
 
 static gyre_status measure_methods(lab *l, int64_t seed, const gyre_model *base, const char *base_name, gyre_error *err) {
-    const gyre_config *position = &gyre_model_config_of(base)->position;
+    const gyre_config *position = &gyre_model_get_config(base)->position;
     gyre_status status = GYRE_OK;
     for (int m = 0; m < LAB_METHODS && !status; m++) {
-        const lab_subject subject = {base, base_name, position, &l->plan.methods[m], seed};
+        const lab_measurement subject = {base, base_name, position, &l->plan.methods[m], seed};
         status = measure_row(l, &subject, l->plan.methods[m].label, &l->methods[m], err);
     }
     for (int t = 0; t < LAB_TUNED && !status; t++) {
-        const lab_wanted wanted = {.seed = seed, .tuned = t, .base = base};
+        const lab_model_spec wanted = {.seed = seed, .tuned = t, .base = base};
         gyre_model *model = NULL;
         char name[METHOD_LABEL + 16];
-        status = lab_model(l, &wanted, &model, name, err);
+        status = lab_load_model(l, &wanted, &model, name, err);
         for (int m = 0; m < LAB_METHODS && !status; m++) {
             if (l->plan.tuned_of[m] != t) continue;
-            const lab_subject subject = {model, name, position, &l->plan.methods[m], seed};
+            const lab_measurement subject = {model, name, position, &l->plan.methods[m], seed};
             status = measure_row(l, &subject, l->plan.methods[m].label, &l->tuned[m], err);
         }
         gyre_model_free(model);
@@ -188,7 +189,7 @@ static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_er
     for (int m = 0; m < LAB_METHODS; m++) {
         gyre_status status =
             method_encoding(&l->plan.methods[m], position, l->plan.trained, longest, &l->plan.betas, &l->maps[m], err);
-        if (!status) status = gyre_encoding_parts(l->maps[m], longest, &l->methods[m].parts);
+        if (!status) status = gyre_encoding_scaling_parts(l->maps[m], longest, &l->methods[m].parts);
         if (status) return status;
         l->methods[m].rotates = l->tuned[m].rotates = 1;
         l->tuned[m].parts = l->methods[m].parts;
@@ -203,7 +204,7 @@ static gyre_status work(lab *l, gyre_error *err) {
         char name[METHOD_LABEL + 16];
         status = measure_encodings(l, seed, &rope, name, err);
         if (!status && rope) status = measure_methods(l, seed, rope, name, err);
-        if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_config_of(rope)->position, err);
+        if (!status && rope && seed == 0) status = describe_methods(l, &gyre_model_get_config(rope)->position, err);
         gyre_model_free(rope);
     }
     return status;
@@ -237,27 +238,28 @@ static int run(lab *l) {
     return status ? cli_fail_error(&err) : exit_status;
 }
 
-/* -- what was asked for ---------------------------------------------------------------------------------------------- */
-static void settle_encodings(lab_options *o) {
-    variant encodings[VARIANTS_MOST];
+/* -- what was asked for -- */
+static void finish_encodings(lab_options *o) {
+    variant encodings[MAX_VARIANTS];
     int count = 0;
     gyre_error err = {0};
     lab *l = &o->lab;
-    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage("--encodings: %s", err.text);
+    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage_error("--encodings: %s", err.text);
     for (int i = 0; i < count && !l->text_count && !l->task; i++)
         if (!lab_is_bundled(&encodings[i]))
-            cli_usage("--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
-                      encodings[i].name);
+            cli_usage_error(
+                "--encodings: no model of %s comes with gyre; name a text to train it on with --text, or a --task",
+                encodings[i].name);
     lab_plan_encodings(&l->plan, encodings, count);
 }
 
-static void settle(lab_options *o, char *work, size_t size) {
+static void finish_options(lab_options *o, char *work, size_t size) {
     lab *l = &o->lab;
     const int trains = l->text_count || l->task;
-    if (l->text_count && l->task) cli_usage("--task: contradicts --text");
+    if (l->text_count && l->task) cli_usage_error("--task: contradicts --text");
     if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds))
-        cli_usage("--preset, --work, --mix, --seeds: nothing is trained without --text or --task");
-    if (l->task && o->mix >= 0) cli_usage("--mix: a task has no text to mix with");
+        cli_usage_error("--preset, --work, --mix, --seeds: nothing is trained without --text or --task");
+    if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
     if (!l->report) l->report = "report.html";
     if (l->task)
@@ -265,7 +267,7 @@ static void settle(lab_options *o, char *work, size_t size) {
     else
         lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : 0.8);
     if (o->seeds) l->plan.seeds = o->seeds;
-    if (o->encodings) settle_encodings(o);
+    if (o->encodings) finish_encodings(o);
     snprintf(work, size, "gyre-lab-%s%s%s", l->task ? l->task : "", l->task ? "-" : "", l->plan.preset);
     if (trains && !l->work) l->work = work;
 }
@@ -277,16 +279,16 @@ int cmd_lab(int argc, char **argv) {
     lab *l = &o->lab;
     char work[64];
     o->mix = -1;
-    cli_command(argc, argv, l->command, sizeof l->command);
+    cli_command_line(argc, argv, l->command, sizeof l->command);
     l->lock.file = -1;
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
-    settle(o, work, sizeof work);
+    finish_options(o, work, sizeof work);
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {
         cli_defer_signals();
         status = l->task ? lab_task_run(l) : run(l);
-        cli_unlock(&l->lock);
+        cli_lock_release(&l->lock);
         gyre_pool_free(pool);
     }
     free(o);

@@ -46,7 +46,7 @@ static const entry *find(const lab_memo *memo, const char *key) {
     return NULL;
 }
 
-/* -- the journal: a line of JSON a cell ------------------------------------------------------------------------------ */
+/* -- the journal: a line of JSON a cell -- */
 static int read_entry(const json_t *line, entry *e) {
     const char *key;
     int known;
@@ -81,7 +81,7 @@ static void write_entry(FILE *journal, const entry *e) {
     json_decref(line);
 }
 
-static void keep_line(void *memo, json_t *json) {
+static void load_line(void *memo, json_t *json) {
     entry e = {0};
     entry *to = read_entry(json, &e) ? add(memo) : NULL;
     if (to) *to = e;
@@ -93,7 +93,7 @@ gyre_status lab_memo_open(lab *l, gyre_error *err) {
     if (!l->work) return GYRE_OK;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/cells.jsonl", l->work);
-    return journal_open(&l->memo->journal, path, keep_line, l->memo, err);
+    return journal_open(&l->memo->journal, path, load_line, l->memo, err);
 }
 
 void lab_memo_free(lab_memo *memo) {
@@ -103,10 +103,10 @@ void lab_memo_free(lab_memo *memo) {
     free(memo);
 }
 
-/* -- measuring ------------------------------------------------------------------------------------------------------- */
+/* -- measuring -- */
 /* Ten digits of every frequency: equal rotations reached by two formulas may differ in the last bits. */
-static uint64_t rotation_name(const gyre_encoding *encoding, int64_t context) {
-    const int64_t pairs = gyre_encoding_config(encoding)->rope.dim / 2;
+static uint64_t frequencies_hash(const gyre_encoding *encoding, int64_t context) {
+    const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     double *inv_freq = malloc(((size_t)pairs + 1) * sizeof *inv_freq);
     uint64_t hash = 0xcbf29ce484222325u;
     if (!inv_freq || gyre_encoding_frequencies(encoding, context, inv_freq, &inv_freq[pairs])) {
@@ -124,36 +124,37 @@ static uint64_t rotation_name(const gyre_encoding *encoding, int64_t context) {
 }
 
 /* The rest of what a method changes; nothing where it changes frequencies alone, as journals have known them so far. */
-static void name_turns(const gyre_encoding *encoding, char *out, size_t size) {
-    const gyre_config *c = gyre_encoding_config(encoding);
+static void name_rotation(const gyre_encoding *encoding, char *out, size_t size) {
+    const gyre_config *c = gyre_encoding_get_config(encoding);
     out[0] = 0;
     if (c->rope.far != GYRE_FAR_AS_NEAR || c->query.temperature != GYRE_TEMPERATURE_NONE)
-        snprintf(out, size, " far %d %lld %g temperature %d %lld", (int)c->rope.far, (long long)c->rope.window,
-                 c->rope.far_factor, (int)c->query.temperature, (long long)c->query.length);
+        snprintf(out, size, " far %d %lld %g temperature %d %lld", (int)c->rope.far, (long long)c->rope.far_window,
+                 c->rope.far_factor, (int)c->query.temperature, (long long)c->query.reference_length);
 }
 
-static gyre_status measure_passkey(lab *l, const lab_subject *s, const gyre_encoding *encoding, int64_t context, entry *e,
-                                   gyre_error *err) {
+static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int64_t context,
+                                   entry *e, gyre_error *err) {
     gyre_passkey_options o = GYRE_PASSKEY_INIT;
     gyre_passkey_result r;
     o.context = context;
     o.trials = l->plan.trials;
     o.progress = cli_progress_step;
     o.progress_ctx = &l->progress;
-    const gyre_status status = gyre_passkey(s->model, encoding, &l->held, &o, &r, &l->exec, err);
+    const gyre_status status = gyre_passkey(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     e->cell.passkey = (double)r.right / (double)r.trials;
     e->cell.trials = r.trials;
     return GYRE_OK;
 }
 
-static gyre_status measure(lab *l, const lab_subject *s, const gyre_encoding *encoding, int c, entry *e, gyre_error *err) {
+static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, entry *e,
+                           gyre_error *err) {
     gyre_eval_options o = GYRE_EVAL_INIT;
     gyre_eval_result r;
     int64_t starts[LAB_REGIONS << (LAB_CONTEXTS - 1)];
     const int64_t context = l->plan.contexts[c];
     o.context = context;
-    o.windows = lab_plan_windows(&l->plan, c, l->held.count, starts);
+    o.windows = lab_plan_windows(&l->plan, c, l->held_out.count, starts);
     o.starts = starts;
     o.progress = cli_progress_step;
     o.progress_ctx = &l->progress;
@@ -161,7 +162,7 @@ static gyre_status measure(lab *l, const lab_subject *s, const gyre_encoding *en
         o.by_position = e->by_position;
         o.buckets = LAB_BUCKETS;
     }
-    gyre_status status = gyre_evaluate(s->model, encoding, &l->held, &o, &r, &l->exec, err);
+    gyre_status status = gyre_evaluate(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
     if (!status) status = measure_passkey(l, s, encoding, context, e, err);
     if (status == GYRE_ERANGE) { /* a learned table ends: a finding, not a failure */
         e->positions = 0;
@@ -174,17 +175,17 @@ static gyre_status measure(lab *l, const lab_subject *s, const gyre_encoding *en
     return GYRE_OK;
 }
 
-static gyre_status cell(lab *l, const lab_subject *s, int context, int positions, const entry **out, gyre_error *err) {
+static gyre_status cell(lab *l, const lab_measurement *s, int context, int positions, const entry **out, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     const int64_t length = l->plan.contexts[context];
     entry e = {.positions = positions ? length : 0};
     gyre_status status = method_encoding(s->method, s->position, l->plan.trained, length, &l->plan.betas, &encoding, err);
     if (status) return status;
-    char turns[80];
-    name_turns(encoding, turns, sizeof turns);
+    char rotation[80];
+    name_rotation(encoding, rotation, sizeof rotation);
     snprintf(e.key, sizeof e.key, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->name,
-             rotation_name(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
-             l->held.hash, positions, turns);
+             frequencies_hash(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
+             l->held_out.hash, positions, rotation);
     *out = find(l->memo, e.key);
     if (!*out) {
         status = measure(l, s, encoding, context, &e, err);
@@ -200,7 +201,7 @@ static gyre_status cell(lab *l, const lab_subject *s, int context, int positions
     return status;
 }
 
-gyre_status lab_measure(lab *l, const lab_subject *s, lab_row *row, gyre_error *err) {
+gyre_status lab_measure(lab *l, const lab_measurement *s, lab_row *row, gyre_error *err) {
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         const entry *e = NULL;
         /* Loss by position is wanted at the longest context, and at the trained one in case the encoding ends there. */
@@ -219,7 +220,7 @@ gyre_status lab_measure(lab *l, const lab_subject *s, lab_row *row, gyre_error *
 }
 
 lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context) {
-    lab_spread s = {.known = 1, .least = INFINITY, .greatest = 0, .passkey_least = INFINITY, .passkey_greatest = 0};
+    lab_spread s = {.known = 1, .min = INFINITY, .max = 0, .passkey_min = INFINITY, .passkey_max = 0};
     double nats = 0;
     for (int64_t i = 0; i < l->plan.seeds; i++) {
         const lab_cell *one = &row->cells[i][context];
@@ -227,10 +228,10 @@ lab_spread lab_cell_spread(const lab *l, const lab_row *row, int context) {
         s.known = s.known && one->known;
         nats += one->nats / (double)l->plan.seeds;
         s.passkey += one->passkey / (double)l->plan.seeds;
-        s.least = fmin(s.least, perplexity);
-        s.greatest = fmax(s.greatest, perplexity);
-        s.passkey_least = fmin(s.passkey_least, one->passkey);
-        s.passkey_greatest = fmax(s.passkey_greatest, one->passkey);
+        s.min = fmin(s.min, perplexity);
+        s.max = fmax(s.max, perplexity);
+        s.passkey_min = fmin(s.passkey_min, one->passkey);
+        s.passkey_max = fmax(s.passkey_max, one->passkey);
     }
     s.perplexity = exp(nats);
     return s;

@@ -21,7 +21,8 @@ static const struct {
                           {"yarn", "yarn:16"}};
 
 enum { FULL_SEEDS = 3 };
-static const gyre_kind BUNDLED_KINDS[] = {GYRE_NOPE, GYRE_LEARNED, GYRE_SINUSOIDAL, GYRE_ROPE, GYRE_ALIBI};
+static const gyre_kind BUNDLED_KINDS[] = {GYRE_KIND_NOPE, GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL, GYRE_KIND_ROPE,
+                                          GYRE_KIND_ALIBI};
 enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
 
 static void list_methods(lab_plan *p) {
@@ -44,9 +45,9 @@ static void size_runs(lab_plan *p, lab_preset preset) {
     p->trials = 100;
     p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
     if (preset == LAB_QUICK || preset == LAB_SMOKE) {
-        r->model.width = 64;
+        r->model.model_dim = 64;
         r->model.layers = 4;
-        r->model.hidden = 176;
+        r->model.mlp_dim = 176;
         r->model.head_dim = 16;
         r->batch = 16;
         r->steps = 2000;
@@ -78,7 +79,7 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     memset(plan, 0, sizeof *plan);
     plan->preset = NAMES[preset];
     size_runs(plan, preset);
-    plan->run.mix = mix;
+    plan->run.retrieval_fraction = mix;
     for (int i = 0; i < LAB_CONTEXTS; i++)
         plan->contexts[i] = plan->trained << i;
     plan->longest = plan->contexts[LAB_CONTEXTS - 1];
@@ -96,7 +97,7 @@ void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
     plan->rope = -1;
     for (int i = 0; i < count; i++) {
         plan->encodings[i] = encodings[i];
-        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_ROPE)) == 0) plan->rope = i;
+        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ROPE)) == 0) plan->rope = i;
     }
 }
 

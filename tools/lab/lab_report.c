@@ -6,26 +6,25 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAP_WIDTH = 512, MOST_SERIES = VARIANTS_MOST, POINTS = LAB_BUCKETS };
+enum { MAP_WIDTH = 512, MAX_SERIES = MAX_VARIANTS, POINTS = LAB_BUCKETS };
 
 /* Memory of one chart's lines. */
 typedef struct lines {
-    gyre_series series[MOST_SERIES];
-    double x[MOST_SERIES][POINTS], y[MOST_SERIES][POINTS], low[MOST_SERIES][POINTS], high[MOST_SERIES][POINTS];
+    gyre_report_series series[MAX_SERIES];
+    double x[MAX_SERIES][POINTS], y[MAX_SERIES][POINTS], low[MAX_SERIES][POINTS], high[MAX_SERIES][POINTS];
     int64_t count;
 } lines;
 
 typedef struct figures {
     const lab *lab;
-    gyre_page *page;
-    gyre_marker trained;
+    gyre_report_page *page;
+    gyre_report_marker trained;
     lines *lines;
     lab_table *table;
     double *map; /* [4][pairs][MAP_WIDTH] */
 } figures;
 
-/* -- figure against context ----------------------------------------------------------------------------------------------
- */
+/* -- figure against context -- */
 static void context_line(figures *f, const lab_row *row, int passkey) {
     lines *l = f->lines;
     const int64_t i = l->count++;
@@ -33,31 +32,31 @@ static void context_line(figures *f, const lab_row *row, int passkey) {
         const lab_spread s = lab_cell_spread(f->lab, row, c);
         l->x[i][c] = (double)f->lab->plan.contexts[c];
         l->y[i][c] = !s.known ? NAN : passkey ? 100 * s.passkey : s.perplexity;
-        l->low[i][c] = !s.known ? NAN : passkey ? 100 * s.passkey_least : s.least;
-        l->high[i][c] = !s.known ? NAN : passkey ? 100 * s.passkey_greatest : s.greatest;
+        l->low[i][c] = !s.known ? NAN : passkey ? 100 * s.passkey_min : s.min;
+        l->high[i][c] = !s.known ? NAN : passkey ? 100 * s.passkey_max : s.max;
     }
     const int spread = f->lab->plan.seeds > 1;
-    l->series[i] = (gyre_series){.name = row->name,
-                                 .count = LAB_CONTEXTS,
-                                 .x = l->x[i],
-                                 .y = l->y[i],
-                                 .low = spread ? l->low[i] : NULL,
-                                 .high = spread ? l->high[i] : NULL};
+    l->series[i] = (gyre_report_series){.name = row->name,
+                                        .count = LAB_CONTEXTS,
+                                        .x = l->x[i],
+                                        .y = l->y[i],
+                                        .low = spread ? l->low[i] : NULL,
+                                        .high = spread ? l->high[i] : NULL};
 }
 
-static void draw(figures *f, gyre_chart *chart, const char *caption) {
+static void draw(figures *f, gyre_report_chart *chart, const char *caption) {
     chart->series = f->lines->series;
     chart->series_count = f->lines->count;
-    (void)gyre_page_chart(f->page, chart, caption); /* the page keeps the first error */
+    (void)gyre_report_page_chart(f->page, chart, caption); /* the page keeps the first error */
     f->lines->count = 0;
 }
 
 static void context_chart(figures *f, const char *title, int passkey, const char *caption) {
-    gyre_chart chart = GYRE_CHART_INIT;
+    gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = title;
-    chart.x = (gyre_axis){"context (bytes)", GYRE_SCALE_LOG2, 0, 0};
-    chart.y = passkey ? (gyre_axis){"passkeys found (%)", GYRE_SCALE_LINEAR, 0, 100}
-                      : (gyre_axis){"perplexity per byte", GYRE_SCALE_LOG10, 0, 0};
+    chart.x = (gyre_report_axis){"context (bytes)", GYRE_REPORT_SCALE_LOG2, 0, 0};
+    chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
+                      : (gyre_report_axis){"perplexity per byte", GYRE_REPORT_SCALE_LOG10, 0, 0};
     chart.markers = &f->trained;
     chart.markers_count = 1;
     draw(f, &chart, caption);
@@ -90,20 +89,19 @@ static void position_chart(figures *f, const lab_row *rows, int count, const cha
             l->x[i][b] = ((double)b + 0.5) * (double)rows[r].positions / LAB_BUCKETS;
             l->y[i][b] = rows[r].by_position[b];
         }
-        l->series[i] = (gyre_series){.name = rows[r].name, .count = LAB_BUCKETS, .x = l->x[i], .y = l->y[i]};
+        l->series[i] = (gyre_report_series){.name = rows[r].name, .count = LAB_BUCKETS, .x = l->x[i], .y = l->y[i]};
     }
-    gyre_chart chart = GYRE_CHART_INIT;
+    gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = title;
-    chart.x = (gyre_axis){"position in the window (bytes)", GYRE_SCALE_LINEAR, 0, 0};
-    chart.y = (gyre_axis){"loss (nats per byte)", GYRE_SCALE_LINEAR, 0, 0};
+    chart.x = (gyre_report_axis){"position in the window (bytes)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
+    chart.y = (gyre_report_axis){"loss (nats per byte)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
     chart.markers = &f->trained;
     chart.markers_count = 1;
     draw(f, &chart,
          "Mean loss of each prediction by where in the window it is made, at the longest context an encoding has.");
 }
 
-/* -- what the methods do --------------------------------------------------------------------------------------------------
- */
+/* -- what the methods do -- */
 static int find_method(const lab *l, const char *label) {
     for (int m = 0; m < LAB_METHODS; m++)
         if (strcmp(l->plan.methods[m].label, label) == 0) return m;
@@ -121,7 +119,7 @@ static gyre_status angle_maps(figures *f, int64_t pairs) {
      * is. */
     const double longest = (double)l->plan.contexts[2];
     double inv_freq[1024];
-    gyre_map maps[4];
+    gyre_report_heatmap maps[4];
     for (int i = 0; i < 4; i++) {
         double *z = f->map + i * pairs * MAP_WIDTH;
         const gyre_status status = frequencies(l, find_method(l, MAPPED[i]), inv_freq);
@@ -129,17 +127,17 @@ static gyre_status angle_maps(figures *f, int64_t pairs) {
         for (int64_t p = 0; p < pairs; p++)
             for (int x = 0; x < MAP_WIDTH; x++)
                 z[p * MAP_WIDTH + x] = cos((double)x / (MAP_WIDTH - 1) * longest * inv_freq[p]);
-        maps[i] = (gyre_map){MAPPED[i], MAP_WIDTH, pairs, z};
+        maps[i] = (gyre_report_heatmap){MAPPED[i], MAP_WIDTH, pairs, z};
     }
-    gyre_panels panels = GYRE_PANELS_INIT;
+    gyre_report_heatmap_grid panels = GYRE_REPORT_HEATMAP_GRID_INIT;
     panels.title = "cos(angle) of each pair at each position, to 4 times the trained length";
-    panels.x = (gyre_axis){"position (bytes)", GYRE_SCALE_LINEAR, 0, longest};
-    panels.y = (gyre_axis){"pair of channels", GYRE_SCALE_LINEAR, 0, (double)(pairs - 1)};
-    panels.z = (gyre_axis){"cos(angle)", GYRE_SCALE_LINEAR, -1, 1};
+    panels.x = (gyre_report_axis){"position (bytes)", GYRE_REPORT_SCALE_LINEAR, 0, longest};
+    panels.y = (gyre_report_axis){"pair of channels", GYRE_REPORT_SCALE_LINEAR, 0, (double)(pairs - 1)};
+    panels.z = (gyre_report_axis){"cos(angle)", GYRE_REPORT_SCALE_LINEAR, -1, 1};
     panels.maps = maps;
     panels.maps_count = 4;
     panels.columns = 2;
-    return gyre_page_panels(
+    return gyre_report_page_heatmap_grid(
         f->page, &panels,
         "Slow pairs (top) never finish a turn within the trained length; past it `none` shows them angles that "
         "training never did. `linear` slows all pairs down, the fast ones too, which tell neighbours apart; `ntk` "
@@ -157,25 +155,24 @@ static gyre_status wavelength_chart(figures *f, int64_t pairs) {
             f->lines->x[i][p] = (double)p;
             f->lines->y[i][p] = 6.283185307179586 / inv_freq[p];
         }
-        f->lines->series[i] = (gyre_series){
+        f->lines->series[i] = (gyre_report_series){
             .name = MAPPED[i], .count = pairs < POINTS ? pairs : POINTS, .x = f->lines->x[i], .y = f->lines->y[i]};
     }
     f->lines->count = 4;
-    const gyre_marker lengths[2] = {{(double)l->plan.trained, "trained length", 1},
-                                    {(double)l->plan.contexts[LAB_CONTEXTS - 1], "longest context", 1}};
-    gyre_chart chart = GYRE_CHART_INIT;
+    const gyre_report_marker lengths[2] = {{(double)l->plan.trained, "trained length", 1},
+                                           {(double)l->plan.contexts[LAB_CONTEXTS - 1], "longest context", 1}};
+    gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = "Wavelength of each pair";
-    chart.style = GYRE_STYLE_POINTS;
-    chart.x = (gyre_axis){"pair of channels", GYRE_SCALE_LINEAR, 0, 0};
-    chart.y = (gyre_axis){"positions for one turn", GYRE_SCALE_LOG10, 0, 0};
+    chart.style = GYRE_REPORT_CHART_STYLE_POINTS;
+    chart.x = (gyre_report_axis){"pair of channels", GYRE_REPORT_SCALE_LINEAR, 0, 0};
+    chart.y = (gyre_report_axis){"positions for one turn", GYRE_REPORT_SCALE_LOG10, 0, 0};
     chart.markers = lengths;
     chart.markers_count = 2;
     draw(f, &chart, "A pair above the lower line never finished a turn in training: those are the ones to slow down.");
     return GYRE_OK;
 }
 
-/* -- the page -------------------------------------------------------------------------------------------------------------
- */
+/* -- the page -- */
 static void introduction(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
@@ -190,7 +187,7 @@ static void introduction(figures *f) {
     snprintf(text, sizeof text,
              "Every position encoding trained at %lld bytes, then tested at up to %lld%s. Measured on %s.",
              (long long)p->trained, longest, methods, measured);
-    (void)gyre_page_paragraph(f->page, text);
+    (void)gyre_report_page_paragraph(f->page, text);
     snprintf(
         text, sizeof text,
         "Perplexity per byte: %lld stretches of %lld bytes, the same for every context L, covered by windows of L bytes of "
@@ -198,30 +195,30 @@ static void introduction(figures *f) {
         "the last half is scored. Passkeys: %d keys of four digits hidden in a window, asked for at its end; found when all "
         "four digits are the likeliest. At least %lld are asked for, so ten points are within chance.",
         (long long)p->regions, longest / 2, GYRE_PASSKEY_KEYS, (long long)p->trials);
-    (void)gyre_page_paragraph(f->page, text);
+    (void)gyre_report_page_paragraph(f->page, text);
     snprintf(
         text, sizeof text,
         "Every encoding saw the same %.1f million bytes in the same order, %.0f%% of the sequences with passkeys or copied "
         "segments; "
         "learning rate and mix were chosen in trials with RoPE. Turns above which by-parts and YaRN keep a pair: %g (the "
         "trained length / 16; at a short length the papers' 32 leave almost none alone).",
-        (double)(p->run.steps * p->run.batch * p->run.context) * 1e-6, 100 * p->run.mix, p->betas.fast);
-    (void)gyre_page_paragraph(f->page, text);
+        (double)(p->run.steps * p->run.batch * p->run.context) * 1e-6, 100 * p->run.retrieval_fraction, p->betas.fast);
+    (void)gyre_report_page_paragraph(f->page, text);
 }
 
 static void spread_part(figures *f) {
     if (f->lab->plan.seeds < 2) return;
-    (void)gyre_page_details_begin(f->page, "Spread over the seeds");
+    (void)gyre_report_page_details_begin(f->page, "Spread over the seeds");
     lab_table_spread(f->lab, f->table);
-    (void)gyre_page_table(f->page, &f->table->table);
-    (void)gyre_page_details_end(f->page);
+    (void)gyre_report_page_table(f->page, &f->table->table);
+    (void)gyre_report_page_details_end(f->page);
 }
 
 static void encodings_part(figures *f) {
     const lab *l = f->lab;
-    (void)gyre_page_section(f->page, "Train short, test long");
+    (void)gyre_report_page_section(f->page, "Train short, test long");
     lab_table_encodings(l, f->table);
-    (void)gyre_page_table(f->page, &f->table->table);
+    (void)gyre_report_page_table(f->page, &f->table->table);
     for (int passkey = 0; passkey < 2; passkey++) {
         for (int i = 0; i < l->plan.encodings_count; i++)
             context_line(f, &l->encodings[i], passkey);
@@ -234,15 +231,15 @@ static void encodings_part(figures *f) {
 
 static gyre_status methods_part(figures *f) {
     const lab *l = f->lab;
-    const int64_t pairs = gyre_encoding_config(l->maps[0])->rope.dim / 2;
-    (void)gyre_page_section(f->page, "Extending the RoPE model");
+    const int64_t pairs = gyre_encoding_get_config(l->maps[0])->rope.dim / 2;
+    (void)gyre_report_page_section(f->page, "Extending the RoPE model");
     lab_table_methods(l, f->table);
-    (void)gyre_page_table(f->page, &f->table->table);
+    (void)gyre_report_page_table(f->page, &f->table->table);
     spread_part(f);
     method_charts(f, l->methods, "as it is");
     method_charts(f, l->tuned, "fine-tuned");
     position_chart(f, l->methods, LAB_METHODS, "Loss by position, by method, as it is");
-    (void)gyre_page_section(f->page, "What the methods do");
+    (void)gyre_report_page_section(f->page, "What the methods do");
     if (pairs > 1024) return GYRE_EUNSUPPORTED;
     f->map = malloc((size_t)(4 * pairs * MAP_WIDTH) * sizeof *f->map);
     if (!f->map) return GYRE_ENOMEM;
@@ -258,14 +255,14 @@ static void footer(figures *f) {
     if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     snprintf(hash, sizeof hash, "fnv1a64:%016" PRIx64, l->all.hash);
     snprintf(seconds, sizeof seconds, "%.0f s", l->seconds);
-    const gyre_fact facts[] = {{"command", l->command}, {"gyre", gyre_version()}, {"preset", l->plan.preset},
-                               {"text", hash},          {"date", date},           {"time", seconds}};
-    (void)gyre_page_footer(f->page, facts, sizeof facts / sizeof *facts);
+    const gyre_report_key_value facts[] = {{"command", l->command}, {"gyre", gyre_version()}, {"preset", l->plan.preset},
+                                           {"text", hash},          {"date", date},           {"time", seconds}};
+    (void)gyre_report_page_footer(f->page, facts, sizeof facts / sizeof *facts);
 }
 
 gyre_status lab_write_report(const lab *l, gyre_error *err) {
     figures f = {.lab = l, .trained = {(double)l->plan.trained, "trained length", 0}};
-    gyre_status status = gyre_page_create(&f.page, "gyre lab: train short, test long", err);
+    gyre_status status = gyre_report_page_create(&f.page, "gyre lab: train short, test long", err);
     if (status) return status;
     f.lines = calloc(1, sizeof *f.lines);
     f.table = calloc(1, sizeof *f.table);
@@ -277,7 +274,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
         else
             spread_part(&f);
         footer(&f);
-        const gyre_status written = gyre_page_write(f.page, l->report, err);
+        const gyre_status written = gyre_report_page_write(f.page, l->report, err);
         if (written)
             status = written;
         else if (status)
@@ -288,6 +285,6 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     free(f.lines);
     free(f.table);
     free(f.map);
-    gyre_page_free(f.page);
+    gyre_report_page_free(f.page);
     return status;
 }

@@ -13,16 +13,17 @@
 #endif
 enum { SAVE_EVERY = 100 };
 
-/* -- the work folder --------------------------------------------------------------------------------------------------- */
+/* -- the work folder -- */
 static json_t *plan_json(const lab *l) {
     const gyre_train_options *r = &l->plan.run;
     char hash[17];
     snprintf(hash, sizeof hash, "%016" PRIx64, l->all.hash);
-    json_t *plan = json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "gyre", gyre_version(),
-                             "preset", l->plan.preset, "text", hash, "bytes", (json_int_t)l->all.count, "mix", r->mix,
-                             "learning_rate", r->learning_rate, "context", (json_int_t)r->context, "batch",
-                             (json_int_t)r->batch, "steps", (json_int_t)r->steps, "width", (json_int_t)r->model.width,
-                             "layers", (json_int_t)r->model.layers, "tuning_steps", (json_int_t)l->plan.tune.steps);
+    json_t *plan =
+        json_pack("{s:s, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I}", "gyre", gyre_version(), "preset",
+                  l->plan.preset, "text", hash, "bytes", (json_int_t)l->all.count, "mix", r->retrieval_fraction,
+                  "learning_rate", r->learning_rate, "context", (json_int_t)r->context, "batch", (json_int_t)r->batch,
+                  "steps", (json_int_t)r->steps, "width", (json_int_t)r->model.model_dim, "layers",
+                  (json_int_t)r->model.layers, "tuning_steps", (json_int_t)l->plan.tune.steps);
     if (plan && l->task) json_object_set_new(plan, "task", json_string(l->task));
     return plan;
 }
@@ -80,13 +81,13 @@ gyre_status lab_work_open(lab *l, gyre_error *err) {
     if (mkdir(l->work, 0777) != 0 && errno != EEXIST)
         return cli_error(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
     snprintf(path, sizeof path, "%s/lab.json", l->work);
-    const gyre_status status = cli_lock_take(&l->lock, l->work, err);
+    const gyre_status status = cli_lock_acquire(&l->lock, l->work, err);
     return status ? status : check_plan(l, path, err);
 }
 
-/* -- training ---------------------------------------------------------------------------------------------------------- */
+/* -- training -- */
 static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const char *name, gyre_error *err) {
-    const gyre_train_options *o = gyre_trainer_options(t);
+    const gyre_train_options *o = gyre_trainer_get_options(t);
     gyre_status status = gyre_trainer_describe(t, l->command, err);
     while (!status && gyre_trainer_steps(t) < o->steps) {
         double loss = 0;
@@ -100,35 +101,35 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
         if (!status && cli_interrupted())
             status = cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
     }
-    return status ? status : gyre_trainer_export(t, path, GYRE_F32, err);
+    return status ? status : gyre_trainer_export(t, path, GYRE_DTYPE_F32, err);
 }
 
-gyre_status lab_position(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err) {
+gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_model_config *model, gyre_error *err) {
     gyre_config *position = &model->position;
     position->head_dim = model->head_dim;
     position->heads = model->heads;
-    position->input.dim = model->width;
+    position->input.dim = model->model_dim;
     const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
     return status ? cli_error(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }
 
 /* What a model is trained with; *made (freed by the caller, later) owns what o->model.position points to. */
-static gyre_status options_of(const lab *l, const lab_wanted *w, gyre_train_options *o, gyre_encoding **made,
+static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_options *o, gyre_encoding **made,
                               gyre_error *err) {
     *o = w->encoding ? l->plan.run : l->plan.tune;
     o->seed = (uint64_t)w->seed + 1;
-    if (w->encoding) return lab_position(l, w->encoding, &o->model, err);
-    const gyre_model_config *base = gyre_model_config_of(w->base);
+    if (w->encoding) return lab_position_config(l, w->encoding, &o->model, err);
+    const gyre_model_config *base = gyre_model_get_config(w->base);
     const gyre_status status =
         method_encoding(&l->plan.tuned[w->tuned], &base->position, l->plan.trained, o->context, &l->plan.betas, made, err);
     if (status) return status;
     o->model = *base;
-    o->model.position = *gyre_encoding_config(*made);
+    o->model.position = *gyre_encoding_get_config(*made);
     return GYRE_OK;
 }
 
 /* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
-static void name_model(const lab *l, const lab_wanted *w, char name[METHOD_LABEL + 16]) {
+static void name_model(const lab *l, const lab_model_spec *w, char name[METHOD_LABEL + 16]) {
     char label[METHOD_LABEL];
     snprintf(label, sizeof label, "%s", w->encoding ? w->encoding->name : l->plan.tuned[w->tuned].label);
     for (char *c = label; *c; c++)
@@ -151,8 +152,8 @@ static const char *bundled_folder(void) {
     return access(GYRE_MODELS_SOURCE "/rope/config.json", R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
 }
 
-gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
-                        gyre_error *err) {
+gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *o, const gyre_model *start, gyre_model **out,
+                            gyre_error *err) {
     char path[PATH_MAX], moments[PATH_MAX + 32];
     const gyre_text *text = o->task == GYRE_TASK_TEXT ? &l->train : NULL;
     const int64_t per_step = o->batch * o->context;
@@ -172,13 +173,14 @@ gyre_status lab_trained(lab *l, const char *name, const gyre_train_options *o, c
     return status ? status : gyre_model_open_to_train(out, path, err);
 }
 
-gyre_status lab_model(lab *l, const lab_wanted *wanted, gyre_model **out, char name[METHOD_LABEL + 16], gyre_error *err) {
+gyre_status lab_load_model(lab *l, const lab_model_spec *wanted, gyre_model **out, char name[METHOD_LABEL + 16],
+                           gyre_error *err) {
     name_model(l, wanted, name);
     if (l->work) {
         gyre_train_options o;
         gyre_encoding *made = NULL;
         gyre_status status = options_of(l, wanted, &o, &made, err);
-        if (!status) status = lab_trained(l, name, &o, wanted->base, out, err);
+        if (!status) status = lab_train_model(l, name, &o, wanted->base, out, err);
         gyre_encoding_free(made);
         return status;
     }

@@ -8,45 +8,46 @@
 
 enum { FIRST = 1, PARTS = 3 };
 
-/* -- building -------------------------------------------------------------------------------------------------------- */
+/* -- building -- */
 static double heat_of(double value, double trained) {
     return fmin(1, fmax(0, log2(value / trained) / 4));
 }
 
 static void add_row(const lab *l, lab_table *t, const lab_row *row) {
-    gyre_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
+    gyre_report_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
     const lab_spread trained = lab_cell_spread(l, row, 0);
-    cells[0] = gyre_cell_text(row->name);
+    cells[0] = gyre_report_cell_text(row->name);
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         const lab_spread s = lab_cell_spread(l, row, c);
-        gyre_cell *two = &cells[FIRST + 2 * c];
-        two[0] = s.known ? gyre_cell_number(s.perplexity) : gyre_cell_missing();
+        gyre_report_cell *two = &cells[FIRST + 2 * c];
+        two[0] = s.known ? gyre_report_cell_number(s.perplexity) : gyre_report_cell_missing();
         two[0].heat = s.known ? heat_of(s.perplexity, trained.perplexity) : 0;
-        two[1] = s.known ? gyre_cell_number(100 * s.passkey) : gyre_cell_missing();
+        two[1] = s.known ? gyre_report_cell_number(100 * s.passkey) : gyre_report_cell_missing();
     }
     const int64_t parts[PARTS] = {row->parts.kept, row->parts.blended, row->parts.divided};
     for (int i = 0; t->has_parts && i < PARTS; i++)
-        cells[FIRST + 2 * LAB_CONTEXTS + i] = row->rotates ? gyre_cell_number((double)parts[i]) : gyre_cell_missing();
+        cells[FIRST + 2 * LAB_CONTEXTS + i] =
+            row->rotates ? gyre_report_cell_number((double)parts[i]) : gyre_report_cell_missing();
     t->table.rows++;
 }
 
 static void add_heading(lab_table *t, const char *text) {
-    t->cells[t->table.rows++ * t->table.columns_count] = gyre_cell_heading(text);
+    t->cells[t->table.rows++ * t->table.columns_count] = gyre_report_cell_heading(text);
 }
 
 static void begin(const lab *l, lab_table *t, const char *first, int has_parts) {
     *t = (lab_table){.has_parts = has_parts, .table = GYRE_REPORT_TABLE_INIT};
-    t->columns[0] = (gyre_column){.head = first};
+    t->columns[0] = (gyre_report_column){.title = first};
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         snprintf(t->groups[c], sizeof t->groups[c], "%lld%s", (long long)l->plan.contexts[c], c ? "" : " (trained)");
-        t->columns[FIRST + 2 * c] =
-            (gyre_column){.head = "ppl", .group = t->groups[c], .decimals = 2, .best = GYRE_BEST_LOWEST};
-        t->columns[FIRST + 2 * c + 1] =
-            (gyre_column){.head = "key", .group = t->groups[c], .unit = "%", .best = GYRE_BEST_HIGHEST};
+        t->columns[FIRST + 2 * c] = (gyre_report_column){
+            .title = "ppl", .group = t->groups[c], .decimals = 2, .emphasis = GYRE_REPORT_EMPHASIS_LOWEST};
+        t->columns[FIRST + 2 * c + 1] = (gyre_report_column){
+            .title = "key", .group = t->groups[c], .unit = "%", .emphasis = GYRE_REPORT_EMPHASIS_HIGHEST};
     }
     static const char *const names[PARTS] = {"kept", "blended", "divided"};
     for (int i = 0; i < PARTS; i++)
-        t->columns[FIRST + 2 * LAB_CONTEXTS + i] = (gyre_column){.head = names[i], .group = "pairs"};
+        t->columns[FIRST + 2 * LAB_CONTEXTS + i] = (gyre_report_column){.title = names[i], .group = "pairs"};
     t->table.columns = t->columns;
     t->table.columns_count = FIRST + 2 * LAB_CONTEXTS + (has_parts ? PARTS : 0);
     t->table.cells = t->cells;
@@ -74,25 +75,25 @@ void lab_table_methods(const lab *l, lab_table *t) {
         add_row(l, t, &l->tuned[i]);
 }
 
-/* -- three seeds: least and greatest ----------------------------------------------------------------------------------- */
+/* -- three seeds: least and greatest -- */
 static void spread_text(const lab_spread *s, char *out, size_t size) {
     if (s->known)
-        snprintf(out, size, "%.2f..%.2f", s->least, s->greatest);
+        snprintf(out, size, "%.2f..%.2f", s->min, s->max);
     else
         snprintf(out, size, "-");
 }
 
 static void add_spread(const lab *l, lab_table *t, const lab_row *row) {
     const int64_t at = t->table.rows++;
-    gyre_cell *cells = &t->cells[at * t->table.columns_count];
-    cells[0] = gyre_cell_text(row->name);
+    gyre_report_cell *cells = &t->cells[at * t->table.columns_count];
+    cells[0] = gyre_report_cell_text(row->name);
     for (int c = 0; c < LAB_CONTEXTS; c++) {
         const lab_spread s = lab_cell_spread(l, row, c);
         char *ppl = t->texts[at][2 * c], *key = t->texts[at][2 * c + 1];
         spread_text(&s, ppl, sizeof t->texts[0][0]);
-        snprintf(key, sizeof t->texts[0][0], s.known ? "%.0f..%.0f" : "-", 100 * s.passkey_least, 100 * s.passkey_greatest);
-        cells[FIRST + 2 * c] = gyre_cell_text(ppl);
-        cells[FIRST + 2 * c + 1] = gyre_cell_text(key);
+        snprintf(key, sizeof t->texts[0][0], s.known ? "%.0f..%.0f" : "-", 100 * s.passkey_min, 100 * s.passkey_max);
+        cells[FIRST + 2 * c] = gyre_report_cell_text(ppl);
+        cells[FIRST + 2 * c + 1] = gyre_report_cell_text(key);
     }
 }
 
@@ -116,13 +117,13 @@ void lab_table_spread(const lab *l, lab_table *t) {
 void lab_describe_text(const lab *l, char *out, size_t size) {
     if (l->work)
         snprintf(out, size, "the last tenth of the text (%lld of %lld bytes, fnv1a64:%016" PRIx64 ")",
-                 (long long)l->held.count, (long long)l->all.count, l->all.hash);
+                 (long long)l->held_out.count, (long long)l->all.count, l->all.hash);
     else
         snprintf(out, size, "the system headers held out of training (%lld bytes in %lld files, fnv1a64:%016" PRIx64 ")",
-                 (long long)l->held.count, (long long)l->held.files, l->held.hash);
+                 (long long)l->held_out.count, (long long)l->held_out.files, l->held_out.hash);
 }
 
-/* -- the terminal ------------------------------------------------------------------------------------------------------ */
+/* -- the terminal -- */
 static gyre_status print_table(const lab_table *t, FILE *file, gyre_error *err) {
     const gyre_status status = gyre_report_table_print(&t->table, file, isatty(fileno(file)), err);
     if (!status) fputc('\n', file);
@@ -149,7 +150,7 @@ int lab_print(const lab *l, FILE *file) {
     return 0;
 }
 
-/* -- machines ---------------------------------------------------------------------------------------------------------- */
+/* -- machines -- */
 static json_t *row_json(const lab *l, const lab_row *row) {
     json_t *cells = json_array();
     for (int c = 0; c < LAB_CONTEXTS; c++) {
@@ -158,8 +159,8 @@ static json_t *row_json(const lab *l, const lab_row *row) {
         json_array_append_new(
             cells, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:I, s:I}", "context", (json_int_t)l->plan.contexts[c],
                              "perplexity", cli_json_number(s.known ? s.perplexity : none), "perplexity_least",
-                             cli_json_number(s.known ? s.least : none), "perplexity_greatest",
-                             cli_json_number(s.known ? s.greatest : none), "bits_per_byte",
+                             cli_json_number(s.known ? s.min : none), "perplexity_greatest",
+                             cli_json_number(s.known ? s.max : none), "bits_per_byte",
                              cli_json_number(s.known ? log2(s.perplexity) : none), "passkey",
                              cli_json_number(s.known ? s.passkey : none), "scored", (json_int_t)row->cells[0][c].scored,
                              "trials", (json_int_t)row->cells[0][c].trials));
@@ -185,7 +186,7 @@ int lab_print_json(const lab *l, FILE *file) {
                           json_pack("{s:s, s:I, s:I, s:{s:o, s:I, s:I}, s:f, s:s, s:o, s:o, s:o}", "preset", l->plan.preset,
                                     "trained_length", (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds,
                                     "text", "hash", cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count,
-                                    "held_out", (json_int_t)l->held.count, "seconds", l->seconds, "report", l->report,
+                                    "held_out", (json_int_t)l->held_out.count, "seconds", l->seconds, "report", l->report,
                                     "encodings", rows_json(l, l->encodings, l->plan.encodings_count), "methods",
                                     rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, methods)));
 }

@@ -4,15 +4,15 @@
 #include "report/report.h"
 #include "tools/lab/lab.h"
 
-enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = VARIANTS_MOST + 2 * LAB_METHODS + 3 };
+enum { LAB_COLUMNS = 1 + 2 * LAB_CONTEXTS + 3, LAB_TABLE_ROWS = MAX_VARIANTS + 2 * LAB_METHODS + 3 };
 
 /* A table and the memory it points to: not to be copied. */
 typedef struct lab_table {
     gyre_report_table table;
     int has_parts;
-    gyre_column columns[LAB_COLUMNS];
+    gyre_report_column columns[LAB_COLUMNS];
     char groups[LAB_CONTEXTS][32];
-    gyre_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
+    gyre_report_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
     char texts[LAB_TABLE_ROWS][2 * LAB_CONTEXTS][24]; /* of the spread */
 } lab_table;
 

@@ -6,7 +6,7 @@
 
 enum { BUCKET = 8, POSGEN_LONGEST = 256, COPY_LONGEST = 512 };
 
-/* -- the plan ---------------------------------------------------------------------------------------------------------- */
+/* -- the plan -- */
 static int is_copy(const char *task) {
     return strcmp(task, "copy") == 0;
 }
@@ -16,19 +16,19 @@ static int is_copy(const char *task) {
 static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
     gyre_train_options *r = &p->run;
     *r = (gyre_train_options)GYRE_TRAIN_INIT;
-    r->mix = 0;
+    r->retrieval_fraction = 0;
     r->model.layers = 2;
-    r->model.width = 128;
+    r->model.model_dim = 128;
     r->model.heads = r->model.kv_heads = 2;
     r->model.head_dim = 64;
-    r->model.hidden = 352;
+    r->model.mlp_dim = 352;
     r->context = 64;
     r->batch = 32;
     r->steps = is_copy(task) ? 1000 : 500;
     r->learning_rate = 2e-3;
     if (preset == LAB_FULL) r->steps *= 4;
     if (preset == LAB_SMOKE) {
-        r->model.width = r->model.hidden = 32;
+        r->model.model_dim = r->model.mlp_dim = 32;
         r->model.heads = r->model.kv_heads = 1;
         r->model.head_dim = 32;
         r->batch = 4;
@@ -39,7 +39,7 @@ static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
 
 void lab_task_plan(lab_plan *plan, const char *task, lab_preset preset) {
     static const char *const ENCODINGS = "nope,learned,sinusoidal,rope,alibi,rope+resonance";
-    variant encodings[VARIANTS_MOST];
+    variant encodings[MAX_VARIANTS];
     int count = 0;
     lab_plan_make(plan, preset, 0);
     size_runs(plan, task, preset);
@@ -59,7 +59,7 @@ static void plan_posgen(task_lab *t) {
     const lab_plan *p = &t->lab->plan;
     t->title = "PosGen";
     t->axis = "position";
-    t->scale = GYRE_SCALE_LINEAR;
+    t->scale = GYRE_REPORT_SCALE_LINEAR;
     t->rules = TASK_RULES;
     memcpy(t->rule, RULES, sizeof RULES);
     t->points = (int)(p->longest / BUCKET);
@@ -75,12 +75,12 @@ static void plan_copy(task_lab *t) {
     const lab_plan *p = &t->lab->plan;
     t->title = "Copying";
     t->axis = "distance (tokens)";
-    t->scale = GYRE_SCALE_LOG2;
+    t->scale = GYRE_REPORT_SCALE_LOG2;
     t->rules = t->columns = 1;
     t->rule[0] = (task_rule){GYRE_TASK_COPY, "copy", "copy"};
-    for (int64_t length = 2 * GYRE_COPY_SPAN; length <= p->longest; length += t->points % 2 ? length / 2 : length / 3) {
+    for (int64_t length = 2 * GYRE_TASK_COPY_SPAN; length <= p->longest; length += t->points % 2 ? length / 2 : length / 3) {
         t->length[t->points] = length;
-        t->at[t->points] = (double)(length - GYRE_COPY_SPAN);
+        t->at[t->points] = (double)(length - GYRE_TASK_COPY_SPAN);
         t->inside[t->points++] = length <= p->trained;
     }
 }
@@ -111,17 +111,18 @@ static gyre_status make_plan(task_lab *t, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* -- measuring --------------------------------------------------------------------------------------------------------- */
-typedef struct subject {
+/* -- measuring -- */
+typedef struct task_measurement {
     const gyre_model *model;
     const char *name; /* of the weights */
     const method *method;
     int rule;
-} subject;
+} task_measurement;
 
 /* Sequences of one length; adds what they tell about its points. */
-static gyre_status measure_length(task_lab *t, const subject *s, int64_t length, task_result *out, gyre_error *err) {
-    const gyre_config *position = &gyre_model_config_of(s->model)->position;
+static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_t length, task_result *out,
+                                  gyre_error *err) {
+    const gyre_config *position = &gyre_model_get_config(s->model)->position;
     gyre_task_options o = GYRE_TASK_INIT;
     gyre_encoding *encoding = NULL;
     int64_t *right = calloc((size_t)length, 2 * sizeof *right), *asked = right ? right + length : NULL;
@@ -148,7 +149,7 @@ static gyre_status measure_length(task_lab *t, const subject *s, int64_t length,
 }
 
 /* An encoding that ends before a length leaves its points without an answer; what lies within the trained length has one. */
-static gyre_status measure(task_lab *t, const subject *s, task_result *out, gyre_error *err) {
+static gyre_status measure(task_lab *t, const task_measurement *s, task_result *out, gyre_error *err) {
     memset(out, 0, sizeof *out);
     for (int p = 0; p < t->points; p++) {
         if (p && t->length[p] == t->length[p - 1]) continue;
@@ -161,19 +162,19 @@ static gyre_status measure(task_lab *t, const subject *s, task_result *out, gyre
     return GYRE_OK;
 }
 
-static gyre_status measure_row(task_lab *t, const subject *s, task_row *row, int64_t seed, gyre_error *err) {
+static gyre_status measure_row(task_lab *t, const task_measurement *s, task_row *row, int64_t seed, gyre_error *err) {
     task_result *out = &row->results[seed][s->rule];
     char key[200];
     const int n = snprintf(key, sizeof key, "%s %s %lld %lld", s->name, s->method->label, (long long)t->lab->plan.longest,
                            (long long)t->sequences);
     if (n < 0 || n >= (int)sizeof key) return cli_error(err, GYRE_EINVAL, "name: too long (%s)", s->name);
     if (task_memo_find(t->memo, key, t->points, out)) return GYRE_OK;
-    cli_progress_label(&t->lab->progress, "%s, %s", t->rule[s->rule].says, row->name);
+    cli_progress_label(&t->lab->progress, "%s, %s", t->rule[s->rule].description, row->name);
     const gyre_status status = measure(t, s, out, err);
     return status ? status : task_memo_add(t->memo, key, t->points, out, err);
 }
 
-/* -- the work ---------------------------------------------------------------------------------------------------------- */
+/* -- the work -- */
 static gyre_status model_of(task_lab *t, int rule, int encoding, int64_t seed, gyre_model **out,
                             char name[METHOD_LABEL + 32], gyre_error *err) {
     const lab_plan *p = &t->lab->plan;
@@ -184,8 +185,8 @@ static gyre_status model_of(task_lab *t, int rule, int encoding, int64_t seed, g
     snprintf(name, METHOD_LABEL + 32, "%s-%s-s%lld", t->rule[rule].name, p->encodings[encoding].name, (long long)seed + 1);
     for (char *c = name; *c; c++)
         if (*c == '+') *c = '-';
-    const gyre_status status = lab_position(t->lab, &p->encodings[encoding], &o.model, err);
-    return status ? status : lab_trained(t->lab, name, &o, NULL, out, err);
+    const gyre_status status = lab_position_config(t->lab, &p->encodings[encoding], &o.model, err);
+    return status ? status : lab_train_model(t->lab, name, &o, NULL, out, err);
 }
 
 static gyre_status work_on(task_lab *t, int rule, int encoding, int64_t seed, gyre_error *err) {
@@ -197,7 +198,7 @@ static gyre_status work_on(task_lab *t, int rule, int encoding, int64_t seed, gy
     for (int r = 0; r < t->rows_count && !status; r++) {
         task_row *row = &t->rows[r];
         if (row->method < 0 ? r != encoding : encoding != t->lab->plan.rope) continue;
-        const subject s = {model, name, row->method < 0 ? &none : &t->methods[row->method], rule};
+        const task_measurement s = {model, name, row->method < 0 ? &none : &t->methods[row->method], rule};
         status = measure_row(t, &s, row, seed, err);
     }
     gyre_model_free(model);

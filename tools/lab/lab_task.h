@@ -8,11 +8,11 @@
 #include "report/report.h"
 #include "tools/lab/lab.h"
 
-enum { TASK_RULES = 3, TASK_POINTS = 32, TASK_METHODS = 12, TASK_ROWS = VARIANTS_MOST + TASK_METHODS };
+enum { TASK_RULES = 3, TASK_POINTS = 32, TASK_METHODS = 12, TASK_ROWS = MAX_VARIANTS + TASK_METHODS };
 
 typedef struct task_rule {
     gyre_task task;
-    const char *name, *says; /* "cot", "chain of thought" */
+    const char *name, *description; /* "cot", "chain of thought" */
 } task_rule;
 
 /* What one row got right under one rule, by point; asked 0: the encoding ends before. */
@@ -30,7 +30,7 @@ typedef struct task_memo task_memo;
 typedef struct task_lab {
     lab *lab;
     const char *title, *axis; /* of the figures */
-    gyre_scale scale;
+    gyre_report_scale scale;
     int rules, points, columns; /* columns: points have columns of their own in the table */
     task_rule rule[TASK_RULES];
     int64_t sequences;
@@ -48,7 +48,7 @@ void lab_task_plan(lab_plan *plan, const char *task, lab_preset preset);
 /* out = the exit status. */
 int lab_task_run(lab *l);
 
-/* -- parts ----------------------------------------------------------------------------------------------------------- */
+/* -- parts -- */
 gyre_status task_memo_open(task_lab *t, gyre_error *err); /* with the work folder's journal */
 void task_memo_free(task_memo *memo);
 /* 1: known, and *out holds it. */
@@ -57,12 +57,12 @@ gyre_status task_memo_add(task_memo *memo, const char *key, int points, const ta
 
 /* Over the points inside (1), outside (0), or a single one: mean, least and greatest share over the seeds. */
 enum { TASK_OUTSIDE = -2, TASK_INSIDE = -1 };
-typedef struct task_share {
+typedef struct task_accuracy {
     int known;
-    double mean, least, greatest;
+    double mean, min, max;
     int64_t asked; /* of all seeds */
-} task_share;
-task_share task_share_of(const task_lab *t, const task_row *row, int rule, int point);
+} task_accuracy;
+task_accuracy task_accuracy_of(const task_lab *t, const task_row *row, int rule, int point);
 
 int task_print(const task_lab *t, FILE *file);
 int task_print_json(const task_lab *t, FILE *file);

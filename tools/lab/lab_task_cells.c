@@ -34,7 +34,7 @@ static entry *add(task_memo *memo) {
     return memset(&memo->entries[memo->count++], 0, sizeof(entry));
 }
 
-/* -- the journal: a line of JSON a result ------------------------------------------------------------------------------ */
+/* -- the journal: a line of JSON a result -- */
 static int read_entry(json_t *line, entry *e) {
     const char *key;
     json_t *right, *asked;
@@ -66,7 +66,7 @@ static int write_entry(FILE *journal, const entry *e) {
     return fputc('\n', journal) == EOF || fflush(journal) != 0 || bad;
 }
 
-static void keep_line(void *memo, json_t *json) {
+static void load_line(void *memo, json_t *json) {
     entry e = {.points = 0};
     entry *to = read_entry(json, &e) ? add(memo) : NULL;
     if (to) *to = e;
@@ -77,7 +77,7 @@ gyre_status task_memo_open(task_lab *t, gyre_error *err) {
     t->memo = calloc(1, sizeof *t->memo);
     if (!t->memo) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
     snprintf(path, sizeof path, "%s/results.jsonl", t->lab->work);
-    return journal_open(&t->memo->journal, path, keep_line, t->memo, err);
+    return journal_open(&t->memo->journal, path, load_line, t->memo, err);
 }
 
 void task_memo_free(task_memo *memo) {
@@ -107,13 +107,13 @@ gyre_status task_memo_add(task_memo *memo, const char *key, int points, const ta
                                          : GYRE_OK;
 }
 
-/* -- shares ------------------------------------------------------------------------------------------------------------ */
+/* -- shares -- */
 static int counts(const task_lab *t, int p, int point) {
     return point >= 0 ? p == point : t->inside[p] == (point == TASK_INSIDE);
 }
 
-task_share task_share_of(const task_lab *t, const task_row *row, int rule, int point) {
-    task_share s = {.known = 1, .least = INFINITY, .greatest = 0};
+task_accuracy task_accuracy_of(const task_lab *t, const task_row *row, int rule, int point) {
+    task_accuracy s = {.known = 1, .min = INFINITY, .max = 0};
     for (int64_t seed = 0; seed < t->lab->plan.seeds; seed++) {
         const task_result *r = &row->results[seed][rule];
         int64_t right = 0, asked = 0;
@@ -126,8 +126,8 @@ task_share task_share_of(const task_lab *t, const task_row *row, int rule, int p
         s.known = s.known && asked > 0;
         s.asked += asked;
         s.mean += share / (double)t->lab->plan.seeds;
-        s.least = fmin(s.least, share);
-        s.greatest = fmax(s.greatest, share);
+        s.min = fmin(s.min, share);
+        s.max = fmax(s.max, share);
     }
     return s;
 }

@@ -10,20 +10,20 @@ enum { COLUMNS = 1 + 2 * TASK_RULES + TASK_POINTS, HEADINGS = 2, ROWS = TASK_ROW
 
 typedef struct task_table {
     gyre_report_table table;
-    gyre_column columns[COLUMNS];
+    gyre_report_column columns[COLUMNS];
     int rule[COLUMNS], point[COLUMNS];
     char heads[COLUMNS][24], caption[256], note[512], texts[ROWS][COLUMNS][24];
-    gyre_cell cells[ROWS * COLUMNS];
+    gyre_report_cell cells[ROWS * COLUMNS];
     int spread; /* least and greatest in place of the mean */
 } task_table;
 
 static const char HEADING_ENCODINGS[] = "trained with", HEADING_METHODS[] = "the RoPE model, as it is, under";
 
-/* -- the table --------------------------------------------------------------------------------------------------------- */
+/* -- the table -- */
 static int64_t trials(const task_lab *t, int rule, int point) {
     int64_t most = 0;
     for (int r = 0; r < t->rows_count; r++) {
-        const int64_t asked = task_share_of(t, &t->rows[r], rule, point).asked;
+        const int64_t asked = task_accuracy_of(t, &t->rows[r], rule, point).asked;
         if (asked > most) most = asked;
     }
     return most;
@@ -35,20 +35,21 @@ static void add_column(const task_lab *t, task_table *out, const char *group, in
         snprintf(out->heads[i], sizeof out->heads[i], "%s", point == TASK_INSIDE ? "inside" : "outside");
     else
         snprintf(out->heads[i], sizeof out->heads[i], "%.0f", t->at[point]);
-    out->columns[i] = (gyre_column){.head = out->heads[i],
-                                    .group = group,
-                                    .unit = out->spread ? NULL : "%",
-                                    .decimals = 1,
-                                    .best = out->spread ? GYRE_BEST_NONE : GYRE_BEST_HIGHEST};
+    out->columns[i] =
+        (gyre_report_column){.title = out->heads[i],
+                             .group = group,
+                             .unit = out->spread ? NULL : "%",
+                             .decimals = 1,
+                             .emphasis = out->spread ? GYRE_REPORT_EMPHASIS_NONE : GYRE_REPORT_EMPHASIS_HIGHEST};
     out->rule[i] = rule;
     out->point[i] = point;
 }
 
 static void add_columns(const task_lab *t, task_table *out) {
-    out->columns[out->table.columns_count++] = (gyre_column){.head = "encoding or method"};
+    out->columns[out->table.columns_count++] = (gyre_report_column){.title = "encoding or method"};
     for (int r = 0; r < t->rules; r++) {
-        add_column(t, out, t->rule[r].says, r, TASK_INSIDE);
-        add_column(t, out, t->rule[r].says, r, TASK_OUTSIDE);
+        add_column(t, out, t->rule[r].description, r, TASK_INSIDE);
+        add_column(t, out, t->rule[r].description, r, TASK_OUTSIDE);
     }
     for (int p = 0; t->columns && p < t->points; p++)
         add_column(t, out, "distance", 0, p);
@@ -56,27 +57,28 @@ static void add_columns(const task_lab *t, task_table *out) {
 
 static void add_row(const task_lab *t, task_table *out, const task_row *row) {
     const int64_t at = out->table.rows++;
-    gyre_cell *cells = &out->cells[at * out->table.columns_count];
-    cells[0] = gyre_cell_text(row->name);
+    gyre_report_cell *cells = &out->cells[at * out->table.columns_count];
+    cells[0] = gyre_report_cell_text(row->name);
     for (int64_t c = 1; c < out->table.columns_count; c++) {
-        const task_share s = task_share_of(t, row, out->rule[c], out->point[c]);
-        cells[c] = s.known ? gyre_cell_number(100 * s.mean) : gyre_cell_missing();
+        const task_accuracy s = task_accuracy_of(t, row, out->rule[c], out->point[c]);
+        cells[c] = s.known ? gyre_report_cell_number(100 * s.mean) : gyre_report_cell_missing();
         if (!out->spread || !s.known) continue;
-        snprintf(out->texts[at][c], sizeof out->texts[at][c], "%.1f..%.1f", 100 * s.least, 100 * s.greatest);
-        cells[c] = gyre_cell_text(out->texts[at][c]);
+        snprintf(out->texts[at][c], sizeof out->texts[at][c], "%.1f..%.1f", 100 * s.min, 100 * s.max);
+        cells[c] = gyre_report_cell_text(out->texts[at][c]);
     }
 }
 
 static void add_heading(task_table *out, const char *text) {
-    out->cells[out->table.rows++ * out->table.columns_count] = gyre_cell_heading(text);
+    out->cells[out->table.rows++ * out->table.columns_count] = gyre_report_cell_heading(text);
 }
 
 static void describe(const task_lab *t, task_table *out) {
     const lab_plan *p = &t->lab->plan;
     char counts[256] = "";
     for (int r = 0, used = 0; r < t->rules; r++)
-        used += snprintf(counts + used, sizeof counts - (size_t)used, "%s%s %lld inside and %lld outside", r ? "; " : "",
-                         t->rule[r].says, (long long)trials(t, r, TASK_INSIDE), (long long)trials(t, r, TASK_OUTSIDE));
+        used +=
+            snprintf(counts + used, sizeof counts - (size_t)used, "%s%s %lld inside and %lld outside", r ? "; " : "",
+                     t->rule[r].description, (long long)trials(t, r, TASK_INSIDE), (long long)trials(t, r, TASK_OUTSIDE));
     snprintf(out->caption, sizeof out->caption, "%s: %s, in percent; trained on %lld tokens, asked to %lld", t->title,
              out->spread ? "least and greatest over the seeds" : "determined tokens that are the likeliest",
              (long long)p->trained, (long long)p->longest);
@@ -105,7 +107,7 @@ int task_print(const task_lab *t, FILE *file) {
     if (!table) return cli_fail("tables: out of memory (gyre lab)");
     for (int spread = 0; spread <= (t->lab->plan.seeds > 1) && !status; spread++) {
         make_table(t, table, spread);
-        status = gyre_report_table_print(&table->table, file, cli_styled(file), &err);
+        status = gyre_report_table_print(&table->table, file, cli_use_color(file), &err);
         fputc('\n', file);
     }
     free(table);
@@ -114,26 +116,26 @@ int task_print(const task_lab *t, FILE *file) {
     return 0;
 }
 
-/* -- machines ---------------------------------------------------------------------------------------------------------- */
-static json_t *share_json(const task_lab *t, const task_row *row, int rule, int point) {
-    const task_share s = task_share_of(t, row, rule, point);
+/* -- machines -- */
+static json_t *accuracy_json(const task_lab *t, const task_row *row, int rule, int point) {
+    const task_accuracy s = task_accuracy_of(t, row, rule, point);
     const double none = NAN;
     return json_pack("{s:o, s:o, s:o, s:I}", "accuracy", cli_json_number(s.known ? s.mean : none), "least",
-                     cli_json_number(s.known ? s.least : none), "greatest", cli_json_number(s.known ? s.greatest : none),
-                     "asked", (json_int_t)s.asked);
+                     cli_json_number(s.known ? s.min : none), "greatest", cli_json_number(s.known ? s.max : none), "asked",
+                     (json_int_t)s.asked);
 }
 
 static json_t *rule_json(const task_lab *t, const task_row *row, int rule) {
     json_t *points = json_array();
     for (int p = 0; p < t->points; p++) {
-        json_t *point = share_json(t, row, rule, p);
+        json_t *point = accuracy_json(t, row, rule, p);
         if (!point) continue;
         json_object_set_new(point, "at", json_real(t->at[p]));
         json_object_set_new(point, "length", json_integer((json_int_t)t->length[p]));
         json_array_append_new(points, point);
     }
-    return json_pack("{s:s, s:o, s:o, s:o}", "rule", t->rule[rule].name, "inside", share_json(t, row, rule, TASK_INSIDE),
-                     "outside", share_json(t, row, rule, TASK_OUTSIDE), "points", points);
+    return json_pack("{s:s, s:o, s:o, s:o}", "rule", t->rule[rule].name, "inside", accuracy_json(t, row, rule, TASK_INSIDE),
+                     "outside", accuracy_json(t, row, rule, TASK_OUTSIDE), "points", points);
 }
 
 static json_t *rows_json(const task_lab *t, int methods) {
@@ -158,9 +160,9 @@ int task_print_json(const task_lab *t, FILE *file) {
                                     "report", t->lab->report, "encodings", rows_json(t, 0), "methods", rows_json(t, 1)));
 }
 
-/* -- the page ---------------------------------------------------------------------------------------------------------- */
+/* -- the page -- */
 typedef struct curves {
-    gyre_series series[TASK_ROWS];
+    gyre_report_series series[TASK_ROWS];
     double y[TASK_ROWS][TASK_POINTS], low[TASK_ROWS][TASK_POINTS], high[TASK_ROWS][TASK_POINTS];
     int64_t count;
 } curves;
@@ -169,45 +171,45 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
     const int64_t i = c->count++;
     const int spread = t->lab->plan.seeds > 1;
     for (int p = 0; p < t->points; p++) {
-        const task_share s = task_share_of(t, row, rule, p);
+        const task_accuracy s = task_accuracy_of(t, row, rule, p);
         c->y[i][p] = s.known ? 100 * s.mean : (double)NAN;
-        c->low[i][p] = s.known ? 100 * s.least : (double)NAN;
-        c->high[i][p] = s.known ? 100 * s.greatest : (double)NAN;
+        c->low[i][p] = s.known ? 100 * s.min : (double)NAN;
+        c->high[i][p] = s.known ? 100 * s.max : (double)NAN;
     }
-    c->series[i] = (gyre_series){.name = row->name,
-                                 .count = t->points,
-                                 .x = t->at,
-                                 .y = c->y[i],
-                                 .low = spread ? c->low[i] : NULL,
-                                 .high = spread ? c->high[i] : NULL};
+    c->series[i] = (gyre_report_series){.name = row->name,
+                                        .count = t->points,
+                                        .x = t->at,
+                                        .y = c->y[i],
+                                        .low = spread ? c->low[i] : NULL,
+                                        .high = spread ? c->high[i] : NULL};
 }
 
 /* The page keeps the first error of all that is put on it. */
-static void add_chart(const task_lab *t, gyre_page *page, curves *c, int rule, int methods) {
+static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int rule, int methods) {
     const lab_plan *p = &t->lab->plan;
     char title[128];
     c->count = 0;
     for (int r = 0; r < t->rows_count; r++)
         if (methods ? t->rows[r].method >= 0 || r == p->rope : t->rows[r].method < 0) add_curve(t, c, &t->rows[r], rule);
-    snprintf(title, sizeof title, "%s%s%s, %s", t->title, t->rules > 1 ? ", " : "", t->rules > 1 ? t->rule[rule].says : "",
-             methods ? "the RoPE model under every method" : "by encoding");
-    const gyre_marker trained = {(double)(t->columns ? p->trained - GYRE_COPY_SPAN : p->trained), "trained", 0};
-    gyre_chart chart = GYRE_CHART_INIT;
+    snprintf(title, sizeof title, "%s%s%s, %s", t->title, t->rules > 1 ? ", " : "",
+             t->rules > 1 ? t->rule[rule].description : "", methods ? "the RoPE model under every method" : "by encoding");
+    const gyre_report_marker trained = {(double)(t->columns ? p->trained - GYRE_TASK_COPY_SPAN : p->trained), "trained", 0};
+    gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = title;
-    chart.x = (gyre_axis){t->axis, t->scale, 0, 0};
-    chart.y = (gyre_axis){"right (%)", GYRE_SCALE_LINEAR, 0, 100};
+    chart.x = (gyre_report_axis){t->axis, t->scale, 0, 0};
+    chart.y = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
     chart.series = c->series;
     chart.series_count = c->count;
     chart.markers = &trained;
     chart.markers_count = 1;
-    (void)gyre_page_chart(page, &chart, NULL);
+    (void)gyre_report_page_chart(page, &chart, NULL);
 }
 
-static void introduce(const task_lab *t, gyre_page *page) {
+static void introduce(const task_lab *t, gyre_report_page *page) {
     const lab_plan *p = &t->lab->plan;
     const gyre_model_config *m = &p->run.model;
     char text[1024];
-    (void)gyre_page_paragraph(
+    (void)gyre_report_page_paragraph(
         page,
         t->columns
             ? "Symbols drawn at random, and after some tokens the same ones again: a start symbol says that the copy "
@@ -225,31 +227,31 @@ static void introduce(const task_lab *t, gyre_page *page) {
         "for the length of the sequence that is read%s; by-parts and YaRN keep pairs that make %g turns within the "
         "trained length.",
         (long long)p->run.steps, (long long)p->run.batch, (long long)p->run.context, (long long)m->layers,
-        (long long)m->width, (long long)m->head_dim, (long long)t->sequences,
+        (long long)m->model_dim, (long long)m->head_dim, (long long)t->sequences,
         t->columns ? "" : ", and that is the longest for the tokens inside too", p->betas.fast);
-    (void)gyre_page_paragraph(page, text);
+    (void)gyre_report_page_paragraph(page, text);
 }
 
-static void footer(const task_lab *t, gyre_page *page) {
+static void footer(const task_lab *t, gyre_report_page *page) {
     const lab *l = t->lab;
     char seconds[32], date[32] = "";
     const time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
     snprintf(seconds, sizeof seconds, "%.0f s", l->seconds);
-    const gyre_fact facts[] = {{"command", l->command}, {"gyre", gyre_version()}, {"preset", l->plan.preset},
-                               {"task", l->task},       {"date", date},           {"time", seconds}};
-    (void)gyre_page_footer(page, facts, sizeof facts / sizeof *facts);
+    const gyre_report_key_value facts[] = {{"command", l->command}, {"gyre", gyre_version()}, {"preset", l->plan.preset},
+                                           {"task", l->task},       {"date", date},           {"time", seconds}};
+    (void)gyre_report_page_footer(page, facts, sizeof facts / sizeof *facts);
 }
 
-static void fill_page(const task_lab *t, gyre_page *page, curves *c, task_table *table) {
+static void fill_page(const task_lab *t, gyre_report_page *page, curves *c, task_table *table) {
     introduce(t, page);
-    (void)gyre_page_section(page, "Inside and outside");
+    (void)gyre_report_page_section(page, "Inside and outside");
     for (int spread = 0; spread <= (t->lab->plan.seeds > 1); spread++) {
         make_table(t, table, spread);
-        (void)gyre_page_table(page, &table->table);
+        (void)gyre_report_page_table(page, &table->table);
     }
-    (void)gyre_page_section(page, t->columns ? "By distance" : "By position");
+    (void)gyre_report_page_section(page, t->columns ? "By distance" : "By position");
     for (int rule = 0; rule < t->rules; rule++)
         for (int methods = 0; methods <= (t->methods_count > 0); methods++)
             add_chart(t, page, c, rule, methods);
@@ -257,18 +259,18 @@ static void fill_page(const task_lab *t, gyre_page *page, curves *c, task_table 
 }
 
 gyre_status task_write_report(const task_lab *t, gyre_error *err) {
-    gyre_page *page = NULL;
+    gyre_report_page *page = NULL;
     curves *c = malloc(sizeof *c);
     task_table *table = malloc(sizeof *table);
     char title[64];
     snprintf(title, sizeof title, "gyre lab: %s", t->title);
-    gyre_status status = c && table ? gyre_page_create(&page, title, err)
+    gyre_status status = c && table ? gyre_report_page_create(&page, title, err)
                                     : cli_error(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
     if (!status) {
         fill_page(t, page, c, table);
-        status = gyre_page_write(page, t->lab->report, err);
+        status = gyre_report_page_write(page, t->lab->report, err);
     }
-    gyre_page_free(page);
+    gyre_report_page_free(page);
     free(c);
     free(table);
     return status;

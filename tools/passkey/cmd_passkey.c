@@ -31,7 +31,7 @@ static int open_input(passkey *p, int argc, char **argv) {
 }
 
 /* What the table cannot say in a dash. */
-static void warn_of_ends(const passkey *p) {
+static void warn_out_of_range(const passkey *p) {
     const passkey_options *o = &p->options;
     for (int64_t m = 0; m < o->methods_count; m++)
         for (int64_t l = 0; l < o->lengths_count; l++)
@@ -41,7 +41,7 @@ static void warn_of_ends(const passkey *p) {
 }
 
 static int print(const passkey *p, FILE *file) {
-    if (p->options.lines) return passkey_print_last_line(p);
+    if (p->options.json_lines) return passkey_print_last_line(p);
     return p->options.common.json ? passkey_print_json(p, file) : passkey_print_tables(p, file);
 }
 
@@ -50,7 +50,7 @@ static int measure_and_print(passkey *p, const cli_output *output) {
     int status = cli_pool_open(&p->options.common, &p->pool, &p->exec);
     if (!status) status = passkey_cells_measure(p);
     if (status) return status;
-    warn_of_ends(p);
+    warn_out_of_range(p);
     status = print(p, output->file);
     if (!status && p->options.figure && passkey_write_figure(p, &err)) status = cli_fail_error(&err);
     if (!status && p->options.report && passkey_write_report(p, &err)) status = cli_fail_error(&err);
@@ -60,8 +60,8 @@ static int measure_and_print(passkey *p, const cli_output *output) {
 int cmd_passkey(int argc, char **argv) {
     passkey p = {.journal = {.lock = {.file = -1}}};
     char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) cli_usage("arguments: out of memory for %d", argc);
-    const int count = run_card_words(argc, argv, words);
+    if (!words) cli_usage_error("arguments: out of memory for %d", argc);
+    const int count = run_card_argv(argc, argv, words);
     passkey_options_read(argc, argv, &p.options);
     cli_check_output(p.options.common.output, p.options.model.path);
     cli_check_target("--report", p.options.report, p.options.model.path);

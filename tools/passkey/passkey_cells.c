@@ -4,12 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- memory and what has to be right before the work ---------------------------------------------------------------------
- */
+/* -- memory and what has to be right before the work -- */
 static int default_lengths(passkey *p) {
     enum { RATIOS = 3 };
     passkey_options *o = &p->options;
-    const int64_t trained = gyre_encoding_config(gyre_model_encoding(p->input.model))->trained_length;
+    const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
     if (o->lengths) return 0;
     if (trained < 2)
         return cli_fail("%s: does not say its trained length; name the lengths with --lengths (lengths)", o->model.path);
@@ -20,25 +19,25 @@ static int default_lengths(passkey *p) {
     return 0;
 }
 
-static int make_makers(passkey *p) {
+static int make_templates(passkey *p) {
     const passkey_options *o = &p->options;
     gyre_error err = {0, ""};
-    p->makers = calloc((size_t)o->lengths_count, sizeof *p->makers);
-    if (!p->makers) return cli_fail("lengths: out of memory (passkey)");
+    p->templates = calloc((size_t)o->lengths_count, sizeof *p->templates);
+    if (!p->templates) return cli_fail("lengths: out of memory (passkey)");
     for (int64_t l = 0; l < o->lengths_count; l++)
-        if (passkey_maker_begin(&p->makers[l], p->input.tokenizer, &o->words, o->lengths[l], o->answer_tokens, &err))
+        if (passkey_template_init(&p->templates[l], p->input.tokenizer, &o->phrases, o->lengths[l], o->answer_tokens, &err))
             return cli_fail_error(&err);
     return 0;
 }
 
 static void link_cells(passkey *p) {
     const passkey_options *o = &p->options;
-    const gyre_config *base = gyre_encoding_config(gyre_model_encoding(p->input.model));
+    const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     for (int64_t m = 0; m < o->methods_count; m++) {
         passkey_row *row = &p->rows[m];
         row->method = &o->methods[m];
         row->policy = o->policy < 0 ? base->rope.length_policy : (gyre_length_policy)o->policy;
-        row->follows = method_follows_length(row->method, base);
+        row->depends_on_length = method_depends_on_length(row->method, base);
         row->columns = p->columns + m * o->lengths_count;
     }
     for (int64_t c = 0; c < o->methods_count * o->lengths_count; c++) {
@@ -51,7 +50,7 @@ static void link_cells(passkey *p) {
 int passkey_cells_make(passkey *p) {
     const passkey_options *o = &p->options;
     int status = default_lengths(p);
-    if (!status) status = make_makers(p);
+    if (!status) status = make_templates(p);
     if (status) return status;
     const size_t columns = (size_t)(o->methods_count * o->lengths_count), cells = columns * (size_t)o->depths_count;
     p->rows = calloc((size_t)o->methods_count, sizeof *p->rows);
@@ -64,15 +63,14 @@ int passkey_cells_make(passkey *p) {
 }
 
 void passkey_cells_free(passkey *p) {
-    free(p->makers);
+    free(p->templates);
     free(p->rows);
     free(p->columns);
     free(p->cells);
     free(p->trials);
 }
 
-/* -- measuring -----------------------------------------------------------------------------------------------------------
- */
+/* -- measuring -- */
 typedef struct reporting {
     passkey *p;
     const passkey_row *row;
@@ -80,7 +78,7 @@ typedef struct reporting {
 } reporting;
 
 static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre_error *err) {
-    if (!r->p->options.lines) return GYRE_OK;
+    if (!r->p->options.json_lines) return GYRE_OK;
     return passkey_print_cell_line(r->p, r->row, r->length, cell)
                ? cli_error(err, GYRE_EIO, "standard output: cannot be written (passkey)")
                : GYRE_OK;
@@ -101,9 +99,9 @@ static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, g
         model_input_encoding(&p->input, row->method, (int)row->policy, o->lengths[length], &o->betas, &encoding, err);
     passkey_job job = {.model = p->input.model,
                        .encoding = encoding,
-                       .maker = &p->makers[length],
+                       .template = &p->templates[length],
                        .cache = o->cache,
-                       .whole = row->follows && row->policy == GYRE_LENGTH_PREFIX,
+                       .unchunked_prefill = row->depends_on_length && row->policy == GYRE_LENGTH_POLICY_PREFIX,
                        .contains = o->contains,
                        .seed = o->seed,
                        .trials = o->trials,
@@ -149,15 +147,14 @@ int passkey_cells_measure(passkey *p) {
             cli_progress_label(&p->progress, "%s at %lld", o->methods[m].label, (long long)o->lengths[l]);
             status = fill(p, &p->rows[m], l, &err);
             done += o->depths_count * o->trials * o->lengths[l];
-            cli_progress_reach(&p->progress, done);
+            cli_progress_set(&p->progress, done);
         }
     cli_progress_end(&p->progress);
     return status ? cli_fail_error(&err) : 0;
 }
 
-/* -- figures -------------------------------------------------------------------------------------------------------------
- */
-double passkey_share(const passkey *p, const passkey_cell *cell) {
+/* -- figures -- */
+double passkey_accuracy(const passkey *p, const passkey_cell *cell) {
     int64_t right = 0;
     if (!cell->done) return NAN;
     for (int64_t t = 0; t < p->options.trials; t++)
@@ -165,10 +162,10 @@ double passkey_share(const passkey *p, const passkey_cell *cell) {
     return (double)right / (double)p->options.trials;
 }
 
-double passkey_column_share(const passkey *p, const passkey_column *column) {
+double passkey_column_accuracy(const passkey *p, const passkey_column *column) {
     double sum = 0;
     for (int64_t d = 0; d < p->options.depths_count; d++)
-        sum += passkey_share(p, &column->cells[d]);
+        sum += passkey_accuracy(p, &column->cells[d]);
     return sum / (double)p->options.depths_count;
 }
 

@@ -4,17 +4,17 @@
 #include <string.h>
 
 /* All that the trials depend on.  The tokenizer shows in nothing else than the tokens: a prompt's stand for it. */
-static json_t *cell_name(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
+static json_t *cell_key(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
     const passkey_options *o = &p->options;
     json_t *name = json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f, s:f}", "command", "passkey", "gyre",
         gyre_version(), "model", p->card.model_hash, "config", p->card.config_hash, "profile", run_card_profile(&p->card),
-        "tokens", cli_json_hash(p->makers[length].hash), "method", row->method->label, "policy",
-        row->follows ? passkey_policy_names[row->policy] : "any", "length", (json_int_t)o->lengths[length], "depth",
-        cell->depth, "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", passkey_cache_name(o->cache),
-        "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
+        "tokens", cli_json_hash(p->templates[length].hash), "method", row->method->label, "policy",
+        row->depends_on_length ? passkey_policy_names[row->policy] : "any", "length", (json_int_t)o->lengths[length],
+        "depth", cell->depth, "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache",
+        passkey_cache_name(o->cache), "beta_fast", o->betas.fast, "beta_slow", o->betas.slow);
     if (!name) return NULL;
-    (void)json_object_set_new(name, "answer", explain_json_text(o->words.answer));
+    (void)json_object_set_new(name, "answer", explain_json_text(o->phrases.answer));
     (void)json_object_set_new(name, "match", json_string(o->contains ? "contains" : "exact"));
     (void)json_object_set_new(name, "answer_tokens", json_integer(o->answer_tokens));
     return name;
@@ -26,7 +26,7 @@ static json_t *figures_json(const passkey *p, const passkey_cell *cell) {
         const passkey_trial *r = &cell->trials[t];
         (void)json_array_append_new(trials, json_pack("{s:i, s:b, s:I, s:f, s:s, s:s}", "key", r->key, "right", r->right,
                                                       "tokens", (json_int_t)r->tokens, "depth", r->depth, "answer",
-                                                      r->answer, "said", r->said));
+                                                      r->answer, "said", r->output));
     }
     return trials;
 }
@@ -37,18 +37,18 @@ static int read_trial(json_t *line, passkey_trial *out) {
     passkey_trial r = {0};
     if (json_unpack(line, "{s:i, s:b, s:I, s:F, s:s, s:s}", "key", &r.key, "right", &r.right, "tokens", &tokens, "depth",
                     &r.depth, "answer", &answer, "said", &said) ||
-        strlen(answer) >= sizeof r.answer || strlen(said) >= sizeof r.said || tokens < 1)
+        strlen(answer) >= sizeof r.answer || strlen(said) >= sizeof r.output || tokens < 1)
         return 0;
     r.tokens = tokens;
     memcpy(r.answer, answer, strlen(answer) + 1);
-    memcpy(r.said, said, strlen(said) + 1);
+    memcpy(r.output, said, strlen(said) + 1);
     *out = r;
     return 1;
 }
 
 int passkey_journal_find(const passkey *p, const passkey_row *row, int64_t length, passkey_cell *cell) {
-    if (!p->journal.seen) return 0;
-    json_t *trials = keyed_journal_find(&p->journal, cell_name(p, row, length, cell));
+    if (!p->journal.figures) return 0;
+    json_t *trials = keyed_journal_find(&p->journal, cell_key(p, row, length, cell));
     if (!trials || (int64_t)json_array_size(trials) != p->options.trials) return 0;
     for (int64_t t = 0; t < p->options.trials; t++)
         if (!read_trial(json_array_get(trials, (size_t)t), &cell->trials[t])) return 0;
@@ -58,5 +58,5 @@ int passkey_journal_find(const passkey *p, const passkey_row *row, int64_t lengt
 gyre_status passkey_journal_add(passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell,
                                 gyre_error *err) {
     if (!p->journal.file) return GYRE_OK;
-    return keyed_journal_add(&p->journal, cell_name(p, row, length, cell), figures_json(p, cell), err);
+    return keyed_journal_add(&p->journal, cell_key(p, row, length, cell), figures_json(p, cell), err);
 }

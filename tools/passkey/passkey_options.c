@@ -25,11 +25,12 @@ enum {
     KEY_FIGURE
 };
 
-static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
-const char *const passkey_policy_names[] = {
-    [GYRE_LENGTH_DECLARED] = "declared", [GYRE_LENGTH_CAUSAL] = "causal", [GYRE_LENGTH_PREFIX] = "prefix"};
+static const int64_t token_limit = (int64_t)1 << 31; /* positions end there */
+const char *const passkey_policy_names[] = {[GYRE_LENGTH_POLICY_DECLARED] = "declared",
+                                            [GYRE_LENGTH_POLICY_CAUSAL] = "causal",
+                                            [GYRE_LENGTH_POLICY_PREFIX] = "prefix"};
 static const char *const cache_names[] = {"f32", "f16", "bf16", "q8"};
-static const gyre_dtype caches[] = {GYRE_F32, GYRE_F16, GYRE_BF16, GYRE_Q8};
+static const gyre_dtype caches[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
 enum { CACHES = 4 };
 
 static const struct argp_option option_table[] = {
@@ -76,7 +77,7 @@ static const struct argp_option option_table[] = {
 
 static const char documentation[] =
     "Asks a model for keys hidden in filler, by how long the text is and how deep they lie (Mohtashami and Jaggi "
-    "2023). " MODEL_MAY_BE "\v"
+    "2023). " MODEL_HELP "\v"
     "A trial is right when the most likely next tokens are the key. Prints the share of right ones for each method and "
     "length, then by depth. Keys depend on seed, length, depth and trial alone: every method is asked for the same.\n"
     "Example: gyre passkey llama --lengths 4k,8k,16k --depths 10 --methods none,yarn --report passkey.html";
@@ -91,21 +92,21 @@ const char *passkey_cache_name(gyre_dtype dtype) {
     return "?";
 }
 
-/* -- values ---------------------------------------------------------------------------------------------------------- */
+/* -- values -- */
 static void set_methods(passkey_options *o, const char *list) {
     gyre_error err = {0, ""};
     free(o->methods);
-    if (methods_parse(list, &o->methods, &o->methods_count, &err)) cli_usage("%s", err.text);
+    if (methods_parse(list, &o->methods, &o->methods_count, &err)) cli_usage_error("%s", err.text);
 }
 
 static void check_rising(const char *option, const int64_t *values, int64_t count) {
     for (int64_t i = 1; i < count; i++)
         if (values[i] <= values[i - 1])
-            cli_usage("%s: %lld after %lld does not rise", option, (long long)values[i], (long long)values[i - 1]);
+            cli_usage_error("%s: %lld after %lld does not rise", option, (long long)values[i], (long long)values[i - 1]);
 }
 
 static void set_lengths(passkey_options *o, const char *list) {
-    o->lengths_count = cli_integers("--lengths", list, 2, most_tokens, &o->lengths);
+    o->lengths_count = cli_integers("--lengths", list, 2, token_limit, &o->lengths);
     check_rising("--lengths", o->lengths, o->lengths_count);
 }
 
@@ -119,25 +120,25 @@ static void set_depths(passkey_options *o, const char *text) {
     check_rising("--depths", list, values);
     free(o->depths);
     o->depths = calloc((size_t)count, sizeof *o->depths);
-    if (!o->depths) cli_usage("--depths: out of memory for %lld", (long long)count);
+    if (!o->depths) cli_usage_error("--depths: out of memory for %lld", (long long)count);
     for (int64_t i = 0; i < count; i++)
         o->depths[i] = !spread ? (double)list[i] / 100 : count == 1 ? 0.5 : (double)i / (double)(count - 1);
     o->depths_count = count;
     free(list);
 }
 
-static error_t parse_words(passkey_options *o, int key, const char *text) {
+static error_t parse_phrases(passkey_options *o, int key, const char *text) {
     static const char *const matches[] = {"exact", "contains"};
     switch (key) {
     case KEY_NEEDLE:
-        o->words.needle = text;
+        o->phrases.needle = text;
         return 0;
     case KEY_QUESTION:
-        o->words.question = text;
+        o->phrases.question = text;
         return 0;
     case KEY_ANSWER:
-        if (!*text) cli_usage("--answer: is empty");
-        o->words.answer = text;
+        if (!*text) cli_usage_error("--answer: is empty");
+        o->phrases.answer = text;
         return 0;
     case KEY_MATCH:
         o->contains = cli_choice("--match", text, matches, 2);
@@ -159,7 +160,7 @@ static error_t parse_output(passkey_options *o, int key, const char *text) {
         o->resume = 1;
         return 0;
     case KEY_LINES:
-        o->lines = 1;
+        o->json_lines = 1;
         return 0;
     case KEY_REPORT:
         o->report = text;
@@ -213,22 +214,24 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->model.path = text;
         return 0;
     }
-    if (parse_grid(o, key, text) == 0 || parse_words(o, key, text) == 0 || parse_output(o, key, text) == 0) return 0;
+    if (parse_grid(o, key, text) == 0 || parse_phrases(o, key, text) == 0 || parse_output(o, key, text) == 0) return 0;
     return model_option(&o->model, key, text);
 }
 
 /* What needs no model to be known as wrong. */
 static void check_options(const passkey_options *o) {
     model_options_check(&o->model, 0);
-    if (o->betas.fast < o->betas.slow) cli_usage("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
-    if (o->resume && !o->journal) cli_usage("--resume: needs the --journal to go on from");
-    if (o->lines && o->common.json) cli_usage("--json-lines: contradicts --json");
-    if (o->lines && o->common.output) cli_usage("--json-lines: come one by one on standard output; not with --output");
+    if (o->betas.fast < o->betas.slow)
+        cli_usage_error("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
+    if (o->resume && !o->journal) cli_usage_error("--resume: needs the --journal to go on from");
+    if (o->json_lines && o->common.json) cli_usage_error("--json-lines: contradicts --json");
+    if (o->json_lines && o->common.output)
+        cli_usage_error("--json-lines: come one by one on standard output; not with --output");
     if (o->figure && (o->depths_count < 2 || o->lengths_count == 1))
-        cli_usage("--figure: a heat map takes two lengths and two depths");
-    if (strcmp(o->words.needle, PASSKEY_NEEDLE) != 0 && strstr(o->words.answer, "{key}") &&
-        !strstr(o->words.needle, "{key}"))
-        cli_usage("--answer: asks for the {key}, which --needle does not hold");
+        cli_usage_error("--figure: a heat map takes two lengths and two depths");
+    if (strcmp(o->phrases.needle, PASSKEY_NEEDLE) != 0 && strstr(o->phrases.answer, "{key}") &&
+        !strstr(o->phrases.needle, "{key}"))
+        cli_usage_error("--answer: asks for the {key}, which --needle does not hold");
 }
 
 void passkey_options_read(int argc, char **argv, passkey_options *o) {
@@ -238,8 +241,8 @@ void passkey_options_read(int argc, char **argv, passkey_options *o) {
                            .seed = 1,
                            .policy = -1,
                            .betas = {32, 1},
-                           .cache = GYRE_F32,
-                           .words = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER}};
+                           .cache = GYRE_DTYPE_F32,
+                           .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER}};
     model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
     if (!o->methods) set_methods(o, "none");

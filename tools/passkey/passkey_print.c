@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -- tables ---------------------------------------------------------------------------------------------------------- */
+/* -- tables -- */
 static gyre_status make_table(const passkey *p, passkey_table *t, const char *first, int64_t rows, gyre_error *err) {
     const passkey_options *o = &p->options;
     const int64_t columns = 1 + o->lengths_count;
@@ -15,10 +15,10 @@ static gyre_status make_table(const passkey *p, passkey_table *t, const char *fi
     t->depths = calloc((size_t)o->depths_count, sizeof *t->depths);
     if (!t->columns || !t->cells || !t->heads || !t->depths)
         return cli_error(err, GYRE_ENOMEM, "table: out of memory (passkey)");
-    t->columns[0] = (gyre_column){.head = first};
+    t->columns[0] = (gyre_report_column){.title = first};
     for (int64_t l = 0; l < o->lengths_count; l++) {
         snprintf(t->heads[l], sizeof t->heads[l], "%lld", (long long)o->lengths[l]);
-        t->columns[1 + l] = (gyre_column){.head = t->heads[l], .group = "right at length", .unit = "%"};
+        t->columns[1 + l] = (gyre_report_column){.title = t->heads[l], .group = "right at length", .unit = "%"};
     }
     for (int64_t d = 0; d < o->depths_count; d++)
         snprintf(t->depths[d], sizeof t->depths[d], "%.4g%%", 100 * o->depths[d]);
@@ -38,8 +38,8 @@ void passkey_table_free(passkey_table *table) {
 }
 
 /* A dash where nothing was measured; heat by how much was right. */
-static gyre_cell share_cell(double share) {
-    gyre_cell cell = gyre_cell_number(100 * share);
+static gyre_report_cell accuracy_cell(double share) {
+    gyre_report_cell cell = gyre_report_cell_number(100 * share);
     cell.heat = share > 0 ? share : 0;
     return cell;
 }
@@ -48,13 +48,13 @@ gyre_status passkey_table_methods(const passkey *p, passkey_table *out, gyre_err
     const passkey_options *o = &p->options;
     const gyre_status status = make_table(p, out, "method", o->methods_count, err);
     if (status) return status;
-    gyre_cell *cell = out->cells;
+    gyre_report_cell *cell = out->cells;
     for (int64_t l = 0; l < o->lengths_count; l++)
-        out->columns[1 + l].best = o->methods_count > 1 ? GYRE_BEST_HIGHEST : GYRE_BEST_NONE;
+        out->columns[1 + l].emphasis = o->methods_count > 1 ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_NONE;
     for (int64_t m = 0; m < o->methods_count; m++) {
-        *cell++ = gyre_cell_text(p->rows[m].method->label);
+        *cell++ = gyre_report_cell_text(p->rows[m].method->label);
         for (int64_t l = 0; l < o->lengths_count; l++) {
-            *cell++ = share_cell(passkey_column_share(p, &p->rows[m].columns[l]));
+            *cell++ = accuracy_cell(passkey_column_accuracy(p, &p->rows[m].columns[l]));
             if (p->rows[m].columns[l].out_of_range) out->table.note = "-: the encoding ends before that length does";
         }
     }
@@ -66,16 +66,16 @@ gyre_status passkey_table_depths(const passkey *p, passkey_table *out, gyre_erro
     const int64_t each = o->depths_count + (o->methods_count > 1);
     const gyre_status status = make_table(p, out, "depth", each * o->methods_count, err);
     if (status) return status;
-    gyre_cell *cell = out->cells;
+    gyre_report_cell *cell = out->cells;
     for (int64_t m = 0; m < o->methods_count; m++) {
         if (o->methods_count > 1) {
-            *cell = gyre_cell_heading(p->rows[m].method->label);
+            *cell = gyre_report_cell_heading(p->rows[m].method->label);
             cell += 1 + o->lengths_count;
         }
         for (int64_t d = 0; d < o->depths_count; d++) {
-            *cell++ = gyre_cell_text(out->depths[d]);
+            *cell++ = gyre_report_cell_text(out->depths[d]);
             for (int64_t l = 0; l < o->lengths_count; l++)
-                *cell++ = share_cell(passkey_share(p, &p->rows[m].columns[l].cells[d]));
+                *cell++ = accuracy_cell(passkey_accuracy(p, &p->rows[m].columns[l].cells[d]));
         }
     }
     return GYRE_OK;
@@ -83,12 +83,12 @@ gyre_status passkey_table_depths(const passkey *p, passkey_table *out, gyre_erro
 
 static void print_header(const passkey *p, FILE *file) {
     const passkey_options *o = &p->options;
-    const gyre_config *position = gyre_encoding_config(gyre_model_encoding(p->input.model));
+    const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     char weights[16], trained[64] = "trained length unknown";
     if (position->trained_length)
         snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
     fprintf(file, "model    %s: %s, %s weights, %s\n", o->model.path, gyre_kind_name(position->kind),
-            cli_amount((double)gyre_model_parameters(p->input.model), weights), trained);
+            cli_format_count((double)gyre_model_parameters(p->input.model), weights), trained);
     fprintf(file, "trials   %lld of each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
             (long long)o->seed, passkey_cache_name(o->cache),
             o->contains ? "stands in what is generated" : "begins what is generated");
@@ -115,11 +115,11 @@ int passkey_print_tables(const passkey *p, FILE *file) {
     if (!status) status = passkey_table_depths(p, &depths, &err);
     if (!status) {
         print_header(p, file);
-        status = gyre_report_table_print(&methods.table, file, cli_styled(file), &err);
+        status = gyre_report_table_print(&methods.table, file, cli_use_color(file), &err);
     }
     if (!status) {
         fputc('\n', file);
-        status = gyre_report_table_print(&depths.table, file, cli_styled(file), &err);
+        status = gyre_report_table_print(&depths.table, file, cli_use_color(file), &err);
     }
     if (!status) {
         run_card_text(&p->card, line);
@@ -130,13 +130,13 @@ int passkey_print_tables(const passkey *p, FILE *file) {
     return status ? cli_fail_error(&err) : 0;
 }
 
-/* -- JSON -------------------------------------------------------------------------------------------------------------- */
+/* -- JSON -- */
 static json_t *json_of_trials(const passkey *p, const passkey_cell *cell) {
     json_t *trials = json_array();
     for (int64_t t = 0; cell->done && t < p->options.trials; t++) {
         const passkey_trial *r = &cell->trials[t];
         (void)json_array_append_new(trials, json_pack("{s:i, s:s, s:s, s:b, s:I, s:f}", "key", r->key, "answer", r->answer,
-                                                      "said", r->said, "right", r->right, "prompt_tokens",
+                                                      "said", r->output, "right", r->right, "prompt_tokens",
                                                       (json_int_t)r->tokens, "depth", r->depth));
     }
     return trials;
@@ -147,9 +147,9 @@ static json_t *json_of_cell(const passkey *p, const passkey_row *row, int64_t le
     const method *m = row->method;
     json_t *out = json_pack("{s:s, s:s, s:o, s:o, s:I, s:f, s:o, s:o}", "method", m->name, "label", m->label, "factor",
                             m->factor != 0 ? cli_json_number(m->factor) : json_null(), "length_policy",
-                            row->follows ? json_string(passkey_policy_names[row->policy]) : json_null(), "length",
+                            row->depends_on_length ? json_string(passkey_policy_names[row->policy]) : json_null(), "length",
                             (json_int_t)p->options.lengths[length], "depth", cell->depth, "right",
-                            cli_json_number(passkey_share(p, cell)), "trials", json_of_trials(p, cell));
+                            cli_json_number(passkey_accuracy(p, cell)), "trials", json_of_trials(p, cell));
     if (out && column->out_of_range && !cell->done)
         (void)json_object_set_new(out, "error", explain_json_text(column->note.text));
     return out;
@@ -160,22 +160,22 @@ static json_t *json_of_totals(const passkey *p) {
     json_t *totals = json_array();
     for (int64_t m = 0; m < o->methods_count; m++)
         for (int64_t l = 0; l < o->lengths_count; l++)
-            (void)json_array_append_new(totals, json_pack("{s:s, s:I, s:o}", "label", o->methods[m].label, "length",
-                                                          (json_int_t)o->lengths[l], "right",
-                                                          cli_json_number(passkey_column_share(p, &p->rows[m].columns[l]))));
+            (void)json_array_append_new(
+                totals, json_pack("{s:s, s:I, s:o}", "label", o->methods[m].label, "length", (json_int_t)o->lengths[l],
+                                  "right", cli_json_number(passkey_column_accuracy(p, &p->rows[m].columns[l]))));
     return totals;
 }
 
 /* All but the cells. */
 static json_t *json_of_run(const passkey *p) {
     const passkey_options *o = &p->options;
-    const gyre_config *position = gyre_encoding_config(gyre_model_encoding(p->input.model));
+    const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:o, s:o, s:o, s:s}, s:o, s:o}", "model",
                      explain_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
                      (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(p->input.model),
                      "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", passkey_cache_name(o->cache),
-                     "prompt", "needle", explain_json_text(o->words.needle), "question",
-                     explain_json_text(o->words.question), "answer", explain_json_text(o->words.answer), "match",
+                     "prompt", "needle", explain_json_text(o->phrases.needle), "question",
+                     explain_json_text(o->phrases.question), "answer", explain_json_text(o->phrases.answer), "match",
                      o->contains ? "contains" : "exact", "card", run_card_json(&p->card), "totals", json_of_totals(p));
 }
 

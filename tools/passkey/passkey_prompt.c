@@ -9,10 +9,10 @@ static const char task[] = "There is an important info hidden inside a lot of ir
                            "I will quiz you about the important information there.";
 static const char *const filler[] = {"The grass is green.", "The sky is blue.", "The sun is yellow.", "Here we go.",
                                      "There and back again."};
-enum { SENTENCES = sizeof filler / sizeof *filler, KEY_ROOM = 16 };
-static const char mark[] = "{key}";
+enum { SENTENCES = sizeof filler / sizeof *filler, KEY_DIGITS_SIZE = 16 };
+static const char key_placeholder[] = "{key}";
 
-/* -- text ------------------------------------------------------------------------------------------------------------ */
+/* -- text -- */
 /* Where out is NULL, bytes are counted alone. */
 typedef struct writer {
     char *out;
@@ -25,7 +25,7 @@ static void put(writer *w, const char *text, size_t bytes) {
 }
 
 static void put_with_key(writer *w, const char *text, const char *key) {
-    for (const char *found; (found = strstr(text, mark)); text = found + sizeof mark - 1) {
+    for (const char *found; (found = strstr(text, key_placeholder)); text = found + sizeof key_placeholder - 1) {
         put(w, text, (size_t)(found - text));
         put(w, key, strlen(key));
     }
@@ -40,49 +40,49 @@ static void put_filler(writer *w, int64_t sentences) {
     put(w, "\n", 1);
 }
 
-static void put_prompt(writer *w, const passkey_words *words, int64_t sentences, int64_t before, const char *key) {
+static void put_prompt(writer *w, const passkey_phrases *phrases, int64_t sentences, int64_t before, const char *key) {
     put(w, task, sizeof task - 1);
     put(w, "\n", 1);
     put_filler(w, before);
-    put_with_key(w, words->needle, key);
+    put_with_key(w, phrases->needle, key);
     put(w, "\n", 1);
     put_filler(w, sentences - before);
-    put_with_key(w, words->question, key);
+    put_with_key(w, phrases->question, key);
     put(w, "", 1);
 }
 
-char *passkey_prompt_text(const passkey_words *words, int64_t sentences, int64_t before, int key) {
-    char digits[KEY_ROOM];
+char *passkey_prompt_text(const passkey_phrases *phrases, int64_t sentences, int64_t before, int key) {
+    char digits[KEY_DIGITS_SIZE];
     writer w = {NULL, 0};
     snprintf(digits, sizeof digits, "%d", key);
-    put_prompt(&w, words, sentences, before, digits);
+    put_prompt(&w, phrases, sentences, before, digits);
     w = (writer){malloc(w.used), 0};
-    if (w.out) put_prompt(&w, words, sentences, before, digits);
+    if (w.out) put_prompt(&w, phrases, sentences, before, digits);
     return w.out;
 }
 
-static char *answer_text(const passkey_words *words, int key) {
-    char digits[KEY_ROOM];
+static char *answer_text(const passkey_phrases *phrases, int key) {
+    char digits[KEY_DIGITS_SIZE];
     writer w = {NULL, 0};
     snprintf(digits, sizeof digits, "%d", key);
-    put_with_key(&w, words->answer, digits);
+    put_with_key(&w, phrases->answer, digits);
     w = (writer){malloc(w.used + 1), 0};
     if (!w.out) return NULL;
-    put_with_key(&w, words->answer, digits);
+    put_with_key(&w, phrases->answer, digits);
     w.out[w.used] = 0;
     return w.out;
 }
 
-/* -- as many sentences as fit ------------------------------------------------------------------------------------------ */
+/* -- as many sentences as fit -- */
 static int64_t place(int64_t sentences, double depth) {
     const int64_t before = (int64_t)(depth * (double)sentences + 0.5);
     return before < sentences ? before : sentences;
 }
 
 /* *ids, *count = the tokens of the prompt with so many sentences. */
-static gyre_status tokens_of(const passkey_maker *m, double depth, int key, int64_t sentences, int32_t **ids, int64_t *count,
-                             gyre_error *err) {
-    char *text = passkey_prompt_text(&m->words, sentences, place(sentences, depth), key);
+static gyre_status tokens_of(const passkey_template *m, double depth, int key, int64_t sentences, int32_t **ids,
+                             int64_t *count, gyre_error *err) {
+    char *text = passkey_prompt_text(&m->phrases, sentences, place(sentences, depth), key);
     if (!text) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
     const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, ids, count, err);
     free(text);
@@ -90,8 +90,8 @@ static gyre_status tokens_of(const passkey_maker *m, double depth, int key, int6
 }
 
 /* A search for the most sentences that fit. */
-typedef struct fitting {
-    const passkey_maker *maker;
+typedef struct prompt_fit {
+    const passkey_template *template;
     double depth;
     int key;
     int64_t room;      /* for the prompt's tokens */
@@ -99,14 +99,14 @@ typedef struct fitting {
     int32_t *ids;      /* of it */
     int64_t count;
     int64_t bare; /* tokens with no filler, where that was tried */
-} fitting;
+} prompt_fit;
 
-static gyre_status try(fitting *f, int64_t sentences, int *fits, gyre_error *err) {
+static gyre_status try_sentences(prompt_fit *f, int64_t sentences, int *fits, gyre_error *err) {
     int32_t *ids = NULL;
     int64_t count = 0;
     *fits = 0;
-    if (sentences > f->maker->length) return GYRE_OK; /* a sentence is a token at least */
-    const gyre_status status = tokens_of(f->maker, f->depth, f->key, sentences, &ids, &count, err);
+    if (sentences > f->template->length) return GYRE_OK; /* a sentence is a token at least */
+    const gyre_status status = tokens_of(f->template, f->depth, f->key, sentences, &ids, &count, err);
     if (status) return status;
     if (sentences == 0) f->bare = count;
     *fits = count <= f->room;
@@ -122,11 +122,11 @@ static gyre_status try(fitting *f, int64_t sentences, int *fits, gyre_error *err
 }
 
 /* From the guess in growing steps to one side, then between what fits and what does not. */
-static gyre_status fit(fitting *f, gyre_error *err) {
+static gyre_status fit_sentences(prompt_fit *f, gyre_error *err) {
     int64_t low = -1, high = -1; /* known to fit; known not to */
-    for (int64_t step = 1, at = f->maker->guess; low < 0 || high < 0; step *= 2) {
+    for (int64_t step = 1, at = f->template->initial_sentences; low < 0 || high < 0; step *= 2) {
         int fits;
-        const gyre_status status = try(f, at, &fits, err);
+        const gyre_status status = try_sentences(f, at, &fits, err);
         if (status) return status;
         if (fits)
             low = at;
@@ -139,7 +139,7 @@ static gyre_status fit(fitting *f, gyre_error *err) {
     while (high - low > 1) {
         int fits;
         const int64_t middle = low + (high - low) / 2;
-        const gyre_status status = try(f, middle, &fits, err);
+        const gyre_status status = try_sentences(f, middle, &fits, err);
         if (status) return status;
         if (fits)
             low = middle;
@@ -149,18 +149,20 @@ static gyre_status fit(fitting *f, gyre_error *err) {
     return GYRE_OK;
 }
 
-gyre_status passkey_prompt_make(passkey_prompt *out, const passkey_maker *maker, double depth, int key, gyre_error *err) {
-    char *answer = answer_text(&maker->words, key);
+gyre_status passkey_prompt_make(passkey_prompt *out, const passkey_template *template, double depth, int key,
+                                gyre_error *err) {
+    char *answer = answer_text(&template->phrases, key);
     if (!answer) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
-    const int64_t steps = maker->steps ? maker->steps : (int64_t)strlen(answer) + 1;
+    const int64_t steps = template->steps ? template->steps : (int64_t)strlen(answer) + 1;
     /* The last token of an answer is never read. */
-    fitting f = {.maker = maker, .depth = depth, .key = key, .room = maker->length - (steps - 1), .sentences = -1};
-    gyre_status status = fit(&f, err);
+    prompt_fit f = {
+        .template = template, .depth = depth, .key = key, .room = template->length - (steps - 1), .sentences = -1};
+    gyre_status status = fit_sentences(&f, err);
     if (!status && f.sentences < 0)
         status = cli_error(err, GYRE_EINVAL,
                            "length %lld: too short; the prompt takes %lld tokens without filler, and its answer %lld "
                            "(passkey)",
-                           (long long)maker->length, (long long)f.bare, (long long)(steps - 1));
+                           (long long)template->length, (long long)f.bare, (long long)(steps - 1));
     if (status) {
         free(answer);
         free(f.ids);
@@ -185,10 +187,10 @@ static uint64_t hash_tokens(const int32_t *ids, int64_t count) {
 }
 
 /* Filler comes round every few sentences: what some rounds of it take, all take. */
-gyre_status passkey_maker_begin(passkey_maker *maker, const gyre_tokenizer *tokenizer, const passkey_words *words,
-                                int64_t length, int64_t steps, gyre_error *err) {
+gyre_status passkey_template_init(passkey_template *template, const gyre_tokenizer *tokenizer,
+                                  const passkey_phrases *phrases, int64_t length, int64_t steps, gyre_error *err) {
     enum { KEY = 55555, MEASURED = 10 * SENTENCES };
-    passkey_maker m = {tokenizer, *words, length, steps, 0, 0};
+    passkey_template m = {tokenizer, *phrases, length, steps, 0, 0};
     int64_t counts[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         int32_t *ids = NULL;
@@ -197,18 +199,18 @@ gyre_status passkey_maker_begin(passkey_maker *maker, const gyre_tokenizer *toke
         if (status) return status;
     }
     const double each = (double)(counts[1] - counts[0]) / MEASURED, room = (double)(length - counts[0]);
-    m.guess = each > 0 && room > 0 ? (int64_t)(room / each) : 0;
+    m.initial_sentences = each > 0 && room > 0 ? (int64_t)(room / each) : 0;
     passkey_prompt prompt = {0};
     const gyre_status status = passkey_prompt_make(&prompt, &m, 0.5, KEY, err);
     if (status) return status;
-    m.guess = prompt.sentences;
+    m.initial_sentences = prompt.sentences;
     m.hash = hash_tokens(prompt.ids, prompt.count);
     passkey_prompt_free(&prompt);
-    *maker = m;
+    *template = m;
     return GYRE_OK;
 }
 
-/* -- keys ------------------------------------------------------------------------------------------------------------- */
+/* -- keys -- */
 /* splitmix64's last steps: neighbouring numbers give unlike ones. */
 static uint64_t mix(uint64_t z) {
     z += 0x9e3779b97f4a7c15u;

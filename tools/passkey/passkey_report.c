@@ -14,20 +14,21 @@ static int is_even(const double *x, int64_t count) {
 }
 
 /* Cells of a map are all as wide: the axis is that on which the values step evenly, or else counts them. */
-static gyre_axis even_axis(const double *x, int64_t count, const char *label, const char *log_label, const char *counted) {
+static gyre_report_axis even_axis(const double *x, int64_t count, const char *label, const char *log_label,
+                                  const char *counted) {
     double logs[2] = {log2(x[0]), log2(x[count - 1])};
     int doubles = x[0] > 0;
     for (int64_t i = 1; i < count && doubles; i++)
         doubles = fabs(log2(x[i] / x[i - 1]) - (logs[1] - logs[0]) / (double)(count - 1)) < 1e-6;
-    if (is_even(x, count)) return (gyre_axis){label, GYRE_SCALE_LINEAR, x[0], x[count - 1]};
-    if (doubles) return (gyre_axis){log_label, GYRE_SCALE_LINEAR, logs[0], logs[1]};
-    return (gyre_axis){counted, GYRE_SCALE_LINEAR, 1, (double)count};
+    if (is_even(x, count)) return (gyre_report_axis){label, GYRE_REPORT_SCALE_LINEAR, x[0], x[count - 1]};
+    if (doubles) return (gyre_report_axis){log_label, GYRE_REPORT_SCALE_LINEAR, logs[0], logs[1]};
+    return (gyre_report_axis){counted, GYRE_REPORT_SCALE_LINEAR, 1, (double)count};
 }
 
 /* Panels and what they borrow. */
 typedef struct picture {
-    gyre_panels panels;
-    gyre_map *maps;
+    gyre_report_heatmap_grid panels;
+    gyre_report_heatmap *maps;
     double *z, *axis;
 } picture;
 
@@ -40,7 +41,7 @@ static void free_picture(picture *f) {
 static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
     const passkey_options *o = &p->options;
     const int64_t cells = o->lengths_count * o->depths_count;
-    *f = (picture){.panels = GYRE_PANELS_INIT};
+    *f = (picture){.panels = GYRE_REPORT_HEATMAP_GRID_INIT};
     f->maps = calloc((size_t)o->methods_count, sizeof *f->maps);
     f->z = calloc((size_t)(o->methods_count * cells), sizeof *f->z);
     f->axis = calloc((size_t)(o->lengths_count + o->depths_count), sizeof *f->axis);
@@ -49,8 +50,8 @@ static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
         double *z = f->z + m * cells;
         for (int64_t d = 0; d < o->depths_count; d++)
             for (int64_t l = 0; l < o->lengths_count; l++)
-                z[d * o->lengths_count + l] = 100 * passkey_share(p, &p->rows[m].columns[l].cells[d]);
-        f->maps[m] = (gyre_map){p->rows[m].method->label, o->lengths_count, o->depths_count, z};
+                z[d * o->lengths_count + l] = 100 * passkey_accuracy(p, &p->rows[m].columns[l].cells[d]);
+        f->maps[m] = (gyre_report_heatmap){p->rows[m].method->label, o->lengths_count, o->depths_count, z};
     }
     double *lengths = f->axis, *depths = f->axis + o->lengths_count;
     for (int64_t l = 0; l < o->lengths_count; l++)
@@ -60,10 +61,10 @@ static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
     f->panels.title = "Keys found, by length and depth";
     f->panels.x = even_axis(lengths, o->lengths_count, "length (tokens)", "length (log2 of tokens)", "length (in order)");
     f->panels.y = is_even(depths, o->depths_count)
-                      ? (gyre_axis){"depth (%)", GYRE_SCALE_LINEAR, depths[0], depths[o->depths_count - 1]}
-                      : (gyre_axis){"depth (in order)", GYRE_SCALE_LINEAR, 1, (double)o->depths_count};
-    f->panels.z = (gyre_axis){"right (%)", GYRE_SCALE_LINEAR, 0, 100};
-    f->panels.palette = GYRE_PALETTE_SEQUENTIAL;
+                      ? (gyre_report_axis){"depth (%)", GYRE_REPORT_SCALE_LINEAR, depths[0], depths[o->depths_count - 1]}
+                      : (gyre_report_axis){"depth (in order)", GYRE_REPORT_SCALE_LINEAR, 1, (double)o->depths_count};
+    f->panels.z = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
+    f->panels.palette = GYRE_REPORT_PALETTE_SEQUENTIAL;
     f->panels.maps = f->maps;
     f->panels.maps_count = o->methods_count;
     return GYRE_OK;
@@ -84,7 +85,7 @@ gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
     char *svg = NULL;
     if (!has_picture(p)) return cli_error(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.figure);
     gyre_status status = make_picture(p, &f, err);
-    if (!status) status = gyre_panels_svg(&f.panels, &svg, err);
+    if (!status) status = gyre_report_heatmap_grid_svg(&f.panels, &svg, err);
     if (!status) {
         cli_output output;
         int failed = cli_output_open(&output, p->options.figure);
@@ -99,8 +100,8 @@ gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
     return status;
 }
 
-/* -- the page --------------------------------------------------------------------------------------------------------- */
-static void introduction(const passkey *p, gyre_page *page) {
+/* -- the page -- */
+static void introduction(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     char text[1024];
     snprintf(text, sizeof text,
@@ -108,12 +109,12 @@ static void introduction(const passkey *p, gyre_page *page) {
              "(Mohtashami and Jaggi 2023). %lld trials of each length and depth; every method is asked for the same keys. A "
              "trial is right when the likeliest next tokens %s the answer.",
              (long long)o->trials, o->contains ? "contain" : "are");
-    (void)gyre_page_paragraph(page, text); /* the page keeps the first error */
-    snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->words.needle, o->words.question);
-    (void)gyre_page_paragraph(page, text);
+    (void)gyre_report_page_paragraph(page, text); /* the page keeps the first error */
+    snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->phrases.needle, o->phrases.question);
+    (void)gyre_report_page_paragraph(page, text);
 }
 
-static void lengths_note(const passkey *p, gyre_page *page) {
+static void lengths_note(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     char text[2048] = "Filler is whole sentences. Tokens of the prompts:";
     for (int64_t l = 0; l < o->lengths_count; l++) {
@@ -123,24 +124,24 @@ static void lengths_note(const passkey *p, gyre_page *page) {
         snprintf(text + used, sizeof text - used, "%s %lld to %lld at %lld", l ? "," : "", (long long)least, (long long)most,
                  (long long)o->lengths[l]);
     }
-    (void)gyre_page_paragraph(page, text);
+    (void)gyre_report_page_paragraph(page, text);
 }
 
-static gyre_status tables(const passkey *p, gyre_page *page, gyre_error *err) {
+static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *err) {
     passkey_table methods = {.columns = NULL}, depths = {.columns = NULL};
     picture f = {.maps = NULL};
     gyre_status status = passkey_table_methods(p, &methods, err);
     if (!status) status = passkey_table_depths(p, &depths, err);
     if (!status && has_picture(p)) status = make_picture(p, &f, err);
     if (!status) {
-        (void)gyre_page_section(page, "By method and length");
-        (void)gyre_page_table(page, &methods.table);
+        (void)gyre_report_page_section(page, "By method and length");
+        (void)gyre_report_page_table(page, &methods.table);
         lengths_note(p, page);
-        (void)gyre_page_section(page, "By depth");
+        (void)gyre_report_page_section(page, "By depth");
         if (f.maps)
-            (void)gyre_page_panels(page, &f.panels,
-                                   "At the top the key stands just before the question. Grey was not measured.");
-        (void)gyre_page_table(page, &depths.table);
+            (void)gyre_report_page_heatmap_grid(
+                page, &f.panels, "At the top the key stands just before the question. Grey was not measured.");
+        (void)gyre_report_page_table(page, &depths.table);
     }
     passkey_table_free(&methods);
     passkey_table_free(&depths);
@@ -149,20 +150,20 @@ static gyre_status tables(const passkey *p, gyre_page *page, gyre_error *err) {
 }
 
 gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
-    gyre_page *page = NULL;
-    gyre_fact facts[RUN_CARD_FACTS + 1];
+    gyre_report_page *page = NULL;
+    gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES + 1];
     char room[RUN_CARD_LINE], date[32] = "";
     const time_t now = time(NULL);
     struct tm utc;
-    gyre_status status = gyre_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
+    gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
     if (status) return status;
     introduction(p, page);
     status = tables(p, page, err);
     if (gmtime_r(&now, &utc)) strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
-    int64_t count = run_card_facts(&p->card, facts, room);
-    facts[count++] = (gyre_fact){"date", date};
-    (void)gyre_page_footer(page, facts, count);
-    if (!status) status = gyre_page_write(page, p->options.report, err);
-    gyre_page_free(page);
+    int64_t count = run_card_key_values(&p->card, facts, room);
+    facts[count++] = (gyre_report_key_value){"date", date};
+    (void)gyre_report_page_footer(page, facts, count);
+    if (!status) status = gyre_report_page_write(page, p->options.report, err);
+    gyre_report_page_free(page);
     return status;
 }

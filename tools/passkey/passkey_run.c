@@ -1,24 +1,24 @@
 /* passkey_run.c: see passkey_run.h. */
 #include "tools/passkey/passkey_run.h"
 #include "tools/common/cli.h"
-#include "tools/common/plain_text.h"
+#include "tools/common/utf8_text.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Reads end at multiples of this, so that a token is read with the same others whatever was kept: the bits stay the same. */
-enum { PIECE = 128 };
+enum { PREFILL_CHUNK = 128 };
 
-typedef struct task {
+typedef struct trial_index {
     int64_t cell, trial;
-} task;
+} trial_index;
 
 typedef struct shared {
     passkey_job *job;
-    task *tasks; /* [tasks_count] deepest first */
+    trial_index *tasks; /* [tasks_count] deepest first */
     int64_t tasks_count, workers;
-    int64_t *left;    /* [cells_count] trials to do */
-    int64_t reported; /* cells, from the first */
+    int64_t *trials_left; /* [cells_count] trials to do */
+    int64_t reported;     /* cells, from the first */
     pthread_mutex_t lock;
     gyre_status status; /* the first failure of all */
     gyre_error error;
@@ -26,103 +26,103 @@ typedef struct shared {
 
 typedef struct worker {
     shared *all;
-    gyre_context *reader;
+    gyre_context *context;
     float *logits;
-    int32_t *held; /* [held_count] tokens that the reader has */
-    int64_t held_count, read;
+    int32_t *cached_ids; /* [cached_count] tokens that the reader has */
+    int64_t cached_count, read;
     const gyre_exec *exec; /* for each read; NULL = none */
 } worker;
 
-/* -- reading ---------------------------------------------------------------------------------------------------------- */
+/* -- reading -- */
 static int64_t common_prefix(const worker *w, const passkey_prompt *p) {
     int64_t n = 0;
-    while (n < w->held_count && n < p->count - 1 && w->held[n] == p->ids[n])
+    while (n < w->cached_count && n < p->count - 1 && w->cached_ids[n] == p->ids[n])
         n++;
-    return n / PIECE * PIECE;
+    return n / PREFILL_CHUNK * PREFILL_CHUNK;
 }
 
 /* Logits are those after the last token. */
-static gyre_status read_prompt(worker *w, const passkey_prompt *p, gyre_error *err) {
-    const int whole = w->all->job->whole;
-    const int64_t kept = whole ? 0 : common_prefix(w, p);
-    gyre_status status = gyre_context_cut(w->reader, kept);
+static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) {
+    const int whole = w->all->job->unchunked_prefill;
+    const int64_t cached = whole ? 0 : common_prefix(w, p);
+    gyre_status status = gyre_context_truncate(w->context, cached);
     if (status) return cli_error(err, status, "context: does not forget (passkey)");
-    w->held_count = kept;
-    for (int64_t n = 0; w->held_count < p->count; w->held_count += n) {
-        n = p->count - w->held_count;
-        if (!whole && n > PIECE) n = PIECE;
-        const int last = w->held_count + n == p->count;
-        status = gyre_context_read(w->reader, p->ids + w->held_count, n, last, w->logits, err);
+    w->cached_count = cached;
+    for (int64_t n = 0; w->cached_count < p->count; w->cached_count += n) {
+        n = p->count - w->cached_count;
+        if (!whole && n > PREFILL_CHUNK) n = PREFILL_CHUNK;
+        const int last = w->cached_count + n == p->count;
+        status = gyre_context_forward(w->context, p->ids + w->cached_count, n, last, w->logits, err);
         if (status) return status;
-        memcpy(w->held + w->held_count, p->ids + w->held_count, (size_t)n * sizeof *w->held);
+        memcpy(w->cached_ids + w->cached_count, p->ids + w->cached_count, (size_t)n * sizeof *w->cached_ids);
         w->read += n;
     }
     return GYRE_OK;
 }
 
 /* What the model says next, word by word until the answer is right, as long as it may become so, or as long as it may be. */
-typedef struct speech {
+typedef struct answer_state {
     const passkey_prompt *prompt;
     int32_t *ids; /* [prompt->steps] */
     int64_t count;
     char *text; /* of ids; NULL before the first */
     size_t bytes;
     int right;
-} speech;
+} answer_state;
 
-static gyre_status hear(speech *s, const passkey_job *job, gyre_error *err) {
+static gyre_status check_answer(answer_state *s, const passkey_job *job, gyre_error *err) {
     free(s->text);
     s->text = NULL;
     const gyre_status status =
-        gyre_detokenize(job->maker->tokenizer, s->ids, s->count, GYRE_TOKENIZE_INSIDE, &s->text, &s->bytes, err);
+        gyre_detokenize(job->template->tokenizer, s->ids, s->count, GYRE_TOKENIZE_INSIDE, &s->text, &s->bytes, err);
     if (!status)
         s->right = job->contains ? strstr(s->text, s->prompt->answer) != NULL : passkey_is_exact(s->prompt->answer, s->text);
     return status;
 }
 
-static gyre_status speak(worker *w, speech *s, gyre_error *err) {
+static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) {
     const passkey_job *job = w->all->job;
-    const int64_t vocab = gyre_model_config_of(job->model)->vocab;
-    const int32_t end = gyre_tokenizer_info_of(job->maker->tokenizer).end;
+    const int64_t vocab = gyre_model_get_config(job->model)->vocab;
+    const int32_t end = gyre_tokenizer_get_info(job->template->tokenizer).end;
     const gyre_sampling greedy = GYRE_SAMPLING_INIT;
     uint64_t state = 0;
     for (;;) {
         const int32_t token = gyre_sample(w->logits, vocab, &greedy, &state);
         if (token < 0)
             return cli_error(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (passkey)",
-                             (long long)gyre_context_tokens(w->reader));
-        if (token == end) return s->count ? GYRE_OK : hear(s, job, err);
+                             (long long)gyre_context_tokens(w->context));
+        if (token == end) return s->count ? GYRE_OK : check_answer(s, job, err);
         s->ids[s->count++] = token;
-        gyre_status status = hear(s, job, err);
+        gyre_status status = check_answer(s, job, err);
         if (status || s->right || s->count == s->prompt->steps) return status;
-        status = gyre_context_read(w->reader, &token, 1, 1, w->logits, err);
+        status = gyre_context_forward(w->context, &token, 1, 1, w->logits, err);
         if (status) return status;
         w->read++;
     }
 }
 
-static gyre_status try_prompt(worker *w, const passkey_prompt *p, passkey_trial *out, gyre_error *err) {
-    speech s = {.prompt = p, .ids = calloc((size_t)p->steps, sizeof *s.ids)};
-    gyre_status status = s.ids ? read_prompt(w, p, err) : cli_error(err, GYRE_ENOMEM, "answer: out of memory (passkey)");
-    if (!status) status = speak(w, &s, err);
+static gyre_status run_prompt(worker *w, const passkey_prompt *p, passkey_trial *out, gyre_error *err) {
+    answer_state s = {.prompt = p, .ids = calloc((size_t)p->steps, sizeof *s.ids)};
+    gyre_status status = s.ids ? prefill(w, p, err) : cli_error(err, GYRE_ENOMEM, "answer: out of memory (passkey)");
+    if (!status) status = generate_answer(w, &s, err);
     if (!status) {
         out->right = s.right;
         out->tokens = p->count;
         out->depth = p->sentences ? (double)p->before / (double)p->sentences : 0;
-        plain_text(out->answer, sizeof out->answer, p->answer, strlen(p->answer));
-        plain_text(out->said, sizeof out->said, s.text, s.bytes);
+        utf8_sanitize(out->answer, sizeof out->answer, p->answer, strlen(p->answer));
+        utf8_sanitize(out->output, sizeof out->output, s.text, s.bytes);
     }
     free(s.ids);
     free(s.text);
     return status;
 }
 
-/* -- trials ------------------------------------------------------------------------------------------------------------ */
+/* -- trials -- */
 /* Under the lock.  Cells are told in order, whichever is done first. */
-static void count_done(shared *all, int64_t cell) {
+static void report_done(shared *all, int64_t cell) {
     passkey_job *job = all->job;
-    all->left[cell]--;
-    for (; all->reported < job->cells_count && !all->left[all->reported] && !all->status; all->reported++) {
+    all->trials_left[cell]--;
+    for (; all->reported < job->cells_count && !all->trials_left[all->reported] && !all->status; all->reported++) {
         passkey_cell *done = &job->cells[all->reported];
         if (done->done) continue;
         done->done = 1;
@@ -130,14 +130,14 @@ static void count_done(shared *all, int64_t cell) {
     }
 }
 
-static gyre_status do_task(worker *w, const task *t, gyre_error *err) {
+static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
     const passkey_job *job = w->all->job;
     const passkey_cell *cell = &job->cells[t->cell];
     passkey_trial *trial = &cell->trials[t->trial];
     passkey_prompt prompt = {0};
-    *trial = (passkey_trial){.key = passkey_key(job->seed, job->maker->length, cell->depth, t->trial)};
-    gyre_status status = passkey_prompt_make(&prompt, job->maker, cell->depth, trial->key, err);
-    if (!status) status = try_prompt(w, &prompt, trial, err);
+    *trial = (passkey_trial){.key = passkey_key(job->seed, job->template->length, cell->depth, t->trial)};
+    gyre_status status = passkey_prompt_make(&prompt, job->template, cell->depth, trial->key, err);
+    if (!status) status = run_prompt(w, &prompt, trial, err);
     if (!status && job->progress) job->progress(job->progress_ctx, prompt.count, 0);
     passkey_prompt_free(&prompt);
     return status;
@@ -153,10 +153,10 @@ static void work(void *arg, int64_t index) {
         const int ends = all->status != GYRE_OK;
         (void)pthread_mutex_unlock(&all->lock);
         if (ends) return;
-        const gyre_status status = do_task(w, &all->tasks[i], &error);
+        const gyre_status status = run_trial(w, &all->tasks[i], &error);
         (void)pthread_mutex_lock(&all->lock);
         if (!status) {
-            count_done(all, all->tasks[i].cell);
+            report_done(all, all->tasks[i].cell);
         } else if (!all->status) {
             all->status = status;
             all->error = error;
@@ -167,21 +167,21 @@ static void work(void *arg, int64_t index) {
 
 static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gyre_error *err) {
     const passkey_job *job = all->job;
-    const int64_t vocab = gyre_model_config_of(job->model)->vocab;
+    const int64_t vocab = gyre_model_get_config(job->model)->vocab;
     gyre_context_options options = GYRE_CONTEXT_INIT;
     options.encoding = job->encoding;
-    options.max_tokens = job->maker->length;
-    options.cache = job->cache;
+    options.max_tokens = job->template->length;
+    options.cache_dtype = job->cache;
     options.exec = exec;
     *w = (worker){.all = all};
     w->logits = malloc((size_t)vocab * sizeof *w->logits);
-    w->held = malloc((size_t)job->maker->length * sizeof *w->held);
-    if (!w->logits || !w->held) return cli_error(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
-    return gyre_context_open(&w->reader, job->model, &options, err);
+    w->cached_ids = malloc((size_t)job->template->length * sizeof *w->cached_ids);
+    if (!w->logits || !w->cached_ids) return cli_error(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
+    return gyre_context_open(&w->context, job->model, &options, err);
 }
 
 static void run_workers(shared *all, const gyre_exec *exec) {
-    const int64_t width = exec && exec->width > 1 ? exec->width : 1;
+    const int64_t width = exec && exec->concurrency > 1 ? exec->concurrency : 1;
     /* Fewer trials than threads: one after another, each on all of them. */
     const int apart = all->tasks_count >= width;
     all->workers = apart ? width : 1;
@@ -195,9 +195,9 @@ static void run_workers(shared *all, const gyre_exec *exec) {
         work(workers, 0);
     for (int64_t i = 0; workers && i < all->workers; i++) {
         all->job->read += workers[i].read;
-        gyre_context_free(workers[i].reader);
+        gyre_context_free(workers[i].context);
         free(workers[i].logits);
-        free(workers[i].held);
+        free(workers[i].cached_ids);
     }
     free(workers);
 }
@@ -207,13 +207,13 @@ static void list_tasks(shared *all) {
     const passkey_job *job = all->job;
     for (int64_t c = 0; c < job->cells_count; c++) {
         if (job->cells[c].done) continue;
-        all->left[c] = job->trials;
+        all->trials_left[c] = job->trials;
         int64_t at = all->tasks_count;
         while (at > 0 && job->cells[all->tasks[at - 1].cell].depth < job->cells[c].depth)
             at -= job->trials;
         memmove(&all->tasks[at + job->trials], &all->tasks[at], (size_t)(all->tasks_count - at) * sizeof *all->tasks);
         for (int64_t t = 0; t < job->trials; t++)
-            all->tasks[at + t] = (task){c, t};
+            all->tasks[at + t] = (trial_index){c, t};
         all->tasks_count += job->trials;
     }
 }
@@ -222,9 +222,9 @@ gyre_status passkey_run(passkey_job *job, const gyre_exec *exec, gyre_error *err
     shared all = {.job = job};
     job->read = 0;
     all.tasks = malloc((size_t)(job->cells_count * job->trials) * sizeof *all.tasks);
-    all.left = calloc((size_t)job->cells_count, sizeof *all.left);
+    all.trials_left = calloc((size_t)job->cells_count, sizeof *all.trials_left);
     (void)pthread_mutex_init(&all.lock, NULL);
-    if (all.tasks && all.left) {
+    if (all.tasks && all.trials_left) {
         list_tasks(&all);
         if (all.tasks_count) run_workers(&all, exec);
     } else {
@@ -232,7 +232,7 @@ gyre_status passkey_run(passkey_job *job, const gyre_exec *exec, gyre_error *err
     }
     (void)pthread_mutex_destroy(&all.lock);
     free(all.tasks);
-    free(all.left);
+    free(all.trials_left);
     if (all.status && err) *err = all.error;
     return all.status;
 }

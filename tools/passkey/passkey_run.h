@@ -6,13 +6,13 @@
 #define GYRE_TOOLS_PASSKEY_RUN_H
 #include "tools/passkey/passkey_prompt.h"
 
-enum { PASSKEY_SAID = 160 };
+enum { PASSKEY_OUTPUT_SIZE = 160 };
 
 typedef struct passkey_trial {
     int key, right;
-    int64_t tokens;                                /* of the prompt */
-    double depth;                                  /* where the needle really stands: share of the filler before it */
-    char answer[PASSKEY_SAID], said[PASSKEY_SAID]; /* as much as there is room for; valid UTF-8 */
+    int64_t tokens; /* of the prompt */
+    double depth;   /* where the needle really stands: share of the filler before it */
+    char answer[PASSKEY_OUTPUT_SIZE], output[PASSKEY_OUTPUT_SIZE]; /* as much as there is room for; valid UTF-8 */
 } passkey_trial;
 
 /* Trials at one depth. */
@@ -26,10 +26,11 @@ typedef struct passkey_cell {
 typedef struct passkey_job {
     const gyre_model *model;
     const gyre_encoding *encoding; /* NULL = the model's */
-    const passkey_maker *maker;
+    const passkey_template *template;
     gyre_dtype cache;
-    int whole;    /* 1: each read has a length in use of its own (GYRE_LENGTH_PREFIX): prompts are read at once */
-    int contains; /* 1: the answer may stand anywhere in what is said */
+    int unchunked_prefill; /* 1: each read has a length in use of its own (GYRE_LENGTH_POLICY_PREFIX): prompts are read at
+                              once */
+    int contains;          /* 1: the answer may stand anywhere in what is said */
     uint64_t seed;
     int64_t trials;      /* at each depth */
     passkey_cell *cells; /* [cells_count] */

@@ -4,9 +4,9 @@
 #include "tools/common/model_input.h"
 #include "tools/common/report_target.h"
 #include "tools/common/run_card.h"
+#include "tools/search/search_initial.h"
 #include "tools/search/search_journal.h"
 #include "tools/search/search_print.h"
-#include "tools/search/search_seeds.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,19 +31,19 @@ typedef struct search_work {
     int64_t trained;
     search_windows windows;
     search_space space;
-    search_seed seeds[SEARCH_SEEDS];
+    search_initial initial[SEARCH_MAX_INITIAL];
     double ones[SEARCH_PAIRS];
     gyre_pool *pool;
     gyre_exec exec;
     search_journal *journal;
     cli_progress progress;
     int64_t planned; /* tokens, of the readings up to now */
-    search_race race;
+    search_problem problem;
     search_result found;
     search_report *report;
 } search_work;
 
-/* -- options --------------------------------------------------------------------------------------------------------- */
+/* -- options -- */
 enum {
     KEY_TO = CLI_FIRST_KEY,
     KEY_BUDGET,
@@ -57,7 +57,7 @@ enum {
     KEY_WRITE
 };
 
-static const int64_t most_tokens = (int64_t)1 << 31; /* positions end there */
+static const int64_t token_limit = (int64_t)1 << 31; /* positions end there */
 
 static const struct argp_option option_table[] = {
     {"to", KEY_TO, "N", 0, "The context length wanted, in tokens; 4k is 4096", 1},
@@ -87,7 +87,7 @@ static const struct argp_option option_table[] = {
 static const char documentation[] =
     "Finds, for each pair of a rotation, what to divide its frequency by so that the model predicts a text best at a longer "
     "context, as LongRoPE does: position interpolation, NTK and YaRN are varied and mixed, the factors never falling along "
-    "the pairs. " MODEL_MAY_BE "\v"
+    "the pairs. " MODEL_HELP "\v"
     "Stretches of the text are searched on and held out in turn. The perplexity of the known methods and of what was found "
     "is that of the latter.\n"
     "Example: gyre search models/rope --text README.md --to 1k --budget 100 --write found.json";
@@ -100,7 +100,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->model.path = text;
         return 0;
     case KEY_TO:
-        o->to = cli_integer("--to", text, 2, most_tokens);
+        o->to = cli_integer("--to", text, 2, token_limit);
         return 0;
     case KEY_BUDGET:
         o->budget = cli_integer("--budget", text, 1, 1000000);
@@ -112,7 +112,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->held_out = cli_integer("--held-out", text, 2, 100000);
         return 0;
     case KEY_STRIDE:
-        o->stride = cli_integer("--stride", text, 1, most_tokens);
+        o->stride = cli_integer("--stride", text, 1, token_limit);
         return 0;
     case KEY_SEED:
         o->seed = (uint64_t)cli_integer("--seed", text, 0, INT64_MAX);
@@ -121,7 +121,7 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
         o->attention = cli_number("--attention-factor", text, 0.1, 10);
         return 0;
     case KEY_TRAINED:
-        o->trained = cli_integer("--trained", text, 4, most_tokens);
+        o->trained = cli_integer("--trained", text, 4, token_limit);
         return 0;
     case KEY_JOURNAL:
         o->journal = text;
@@ -140,26 +140,26 @@ static void read_options(int argc, char **argv, search_options *o) {
     model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
     model_options_check(&o->model, 1);
-    if (!o->to) cli_usage("--to: missing; name the context length wanted, such as 4k");
-    if (o->stride > o->to) cli_usage("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->to);
-    if (o->write && !*o->write) cli_usage("--write: the name of the file is empty");
-    if (o->journal && !*o->journal) cli_usage("--journal: the name of the file is empty");
+    if (!o->to) cli_usage_error("--to: missing; name the context length wanted, such as 4k");
+    if (o->stride > o->to) cli_usage_error("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->to);
+    if (o->write && !*o->write) cli_usage_error("--write: the name of the file is empty");
+    if (o->journal && !*o->journal) cli_usage_error("--journal: the name of the file is empty");
     if (!o->stride) o->stride = o->to / 2;
 }
 
-/* -- the model ------------------------------------------------------------------------------------------------------- */
+/* -- the model -- */
 static int check_model(search_work *w) {
     const search_options *o = w->options;
     const gyre_config *base = &w->base;
-    if (base->kind != GYRE_ROPE)
+    if (base->kind != GYRE_KIND_ROPE)
         return cli_fail("positions: %s do not rotate, so there are no frequencies to search for (%s)",
                         gyre_kind_name(base->kind), o->model.path);
     if (base->rope.dim / 2 > SEARCH_PAIRS)
         return cli_fail("positions: %lld pairs, more than the %d of any known model (%s)", (long long)base->rope.dim / 2,
                         SEARCH_PAIRS, o->model.path);
-    if (base->rope.scaling == GYRE_PROPORTIONAL)
+    if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL)
         return cli_fail("positions: some pairs of this model stand still, and a search turns all (%s)", o->model.path);
-    const int divides = base->rope.scaling == GYRE_LINEAR && base->rope.factor > 1;
+    const int divides = base->rope.scaling == GYRE_SCALING_LINEAR && base->rope.factor > 1;
     w->trained = o->trained ? o->trained : base->trained_length;
     if (!o->trained && divides) w->trained = (int64_t)llround((double)base->trained_length / base->rope.factor);
     if (w->trained < 4)
@@ -173,17 +173,17 @@ static int check_model(search_work *w) {
 static int open_model(search_work *w) {
     gyre_error err = {0, ""};
     if (model_input_open(&w->input, &w->options->model, w->options->to, &err)) return cli_fail_error(&err);
-    w->base = *gyre_encoding_config(gyre_model_encoding(w->input.model));
+    w->base = *gyre_encoding_get_config(gyre_model_get_encoding(w->input.model));
     return check_model(w);
 }
 
-/* -- the text -------------------------------------------------------------------------------------------------------- */
+/* -- the text -- */
 static int read_texts(search_work *w) {
     const search_options *o = w->options;
-    const search_layout layout = {o->to, o->stride, o->windows, o->held_out, o->seed};
+    const search_window_options layout = {o->to, o->stride, o->windows, o->held_out, o->seed};
     gyre_error err = {0, ""};
     gyre_status status = model_input_read(&w->input, 1, &err);
-    if (!status) status = search_windows_lay(w->input.texts, w->input.texts_count, &layout, &w->windows, &err);
+    if (!status) status = search_windows_create(w->input.texts, w->input.texts_count, &layout, &w->windows, &err);
     return status ? cli_fail_error(&err) : 0;
 }
 
@@ -192,17 +192,17 @@ static int make_card(search_work *w, int argc, char **argv) {
     return run_card_make(&w->card, &w->input, "search", argc, argv, &err) ? cli_fail_error(&err) : 0;
 }
 
-/* -- reading windows ------------------------------------------------------------------------------------------------- */
-static gyre_status make_encoding(const search_work *w, const search_genes *genes, gyre_encoding **out, gyre_error *err) {
+/* -- reading windows -- */
+static gyre_status make_encoding(const search_work *w, const search_rescale *rescale, gyre_encoding **out, gyre_error *err) {
     gyre_config config = w->base;
-    config.rope.length = w->options->to;
-    if (genes->attention != 0) search_config(genes, w->ones, &w->base, w->trained, w->options->to, &config);
+    config.rope.context_length = w->options->to;
+    if (rescale->attention != 0) search_rescale_config(rescale, w->ones, &w->base, w->trained, w->options->to, &config);
     config.rope.table_positions = w->options->to;
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
-static gyre_status evaluate(search_work *w, const search_genes *genes, const int64_t *starts, int64_t count, double *nats,
-                            gyre_error *err) {
+static gyre_status evaluate(search_work *w, const search_rescale *rescale, const int64_t *starts, int64_t count,
+                            double *nats, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     gyre_eval_options eval = GYRE_EVAL_INIT;
     gyre_eval_result all;
@@ -213,7 +213,7 @@ static gyre_status evaluate(search_work *w, const search_genes *genes, const int
     eval.by_window = nats;
     eval.progress = cli_progress_step;
     eval.progress_ctx = &w->progress;
-    gyre_status status = make_encoding(w, genes, &encoding, err);
+    gyre_status status = make_encoding(w, rescale, &encoding, err);
     if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
     gyre_encoding_free(encoding);
     for (int64_t i = 0; i < count && !status; i++)
@@ -224,108 +224,108 @@ static gyre_status evaluate(search_work *w, const search_genes *genes, const int
 }
 
 /* The same, unless the journal knows. */
-static gyre_status read_windows(search_work *w, const search_reading *r, const int64_t *starts, double *nats,
-                                gyre_error *err) {
+static gyre_status evaluate_windows(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
+                                    gyre_error *err) {
     w->planned += r->count * w->options->to;
     gyre_status status = GYRE_OK;
     if (!search_journal_find(w->journal, r, nats)) {
-        status = evaluate(w, r->genes, starts + r->from, r->count, nats, err);
+        status = evaluate(w, r->rescale, starts + r->from, r->count, nats, err);
         if (!status) status = search_journal_add(w->journal, r, nats, err);
     }
-    cli_progress_reach(&w->progress, w->planned);
+    cli_progress_set(&w->progress, w->planned);
     return status;
 }
 
-static gyre_status measure(void *ctx, const search_individual *x, int64_t from, int64_t count, double *nats,
+static gyre_status measure(void *ctx, const search_candidate *x, int64_t from, int64_t count, double *nats,
                            gyre_error *err) {
     search_work *w = ctx;
-    const search_reading r = {"search", x->origin, &x->genes, w->space.pairs, x->id, from, count};
-    return read_windows(w, &r, w->windows.searched, nats, err);
+    const search_evaluation r = {"search", x->origin, &x->rescale, w->space.pairs, x->id, from, count};
+    return evaluate_windows(w, &r, w->windows.searched, nats, err);
 }
 
-static void tell(void *ctx, int64_t generation, int64_t spent, const search_individual *best) {
+static void on_generation(void *ctx, int64_t generation, int64_t spent, const search_candidate *best) {
     search_work *w = ctx;
     (void)spent;
     cli_progress_label(&w->progress, "generation %lld, perplexity %.4f", (long long)generation, exp(best->mean));
 }
 
-/* -- the held-out windows -------------------------------------------------------------------------------------------- */
-static void add_row(search_report *report, const char *label, const search_genes *genes, double searched) {
+/* -- the held-out windows -- */
+static void add_row(search_report *report, const char *label, const search_rescale *rescale, double searched) {
     search_row *row = &report->rows[report->rows_count++];
     snprintf(row->label, sizeof row->label, "%s", label);
-    row->genes = *genes;
+    row->rescale = *rescale;
     row->searched = searched;
 }
 
 /* Of YaRN's betas those that did best on the windows searched on. */
-static const search_seed *best_yarn(const search_work *w) {
-    int64_t best = SEARCH_SEED_YARN;
-    for (int64_t i = SEARCH_SEED_OTHERS; i < w->race.seeds_count; i++)
-        if (w->found.seed_mean[i] < w->found.seed_mean[best]) best = i;
-    return &w->seeds[best];
+static const search_initial *best_yarn(const search_work *w) {
+    int64_t best = SEARCH_INITIAL_YARN;
+    for (int64_t i = SEARCH_INITIAL_OTHERS; i < w->problem.initial_count; i++)
+        if (w->found.initial_mean[i] < w->found.initial_mean[best]) best = i;
+    return &w->initial[best];
 }
 
 static void list_rows(search_work *w) {
-    const search_genes own = {{0}, 0};
-    const search_seed *best = best_yarn(w);
+    const search_rescale own = {{0}, 0};
+    const search_initial *best = best_yarn(w);
     search_report *report = w->report;
     add_row(report, "none", &own, (double)NAN);
-    for (int i = 0; i < SEARCH_SEED_OTHERS; i++)
-        add_row(report, w->seeds[i].origin, &w->seeds[i].genes, w->found.seed_mean[i]);
-    if (best != &w->seeds[SEARCH_SEED_YARN])
-        add_row(report, best->origin, &best->genes, w->found.seed_mean[best - w->seeds]);
-    add_row(report, "found", &w->found.genes, w->found.mean);
+    for (int i = 0; i < SEARCH_INITIAL_OTHERS; i++)
+        add_row(report, w->initial[i].origin, &w->initial[i].rescale, w->found.initial_mean[i]);
+    if (best != &w->initial[SEARCH_INITIAL_YARN])
+        add_row(report, best->origin, &best->rescale, w->found.initial_mean[best - w->initial]);
+    add_row(report, "found", &w->found.rescale, w->found.mean);
 }
 
-static gyre_status read_row(search_work *w, search_row *row, gyre_error *err) {
-    const int64_t count = w->windows.held_count;
-    const search_reading r = {"held-out", row->label, &row->genes, w->space.pairs, -1, 0, count};
+static gyre_status evaluate_row(search_work *w, search_row *row, gyre_error *err) {
+    const int64_t count = w->windows.held_out_count;
+    const search_evaluation r = {"held-out", row->label, &row->rescale, w->space.pairs, -1, 0, count};
     row->nats = calloc((size_t)count, sizeof *row->nats);
     if (!row->nats) return cli_error(err, GYRE_ENOMEM, "windows: out of memory (search)");
     cli_progress_label(&w->progress, "held out: %s", row->label);
-    const gyre_status status = read_windows(w, &r, w->windows.held, row->nats, err);
+    const gyre_status status = evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
     for (int64_t i = 0; i < count; i++)
         row->mean += row->nats[i] / (double)count;
     return status;
 }
 
-static gyre_status judge(search_work *w, gyre_error *err) {
+static gyre_status evaluate_held_out(search_work *w, gyre_error *err) {
     search_report *r = w->report;
     gyre_status status = GYRE_OK;
     list_rows(w);
     for (int64_t i = 0; i < r->rows_count && !status; i++)
-        status = read_row(w, &r->rows[i], err);
+        status = evaluate_row(w, &r->rows[i], err);
     const search_row *found = &r->rows[r->rows_count - 1];
     for (int64_t i = 0; i + 1 < r->rows_count && !status; i++)
-        status = search_gain(r->rows[i].nats, found->nats, w->windows.held_count, r->seed, &r->rows[i].gain, err);
+        status = search_gain(r->rows[i].nats, found->nats, w->windows.held_out_count, r->seed, &r->rows[i].gain, err);
     return status;
 }
 
-/* -- the config ------------------------------------------------------------------------------------------------------ */
+/* -- the config -- */
 /* What a file says must be what was found, to the last digit of the factors. */
-static gyre_status check_written(const search_work *w, const search_genes *genes, const char *path, gyre_error *err) {
+static gyre_status check_written(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err) {
     gyre_reading *reading = NULL;
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_AS_USUAL, w->options->to, err);
+    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, w->options->to, err);
     if (status) return status;
     int same = 0;
     for (int64_t g = 0; g < reading->groups_count; g++) {
         const struct gyre_rope_config *rope = &reading->groups[g].config.rope;
-        if (reading->groups[g].config.kind != GYRE_ROPE || rope->scaling != GYRE_LONGROPE) continue;
-        same = rope->attention_factor == genes->attention &&
-               memcmp(rope->long_factor, genes->factor, (size_t)w->space.pairs * sizeof *genes->factor) == 0;
+        if (reading->groups[g].config.kind != GYRE_KIND_ROPE || rope->scaling != GYRE_SCALING_LONGROPE) continue;
+        same = rope->attention_factor == rescale->attention &&
+               memcmp(rope->long_factor, rescale->factor, (size_t)w->space.pairs * sizeof *rescale->factor) == 0;
         if (same) break;
     }
     gyre_reading_free(reading);
     return same ? GYRE_OK : cli_error(err, GYRE_EFORMAT, "--write: read back it is not what was found (%s)", path);
 }
 
-static gyre_status write_config(const search_work *w, const search_genes *genes, const char *path, gyre_error *err) {
+static gyre_status write_config(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err) {
     gyre_config config;
-    search_config(genes, w->ones, &w->base, w->trained, w->options->to, &config);
-    cli_pending_copy(path);
+    search_rescale_config(rescale, w->ones, &w->base, w->trained, w->options->to, &config);
+    cli_set_pending_copy(path);
     gyre_status status = gyre_reading_write(w->options->model.path, &config, w->options->to, path, err);
-    cli_pending_copy(NULL);
-    return status ? status : check_written(w, genes, path, err);
+    cli_set_pending_copy(NULL);
+    return status ? status : check_written(w, rescale, path, err);
 }
 
 /* Before hours of searching, too: that it can be put there. */
@@ -352,33 +352,34 @@ static int try_config(const search_work *w) {
         return cli_fail("TMPDIR: the path is too long (search)");
     if (!mkdtemp(folder)) return cli_fail("%s: no temporary folder can be made there (search)", folder);
     snprintf(path, sizeof path, "%s/config.json", folder);
-    const gyre_status status = write_config(w, &w->seeds[SEARCH_SEED_YARN].genes, path, &err);
+    const gyre_status status = write_config(w, &w->initial[SEARCH_INITIAL_YARN].rescale, path, &err);
     (void)unlink(path);
     (void)rmdir(folder);
     return status ? cli_fail_error(&err) : 0;
 }
 
-/* -- the work -------------------------------------------------------------------------------------------------------- */
+/* -- the work -- */
 static json_t *identity(const search_work *w) {
     const search_options *o = w->options;
     return json_pack("{s:i, s:s, s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "gyre_search", 1, "model",
                      w->card.model_hash, "config", w->card.config_hash, "text", cli_json_hash(w->windows.text.hash),
                      "trained_length", (json_int_t)w->trained, "to", (json_int_t)o->to, "stride", (json_int_t)o->stride,
-                     "windows", (json_int_t)w->windows.searched_count, "held_out", (json_int_t)w->windows.held_count, "seed",
-                     (json_int_t)o->seed, "attention_factor", o->attention != 0 ? json_real(o->attention) : json_null());
+                     "windows", (json_int_t)w->windows.searched_count, "held_out", (json_int_t)w->windows.held_out_count,
+                     "seed", (json_int_t)o->seed, "attention_factor",
+                     o->attention != 0 ? json_real(o->attention) : json_null());
 }
 
 static gyre_status search(search_work *w, gyre_error *err) {
     const search_options *o = w->options;
-    json_t *of_what = identity(w);
-    gyre_status status = of_what ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
-    if (!status) status = search_journal_open(&w->journal, o->journal, of_what, err);
-    cli_progress_begin(&w->progress, "seeds", "tokens", (w->race.budget + 6 * w->windows.held_count) * o->to);
-    if (!status) status = search_run(&w->race, &w->found, err);
-    if (!status) status = judge(w, err);
+    json_t *search_identity = identity(w);
+    gyre_status status = search_identity ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    if (!status) status = search_journal_open(&w->journal, o->journal, search_identity, err);
+    cli_progress_begin(&w->progress, "seeds", "tokens", (w->problem.budget + 6 * w->windows.held_out_count) * o->to);
+    if (!status) status = search_run(&w->problem, &w->found, err);
+    if (!status) status = evaluate_held_out(w, err);
     cli_progress_end(&w->progress);
     search_journal_close(w->journal);
-    json_decref(of_what);
+    json_decref(search_identity);
     return status;
 }
 
@@ -389,22 +390,22 @@ static int plan(search_work *w) {
     w->space = search_space_of(w->base.rope.dim / 2, w->trained, o->to, o->attention);
     for (int64_t i = 0; i < SEARCH_PAIRS; i++)
         w->ones[i] = 1;
-    w->race = (search_race){.space = w->space,
-                            .seeds = w->seeds,
-                            .windows = w->windows.searched_count,
-                            .budget = o->budget * w->windows.searched_count,
-                            .seed = o->seed,
-                            .measure = measure,
-                            .tell = tell,
-                            .ctx = w};
-    if (search_seeds(&w->space, &w->base, w->trained, o->to, w->seeds, &w->race.seeds_count, &err))
+    w->problem = (search_problem){.space = w->space,
+                                  .initial = w->initial,
+                                  .windows = w->windows.searched_count,
+                                  .budget = o->budget * w->windows.searched_count,
+                                  .seed = o->seed,
+                                  .measure = measure,
+                                  .on_generation = on_generation,
+                                  .ctx = w};
+    if (search_initial_candidates(&w->space, &w->base, w->trained, o->to, w->initial, &w->problem.initial_count, &err))
         return cli_fail_error(&err);
-    if (w->race.budget < search_least(&w->race))
+    if (w->problem.budget < search_min_budget(&w->problem))
         return cli_fail("--budget: %lld evaluations are too few for the %lld methods that the search begins with (search)",
-                        (long long)o->budget, (long long)w->race.seeds_count);
+                        (long long)o->budget, (long long)w->problem.initial_count);
     *w->report = (search_report){.card = &w->card,
                                  .windows = &w->windows,
-                                 .race = &w->race,
+                                 .problem = &w->problem,
                                  .found = &w->found,
                                  .trained = w->trained,
                                  .budget = o->budget,
@@ -418,7 +419,7 @@ static int search_and_print(search_work *w, const cli_output *output) {
     const int status = cli_pool_open(&o->common, &w->pool, &w->exec);
     if (status) return status;
     if (search(w, &err)) return cli_fail_error(&err);
-    if (o->write && write_config(w, &w->found.genes, o->write, &err)) return cli_fail_error(&err);
+    if (o->write && write_config(w, &w->found.rescale, o->write, &err)) return cli_fail_error(&err);
     w->report->written = o->write;
     return o->common.json ? search_print_json(w->report, output->file) : search_print_table(w->report, output->file);
 }

@@ -1,7 +1,7 @@
 /* search_gain.c: the paired bootstrap over windows: the same windows drawn for both sides. */
 #include "tools/search/search_gain.h"
 #include "tools/common/cli.h"
-#include "tools/search/search_genes.h"
+#include "tools/search/search_rescale.h"
 #include <stdlib.h>
 
 static int by_value(const void *a, const void *b) {
@@ -18,7 +18,7 @@ gyre_status search_gain(const double *before, const double *after, int64_t windo
     for (int r = 0; r < SEARCH_RESAMPLES; r++) {
         double sum = 0;
         for (int64_t i = 0; i < windows; i++) {
-            const int64_t w = search_below(&seed, windows);
+            const int64_t w = search_random_below(&seed, windows);
             sum += before[w] - after[w];
         }
         means[r] = sum / (double)windows;

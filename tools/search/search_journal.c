@@ -17,24 +17,24 @@ struct search_journal {
     size_t count, room;
     FILE *file; /* NULL: none */
     const char *path;
-    const json_t *of_what;
-    int64_t read_back;
-    int headed;         /* 1: a line says what the file is of */
+    const json_t *search_identity;
+    int64_t loaded;
+    int has_header;     /* 1: a line says what the file is of */
     gyre_status status; /* of the lines read */
     gyre_error err;
 };
 
-/* -- in memory ------------------------------------------------------------------------------------------------------- */
+/* -- in memory -- */
 static uint64_t hash(uint64_t h, const void *bytes, size_t n) {
     for (size_t i = 0; i < n; i++)
         h = (h ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3u;
     return h;
 }
 
-static uint64_t key_of(const search_reading *r) {
+static uint64_t key_of(const search_evaluation *r) {
     uint64_t h = hash(0xcbf29ce484222325u, r->part, strlen(r->part) + 1);
-    h = hash(h, r->genes->factor, (size_t)r->pairs * sizeof *r->genes->factor);
-    h = hash(h, &r->genes->attention, sizeof r->genes->attention);
+    h = hash(h, r->rescale->factor, (size_t)r->pairs * sizeof *r->rescale->factor);
+    h = hash(h, &r->rescale->attention, sizeof r->rescale->attention);
     h = hash(h, &r->from, sizeof r->from);
     return hash(h, &r->count, sizeof r->count);
 }
@@ -60,7 +60,7 @@ static gyre_status grow(search_journal *j, gyre_error *err) {
     return GYRE_OK;
 }
 
-static gyre_status keep(search_journal *j, const search_reading *r, const double *nats, gyre_error *err) {
+static gyre_status insert(search_journal *j, const search_evaluation *r, const double *nats, gyre_error *err) {
     const gyre_status status = grow(j, err);
     if (status) return status;
     entry *e = slot(j, key_of(r));
@@ -73,7 +73,7 @@ static gyre_status keep(search_journal *j, const search_reading *r, const double
     return GYRE_OK;
 }
 
-int search_journal_find(const search_journal *j, const search_reading *r, double *nats) {
+int search_journal_find(const search_journal *j, const search_evaluation *r, double *nats) {
     if (!j->room) return 0;
     const entry *e = slot(j, key_of(r));
     if (!e->nats || e->count != r->count) return 0;
@@ -81,7 +81,7 @@ int search_journal_find(const search_journal *j, const search_reading *r, double
     return 1;
 }
 
-/* -- lines ----------------------------------------------------------------------------------------------------------- */
+/* -- lines -- */
 static json_t *numbers(const double *values, int64_t count) {
     json_t *list = json_array();
     for (int64_t i = 0; i < count; i++)
@@ -100,32 +100,32 @@ static int64_t read_numbers(const json_t *list, double *out, int64_t most) {
     return (int64_t)count;
 }
 
-static void read_reading(search_journal *j, const json_t *line) {
-    search_genes genes = {{0}, 0};
-    search_reading r = {.genes = &genes};
+static void load_evaluation(search_journal *j, const json_t *line) {
+    search_rescale rescale = {{0}, 0};
+    search_evaluation r = {.rescale = &rescale};
     json_int_t from;
     json_t *factors, *nats;
-    if (json_unpack((json_t *)line, "{s:s, s:F, s:I, s:o, s:o}", "part", &r.part, "attention_factor", &genes.attention,
+    if (json_unpack((json_t *)line, "{s:s, s:F, s:I, s:o, s:o}", "part", &r.part, "attention_factor", &rescale.attention,
                     "first_window", &from, "factors", &factors, "nats", &nats))
         return;
-    r.pairs = read_numbers(factors, genes.factor, SEARCH_PAIRS);
+    r.pairs = read_numbers(factors, rescale.factor, SEARCH_PAIRS);
     r.from = from;
     r.count = (int64_t)json_array_size(nats);
     if (r.pairs < 0 || r.count < 1) return;
     double *values = malloc((size_t)r.count * sizeof *values);
     if (!values) j->status = cli_error(&j->err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
     if (values && read_numbers(nats, values, r.count) == r.count) {
-        j->status = keep(j, &r, values, &j->err);
-        j->read_back += r.count;
+        j->status = insert(j, &r, values, &j->err);
+        j->loaded += r.count;
     }
     free(values);
 }
 
 /* Says the first thing in which the file's search is another. */
-static void refuse(search_journal *j, const json_t *line) {
+static void reject_other_search(search_journal *j, const json_t *line) {
     const char *key;
     json_t *want;
-    json_object_foreach((json_t *)j->of_what, key, want) {
+    json_object_foreach((json_t *)j->search_identity, key, want) {
         const json_t *got = json_object_get(line, key);
         if (json_equal(got, want)) continue;
         char *is = json_dumps(got, JSON_ENCODE_ANY), *be = json_dumps(want, JSON_ENCODE_ANY);
@@ -138,14 +138,14 @@ static void refuse(search_journal *j, const json_t *line) {
     }
 }
 
-static void keep_line(void *ctx, json_t *line) {
+static void load_line(void *ctx, json_t *line) {
     search_journal *j = ctx;
     if (j->status) return;
-    if (j->headed)
-        read_reading(j, line);
+    if (j->has_header)
+        load_evaluation(j, line);
     else
-        refuse(j, line);
-    j->headed = 1;
+        reject_other_search(j, line);
+    j->has_header = 1;
 }
 
 static gyre_status write_line(search_journal *j, json_t *line, gyre_error *err) {
@@ -156,13 +156,13 @@ static gyre_status write_line(search_journal *j, json_t *line, gyre_error *err) 
     return GYRE_OK;
 }
 
-gyre_status search_journal_add(search_journal *j, const search_reading *r, const double *nats, gyre_error *err) {
-    const gyre_status status = keep(j, r, nats, err);
+gyre_status search_journal_add(search_journal *j, const search_evaluation *r, const double *nats, gyre_error *err) {
+    const gyre_status status = insert(j, r, nats, err);
     if (status || !j->file) return status;
     return write_line(j,
                       json_pack("{s:s, s:o, s:s, s:f, s:o, s:I, s:o}", "part", r->part, "individual",
                                 r->id < 0 ? json_null() : json_integer((json_int_t)r->id), "origin", r->origin,
-                                "attention_factor", r->genes->attention, "factors", numbers(r->genes->factor, r->pairs),
+                                "attention_factor", r->rescale->attention, "factors", numbers(r->rescale->factor, r->pairs),
                                 "first_window", (json_int_t)r->from, "nats", numbers(nats, r->count)),
                       err);
 }
@@ -182,18 +182,18 @@ static gyre_status check_file(const char *path, gyre_error *err) {
     return bad ? cli_error(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
 }
 
-gyre_status search_journal_open(search_journal **out, const char *path, const json_t *of_what, gyre_error *err) {
+gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err) {
     search_journal *j = calloc(1, sizeof *j);
     if (!j) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
     j->path = path;
-    j->of_what = of_what;
+    j->search_identity = search_identity;
     gyre_status status = path ? check_file(path, err) : GYRE_OK;
-    if (!status && path) status = journal_open(&j->file, path, keep_line, j, err);
+    if (!status && path) status = journal_open(&j->file, path, load_line, j, err);
     if (!status && j->status) {
         status = j->status;
         if (err) *err = j->err;
     }
-    if (!status && path && !j->headed) status = write_line(j, json_deep_copy(of_what), err);
+    if (!status && path && !j->has_header) status = write_line(j, json_deep_copy(search_identity), err);
     if (status)
         search_journal_close(j);
     else
@@ -201,8 +201,8 @@ gyre_status search_journal_open(search_journal **out, const char *path, const js
     return status;
 }
 
-int64_t search_journal_read_back(const search_journal *journal) {
-    return journal->read_back;
+int64_t search_journal_loaded(const search_journal *journal) {
+    return journal->loaded;
 }
 
 void search_journal_close(search_journal *journal) {

@@ -5,32 +5,33 @@
 #include <math.h>
 #include <string.h>
 
-double search_percent(double nats) {
+double search_gain_percent(double nats) {
     return 100 * (1 - exp(-nats));
 }
 
-/* -- for people ------------------------------------------------------------------------------------------------------ */
+/* -- for people -- */
 static void print_header(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
     const model_input *in = r->card->input;
     char weights[16];
     fprintf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n", in->options->path,
-            cli_amount((double)gyre_model_parameters(in->model), weights), (long long)r->trained, (long long)w->context);
+            cli_format_count((double)gyre_model_parameters(in->model), weights), (long long)r->trained,
+            (long long)w->context);
     fprintf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->text.count,
             (long long)w->text.files, w->text.files == 1 ? "" : "s", (unsigned long long)w->text.hash);
     fprintf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld searched on, %lld held out\n",
-            (long long)w->context, (long long)w->stride, (long long)w->searched_count, (long long)w->held_count);
+            (long long)w->context, (long long)w->stride, (long long)w->searched_count, (long long)w->held_out_count);
     fprintf(file,
             "search    %lld individuals, %lld generations; %lld windows read, as many as %.1f evaluations; seed %llu\n\n",
-            (long long)r->found->individuals, (long long)r->found->generations, (long long)r->found->spent,
+            (long long)r->found->candidates, (long long)r->found->generations, (long long)r->found->spent,
             (double)r->found->spent / (double)w->searched_count, (unsigned long long)r->seed);
 }
 
 static void print_end(const search_report *r, FILE *file) {
     char card[RUN_CARD_LINE];
-    fprintf(file, "\nfound     %s; attention factor %.6g; factors", r->found->origin, r->found->genes.attention);
-    for (int64_t i = 0; i < r->race->space.pairs; i++)
-        fprintf(file, "%s%.6g", i ? ", " : " ", r->found->genes.factor[i]);
+    fprintf(file, "\nfound     %s; attention factor %.6g; factors", r->found->origin, r->found->rescale.attention);
+    for (int64_t i = 0; i < r->problem->space.pairs; i++)
+        fprintf(file, "%s%.6g", i ? ", " : " ", r->found->rescale.factor[i]);
     fprintf(file, "\n");
     if (r->written) fprintf(file, "written   %s\n", r->written);
     run_card_text(r->card, card);
@@ -39,24 +40,25 @@ static void print_end(const search_report *r, FILE *file) {
 
 int search_print_table(const search_report *r, FILE *file) {
     enum { COLUMNS = 6 };
-    static const gyre_column columns[COLUMNS] = {{"method", NULL, NULL, 0, GYRE_ALIGN_AUTO, GYRE_BEST_NONE},
-                                                 {"searched", "perplexity", NULL, 4, GYRE_ALIGN_AUTO, GYRE_BEST_LOWEST},
-                                                 {"held out", "perplexity", NULL, 4, GYRE_ALIGN_AUTO, GYRE_BEST_LOWEST},
-                                                 {"mean", "found is lower by", "%", 2, GYRE_ALIGN_AUTO, GYRE_BEST_NONE},
-                                                 {"from", "found is lower by", "%", 2, GYRE_ALIGN_AUTO, GYRE_BEST_NONE},
-                                                 {"to", "found is lower by", "%", 2, GYRE_ALIGN_AUTO, GYRE_BEST_NONE}};
-    gyre_cell cells[SEARCH_ROWS * COLUMNS];
+    static const gyre_report_column columns[COLUMNS] = {
+        {"method", NULL, NULL, 0, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
+        {"searched", "perplexity", NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
+        {"held out", "perplexity", NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
+        {"mean", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
+        {"from", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
+        {"to", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE}};
+    gyre_report_cell cells[SEARCH_ROWS * COLUMNS];
     gyre_error err = {0, ""};
     for (int64_t i = 0; i < r->rows_count; i++) {
         const search_row *row = &r->rows[i];
         const int itself = i + 1 == r->rows_count;
-        gyre_cell *c = &cells[i * COLUMNS];
-        c[0] = gyre_cell_text(row->label);
-        c[1] = gyre_cell_number(exp(row->searched));
-        c[2] = gyre_cell_number(exp(row->mean));
-        c[3] = itself ? gyre_cell_missing() : gyre_cell_number(search_percent(row->gain.mean));
-        c[4] = itself ? gyre_cell_missing() : gyre_cell_number(search_percent(row->gain.low));
-        c[5] = itself ? gyre_cell_missing() : gyre_cell_number(search_percent(row->gain.high));
+        gyre_report_cell *c = &cells[i * COLUMNS];
+        c[0] = gyre_report_cell_text(row->label);
+        c[1] = gyre_report_cell_number(exp(row->searched));
+        c[2] = gyre_report_cell_number(exp(row->mean));
+        c[3] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.mean));
+        c[4] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.low));
+        c[5] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.high));
     }
     gyre_report_table table = GYRE_REPORT_TABLE_INIT;
     table.columns = columns;
@@ -65,31 +67,31 @@ int search_print_table(const search_report *r, FILE *file) {
     table.rows = r->rows_count;
     table.note = "lower by: on the held-out windows; from, to: 95 % of a paired bootstrap over them";
     print_header(r, file);
-    if (gyre_report_table_print(&table, file, cli_styled(file), &err)) return cli_fail_error(&err);
+    if (gyre_report_table_print(&table, file, cli_use_color(file), &err)) return cli_fail_error(&err);
     print_end(r, file);
     return 0;
 }
 
-/* -- for programs ---------------------------------------------------------------------------------------------------- */
-static json_t *json_of_factors(const search_report *r, const search_genes *genes) {
+/* -- for programs -- */
+static json_t *json_of_factors(const search_report *r, const search_rescale *rescale) {
     json_t *list = json_array();
-    for (int64_t i = 0; i < r->race->space.pairs; i++)
-        (void)json_array_append_new(list, json_real(genes->factor[i]));
+    for (int64_t i = 0; i < r->problem->space.pairs; i++)
+        (void)json_array_append_new(list, json_real(rescale->factor[i]));
     return list;
 }
 
 static json_t *json_of_row(const search_report *r, const search_row *row, int itself) {
-    const int own = row->genes.attention == 0;
+    const int own = row->rescale.attention == 0;
     json_t *out = json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "method", row->label, "perplexity", exp(row->mean), "nats",
                             row->mean, "searched_perplexity", cli_json_number(exp(row->searched)), "attention_factor",
-                            own ? json_null() : json_real(row->genes.attention), "factors",
-                            own ? json_null() : json_of_factors(r, &row->genes));
+                            own ? json_null() : json_real(row->rescale.attention), "factors",
+                            own ? json_null() : json_of_factors(r, &row->rescale));
     if (out && !itself)
         (void)json_object_set_new(out, "gain",
                                   json_pack("{s:f, s:[f, f], s:f, s:[f, f]}", "nats", row->gain.mean, "nats_interval",
-                                            row->gain.low, row->gain.high, "percent", search_percent(row->gain.mean),
-                                            "percent_interval", search_percent(row->gain.low),
-                                            search_percent(row->gain.high)));
+                                            row->gain.low, row->gain.high, "percent", search_gain_percent(row->gain.mean),
+                                            "percent_interval", search_gain_percent(row->gain.low),
+                                            search_gain_percent(row->gain.high)));
     return out;
 }
 
@@ -100,13 +102,13 @@ int search_print_json(const search_report *r, FILE *file) {
         (void)json_array_append_new(rows, json_of_row(r, &r->rows[i], i + 1 == r->rows_count));
     json_t *search = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "seed", (json_int_t)r->seed, "budget",
                                (json_int_t)r->budget, "windows", (json_int_t)w->searched_count, "windows_read",
-                               (json_int_t)r->found->spent, "individuals", (json_int_t)r->found->individuals, "generations",
+                               (json_int_t)r->found->spent, "individuals", (json_int_t)r->found->candidates, "generations",
                                (json_int_t)r->found->generations, "resamples", (json_int_t)SEARCH_RESAMPLES);
     json_t *found = json_pack("{s:s, s:o, s:f, s:f, s:o}", "origin", r->found->origin, "factors",
-                              json_of_factors(r, &r->found->genes), "attention_factor", r->found->genes.attention,
+                              json_of_factors(r, &r->found->rescale), "attention_factor", r->found->rescale.attention,
                               "searched_nats", r->found->mean, "written", explain_json_text(r->written));
     return cli_json_write(file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "card", run_card_json(r->card),
                                           "trained_length", (json_int_t)r->trained, "to", (json_int_t)w->context, "stride",
                                           (json_int_t)w->stride, "tokens", (json_int_t)w->text.count, "held_out_windows",
-                                          (json_int_t)w->held_count, "search", search, "found", found, "results", rows));
+                                          (json_int_t)w->held_out_count, "search", search, "found", found, "results", rows));
 }

@@ -1,44 +1,44 @@
 /* search_windows.c: two sets of windows out of stretches of texts, in turn. */
 #include "tools/search/search_windows.h"
 #include "tools/common/cli.h"
-#include "tools/search/search_genes.h"
+#include "tools/search/search_rescale.h"
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct layout {
+typedef struct window_plan {
     const gyre_text *texts;
     int64_t texts_count, context, stride;
-} layout;
+} window_plan;
 
-enum { SETS = 2, STRETCHES_MOST = 4, CONTEXTS_LEAST = 4 };
+enum { SETS = 2, MAX_BLOCKS = 4, MIN_CONTEXTS = 4 };
 
 /* out = stretches of each set in a text: windows end where a stretch does, so each is to hold several. */
-static int64_t stretches_of(const layout *l, int64_t t) {
-    const int64_t fit = l->texts[t].count / (SETS * CONTEXTS_LEAST * l->context);
-    return fit < 1 ? 1 : fit > STRETCHES_MOST ? STRETCHES_MOST : fit;
+static int64_t blocks_per_set(const window_plan *l, int64_t t) {
+    const int64_t fit = l->texts[t].count / (SETS * MIN_CONTEXTS * l->context);
+    return fit < 1 ? 1 : fit > MAX_BLOCKS ? MAX_BLOCKS : fit;
 }
 
-typedef struct stretch {
+typedef struct text_block {
     int64_t begin, end;
-} stretch;
+} text_block;
 
-static stretch stretch_at(const layout *l, int64_t t, int held, int64_t index) {
-    const int64_t count = l->texts[t].count, all = SETS * stretches_of(l, t), which = SETS * index + held;
-    return (stretch){count * which / all, count * (which + 1) / all};
+static text_block text_block_at(const window_plan *l, int64_t t, int held, int64_t index) {
+    const int64_t count = l->texts[t].count, all = SETS * blocks_per_set(l, t), which = SETS * index + held;
+    return (text_block){count * which / all, count * (which + 1) / all};
 }
 
 /* Each window predicts the token after it too. */
-static int64_t windows_in(const layout *l, stretch s) {
+static int64_t windows_in(const window_plan *l, text_block s) {
     const int64_t tokens = s.end - s.begin;
     return tokens > l->context ? (tokens - 1 - l->context) / l->stride + 1 : 0;
 }
 
 /* out = windows of a set; *start = where window `wanted` of them begins in the row of all texts, if there is one. */
-static int64_t find_window(const layout *l, int held, int64_t wanted, int64_t *start) {
+static int64_t find_window(const window_plan *l, int held, int64_t wanted, int64_t *start) {
     int64_t windows = 0, before = 0;
     for (int64_t t = 0; t < l->texts_count; before += l->texts[t++].count)
-        for (int64_t i = 0; i < stretches_of(l, t); i++) {
-            const stretch s = stretch_at(l, t, held, i);
+        for (int64_t i = 0; i < blocks_per_set(l, t); i++) {
+            const text_block s = text_block_at(l, t, held, i);
             const int64_t here = windows_in(l, s);
             if (wanted >= windows && wanted < windows + here) *start = before + s.begin + (wanted - windows) * l->stride;
             windows += here;
@@ -46,12 +46,12 @@ static int64_t find_window(const layout *l, int held, int64_t wanted, int64_t *s
     return windows;
 }
 
-static int64_t windows_of(const layout *l, int held) {
+static int64_t windows_of(const window_plan *l, int held) {
     int64_t none;
     return find_window(l, held, -1, &none);
 }
 
-static int64_t *spread(const layout *l, int held, int64_t most, int64_t *count) {
+static int64_t *select_windows(const window_plan *l, int held, int64_t most, int64_t *count) {
     const int64_t available = windows_of(l, held);
     *count = available < most ? available : most;
     int64_t *starts = calloc((size_t)*count + 1, sizeof *starts);
@@ -62,13 +62,13 @@ static int64_t *spread(const layout *l, int held, int64_t most, int64_t *count) 
 
 static void shuffle(int64_t *values, int64_t count, uint64_t seed) {
     for (int64_t i = count - 1; i > 0; i--) {
-        const int64_t j = search_below(&seed, i + 1), value = values[i];
+        const int64_t j = search_random_below(&seed, i + 1), value = values[i];
         values[i] = values[j];
         values[j] = value;
     }
 }
 
-static gyre_status join_texts(const layout *l, gyre_text *out, gyre_error *err) {
+static gyre_status join_texts(const window_plan *l, gyre_text *out, gyre_error *err) {
     gyre_text all = {.hash = l->texts[0].hash};
     for (int64_t t = 0; t < l->texts_count; t++) {
         all.count += l->texts[t].count;
@@ -83,7 +83,7 @@ static gyre_status join_texts(const layout *l, gyre_text *out, gyre_error *err) 
     return GYRE_OK;
 }
 
-static gyre_status check(const layout *l, gyre_error *err) {
+static gyre_status check(const window_plan *l, gyre_error *err) {
     int64_t longest = 0;
     for (int64_t t = 0; t < l->texts_count; t++)
         if (l->texts[t].count > longest) longest = l->texts[t].count;
@@ -94,16 +94,16 @@ static gyre_status check(const layout *l, gyre_error *err) {
                      (long long)longest, (long long)l->context, (long long)(2 * (l->context + 1 + l->stride)));
 }
 
-gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, const search_layout *wanted, search_windows *out,
-                               gyre_error *err) {
-    const layout l = {texts, texts_count, wanted->context, wanted->stride};
+gyre_status search_windows_create(const gyre_text *texts, int64_t texts_count, const search_window_options *wanted,
+                                  search_windows *out, gyre_error *err) {
+    const window_plan l = {texts, texts_count, wanted->context, wanted->stride};
     search_windows w = {.context = wanted->context, .stride = wanted->stride};
     gyre_status status = check(&l, err);
     if (status == GYRE_OK) status = join_texts(&l, &w.text, err);
     if (status != GYRE_OK) return status;
-    w.searched = spread(&l, 0, wanted->most_searched, &w.searched_count);
-    w.held = spread(&l, 1, wanted->most_held, &w.held_count);
-    if (!w.searched || !w.held) {
+    w.searched = select_windows(&l, 0, wanted->max_searched, &w.searched_count);
+    w.held_out = select_windows(&l, 1, wanted->max_held_out, &w.held_out_count);
+    if (!w.searched || !w.held_out) {
         search_windows_free(&w);
         return cli_error(err, GYRE_ENOMEM, "windows: out of memory (search)");
     }
@@ -115,6 +115,6 @@ gyre_status search_windows_lay(const gyre_text *texts, int64_t texts_count, cons
 void search_windows_free(search_windows *windows) {
     gyre_text_free(&windows->text);
     free(windows->searched);
-    free(windows->held);
+    free(windows->held_out);
     *windows = (search_windows){.context = 0};
 }

@@ -1,7 +1,7 @@
 /* cmd_train.c: gyre train: a small decoder with any encoding, resumable after a kill. */
 #include "gyre/gyre_train.h"
 #include "tools/common/cli.h"
-#include "tools/common/headers.h"
+#include "tools/common/header_corpus.h"
 #include "tools/common/methods.h"
 #include "tools/common/variants.h"
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TEXTS = 64 };
+enum { MAX_TEXTS = 64 };
 enum {
     KEY_TEXT = CLI_FIRST_KEY,
     KEY_HEADERS,
@@ -38,12 +38,12 @@ enum {
 
 typedef struct train_options {
     cli_options common; /* its -o is the folder */
-    const char *texts[TEXTS];
+    const char *texts[MAX_TEXTS];
     int64_t text_count;
     int headers, resume, replace;
-    int shaped,
-        sized; /* an option was given that a resumed run takes from its checkpoint, that --from takes from its model */
-    gyre_split split;
+    int changes_training, changes_model; /* an option was given that a resumed run takes from its checkpoint, that --from
+                                            takes from its model */
+    gyre_text_split split;
     int64_t tokens, save_every;
     gyre_dtype dtype;
     gyre_train_options run;
@@ -91,16 +91,16 @@ static const struct argp_option OPTIONS[] = {
 
 static const char *const SPLITS[] = {"all", "train"};
 
-static error_t model_option(int key, char *arg, train_options *o) {
+static error_t parse_model_option(int key, char *arg, train_options *o) {
     gyre_model_config *m = &o->run.model;
     switch (key) {
     case KEY_ENCODING: {
         gyre_error err = {0};
-        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage("--encoding: %s", err.text);
+        if (variant_find(arg, strlen(arg), &o->encoding, &err)) cli_usage_error("--encoding: %s", err.text);
         break;
     }
     case KEY_WIDTH:
-        m->width = cli_integer("--width", arg, 8, 1 << 14);
+        m->model_dim = cli_integer("--width", arg, 8, 1 << 14);
         break;
     case KEY_LAYERS:
         m->layers = cli_integer("--layers", arg, 1, 1 << 10);
@@ -109,7 +109,7 @@ static error_t model_option(int key, char *arg, train_options *o) {
         m->heads = m->kv_heads = cli_integer("--heads", arg, 1, 1 << 10);
         break;
     case KEY_HIDDEN:
-        m->hidden = cli_integer("--hidden", arg, 1, 1 << 16);
+        m->mlp_dim = cli_integer("--hidden", arg, 1, 1 << 16);
         break;
     case KEY_CONTEXT:
         o->run.context = cli_integer("--context", arg, 16, 1 << 20);
@@ -127,11 +127,11 @@ static error_t model_option(int key, char *arg, train_options *o) {
         o->run.warmup = cli_integer("--warmup", arg, 0, 1 << 30);
         break;
     case KEY_MIX:
-        o->run.mix = cli_number("--mix", arg, 0, 1);
+        o->run.retrieval_fraction = cli_number("--mix", arg, 0, 1);
         break;
     case KEY_METHOD: {
         gyre_error err = {0};
-        if (method_parse(arg, &o->method, &err)) cli_usage("--method: %s", err.text);
+        if (method_parse(arg, &o->method, &err)) cli_usage_error("--method: %s", err.text);
         break;
     }
     case KEY_FROM:
@@ -149,8 +149,9 @@ static error_t model_option(int key, char *arg, train_options *o) {
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    o->shaped = 1;
-    o->sized |= key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS || key == KEY_HIDDEN;
+    o->changes_training = 1;
+    o->changes_model |=
+        key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS || key == KEY_HIDDEN;
     return 0;
 }
 
@@ -158,7 +159,8 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     train_options *o = state->input;
     switch (key) {
     case KEY_TEXT:
-        if (o->text_count == TEXTS) cli_usage("--text: more than %d given; put the files into a folder", TEXTS);
+        if (o->text_count == MAX_TEXTS)
+            cli_usage_error("--text: more than %d given; put the files into a folder", MAX_TEXTS);
         o->texts[o->text_count++] = arg;
         return 0;
     case 'o':
@@ -168,7 +170,7 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->headers = 1;
         return 0;
     case KEY_SPLIT:
-        o->split = (gyre_split)cli_choice("--split", arg, SPLITS, 2);
+        o->split = (gyre_text_split)cli_choice("--split", arg, SPLITS, 2);
         return 0;
     case KEY_DTYPE:
         o->dtype = cli_dtype("--dtype", arg);
@@ -183,9 +185,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->replace = 1;
         return 0;
     case ARGP_KEY_ARG:
-        cli_usage("%s: gyre train takes no such argument", arg);
+        cli_usage_error("%s: gyre train takes no such argument", arg);
     default:
-        return model_option(key, arg, o);
+        return parse_model_option(key, arg, o);
     }
 }
 
@@ -199,53 +201,54 @@ static const char DOC[] = "Train a small byte-level decoder on a text, with one 
                           "runs/rope --text book.txt "
                           "--contexts 256,512,1k --methods none,ntk,yarn\n";
 
-static void settle(train_options *o) {
+static void finish_options(train_options *o) {
     gyre_train_options *r = &o->run;
-    if (!o->common.output) cli_usage("-o: the folder to write is missing");
-    if (!o->text_count && !o->headers) cli_usage("--text: a text to train on is missing (or --headers)");
-    if (o->text_count && o->headers) cli_usage("--headers: contradicts --text");
-    if (o->from && o->sized) cli_usage("--from: the encoding and the sizes are that model's");
-    if (o->resume && o->shaped)
-        cli_usage("--resume: model and run come from the checkpoint; give only the text, -o and threads");
-    if (o->resume && o->replace) cli_usage("--replace: contradicts --resume");
+    if (!o->common.output) cli_usage_error("-o: the folder to write is missing");
+    if (!o->text_count && !o->headers) cli_usage_error("--text: a text to train on is missing (or --headers)");
+    if (o->text_count && o->headers) cli_usage_error("--headers: contradicts --text");
+    if (o->from && o->changes_model) cli_usage_error("--from: the encoding and the sizes are that model's");
+    if (o->resume && o->changes_training)
+        cli_usage_error("--resume: model and run come from the checkpoint; give only the text, -o and threads");
+    if (o->resume && o->replace) cli_usage_error("--replace: contradicts --resume");
     if (!o->from && (!method_is_none(&o->method) || o->betas.fast > 0 || o->betas.slow > 0))
-        cli_usage("--method: extends a model that is there; name it with --from");
-    if (r->model.width % r->model.heads)
-        cli_usage("--heads: %lld do not divide the width %lld", (long long)r->model.heads, (long long)r->model.width);
-    r->model.head_dim = r->model.width / r->model.heads;
-    if (!r->model.hidden) r->model.hidden = r->model.width * 11 / 4;
+        cli_usage_error("--method: extends a model that is there; name it with --from");
+    if (r->model.model_dim % r->model.heads)
+        cli_usage_error("--heads: %lld do not divide the width %lld", (long long)r->model.heads,
+                        (long long)r->model.model_dim);
+    r->model.head_dim = r->model.model_dim / r->model.heads;
+    if (!r->model.mlp_dim) r->model.mlp_dim = r->model.model_dim * 11 / 4;
     gyre_config *position = &r->model.position;
     position->head_dim = r->model.head_dim;
     position->heads = r->model.heads;
-    position->input.dim = r->model.width;
+    position->input.dim = r->model.model_dim;
     if (variant_config(&o->encoding, r->context, r->context, &o->betas, position))
-        cli_usage("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
-                  o->encoding.name);
+        cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
+                        o->encoding.name);
     const int64_t per_step = r->batch * r->context;
     r->steps = (o->tokens + per_step - 1) / per_step;
 }
 
 static gyre_status open_text(const train_options *o, gyre_text *text, gyre_error *err) {
-    if (o->headers) return headers_open(text, o->split, o->run.context + 1, err);
+    if (o->headers) return header_corpus_open(text, o->split, o->run.context + 1, err);
     return gyre_text_open(text, o->texts, o->text_count, o->split, o->run.context + 1, err);
 }
 
 /* The sizes are the model's, its rotation is the method's at the context trained on. */
-static gyre_status begin_from(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
-                              gyre_error *err) {
+static gyre_status create_finetuning(const train_options *o, const gyre_text *text, const gyre_exec *exec,
+                                     gyre_trainer **out, gyre_error *err) {
     gyre_model *base = NULL;
     gyre_encoding *encoding = NULL;
     gyre_train_options r = o->run;
     gyre_status status = gyre_model_open_to_train(&base, o->from, err);
     if (status) return status;
-    r.model = *gyre_model_config_of(base);
+    r.model = *gyre_model_get_config(base);
     status = method_encoding(&o->method, &r.model.position, r.model.position.trained_length, r.context, &o->betas, &encoding,
                              err);
     if (!status) {
-        r.model.position = *gyre_encoding_config(encoding);
+        r.model.position = *gyre_encoding_get_config(encoding);
         /* Unscaled, it is trained at this length from here on. */
-        if (r.model.position.kind != GYRE_ROPE ||
-            (r.model.position.rope.scaling == GYRE_UNSCALED && r.model.position.rope.far == GYRE_FAR_AS_NEAR))
+        if (r.model.position.kind != GYRE_KIND_ROPE ||
+            (r.model.position.rope.scaling == GYRE_SCALING_NONE && r.model.position.rope.far == GYRE_FAR_AS_NEAR))
             r.model.position.trained_length = r.context;
         status = gyre_trainer_create(out, &r, base, text, exec, err);
     }
@@ -254,13 +257,13 @@ static gyre_status begin_from(const train_options *o, const gyre_text *text, con
     return status;
 }
 
-static gyre_status begin(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
-                         gyre_error *err) {
+static gyre_status open_trainer(const train_options *o, const gyre_text *text, const gyre_exec *exec, gyre_trainer **out,
+                                gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
     if (access(o->common.output, F_OK) == 0 && !o->replace)
         return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
                          o->common.output);
-    return o->from ? begin_from(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
+    return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
 /* The first checkpoint comes before the first step: a folder that cannot be written is found at once. */
@@ -273,7 +276,7 @@ static gyre_status begin_saving(const train_options *o, gyre_trainer *t, gyre_er
 
 /* *recent = mean loss of the last steps.  Ends early, with a checkpoint, on Ctrl-C. */
 static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, gyre_error *err) {
-    const gyre_train_options *r = gyre_trainer_options(t);
+    const gyre_train_options *r = gyre_trainer_get_options(t);
     cli_progress progress;
     gyre_status status = begin_saving(o, t, err);
     int64_t saved = gyre_trainer_steps(t);
@@ -297,23 +300,23 @@ static gyre_status run(const train_options *o, gyre_trainer *t, double *recent, 
 }
 
 static int report(const train_options *o, const gyre_trainer *t, double loss) {
-    const gyre_train_options *r = gyre_trainer_options(t);
-    const gyre_model_config *m = gyre_model_config_of(gyre_trainer_model(t));
+    const gyre_train_options *r = gyre_trainer_get_options(t);
+    const gyre_model_config *m = gyre_model_get_config(gyre_trainer_get_model(t));
     const long long tokens = (long long)(gyre_trainer_steps(t) * r->batch * r->context);
     if (o->common.json)
         return cli_json_write(stdout, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:o}", "model", o->common.output, "encoding",
                                                 gyre_kind_name(m->position.kind), "parameters",
-                                                (json_int_t)gyre_model_parameters(gyre_trainer_model(t)), "steps",
+                                                (json_int_t)gyre_model_parameters(gyre_trainer_get_model(t)), "steps",
                                                 (json_int_t)gyre_trainer_steps(t), "of", (json_int_t)r->steps, "tokens",
                                                 (json_int_t)tokens, "loss", cli_json_number(loss)));
     printf("%s: %s, %lld weights, step %lld of %lld, %lld tokens, loss %.4f nats per token\n", o->common.output,
-           gyre_kind_name(m->position.kind), (long long)gyre_model_parameters(gyre_trainer_model(t)),
+           gyre_kind_name(m->position.kind), (long long)gyre_model_parameters(gyre_trainer_get_model(t)),
            (long long)gyre_trainer_steps(t), (long long)r->steps, tokens, loss);
     return 0;
 }
 
 static int finish(const train_options *o, const gyre_trainer *t, double loss, gyre_error *err) {
-    if (gyre_trainer_steps(t) < gyre_trainer_options(t)->steps)
+    if (gyre_trainer_steps(t) < gyre_trainer_get_options(t)->steps)
         return cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
                         o->common.output);
     return gyre_trainer_export(t, o->common.output, o->dtype, err) ? cli_fail_error(err) : report(o, t, loss);
@@ -326,11 +329,11 @@ static int train(const train_options *o, const gyre_exec *exec) {
     cli_lock lock = {.file = -1};
     double loss = 0;
     gyre_status status = open_text(o, &text, &err);
-    if (!status) status = cli_lock_take(&lock, o->common.output, &err);
-    if (!status) status = begin(o, &text, exec, &t, &err);
+    if (!status) status = cli_lock_acquire(&lock, o->common.output, &err);
+    if (!status) status = open_trainer(o, &text, exec, &t, &err);
     if (!status) status = run(o, t, &loss, &err);
     const int exit_status = status ? cli_fail_error(&err) : finish(o, t, loss, &err);
-    cli_unlock(&lock);
+    cli_lock_release(&lock);
     gyre_trainer_free(t);
     gyre_text_free(&text);
     return exit_status;
@@ -338,13 +341,13 @@ static int train(const train_options *o, const gyre_exec *exec) {
 
 int cmd_train(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
-    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_F32, .run = GYRE_TRAIN_INIT};
-    o.encoding = (variant){gyre_kind_name(GYRE_ROPE), GYRE_ROPE};
-    o.run.model.hidden = 0;
+    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_TRAIN_INIT};
+    o.encoding = (variant){gyre_kind_name(GYRE_KIND_ROPE), GYRE_KIND_ROPE};
+    o.run.model.mlp_dim = 0;
     if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
-    cli_command(argc, argv, o.command, sizeof o.command);
+    cli_command_line(argc, argv, o.command, sizeof o.command);
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
-    settle(&o);
+    finish_options(&o);
     gyre_pool *pool = NULL;
     gyre_exec exec;
     if (cli_pool_open(&o.common, &pool, &exec)) return CLI_FAILED;

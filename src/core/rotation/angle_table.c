@@ -21,7 +21,7 @@ struct gyre_angle_table {
     double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
     block_state *state; /* [1 + 2 blocks]: of the steps, of each block of rows, of each block of wide ones */
     float *row;         /* [rows][2][pairs] */
-    double *wide;       /* the same, or NULL */
+    double *rows_f64;   /* the same, or NULL */
 };
 
 static size_t blocks_of(int64_t rows) {
@@ -34,7 +34,7 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
     const size_t steps = 2 * (size_t)BLOCK * (size_t)pairs * sizeof(double);
     const size_t states = (1 + 2 * blocks_of(rows) + ALIGN - 1) / ALIGN * ALIGN;
     /* A wide row takes two; only where memory that is not touched costs nothing. */
-    const size_t row = 2 * (size_t)pairs * sizeof(float), all = encoding->own_memory ? 3 * row : row;
+    const size_t row = 2 * (size_t)pairs * sizeof(float), all = encoding->uses_malloc ? 3 * row : row;
     if ((uint64_t)rows > (SIZE_MAX / 2 - head - steps - states) / all)
         return gyre_fail(err, GYRE_ENOMEM, "rope.table_positions: more than memory can hold (gyre_config)");
     char *memory = gyre_encoding_allocate(encoding, (int64_t)(head + steps + states + (size_t)rows * all), 1, err);
@@ -46,32 +46,32 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
                                 (block_state *)(memory + head + steps),
                                 (float *)(void *)(memory + head + steps + states),
                                 NULL};
-    if (encoding->own_memory) table->wide = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
+    if (encoding->uses_malloc) table->rows_f64 = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
     for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
         atomic_init(&table->state[i], EMPTY);
-    gyre_huge_pages_ask(table->row, (size_t)rows * all);
+    gyre_huge_pages_advise(table->row, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
 }
 
-void gyre_angle_table_offer(gyre_encoding *encoding, int64_t pairs, int64_t length) {
-    const int64_t usual_rows = 32768, most_bytes = (int64_t)64 << 20, row = 2 * pairs * (int64_t)sizeof(float);
-    int64_t rows = length == 0 ? usual_rows : length;
-    if (rows > most_bytes / row) rows = most_bytes / row;
-    if (rows > 0 && encoding->own_memory) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
+void gyre_angle_table_make_default(gyre_encoding *encoding, int64_t pairs, int64_t length) {
+    const int64_t default_rows = 32768, max_bytes = (int64_t)64 << 20, row = 2 * pairs * (int64_t)sizeof(float);
+    int64_t rows = length == 0 ? default_rows : length;
+    if (rows > max_bytes / row) rows = max_bytes / row;
+    if (rows > 0 && encoding->uses_malloc) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
 }
 
 /* 1: the caller shall fill it in, and set it to READY. */
-static int claim(block_state *state) {
+static int claim_block(block_state *state) {
     unsigned char empty = EMPTY;
     return atomic_compare_exchange_strong_explicit(state, &empty, FILLING, memory_order_acquire, memory_order_relaxed);
 }
 
-static int ready(const block_state *state) {
+static int block_is_ready(const block_state *state) {
     return atomic_load_explicit((block_state *)state, memory_order_acquire) == READY;
 }
 
-/* -- steps ------------------------------------------------------------------------------------------------------------- */
+/* -- steps -- */
 size_t gyre_angle_steps_bytes(int64_t pairs) {
     return (size_t)pairs * (sizeof(gyre_frequency) + 2 * BLOCK * sizeof(double));
 }
@@ -84,7 +84,7 @@ static void fill_steps(const gyre_frequency *frequency, int64_t pairs, double *s
 
 void gyre_angle_steps_make(const gyre_encoding *encoding, int64_t length, void *memory, gyre_angle_steps *out) {
     gyre_frequency *own = memory;
-    const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, length);
+    const gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length);
     const int64_t pairs = encoding->config.rope.dim / 2;
     for (int64_t first = 0, count; first < pairs; first += count) {
         count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
@@ -96,10 +96,10 @@ void gyre_angle_steps_make(const gyre_encoding *encoding, int64_t length, void *
     *out = (gyre_angle_steps){angles, own, step, pairs};
 }
 
-/* -- rows -------------------------------------------------------------------------------------------------------------- */
+/* -- rows -- */
 /* pairs first .. first + count - 1 at position m. */
-static void compute(const gyre_encoding *encoding, int64_t m, int64_t first, int64_t count, double *c, double *s) {
-    const gyre_angles angles = gyre_angles_of(encoding, GYRE_FORWARD, 0);
+static void compute_row_f64(const gyre_encoding *encoding, int64_t m, int64_t first, int64_t count, double *c, double *s) {
+    const gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, 0);
     double position[GYRE_MAX_AXES];
     for (int a = 0; a < GYRE_MAX_AXES; a++)
         position[a] = (double)m;
@@ -108,11 +108,11 @@ static void compute(const gyre_encoding *encoding, int64_t m, int64_t first, int
 
 /* Rows of positions anchor + from .. anchor + from + rows - 1, inside one block, wherever they go. */
 typedef struct block_target {
-    int64_t anchor, from, rows, out_row;
+    int64_t anchor, from, rows, out_row_stride;
     float *cosine, *sine;
 } block_target;
 
-static void fill_directly(const gyre_angle_steps *by, const block_target *to, int64_t j) {
+static void fill_row_directly(const gyre_angle_steps *by, const block_target *to, int64_t j) {
     const double position = (double)(to->anchor + to->from + j);
     const double all[GYRE_MAX_AXES] = {position, position, position, position};
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
@@ -120,28 +120,28 @@ static void fill_directly(const gyre_angle_steps *by, const block_target *to, in
         count = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
         gyre_angles_f64(&by->angles, by->frequency + first, first, count, all, c, s);
         for (int64_t i = 0; i < count; i++) {
-            to->cosine[j * to->out_row + first + i] = (float)c[i];
-            to->sine[j * to->out_row + first + i] = (float)s[i];
+            to->cosine[j * to->out_row_stride + first + i] = (float)c[i];
+            to->sine[j * to->out_row_stride + first + i] = (float)s[i];
         }
     }
 }
 
-static void fill_block(const gyre_angle_steps *by, const block_target *to) {
+static void fill_rows_by_steps(const gyre_angle_steps *by, const block_target *to) {
     const gyre_encoding *encoding = by->angles.encoding;
     const double factor = by->angles.factor;
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     unsigned char doubtful[BLOCK] = {0};
     gyre_angle_block job = {.rows = to->rows,
-                            .row = by->pairs,
-                            .out_row = to->out_row,
+                            .step_row_stride = by->pairs,
+                            .out_row_stride = to->out_row_stride,
                             .factor = factor,
                             .sine_factor = encoding->config.rope.clockwise ? -factor : factor,
                             .cosine = c,
                             .sine = s,
                             .doubtful = doubtful};
-    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) { /* PyTorch's path has no steps to go by */
+    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) { /* PyTorch's path has no steps to go by */
         for (int64_t j = 0; j < to->rows; j++)
-            fill_directly(by, to, j);
+            fill_row_directly(by, to, j);
         return;
     }
     for (int64_t first = 0; first < by->pairs; first += job.pairs) {
@@ -155,30 +155,35 @@ static void fill_block(const gyre_angle_steps *by, const block_target *to) {
         encoding->kernels->angle_rows(&job);
     }
     for (int64_t j = 0; j < to->rows; j++)
-        if (doubtful[j]) fill_directly(by, to, j);
+        if (doubtful[j]) fill_row_directly(by, to, j);
 }
 
-void gyre_angle_steps_rows(const gyre_angle_steps *by, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+void gyre_angle_steps_fill_rows(const gyre_angle_steps *by, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
     for (int64_t done = 0, rows; done < count; done += rows) {
         const int64_t position = m + done, from = (position % BLOCK + BLOCK) % BLOCK;
         rows = BLOCK - from < count - done ? BLOCK - from : count - done;
-        const block_target to = {
-            position - from, from, rows, out->row, out->cosine + done * out->row, out->sine + done * out->row};
-        fill_block(by, &to);
+        const block_target to = {position - from,
+                                 from,
+                                 rows,
+                                 out->row_stride,
+                                 out->cosine + done * out->row_stride,
+                                 out->sine + done * out->row_stride};
+        fill_rows_by_steps(by, &to);
     }
 }
 
-/* -- the table --------------------------------------------------------------------------------------------------------- */
+/* -- the table -- */
 static gyre_angle_steps steps_of(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
-    return (gyre_angle_steps){gyre_angles_of(encoding, GYRE_FORWARD, 0), encoding->frequency, t->step, t->pairs};
+    return (gyre_angle_steps){gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, 0), encoding->frequency, t->step, t->pairs};
 }
 
 /* 1: the steps are there. */
-static int have_steps(const gyre_encoding *encoding) {
+static int ensure_steps(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
-    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH || ready(&t->state[0])) return 1; /* torch needs none */
-    if (!claim(&t->state[0])) return 0;
+    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH || block_is_ready(&t->state[0]))
+        return 1; /* torch needs none */
+    if (!claim_block(&t->state[0])) return 0;
     fill_steps(encoding->frequency, t->pairs, t->step);
     atomic_store_explicit(&t->state[0], READY, memory_order_release);
     return 1;
@@ -188,13 +193,13 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
     const gyre_angle_table *t = encoding->angles;
     if (!t || m < 0 || m >= t->rows) return NULL;
     block_state *state = &t->state[1 + m / BLOCK];
-    if (!ready(state)) {
+    if (!block_is_ready(state)) {
         const int64_t anchor = m / BLOCK * BLOCK, left = t->rows - anchor;
         float *row = t->row + 2 * t->pairs * anchor;
         const block_target all = {anchor, 0, left < BLOCK ? left : BLOCK, 2 * t->pairs, row, row + t->pairs};
-        if (!have_steps(encoding) || !claim(state)) return NULL;
+        if (!ensure_steps(encoding) || !claim_block(state)) return NULL;
         const gyre_angle_steps by = steps_of(encoding);
-        fill_block(&by, &all);
+        fill_rows_by_steps(&by, &all);
         atomic_store_explicit(state, READY, memory_order_release);
     }
     return t->row + 2 * t->pairs * m;
@@ -207,28 +212,29 @@ const float *gyre_angle_table_span(const gyre_encoding *encoding, int64_t m, int
     return gyre_angle_table_row(encoding, m);
 }
 
-const double *gyre_angle_table_wide_row(const gyre_encoding *encoding, int64_t m) {
+const double *gyre_angle_table_row_f64(const gyre_encoding *encoding, int64_t m) {
     const gyre_angle_table *t = encoding->angles;
-    if (!t || !t->wide || m < 0 || m >= t->rows) return NULL;
+    if (!t || !t->rows_f64 || m < 0 || m >= t->rows) return NULL;
     const int64_t anchor = m / BLOCK * BLOCK, end = t->rows - anchor < BLOCK ? t->rows : anchor + BLOCK;
     block_state *state = &t->state[1 + (int64_t)blocks_of(t->rows) + m / BLOCK];
-    if (!ready(state)) {
-        if (!claim(state)) return NULL;
+    if (!block_is_ready(state)) {
+        if (!claim_block(state)) return NULL;
         for (int64_t n = anchor; n < end; n++)
-            compute(encoding, n, 0, t->pairs, t->wide + 2 * t->pairs * n, t->wide + 2 * t->pairs * n + t->pairs);
+            compute_row_f64(encoding, n, 0, t->pairs, t->rows_f64 + 2 * t->pairs * n,
+                            t->rows_f64 + 2 * t->pairs * n + t->pairs);
         atomic_store_explicit(state, READY, memory_order_release);
     }
-    return t->wide + 2 * t->pairs * m;
+    return t->rows_f64 + 2 * t->pairs * m;
 }
 
-int64_t gyre_angle_table_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
-    if (!encoding->angles || encoding->axis || !have_steps(encoding)) return 0;
+int64_t gyre_angle_table_fill_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+    if (!encoding->angles || encoding->axis || !ensure_steps(encoding)) return 0;
     const gyre_angle_steps by = steps_of(encoding);
-    gyre_angle_steps_rows(&by, m, count, out);
+    gyre_angle_steps_fill_rows(&by, m, count, out);
     return count;
 }
 
-int64_t gyre_angle_table_end(const gyre_encoding *encoding) {
+int64_t gyre_angle_table_length(const gyre_encoding *encoding) {
     return encoding->angles ? encoding->angles->rows : 0;
 }
 
@@ -236,7 +242,7 @@ size_t gyre_angle_table_bytes(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
     size_t bytes = 0;
     for (size_t i = 0; t && i <= 2 * blocks_of(t->rows); i++)
-        if (ready(&t->state[i]))
+        if (block_is_ready(&t->state[i]))
             bytes +=
                 2 * (size_t)BLOCK * (size_t)t->pairs * (i > 0 && i <= blocks_of(t->rows) ? sizeof(float) : sizeof(double));
     return bytes;

@@ -20,9 +20,9 @@ gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction directi
     const double factor = own ? encoding->attention_factor : gyre_rope_attention_factor(&encoding->config, length);
     const gyre_angles angles = {.encoding = encoding,
                                 .direction = direction,
-                                .own = own,
+                                .uses_stored = own,
                                 .length = length,
-                                .factor = direction == GYRE_INVERSE ? 1.0 / factor : factor};
+                                .factor = direction == GYRE_DIRECTION_INVERSE ? 1.0 / factor : factor};
     return angles;
 }
 
@@ -33,7 +33,7 @@ int gyre_angles_identity(const gyre_angles *angles, const double *position) {
     return 1;
 }
 
-static gyre_frequency divided(gyre_frequency frequency, double by) {
+static gyre_frequency divide_frequency(gyre_frequency frequency, double by) {
     const long double whole = ((long double)frequency.high + (long double)frequency.low) / (long double)by;
     const double high = (double)whole;
     return (gyre_frequency){high, (double)(whole - (long double)high)};
@@ -43,16 +43,16 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
                                               gyre_frequency *buffer) {
     const gyre_encoding *encoding = angles->encoding;
     const int slower = angles->far && encoding->config.rope.far == GYRE_FAR_LEAKY;
-    if (angles->own && !slower) return encoding->frequency + first;
+    if (angles->uses_stored && !slower) return encoding->frequency + first;
     gyre_rope_frequencies(&encoding->config, angles->length, first, count, buffer);
     for (int64_t j = 0; slower && j < count; j++)
-        buffer[j] = divided(buffer[j], encoding->config.rope.far_factor);
+        buffer[j] = divide_frequency(buffer[j], encoding->config.rope.far_factor);
     return buffer;
 }
 
 /* In float, and widened. */
-static void torch_angles(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                         const double *position, double *cosine, double *sine) {
+static void torch_cos_sin(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                          const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
     const float factor = (float)angles->factor;
     float angle[GYRE_PAIR_CHUNK], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
@@ -73,11 +73,11 @@ static void torch_angles(const gyre_angles *angles, const gyre_frequency *freque
 void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                      const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
-    const int back = (angles->direction != GYRE_FORWARD) != (encoding->config.rope.clockwise != 0);
-    const double sign = back ? -angles->factor : angles->factor;
-    if (encoding->config.rope.angles == GYRE_ANGLES_TORCH) {
-        torch_angles(angles, frequency, first, count, position, cosine, sine);
-        for (int64_t j = 0; back && j < count; j++)
+    const int negate_sine = (angles->direction != GYRE_DIRECTION_FORWARD) != (encoding->config.rope.clockwise != 0);
+    const double sign = negate_sine ? -angles->factor : angles->factor;
+    if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) {
+        torch_cos_sin(angles, frequency, first, count, position, cosine, sine);
+        for (int64_t j = 0; negate_sine && j < count; j++)
             sine[j] = -sine[j];
         return;
     }
@@ -92,19 +92,20 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
 /* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
 static const float *table_row(const gyre_angles *angles, double m) {
     const gyre_encoding *e = angles->encoding;
-    if (!e->angles || !angles->own || angles->far || angles->factor != e->attention_factor) return NULL;
+    if (!e->angles || !angles->uses_stored || angles->far || angles->factor != e->attention_factor) return NULL;
     return m >= 0 && m <= (double)GYRE_MAX_POSITION ? gyre_angle_table_row(e, (int64_t)m) : NULL;
 }
 
 /* Text, where all axes agree. */
-static int one_position(const gyre_angles *angles, const double *position) {
+static int same_on_all_axes(const gyre_angles *angles, const double *position) {
     for (int64_t a = 1; a < gyre_axes_of(angles->encoding); a++)
         if (position[a] != position[0]) return 0;
     return 1;
 }
 
 /* Axes that do not: each pair from the row of its own.  1 = done. */
-static int gather_axes(const gyre_angles *angles, int64_t first, int64_t count, const double *position, float *buffer) {
+static int gather_table_rows(const gyre_angles *angles, int64_t first, int64_t count, const double *position,
+                             float *buffer) {
     const gyre_encoding *e = angles->encoding;
     const float *row[GYRE_MAX_AXES];
     for (int64_t a = 0; a < gyre_axes_of(e); a++)
@@ -117,31 +118,32 @@ static int gather_axes(const gyre_angles *angles, int64_t first, int64_t count, 
     return 1;
 }
 
-gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                             const double *position, float *buffer) {
-    const int one = one_position(angles, position), back = angles->direction != GYRE_FORWARD;
+gyre_cos_sin_view gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                                  const double *position, float *buffer) {
+    const int one = same_on_all_axes(angles, position), negate_sine = angles->direction != GYRE_DIRECTION_FORWARD;
     const float *row = one ? table_row(angles, position[0]) : NULL;
-    if (row) return (gyre_cos_sin){row + first, row + angles->encoding->config.rope.dim / 2 + first, back};
-    if (!one && gather_axes(angles, first, count, position, buffer)) return (gyre_cos_sin){buffer, buffer + count, back};
+    if (row) return (gyre_cos_sin_view){row + first, row + angles->encoding->config.rope.dim / 2 + first, negate_sine};
+    if (!one && gather_table_rows(angles, first, count, position, buffer))
+        return (gyre_cos_sin_view){buffer, buffer + count, negate_sine};
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     gyre_angles_f64(angles, frequency, first, count, position, c, s);
     for (int64_t j = 0; j < count; j++) {
         buffer[j] = (float)c[j];
         buffer[count + j] = (float)s[j];
     }
-    return (gyre_cos_sin){buffer, buffer + count, 0};
+    return (gyre_cos_sin_view){buffer, buffer + count, 0};
 }
 
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {
     const struct gyre_rope_config *rope = &encoding->config.rope;
-    const double m = (double)position, w = (double)rope->window, by = rope->far_factor;
+    const double m = (double)position, w = (double)rope->far_window, by = rope->far_factor;
     switch (rope->far) {
     case GYRE_FAR_CLAMPED:
-        return role == GYRE_QUERY ? w : 0;
+        return role == GYRE_ROLE_QUERY ? w : 0;
     case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies have the division */
-        return role == GYRE_QUERY ? m + w * (by - 1) : m;
+        return role == GYRE_ROLE_QUERY ? m + w * (by - 1) : m;
     case GYRE_FAR_GROUPED:
-        return floor(m / by) + (role == GYRE_QUERY ? w - floor(w / by) : 0);
+        return floor(m / by) + (role == GYRE_ROLE_QUERY ? w - floor(w / by) : 0);
     default:
         return m;
     }

@@ -4,7 +4,7 @@
 #include "core/encoding.h"
 
 /* Pairs worked on at a time: bounds the stack, whatever the dimension. */
-enum { GYRE_PAIR_CHUNK = GYRE_TURN_PAIRS };
+enum { GYRE_PAIR_CHUNK = GYRE_ROTATE_MAX_PAIRS };
 
 /* cos and sin of position * (high + low), within an ulp or so of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);
@@ -14,8 +14,9 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
 typedef struct gyre_angles {
     const gyre_encoding *encoding;
     gyre_direction direction;
-    int own; /* the frequencies stored in the encoding are those of `length` */
-    int far; /* turn as pairs of query and key at a distance of rope.window or more do: far positions in, far angles out */
+    int uses_stored; /* the frequencies stored in the encoding are those of `length` */
+    int far; /* turn as pairs of query and key at a distance of rope.far_window or more do: far positions in, far angles
+              * out */
     int64_t length;
     double factor; /* multiplies cos and sin */
 } gyre_angles;
@@ -31,14 +32,14 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
 
 /* The same rounded once to float: pointers into the encoding's table where it reaches, else into buffer[2 * count].  back: 1
  * = sine is that of the forward turn, and this one goes the other way. */
-typedef struct gyre_cos_sin {
+typedef struct gyre_cos_sin_view {
     const float *cosine, *sine;
-    int back;
-} gyre_cos_sin;
-gyre_cos_sin gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                             const double *position, float *buffer);
+    int negate_sine;
+} gyre_cos_sin_view;
+gyre_cos_sin_view gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
+                                  const double *position, float *buffer);
 
-/* out = where a query (key) at `position` is placed for keys (queries) at a distance of rope.window or more. */
+/* out = where a query (key) at `position` is placed for keys (queries) at a distance of rope.far_window or more. */
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position);
 /* out = axes the encoding reads, at least 1. */
 static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {

@@ -17,35 +17,35 @@ static long double theta_of(const struct gyre_rope_config *rope, long double bas
     int64_t pairs = rope->dim / 2;
     if (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL) {
         int64_t axis = 0;
-        for (; pair >= rope->section[axis]; axis++)
-            pair -= rope->section[axis];
-        pairs = rope->section[axis];
+        for (; pair >= rope->axis_pairs[axis]; axis++)
+            pair -= rope->axis_pairs[axis];
+        pairs = rope->axis_pairs[axis];
     }
     return powl(base, -(long double)pair / (long double)pairs);
 }
 
 /* What does not change from pair to pair. */
-typedef struct recipe {
+typedef struct scaling_params {
     const gyre_config *config;
     long double base;      /* after the NTK change of base */
     long double factor;    /* s at this length */
     long double low, high; /* ends of the ramp: pair indices */
     const double *divisor; /* LongRoPE */
-} recipe;
+} scaling_params;
 
-static gyre_frequency split(long double value) {
+static gyre_frequency split_double(long double value) {
     gyre_frequency out = {(double)value, 0.0};
     out.low = (double)(value - (long double)out.high);
     return out;
 }
 
 gyre_frequency gyre_frequency_power(double base, int64_t numerator, int64_t denominator) {
-    return split(powl((long double)base, -(long double)numerator / (long double)denominator));
+    return split_double(powl((long double)base, -(long double)numerator / (long double)denominator));
 }
 
 static int64_t length_in_use(const gyre_config *config, int64_t length) {
     if (length > 0) return length;
-    return config->rope.length > 0 ? config->rope.length : config->trained_length;
+    return config->rope.context_length > 0 ? config->rope.context_length : config->trained_length;
 }
 
 /* s grows with the context: s n / L - (s - 1), which is 1 at n = L. */
@@ -57,7 +57,7 @@ static long double dynamic_factor(const gyre_config *config, int64_t length) {
 }
 
 /* How many times what it was trained for the context is, 1 within that. */
-static long double stretch(const gyre_config *config, int64_t length) {
+static long double extension_ratio(const gyre_config *config, int64_t length) {
     const int64_t n = length_in_use(config, length);
     return n > config->trained_length ? (long double)n / (long double)config->trained_length : 1.0L;
 }
@@ -69,19 +69,19 @@ static long double ntk_base(const gyre_config *config, long double factor) {
 }
 
 /* The fractional pair index that makes `turns` turns over the trained length. */
-static long double pair_of_turns(const gyre_config *config, double turns) {
+static long double pair_of_revolutions(const gyre_config *config, double revolutions) {
     const long double length = (long double)config->trained_length;
-    return (long double)config->rope.dim * logl(length / (two_pi * (long double)turns)) /
+    return (long double)config->rope.dim * logl(length / (two_pi * (long double)revolutions)) /
            (2.0L * logl((long double)config->rope.base));
 }
 
 /* The ends are clamped to 0 and dim - 1, not dim / 2 - 1, and only the lower one from below and the upper one from above, as
  * in the released code: models were trained that way.  Where even the slowest pair makes more than beta_fast turns, low may
  * end above high, and the ramp divides the pairs it should keep (base 2, dim 64, L 2048: all of them). */
-static void ramp_in_pairs(recipe *r) {
+static void yarn_ramp(scaling_params *r) {
     const struct gyre_rope_config *rope = &r->config->rope;
-    r->low = pair_of_turns(r->config, rope->beta_fast);
-    r->high = pair_of_turns(r->config, rope->beta_slow);
+    r->low = pair_of_revolutions(r->config, rope->beta_fast);
+    r->high = pair_of_revolutions(r->config, rope->beta_slow);
     if (!rope->fractional_bounds) {
         r->low = floorl(r->low);
         r->high = ceill(r->high);
@@ -91,26 +91,26 @@ static void ramp_in_pairs(recipe *r) {
     if (r->low == r->high) r->high += 0.001L;
 }
 
-static recipe prepare(const gyre_config *config, int64_t length) {
+static scaling_params scaling_params_of(const gyre_config *config, int64_t length) {
     const struct gyre_rope_config *rope = &config->rope;
-    recipe r = {config, (long double)rope->base, (long double)rope->factor, 0.0L, 0.0L, NULL};
+    scaling_params r = {config, (long double)rope->base, (long double)rope->factor, 0.0L, 0.0L, NULL};
     switch (rope->scaling) {
-    case GYRE_NTK:
+    case GYRE_SCALING_NTK:
         r.base = ntk_base(config, r.factor);
         break;
-    case GYRE_DYNAMIC_NTK:
+    case GYRE_SCALING_DYNAMIC_NTK:
         r.factor = dynamic_factor(config, length);
         r.base = ntk_base(config, r.factor);
         break;
-    case GYRE_BY_PARTS:
-    case GYRE_YARN:
-        ramp_in_pairs(&r);
+    case GYRE_SCALING_BY_PARTS:
+    case GYRE_SCALING_YARN:
+        yarn_ramp(&r);
         break;
-    case GYRE_DYNAMIC_YARN:
-        r.factor = stretch(config, length);
-        ramp_in_pairs(&r);
+    case GYRE_SCALING_DYNAMIC_YARN:
+        r.factor = extension_ratio(config, length);
+        yarn_ramp(&r);
         break;
-    case GYRE_LONGROPE:
+    case GYRE_SCALING_LONGROPE:
         r.divisor = length_in_use(config, length) > config->trained_length ? rope->long_factor : rope->short_factor;
         break;
     default:
@@ -128,43 +128,43 @@ static long double blend(long double theta, long double factor, long double keep
     return keep * theta + (1.0L - keep) * (theta / factor);
 }
 
-static long double turns_over_trained(const recipe *r, long double theta) {
+static long double revolutions_over_trained(const scaling_params *r, long double theta) {
     return (long double)r->config->trained_length * theta / two_pi;
 }
 
 /* Share kept of a pair that makes `turns` turns: 0 below `slow`, 1 above `fast`.  The ends may coincide. */
-static long double kept_by_turns(long double turns, double slow, double fast) {
-    if (turns >= (long double)fast) return 1.0L;
-    if (turns <= (long double)slow) return 0.0L;
-    return (turns - (long double)slow) / ((long double)fast - (long double)slow);
+static long double kept_fraction(long double revolutions, double slow, double fast) {
+    if (revolutions >= (long double)fast) return 1.0L;
+    if (revolutions <= (long double)slow) return 0.0L;
+    return (revolutions - (long double)slow) / ((long double)fast - (long double)slow);
 }
 
 /* exp(a (i + 1)^b) with a (dim / 2)^b = ln s: the last pair is divided by s itself, the others by less. */
-static long double mixed_divisor(const recipe *r, int64_t pair) {
+static long double mixed_divisor(const scaling_params *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
     const long double place = 2.0L * (long double)(pair + 1) / (long double)rope->dim;
     return powl(r->factor, powl(place, (long double)rope->mixed_exponent));
 }
 
-static long double scaled(const recipe *r, int64_t pair) {
+static long double scaled_frequency(const scaling_params *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
     const long double theta = theta_of(rope, r->base, pair);
     switch (rope->scaling) {
-    case GYRE_LINEAR:
+    case GYRE_SCALING_LINEAR:
         return theta / r->factor;
-    case GYRE_BY_PARTS:
-    case GYRE_YARN:
-    case GYRE_DYNAMIC_YARN:
+    case GYRE_SCALING_BY_PARTS:
+    case GYRE_SCALING_YARN:
+    case GYRE_SCALING_DYNAMIC_YARN:
         return blend(theta, r->factor, 1.0L - unit_ramp(((long double)pair - r->low) / (r->high - r->low)));
-    case GYRE_BY_PARTS_PAPER:
-        return blend(theta, r->factor, kept_by_turns(turns_over_trained(r, theta), rope->beta_slow, rope->beta_fast));
-    case GYRE_LLAMA3:
-        return blend(theta, r->factor, kept_by_turns(turns_over_trained(r, theta), rope->low_freq, rope->high_freq));
-    case GYRE_LONGROPE:
+    case GYRE_SCALING_BY_PARTS_PAPER:
+        return blend(theta, r->factor, kept_fraction(revolutions_over_trained(r, theta), rope->beta_slow, rope->beta_fast));
+    case GYRE_SCALING_LLAMA3:
+        return blend(theta, r->factor, kept_fraction(revolutions_over_trained(r, theta), rope->low_freq, rope->high_freq));
+    case GYRE_SCALING_LONGROPE:
         return theta / (long double)r->divisor[pair];
-    case GYRE_PROPORTIONAL:
+    case GYRE_SCALING_PROPORTIONAL:
         return pair < (int64_t)(rope->proportion * (double)rope->dim / 2.0) ? theta / r->factor : 0.0L;
-    case GYRE_NTK_MIXED:
+    case GYRE_SCALING_NTK_MIXED:
         return theta / mixed_divisor(r, pair);
     default:
         return theta;
@@ -172,25 +172,25 @@ static long double scaled(const recipe *r, int64_t pair) {
 }
 
 /* With the wavelength a whole number, a pair meets no angle past its first turn that it has not met before. */
-static long double resonant(long double frequency) {
+static long double resonance_frequency(long double frequency) {
     if (frequency == 0.0L) return 0.0L;
     const long double wavelength = roundl(two_pi / frequency);
     return two_pi / (wavelength < 1.0L ? 1.0L : wavelength);
 }
 
-static long double frequency_of(const recipe *r, int64_t pair) {
-    const long double frequency = scaled(r, pair);
-    return r->config->rope.resonance ? resonant(frequency) : frequency;
+static long double frequency_of(const scaling_params *r, int64_t pair) {
+    const long double frequency = scaled_frequency(r, pair);
+    return r->config->rope.resonance ? resonance_frequency(frequency) : frequency;
 }
 
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
-    if (config->rope.angles == GYRE_ANGLES_TORCH) {
+    if (config->rope.angles == GYRE_ANGLE_PATH_TORCH) {
         gyre_torch_frequencies(config, length, first, count, out);
         return;
     }
-    const recipe r = prepare(config, length);
+    const scaling_params r = scaling_params_of(config, length);
     for (int64_t j = 0; j < count; j++)
-        out[j] = split(frequency_of(&r, first + j));
+        out[j] = split_double(frequency_of(&r, first + j));
 }
 
 static double yarn_magnitude(double factor, double mscale) {
@@ -207,9 +207,10 @@ static double yarn_attention_factor(const struct gyre_rope_config *rope, double 
 double gyre_rope_attention_factor(const gyre_config *config, int64_t length) {
     const struct gyre_rope_config *rope = &config->rope;
     if (rope->attention_factor != 0.0) return rope->attention_factor;
-    if (rope->scaling == GYRE_YARN) return yarn_attention_factor(rope, rope->factor);
-    if (rope->scaling == GYRE_DYNAMIC_YARN) return yarn_attention_factor(rope, (double)stretch(config, length));
-    if (rope->scaling == GYRE_LONGROPE && rope->factor > 1.0)
+    if (rope->scaling == GYRE_SCALING_YARN) return yarn_attention_factor(rope, rope->factor);
+    if (rope->scaling == GYRE_SCALING_DYNAMIC_YARN)
+        return yarn_attention_factor(rope, (double)extension_ratio(config, length));
+    if (rope->scaling == GYRE_SCALING_LONGROPE && rope->factor > 1.0)
         return sqrt(1.0 + log(rope->factor) / log((double)config->trained_length));
     return 1.0;
 }
@@ -217,10 +218,10 @@ double gyre_rope_attention_factor(const gyre_config *config, int64_t length) {
 int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other) {
     const int64_t n = length_in_use(config, length), m = length_in_use(config, other), trained = config->trained_length;
     switch (config->rope.scaling) {
-    case GYRE_LONGROPE:
+    case GYRE_SCALING_LONGROPE:
         return (n > trained) == (m > trained);
-    case GYRE_DYNAMIC_NTK:
-    case GYRE_DYNAMIC_YARN:
+    case GYRE_SCALING_DYNAMIC_NTK:
+    case GYRE_SCALING_DYNAMIC_YARN:
         return n == m || (n <= trained && m <= trained);
     default:
         return 1;
@@ -228,15 +229,15 @@ int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_
 }
 
 /* By what the scaling does: rounding the wavelengths after it moves every pair a little, and is not counted. */
-gyre_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
-    const recipe r = prepare(config, length);
+gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
+    const scaling_params r = scaling_params_of(config, length);
     const long double tolerance = 1e-9L;
-    gyre_parts parts = {0, 0, 0};
+    gyre_scaling_parts parts = {0, 0, 0};
     for (int64_t i = 0; i < config->rope.dim / 2; i++) {
-        const long double turned = scaled(&r, i) / theta_of(&config->rope, (long double)config->rope.base, i);
-        if (fabsl(turned - 1.0L) <= tolerance)
+        const long double ratio = scaled_frequency(&r, i) / theta_of(&config->rope, (long double)config->rope.base, i);
+        if (fabsl(ratio - 1.0L) <= tolerance)
             parts.kept++;
-        else if (turned == 0.0L || fabsl(turned * r.factor - 1.0L) <= tolerance)
+        else if (ratio == 0.0L || fabsl(ratio * r.factor - 1.0L) <= tolerance)
             parts.divided++;
         else
             parts.blended++;

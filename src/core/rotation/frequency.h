@@ -19,6 +19,6 @@ double gyre_rope_attention_factor(const gyre_config *config, int64_t length);
 /* 1 if two context lengths (0 = config's own) give the same rotations: frequencies and attention factor. */
 int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_t other);
 /* How many pairs are kept, blended and divided at `length`. */
-gyre_parts gyre_rope_parts(const gyre_config *config, int64_t length);
+gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length);
 
 #endif

@@ -5,12 +5,14 @@
 
 #include <math.h>
 
-enum { SOME = 64 }; /* pairs at a time */
+enum { PAIR_BLOCK = 64 }; /* pairs at a time */
 
-int gyre_torch_has(const gyre_config *config) {
+int gyre_torch_supports(const gyre_config *config) {
     const struct gyre_rope_config *rope = &config->rope;
-    if (!gyre_torch_math() || rope->resonance || (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL)) return 0;
-    return rope->scaling != GYRE_BY_PARTS_PAPER && rope->scaling != GYRE_NTK_MIXED && rope->scaling != GYRE_DYNAMIC_YARN;
+    if (!gyre_torch_math_available() || rope->resonance || (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL))
+        return 0;
+    return rope->scaling != GYRE_SCALING_BY_PARTS_PAPER && rope->scaling != GYRE_SCALING_NTK_MIXED &&
+           rope->scaling != GYRE_SCALING_DYNAMIC_YARN;
 }
 
 /* What Python computes in double before tensors come in. */
@@ -18,25 +20,28 @@ static float base_of(const gyre_config *config, int64_t length) {
     const struct gyre_rope_config *rope = &config->rope;
     const double dim = (double)rope->dim, trained = (double)config->trained_length;
     double factor = rope->factor;
-    if (rope->scaling == GYRE_DYNAMIC_NTK) {
-        const int64_t in_use = length > 0 ? length : rope->length > 0 ? rope->length : config->trained_length;
+    if (rope->scaling == GYRE_SCALING_DYNAMIC_NTK) {
+        const int64_t in_use = length > 0                 ? length
+                               : rope->context_length > 0 ? rope->context_length
+                                                          : config->trained_length;
         const double n = in_use < config->trained_length ? trained : (double)in_use;
         factor = factor * n / trained - (factor - 1);
-    } else if (rope->scaling != GYRE_NTK) {
+    } else if (rope->scaling != GYRE_SCALING_NTK) {
         return (float)rope->base;
     }
     return (float)(rope->base * pow(factor, dim / (dim - 2)));
 }
 
-static double correction(const gyre_config *config, double turns) {
+static double correction_dim(const gyre_config *config, double revolutions) {
     const double two_pi = 2 * 3.14159265358979323846;
-    return (double)config->rope.dim * log((double)config->trained_length / (turns * two_pi)) / (2 * log(config->rope.base));
+    return (double)config->rope.dim * log((double)config->trained_length / (revolutions * two_pi)) /
+           (2 * log(config->rope.base));
 }
 
 /* power = base^(2 i / dim): 1 / (s power) (1 - e) + 1 / power e, e = 1 - the ramp. */
-static float by_parts(const gyre_config *config, float power, int64_t pair) {
+static float by_parts_frequency(const gyre_config *config, float power, int64_t pair) {
     const struct gyre_rope_config *rope = &config->rope;
-    double low = correction(config, rope->beta_fast), high = correction(config, rope->beta_slow);
+    double low = correction_dim(config, rope->beta_fast), high = correction_dim(config, rope->beta_slow);
     if (!rope->fractional_bounds) low = floor(low), high = ceil(high);
     low = low < 0 ? 0 : low;
     high = high > (double)(rope->dim - 1) ? (double)(rope->dim - 1) : high;
@@ -47,7 +52,7 @@ static float by_parts(const gyre_config *config, float power, int64_t pair) {
     return scaled * (1 - kept) + 1 / power * kept;
 }
 
-static float llama3(const gyre_config *config, float frequency) {
+static float llama3_frequency(const gyre_config *config, float frequency) {
     const struct gyre_rope_config *rope = &config->rope;
     const double old = (double)config->trained_length;
     const float length = (float)(2 * 3.14159265358979323846) / frequency, by = (float)rope->factor;
@@ -59,22 +64,24 @@ static float llama3(const gyre_config *config, float frequency) {
     return (1 - smooth) * frequency / by + smooth * frequency;
 }
 
-static float scaled(const gyre_config *config, int64_t length, int64_t pair, float power) {
+static float scaled_torch_frequency(const gyre_config *config, int64_t length, int64_t pair, float power) {
     const struct gyre_rope_config *rope = &config->rope;
     switch (rope->scaling) {
-    case GYRE_LINEAR:
+    case GYRE_SCALING_LINEAR:
         return 1 / power / (float)rope->factor;
-    case GYRE_BY_PARTS:
-    case GYRE_YARN:
-        return by_parts(config, power, pair);
-    case GYRE_LLAMA3:
-        return llama3(config, 1 / power);
-    case GYRE_LONGROPE: {
-        const int64_t in_use = length > 0 ? length : rope->length > 0 ? rope->length : config->trained_length;
+    case GYRE_SCALING_BY_PARTS:
+    case GYRE_SCALING_YARN:
+        return by_parts_frequency(config, power, pair);
+    case GYRE_SCALING_LLAMA3:
+        return llama3_frequency(config, 1 / power);
+    case GYRE_SCALING_LONGROPE: {
+        const int64_t in_use = length > 0                 ? length
+                               : rope->context_length > 0 ? rope->context_length
+                                                          : config->trained_length;
         const double *divisor = in_use > config->trained_length ? rope->long_factor : rope->short_factor;
         return 1 / ((float)divisor[pair] * power);
     }
-    case GYRE_PROPORTIONAL:
+    case GYRE_SCALING_PROPORTIONAL:
         return pair < (int64_t)(rope->proportion * (double)rope->dim / 2) ? 1 / power / (float)rope->factor : 0;
     default:
         return 1 / power;
@@ -82,13 +89,13 @@ static float scaled(const gyre_config *config, int64_t length, int64_t pair, flo
 }
 
 void gyre_torch_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
-    float exponent[SOME], power[SOME];
+    float exponent[PAIR_BLOCK], power[PAIR_BLOCK];
     for (int64_t done = 0, n; done < count; done += n) {
-        n = count - done < SOME ? count - done : SOME;
+        n = count - done < PAIR_BLOCK ? count - done : PAIR_BLOCK;
         for (int64_t i = 0; i < n; i++)
             exponent[i] = (float)(2 * (first + done + i)) / (float)config->rope.dim;
         gyre_torch_pow(base_of(config, length), exponent, n, power);
         for (int64_t i = 0; i < n; i++)
-            out[done + i] = (gyre_frequency){(double)scaled(config, length, first + done + i, power[i]), 0};
+            out[done + i] = (gyre_frequency){(double)scaled_torch_frequency(config, length, first + done + i, power[i]), 0};
     }
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* -- in place -------------------------------------------------------------------------------------------------------- */
+/* -- in place -- */
 
 /* Pairs that are moved through a buffer; more are split, so that the stack does not grow with the row. */
 enum { BUFFERED_PAIRS = 256 };
@@ -33,7 +33,7 @@ static void reverse(const row *r, int64_t count) {
 }
 
 /* [left][right] to [right][left]. */
-static void exchange(const row *r, int64_t left, int64_t right) {
+static void swap_blocks(const row *r, int64_t left, int64_t right) {
     const row rest = row_at(r, left);
     reverse(r, left);
     reverse(&rest, right);
@@ -45,49 +45,49 @@ static void move_buffered(const row *r, int64_t pairs, gyre_layout from, gyre_la
     char *buffer = (char *)memory;
     const int64_t stride = r->stride / r->size;
     for (int m = 0; m < 2; m++)
-        gyre_copy_row(r->data + gyre_member_channel(from, 2 * pairs, 0, m) * r->stride, gyre_member_step(from) * stride,
-                      buffer + gyre_member_channel(to, 2 * pairs, 0, m) * r->size, gyre_member_step(to), r->dtype, pairs);
+        gyre_copy_row(r->data + gyre_member_channel(from, 2 * pairs, 0, m) * r->stride, gyre_member_stride(from) * stride,
+                      buffer + gyre_member_channel(to, 2 * pairs, 0, m) * r->size, gyre_member_stride(to), r->dtype, pairs);
     gyre_copy_row(buffer, 1, r->data, stride, r->dtype, 2 * pairs);
 }
 
 /* Each half of the pairs apart makes [low][high][low][high], and the middle two change places. */
-static void unshuffle(const row *r, int64_t pairs) {
+static void deinterleave(const row *r, int64_t pairs) {
     const int64_t left = pairs / 2, right = pairs - left;
     const row middle = row_at(r, left), rest = row_at(r, 2 * left);
     if (pairs <= BUFFERED_PAIRS) {
-        move_buffered(r, pairs, GYRE_INTERLEAVED, GYRE_HALF);
+        move_buffered(r, pairs, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF);
         return;
     }
-    unshuffle(r, left);
-    unshuffle(&rest, right);
-    exchange(&middle, left, right);
+    deinterleave(r, left);
+    deinterleave(&rest, right);
+    swap_blocks(&middle, left, right);
 }
 
-static void shuffle(const row *r, int64_t pairs) {
+static void interleave(const row *r, int64_t pairs) {
     const int64_t left = pairs / 2, right = pairs - left;
     const row middle = row_at(r, left), rest = row_at(r, 2 * left);
     if (pairs <= BUFFERED_PAIRS) {
-        move_buffered(r, pairs, GYRE_HALF, GYRE_INTERLEAVED);
+        move_buffered(r, pairs, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED);
         return;
     }
-    exchange(&middle, right, left);
-    shuffle(r, left);
-    shuffle(&rest, right);
+    swap_blocks(&middle, right, left);
+    interleave(r, left);
+    interleave(&rest, right);
 }
 
-void gyre_unshuffle_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs) {
+void gyre_deinterleave_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs) {
     const int64_t size = (int64_t)gyre_dtype_size(dtype);
     const row r = {data, dtype, size, stride * size};
-    unshuffle(&r, pairs);
+    deinterleave(&r, pairs);
 }
 
-void gyre_shuffle_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs) {
+void gyre_interleave_row(void *data, gyre_dtype dtype, int64_t stride, int64_t pairs) {
     const int64_t size = (int64_t)gyre_dtype_size(dtype);
     const row r = {data, dtype, size, stride * size};
-    shuffle(&r, pairs);
+    interleave(&r, pairs);
 }
 
-/* -- the rows of a projection ---------------------------------------------------------------------------------------- */
+/* -- the rows of a projection -- */
 
 static void copy_rows(const gyre_cview *in, int64_t from, const gyre_view *out, int64_t to, int64_t head) {
     gyre_copy_row(gyre_cview_at(in, 0, head, from, 0), in->stride[3], gyre_view_at(out, 0, head, to, 0), out->stride[3],
@@ -97,18 +97,20 @@ static void copy_rows(const gyre_cview *in, int64_t from, const gyre_view *out, 
 static void permute_head(const struct gyre_rope_config *rope, gyre_layout from, gyre_layout to, const gyre_cview *in,
                          const gyre_view *out, int64_t head) {
     for (int64_t c = 0; c < in->shape[2]; c++)
-        if (c < rope->first || c >= rope->first + rope->dim) copy_rows(in, c, out, c, head);
+        if (c < rope->first_channel || c >= rope->first_channel + rope->dim) copy_rows(in, c, out, c, head);
     for (int64_t i = 0; i < rope->dim / 2; i++)
         for (int m = 0; m < 2; m++)
-            copy_rows(in, rope->first + gyre_member_channel(from, rope->dim, i, m), out,
-                      rope->first + gyre_member_channel(to, rope->dim, i, m), head);
+            copy_rows(in, rope->first_channel + gyre_member_channel(from, rope->dim, i, m), out,
+                      rope->first_channel + gyre_member_channel(to, rope->dim, i, m), head);
 }
 
 gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to, const gyre_cview *in,
                               const gyre_view *out) {
     if (!encoding || !in || !out) return GYRE_EINVAL;
-    if (!(encoding->scheme->places & GYRE_AT_QUERY_KEY)) return GYRE_EUNSUPPORTED;
-    if ((from != GYRE_HALF && from != GYRE_INTERLEAVED) || (to != GYRE_HALF && to != GYRE_INTERLEAVED)) return GYRE_EINVAL;
+    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return GYRE_EUNSUPPORTED;
+    if ((from != GYRE_LAYOUT_HALF && from != GYRE_LAYOUT_INTERLEAVED) ||
+        (to != GYRE_LAYOUT_HALF && to != GYRE_LAYOUT_INTERLEAVED))
+        return GYRE_EINVAL;
     if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype) return GYRE_EDTYPE;
     if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
     gyre_status status = gyre_cview_check(in);

@@ -12,12 +12,12 @@
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, CHANNEL_CHUNK = 256 };
-static const int64_t ALONE = 1 << 20; /* bytes below which waking another thread takes longer than the work */
+static const int64_t MIN_PARALLEL_BYTES = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
 /* Past 2^100 either way a magnitude is refused: its product with a channel would soon leave the range of float. */
-static const double MOST_LOG2 = 100;
+static const double MAX_LOG2_MAGNITUDE = 100;
 
-typedef struct rotation {
+typedef struct rotate_call {
     gyre_angles angles;
     gyre_role role;
     const gyre_positions *positions;
@@ -28,10 +28,10 @@ typedef struct rotation {
     int64_t elements;
     int64_t blocks; /* of tokens, per batch row */
     int in_place;
-    int kept;         /* angles come from the encoding's table, where it has them, and go to the kernel with the row */
-    gyre_turns turns; /* what such rows have in common */
-    int moves;        /* in place, and moved between the layouts before or after the turn, not by it */
-} rotation;
+    int uses_table;      /* angles come from the encoding's table, where it has them, and go to the kernel with the row */
+    gyre_rotate_job job; /* what such rows have in common */
+    int permutes_separately; /* in place, and moved between the layouts before or after the turn, not by it */
+} rotate_call;
 
 /* Pairs first .. first + count - 1, of frequencies `frequency`. */
 typedef struct chunk {
@@ -42,115 +42,115 @@ typedef struct chunk {
 typedef struct token {
     int64_t b, t;
     const double *position;
-    double scale;       /* of the whole row: the temperature, or what undoes it */
-    double steps;       /* xPos: positions from the centre, negative where magnitudes are divided by */
-    gyre_angles angles; /* scale included */
-    int still;          /* no channel changes its value */
+    double scale;         /* of the whole row: the temperature, or what undoes it */
+    double xpos_distance; /* xPos: positions from the centre, negative where magnitudes are divided by */
+    gyre_angles angles;   /* scale included */
+    int unchanged;        /* no channel changes its value */
 } token;
 
-static double temperature_of(const rotation *r, int64_t position) {
-    return r->role == GYRE_QUERY ? gyre_temperature_at(r->angles.encoding, position) : 1;
+static double temperature_of(const rotate_call *r, int64_t position) {
+    return r->role == GYRE_ROLE_QUERY ? gyre_temperature_at(r->angles.encoding, position) : 1;
 }
 
-static double steps_of(const rotation *r, double position) {
-    if (!r->angles.encoding->decay) return 0;
-    const double steps = position - (double)r->angles.encoding->config.rope.xpos_center;
-    return (r->role == GYRE_KEY) != (r->angles.direction == GYRE_INVERSE) ? -steps : steps;
+static double xpos_distance_of(const rotate_call *r, double position) {
+    if (!r->angles.encoding->xpos_log2_decay) return 0;
+    const double xpos_distance = position - (double)r->angles.encoding->config.rope.xpos_center;
+    return (r->role == GYRE_ROLE_KEY) != (r->angles.direction == GYRE_DIRECTION_INVERSE) ? -xpos_distance : xpos_distance;
 }
 
-static token token_of(const rotation *r, int64_t b, int64_t t, const double *position) {
+static token token_of(const rotate_call *r, int64_t b, int64_t t, const double *position) {
     const double temperature = temperature_of(r, (int64_t)position[0]);
     token k = {.b = b,
                .t = t,
                .position = position,
-               .scale = r->angles.direction == GYRE_INVERSE ? 1 / temperature : temperature,
-               .steps = steps_of(r, position[0]),
+               .scale = r->angles.direction == GYRE_DIRECTION_INVERSE ? 1 / temperature : temperature,
+               .xpos_distance = xpos_distance_of(r, position[0]),
                .angles = r->angles};
     k.angles.factor *= k.scale;
-    k.still = k.scale == 1 && k.steps == 0 && (r->dim == 0 || gyre_angles_identity(&k.angles, position));
+    k.unchanged = k.scale == 1 && k.xpos_distance == 0 && (r->dim == 0 || gyre_angles_identity(&k.angles, position));
     return k;
 }
 
-/* -- channels that turn ---------------------------------------------------------------------------------------------- */
+/* -- channels that turn -- */
 
 /* A chunk that is the whole row, its channels side by side. */
-static int kernel_takes(const rotation *r, const chunk *c) {
+static int is_contiguous_row(const rotate_call *r, const chunk *c) {
     return r->in->stride[3] == 1 && r->out->stride[3] == 1 && c->count == r->dim / 2;
 }
 
-static inline void call_rotate(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_turns *turns) {
+static inline void call_rotate_kernel(const gyre_kernels *kernels, gyre_dtype dtype, const gyre_rotate_job *job) {
     switch (dtype) {
-    case GYRE_F16:
-        kernels->rotate_f16(turns);
+    case GYRE_DTYPE_F16:
+        kernels->rotate_f16(job);
         return;
-    case GYRE_BF16:
-        kernels->rotate_bf16(turns);
+    case GYRE_DTYPE_BF16:
+        kernels->rotate_bf16(job);
         return;
-    case GYRE_F64:
-        kernels->rotate_f64(turns);
+    case GYRE_DTYPE_F64:
+        kernels->rotate_f64(job);
         return;
     default:
-        kernels->rotate_f32(turns);
+        kernels->rotate_f32(job);
     }
 }
 
-static void turn_rows(const rotation *r, const gyre_turns *turns) {
-    call_rotate(r->angles.encoding->kernels, r->in->dtype, turns);
+static void run_rotate_kernel(const rotate_call *r, const gyre_rotate_job *job) {
+    call_rotate_kernel(r->angles.encoding->kernels, r->in->dtype, job);
 }
 
-static void call_kernel(const rotation *r, const token *k, const void *cosine, const void *sine, int back) {
-    gyre_turns turns = r->turns;
-    turns.in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
-    turns.out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
-    turns.cosine = cosine;
-    turns.sine = sine;
-    turns.back = back;
-    turn_rows(r, &turns);
+static void rotate_contiguous(const rotate_call *r, const token *k, const void *cosine, const void *sine, int negate_sine) {
+    gyre_rotate_job job = r->job;
+    job.in = gyre_cview_at(r->in, k->b, k->t, 0, r->first);
+    job.out = gyre_view_at(r->out, k->b, k->t, 0, r->first);
+    job.cosine = cosine;
+    job.sine = sine;
+    job.negate_sine = negate_sine;
+    run_rotate_kernel(r, &job);
 }
 
 /* Member 0 or 1 of the chunk's first pair, and the elements from pair to pair. */
-static const void *member_in(const rotation *r, const token *k, int64_t h, int64_t pair, int member) {
+static const void *member_in(const rotate_call *r, const token *k, int64_t h, int64_t pair, int member) {
     return gyre_cview_at(r->in, k->b, k->t, h, r->first + gyre_member_channel(r->read, r->dim, pair, member));
 }
-static void *member_out(const rotation *r, const token *k, int64_t h, int64_t pair, int member) {
+static void *member_out(const rotate_call *r, const token *k, int64_t h, int64_t pair, int member) {
     return gyre_view_at(r->out, k->b, k->t, h, r->first + gyre_member_channel(r->write, r->dim, pair, member));
 }
-static int64_t step_in(const rotation *r) {
-    return gyre_member_step(r->read) * r->in->stride[3];
+static int64_t step_in(const rotate_call *r) {
+    return gyre_member_stride(r->read) * r->in->stride[3];
 }
-static int64_t step_out(const rotation *r) {
-    return gyre_member_step(r->write) * r->out->stride[3];
+static int64_t step_out(const rotate_call *r) {
+    return gyre_member_stride(r->write) * r->out->stride[3];
 }
 
 /* Channels that lie apart, or more of them than a chunk: through rows on the stack, in the type they have. */
-static void turn_gathered(const rotation *r, const chunk *c, const token *k, const void *cosine, const void *sine,
-                          int back) {
+static void rotate_gathered(const rotate_call *r, const chunk *c, const token *k, const void *cosine, const void *sine,
+                            int negate_sine) {
     const int64_t n = c->count, size = (int64_t)gyre_dtype_size(r->in->dtype);
     _Alignas(double) char x[2 * GYRE_PAIR_CHUNK * sizeof(double)];
-    const gyre_turns turns = {x, x, 1, n, 0, 0, 1, 1, back, cosine, sine, 0};
+    const gyre_rotate_job job = {x, x, 1, n, 0, 0, 1, 1, negate_sine, cosine, sine, 0};
     for (int64_t h = 0; h < r->in->shape[2]; h++) {
         for (int m = 0; m < 2; m++)
             gyre_copy_row(member_in(r, k, h, c->first, m), step_in(r), x + m * n * size, 1, r->in->dtype, n);
-        turn_rows(r, &turns);
+        run_rotate_kernel(r, &job);
         for (int m = 0; m < 2; m++)
             gyre_copy_row(x + m * n * size, 1, member_out(r, k, h, c->first, m), step_out(r), r->in->dtype, n);
     }
 }
 
 static void cos_sin_f64(const chunk *c, const token *k, double *cosine, double *sine) {
-    const double *decay = k->angles.encoding->decay;
+    const double *xpos_log2_decay = k->angles.encoding->xpos_log2_decay;
     gyre_angles_f64(&k->angles, c->frequency, c->first, c->count, k->position, cosine, sine);
-    for (int64_t i = 0; decay && i < c->count; i++) {
-        const double magnitude = exp2(k->steps * decay[c->first + i]);
+    for (int64_t i = 0; xpos_log2_decay && i < c->count; i++) {
+        const double magnitude = exp2(k->xpos_distance * xpos_log2_decay[c->first + i]);
         cosine[i] *= magnitude;
         sine[i] *= magnitude;
     }
 }
 
-static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
-    if (!k->angles.encoding->decay)
+static gyre_cos_sin_view cos_sin_f32(const chunk *c, const token *k, float *buffer) {
+    if (!k->angles.encoding->xpos_log2_decay)
         return gyre_angles_f32(&k->angles, c->frequency, c->first, c->count, k->position, buffer);
-    const gyre_cos_sin out = {buffer, buffer + c->count, 0};
+    const gyre_cos_sin_view out = {buffer, buffer + c->count, 0};
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
     for (int64_t i = 0; i < c->count; i++) {
@@ -160,28 +160,28 @@ static gyre_cos_sin cos_sin_f32(const chunk *c, const token *k, float *buffer) {
     return out;
 }
 
-static void turn_token_f32(const rotation *r, const chunk *c, const token *k) {
+static void rotate_token_f32(const rotate_call *r, const chunk *c, const token *k) {
     float buffer[2 * GYRE_PAIR_CHUNK];
-    const gyre_cos_sin turn = cos_sin_f32(c, k, buffer);
-    if (kernel_takes(r, c))
-        call_kernel(r, k, turn.cosine, turn.sine, turn.back);
+    const gyre_cos_sin_view pair_cos_sin = cos_sin_f32(c, k, buffer);
+    if (is_contiguous_row(r, c))
+        rotate_contiguous(r, k, pair_cos_sin.cosine, pair_cos_sin.sine, pair_cos_sin.negate_sine);
     else
-        turn_gathered(r, c, k, turn.cosine, turn.sine, turn.back);
+        rotate_gathered(r, c, k, pair_cos_sin.cosine, pair_cos_sin.sine, pair_cos_sin.negate_sine);
 }
 
-static void turn_token_f64(const rotation *r, const chunk *c, const token *k) {
+static void rotate_token_f64(const rotate_call *r, const chunk *c, const token *k) {
     double cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     cos_sin_f64(c, k, cosine, sine);
-    if (kernel_takes(r, c))
-        call_kernel(r, k, cosine, sine, 0);
+    if (is_contiguous_row(r, c))
+        rotate_contiguous(r, k, cosine, sine, 0);
     else
-        turn_gathered(r, c, k, cosine, sine, 0);
+        rotate_gathered(r, c, k, cosine, sine, 0);
 }
 
-/* -- channels that do not -------------------------------------------------------------------------------------------- */
+/* -- channels that do not -- */
 
 /* In double, rounded once. */
-static void scale_channels(const rotation *r, const token *k, int64_t h, int64_t first, int64_t count) {
+static void scale_channels(const rotate_call *r, const token *k, int64_t h, int64_t first, int64_t count) {
     double x[CHANNEL_CHUNK];
     for (int64_t done = 0, n; done < count; done += n) {
         n = count - done < CHANNEL_CHUNK ? count - done : CHANNEL_CHUNK;
@@ -193,7 +193,7 @@ static void scale_channels(const rotation *r, const token *k, int64_t h, int64_t
 }
 
 /* Channels first .. first + count - 1 of a token: scaled, or bit for bit. */
-static void pass_channels(const rotation *r, const token *k, int64_t first, int64_t count) {
+static void copy_channels(const rotate_call *r, const token *k, int64_t first, int64_t count) {
     if (count == 0 || (r->in_place && k->scale == 1)) return;
     for (int64_t h = 0; h < r->in->shape[2]; h++)
         if (k->scale != 1)
@@ -204,7 +204,7 @@ static void pass_channels(const rotation *r, const token *k, int64_t first, int6
 }
 
 /* The rotated channels of a token that is still: bit for bit, from layout to layout. */
-static void pass_pairs(const rotation *r, const token *k) {
+static void copy_pairs(const rotate_call *r, const token *k) {
     for (int64_t h = 0; h < r->in->shape[2]; h++)
         for (int m = 0; m < 2; m++)
             gyre_copy_row(member_in(r, k, h, 0, m), step_in(r), member_out(r, k, h, 0, m), step_out(r), r->in->dtype,
@@ -212,77 +212,78 @@ static void pass_pairs(const rotation *r, const token *k) {
 }
 
 /* In place and between two layouts. */
-static void move_token(const rotation *r, const token *k) {
+static void permute_token(const rotate_call *r, const token *k) {
     for (int64_t h = 0; h < r->out->shape[2]; h++) {
         void *row = gyre_view_at(r->out, k->b, k->t, h, r->first);
-        if (r->angles.direction == GYRE_FORWARD)
-            gyre_unshuffle_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
+        if (r->angles.direction == GYRE_DIRECTION_FORWARD)
+            gyre_deinterleave_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
         else
-            gyre_shuffle_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
+            gyre_interleave_row(row, r->out->dtype, r->out->stride[3], r->dim / 2);
     }
 }
 
-static void pass_token(const rotation *r, const token *k) {
+static void copy_unrotated(const rotate_call *r, const token *k) {
     const int64_t end = r->first + r->dim;
-    pass_channels(r, k, 0, r->first);
-    pass_channels(r, k, end, r->in->shape[3] - end);
-    if (!k->still) return;
+    copy_channels(r, k, 0, r->first);
+    copy_channels(r, k, end, r->in->shape[3] - end);
+    if (!k->unchanged) return;
     if (!r->in_place)
-        pass_pairs(r, k);
+        copy_pairs(r, k);
     else if (r->read != r->write)
-        move_token(r, k);
+        permute_token(r, k);
 }
 
-/* -- the call -------------------------------------------------------------------------------------------------------- */
+/* -- the call -- */
 
-static void turn_pairs(const rotation *r, const token *tokens, int64_t count) {
+static void rotate_chunks(const rotate_call *r, const token *tokens, int64_t count) {
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
     for (chunk c = {0, 0, NULL}; c.first < r->dim / 2; c.first += c.count) {
         c.count = r->dim / 2 - c.first < GYRE_PAIR_CHUNK ? r->dim / 2 - c.first : GYRE_PAIR_CHUNK;
         c.frequency = gyre_angles_frequencies(&r->angles, c.first, c.count, buffer);
         for (int64_t t = 0; t < count; t++) {
-            if (tokens[t].still) continue;
-            if (r->in->dtype == GYRE_F64)
-                turn_token_f64(r, &c, &tokens[t]);
+            if (tokens[t].unchanged) continue;
+            if (r->in->dtype == GYRE_DTYPE_F64)
+                rotate_token_f64(r, &c, &tokens[t]);
             else
-                turn_token_f32(r, &c, &tokens[t]);
+                rotate_token_f32(r, &c, &tokens[t]);
         }
     }
 }
 
-/* -- tokens whose angles are kept ------------------------------------------------------------------------------------ */
+/* -- tokens whose angles are kept -- */
 /* One axis, nothing but the attention factor on it, channels side by side: the row of the table is all that is needed. */
-static int takes_kept(const rotation *r) {
+static int can_use_table(const rotate_call *r) {
     const gyre_encoding *e = r->angles.encoding;
-    return r->dim > 0 && e->angles && !e->axis && !e->decay && r->angles.own && r->angles.factor == e->attention_factor &&
-           (r->role == GYRE_KEY || e->config.query.temperature == GYRE_TEMPERATURE_NONE) && r->in->stride[3] == 1 &&
-           r->out->stride[3] == 1 && !r->moves;
+    return r->dim > 0 && e->angles && !e->axis && !e->xpos_log2_decay && r->angles.uses_stored &&
+           r->angles.factor == e->attention_factor &&
+           (r->role == GYRE_ROLE_KEY || e->config.query.temperature == GYRE_TEMPERATURE_NONE) && r->in->stride[3] == 1 &&
+           r->out->stride[3] == 1 && !r->permutes_separately;
 }
 
 /* 1 = the token is done. */
-static int turn_kept(const rotation *r, int64_t b, int64_t t) {
+static int rotate_from_table(const rotate_call *r, int64_t b, int64_t t) {
     const gyre_encoding *e = r->angles.encoding;
     const int64_t m = gyre_position_at(r->positions, b, t, 0), size = (int64_t)gyre_dtype_size(r->in->dtype);
     if (m == 0 && r->angles.factor == 1) return 0; /* stays bit for bit */
-    const int wide = r->in->dtype == GYRE_F64;
-    const void *row = wide ? (const void *)gyre_angle_table_wide_row(e, m) : gyre_angle_table_row(e, m);
+    const int wide = r->in->dtype == GYRE_DTYPE_F64;
+    const void *row = wide ? (const void *)gyre_angle_table_row_f64(e, m) : gyre_angle_table_row(e, m);
     if (!row) return 0;
-    gyre_turns turns = r->turns;
-    turns.in = (const char *)turns.in + (b * r->in->stride[0] + t * r->in->stride[1]) * size;
-    turns.out = (char *)turns.out + (b * r->out->stride[0] + t * r->out->stride[1]) * size;
-    turns.cosine = row;
-    turns.sine = (const char *)row + (size_t)turns.pairs * (wide ? sizeof(double) : sizeof(float));
+    gyre_rotate_job job = r->job;
+    job.in = (const char *)job.in + (b * r->in->stride[0] + t * r->in->stride[1]) * size;
+    job.out = (char *)job.out + (b * r->out->stride[0] + t * r->out->stride[1]) * size;
+    job.cosine = row;
+    job.sine = (const char *)row + (size_t)job.pairs * (wide ? sizeof(double) : sizeof(float));
     if (!r->in_place && r->dim < r->in->shape[3]) {
         const token k = {.b = b, .t = t, .scale = 1};
-        pass_channels(r, &k, 0, r->first);
-        pass_channels(r, &k, r->first + r->dim, r->in->shape[3] - r->first - r->dim);
+        copy_channels(r, &k, 0, r->first);
+        copy_channels(r, &k, r->first + r->dim, r->in->shape[3] - r->first - r->dim);
     }
-    turn_rows(r, &turns);
+    run_rotate_kernel(r, &job);
     return 1;
 }
 
-static void turn_block(void *arg, int64_t block) {
-    const rotation *r = arg;
+static void rotate_token_block(void *arg, int64_t block) {
+    const rotate_call *r = arg;
     const int64_t b = block / r->blocks, first = block % r->blocks * TOKEN_BLOCK;
     const int64_t left = r->in->shape[1] - first, count = left < TOKEN_BLOCK ? left : TOKEN_BLOCK;
     const int64_t axes = gyre_axes_of(r->angles.encoding);
@@ -290,114 +291,117 @@ static void turn_block(void *arg, int64_t block) {
     token tokens[TOKEN_BLOCK];
     int64_t others = 0;
     for (int64_t t = 0; t < count; t++) {
-        if (r->kept && turn_kept(r, b, first + t)) continue;
+        if (r->uses_table && rotate_from_table(r, b, first + t)) continue;
         double *position = positions + others * axes;
         gyre_positions_read_axes(r->angles.encoding, r->positions, b, first + t, 1, position);
         token *k = &tokens[others++];
         *k = token_of(r, b, first + t, position);
-        pass_token(r, k);
-        if (r->moves && r->angles.direction != GYRE_FORWARD) move_token(r, k);
+        copy_unrotated(r, k);
+        if (r->permutes_separately && r->angles.direction != GYRE_DIRECTION_FORWARD) permute_token(r, k);
     }
-    if (others > 0) turn_pairs(r, tokens, others);
-    for (int64_t t = 0; r->moves && r->angles.direction == GYRE_FORWARD && t < others; t++)
-        move_token(r, &tokens[t]);
+    if (others > 0) rotate_chunks(r, tokens, others);
+    for (int64_t t = 0; r->permutes_separately && r->angles.direction == GYRE_DIRECTION_FORWARD && t < others; t++)
+        permute_token(r, &tokens[t]);
 }
 
 /* ERANGE where xPos and the factors beside it together leave the range; the fastest and the slowest pair are the ends. */
-static gyre_status check_magnitudes(const rotation *r) {
-    const double *decay = r->angles.encoding->decay;
-    for (int64_t b = 0; decay && b < r->in->shape[0]; b++)
+static gyre_status check_magnitudes(const rotate_call *r) {
+    const double *xpos_log2_decay = r->angles.encoding->xpos_log2_decay;
+    for (int64_t b = 0; xpos_log2_decay && b < r->in->shape[0]; b++)
         for (int64_t t = 0; t < r->in->shape[1]; t++) {
             const double position = (double)gyre_position_at(r->positions, b, t, 0);
             const token k = token_of(r, b, t, &position);
-            const double fixed = log2(k.angles.factor), fast = fixed + k.steps * decay[0],
-                         slow = fixed + k.steps * decay[r->dim / 2 - 1];
-            if (!(fabs(fast) <= MOST_LOG2 && fabs(slow) <= MOST_LOG2)) return GYRE_ERANGE;
+            const double fixed = log2(k.angles.factor), fast = fixed + k.xpos_distance * xpos_log2_decay[0],
+                         slow = fixed + k.xpos_distance * xpos_log2_decay[r->dim / 2 - 1];
+            if (!(fabs(fast) <= MAX_LOG2_MAGNITUDE && fabs(slow) <= MAX_LOG2_MAGNITUDE)) return GYRE_ERANGE;
         }
     return GYRE_OK;
 }
 
 /* A chunk of pairs goes straight from one layout to the other.  In place it would run over channels that are still to be
  * read, but where the chunk is the whole row: that is read before it is written. */
-static void choose_layouts(rotation *r, gyre_layout layout) {
-    r->read = r->write = layout == GYRE_HALF ? GYRE_HALF : GYRE_INTERLEAVED;
-    if (layout != GYRE_INTERLEAVED_TO_HALF) return;
-    r->moves = r->in_place && r->dim / 2 > GYRE_PAIR_CHUNK;
-    if (r->moves) return;
-    if (r->angles.direction == GYRE_FORWARD)
-        r->write = GYRE_HALF;
+static void choose_layouts(rotate_call *r, gyre_layout layout) {
+    r->read = r->write = layout == GYRE_LAYOUT_HALF ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
+    if (layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF) return;
+    r->permutes_separately = r->in_place && r->dim / 2 > GYRE_PAIR_CHUNK;
+    if (r->permutes_separately) return;
+    if (r->angles.direction == GYRE_DIRECTION_FORWARD)
+        r->write = GYRE_LAYOUT_HALF;
     else
-        r->read = GYRE_HALF;
+        r->read = GYRE_LAYOUT_HALF;
 }
 
-static gyre_status run(rotation *r, const gyre_exec *exec) {
+static gyre_status run(rotate_call *r, const gyre_exec *exec) {
     r->in_place = gyre_same_memory(r->in, r->out);
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
-    r->kept = takes_kept(r);
+    r->uses_table = can_use_table(r);
     if (r->dim > 0)
-        r->turns = (gyre_turns){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
-                                .out = gyre_view_at(r->out, 0, 0, 0, r->first),
-                                .heads = r->in->shape[2],
-                                .pairs = r->dim / 2,
-                                .in_head = r->in->stride[2],
-                                .out_head = r->out->stride[2],
-                                .from_half = r->read == GYRE_HALF,
-                                .to_half = r->write == GYRE_HALF,
-                                .back = r->angles.direction != GYRE_FORWARD,
-                                .streams = r->elements >= ALONE / (int64_t)gyre_dtype_size(r->in->dtype)};
+        r->job =
+            (gyre_rotate_job){.in = gyre_cview_at(r->in, 0, 0, 0, r->first),
+                              .out = gyre_view_at(r->out, 0, 0, 0, r->first),
+                              .heads = r->in->shape[2],
+                              .pairs = r->dim / 2,
+                              .in_head_stride = r->in->stride[2],
+                              .out_head_stride = r->out->stride[2],
+                              .from_half = r->read == GYRE_LAYOUT_HALF,
+                              .to_half = r->write == GYRE_LAYOUT_HALF,
+                              .negate_sine = r->angles.direction != GYRE_DIRECTION_FORWARD,
+                              .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
     const gyre_status status = check_magnitudes(r);
     if (status == GYRE_OK)
-        gyre_parallel(r->elements < ALONE / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec, turn_block, r,
-                      r->blocks * r->in->shape[0]);
+        gyre_parallel(r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec,
+                      rotate_token_block, r, r->blocks * r->in->shape[0]);
     return status;
 }
 
 /* A token of a model that generates, whose angles are kept: what the general way spends on it would be a fifth of the time.
  * 1 = it is done. */
-static int turn_one(const gyre_encoding *e, gyre_direction direction, gyre_role role, const gyre_positions *positions,
-                    const gyre_cview *in, const gyre_view *out) {
+static int rotate_single_token(const gyre_encoding *e, gyre_direction direction, gyre_role role,
+                               const gyre_positions *positions, const gyre_cview *in, const gyre_view *out) {
     const struct gyre_rope_config *rope = &e->config.rope;
-    if (in->shape[0] != 1 || in->shape[1] != 1 || !e->angles || e->axis || e->decay || rope->dim != in->shape[3] ||
-        in->dtype == GYRE_F64 || in->stride[3] != 1 || out->stride[3] != 1 || rope->layout == GYRE_INTERLEAVED_TO_HALF ||
-        (direction == GYRE_INVERSE && e->attention_factor != 1) ||
-        (role == GYRE_QUERY && e->config.query.temperature != GYRE_TEMPERATURE_NONE) ||
-        (positions->length != 0 && !gyre_rope_same_frequencies(&e->config, positions->length, 0)))
+    if (in->shape[0] != 1 || in->shape[1] != 1 || !e->angles || e->axis || e->xpos_log2_decay || rope->dim != in->shape[3] ||
+        in->dtype == GYRE_DTYPE_F64 || in->stride[3] != 1 || out->stride[3] != 1 ||
+        rope->layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF ||
+        (direction == GYRE_DIRECTION_INVERSE && e->attention_factor != 1) ||
+        (role == GYRE_ROLE_QUERY && e->config.query.temperature != GYRE_TEMPERATURE_NONE) ||
+        (positions->context_length != 0 && !gyre_rope_same_frequencies(&e->config, positions->context_length, 0)))
         return 0;
     const int64_t m = gyre_position_at(positions, 0, 0, 0), pairs = rope->dim / 2;
     const float *row = m == 0 && e->attention_factor == 1 ? NULL : gyre_angle_table_row(e, m); /* at 0 it stays as it is */
     if (!row) return 0;
-    const int half = rope->layout == GYRE_HALF, back = direction != GYRE_FORWARD;
-    const gyre_turns turns = {in->data, out->data, in->shape[2], pairs, in->stride[2], out->stride[2],
-                              half,     half,      back,         row,   row + pairs,   0};
-    call_rotate(e->kernels, in->dtype, &turns);
+    const int half = rope->layout == GYRE_LAYOUT_HALF, negate_sine = direction != GYRE_DIRECTION_FORWARD;
+    const gyre_rotate_job job = {in->data, out->data, in->shape[2], pairs, in->stride[2], out->stride[2],
+                                 half,     half,      negate_sine,  row,   row + pairs,   0};
+    call_rotate_kernel(e->kernels, in->dtype, &job);
     return 1;
 }
 
 gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
                         const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec) {
     if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
-    if (direction != GYRE_FORWARD && direction != GYRE_INVERSE && direction != GYRE_ADJOINT) return GYRE_EINVAL;
-    if (role != GYRE_QUERY && role != GYRE_KEY) return GYRE_EINVAL;
-    const int turns = (encoding->scheme->places & GYRE_AT_QUERY_KEY) != 0;
-    gyre_status status = gyre_pair_check(in, out);
+    if (direction != GYRE_DIRECTION_FORWARD && direction != GYRE_DIRECTION_INVERSE && direction != GYRE_DIRECTION_ADJOINT)
+        return GYRE_EINVAL;
+    if (role != GYRE_ROLE_QUERY && role != GYRE_ROLE_KEY) return GYRE_EINVAL;
+    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
+    gyre_status status = gyre_in_out_check(in, out);
     if (status != GYRE_OK) return status;
-    if (turns && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
+    if (rotates && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
     const int64_t elements = gyre_view_elements(in->shape);
     if (elements == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
     if (status != GYRE_OK) return status;
-    if (turns && turn_one(encoding, direction, role, positions, in, out)) return GYRE_OK;
+    if (rotates && rotate_single_token(encoding, direction, role, positions, in, out)) return GYRE_OK;
 
-    rotation r = {.elements = elements,
-                  .angles = {.encoding = encoding, .direction = direction, .factor = 1},
-                  .role = role,
-                  .positions = positions,
-                  .in = in,
-                  .out = out};
-    if (turns) {
-        r.angles = gyre_angles_of(encoding, direction, positions->length);
-        r.first = encoding->config.rope.first;
+    rotate_call r = {.elements = elements,
+                     .angles = {.encoding = encoding, .direction = direction, .factor = 1},
+                     .role = role,
+                     .positions = positions,
+                     .in = in,
+                     .out = out};
+    if (rotates) {
+        r.angles = gyre_angles_of(encoding, direction, positions->context_length);
+        r.first = encoding->config.rope.first_channel;
         r.dim = encoding->config.rope.dim;
     }
     return run(&r, exec);

@@ -10,18 +10,18 @@ gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
     if ((unsigned)query->temperature > GYRE_TEMPERATURE_MINISTRAL)
         return gyre_fail(err, GYRE_EINVAL, "query.temperature: %d names no temperature (gyre_config)",
                          (int)query->temperature);
-    if (query->length == 0) query->length = encoding->config.trained_length;
-    const int64_t least = query->temperature == GYRE_TEMPERATURE_LOG ? 2 : 1; /* ln(1) is no divisor */
-    if (query->length < least)
+    if (query->reference_length == 0) query->reference_length = encoding->config.trained_length;
+    const int64_t minimum = query->temperature == GYRE_TEMPERATURE_LOG ? 2 : 1; /* ln(1) is no divisor */
+    if (query->reference_length < minimum)
         return gyre_fail(err, GYRE_EINVAL,
-                         "query.length: %" PRId64 "; the temperature needs at least %" PRId64
+                         "query.reference_length: %" PRId64 "; the temperature needs at least %" PRId64
                          ", from here or trained_length "
                          "(gyre_config)",
-                         query->length, least);
+                         query->reference_length, minimum);
     if (query->slope == 0) query->slope = 0.1;
     if (!(query->slope > 0 && query->slope <= 0x1p32))
         return gyre_fail(err, GYRE_EINVAL, "query.slope: %g is not in (0, 2^32] (gyre_config)", query->slope);
-    encoding->places |= GYRE_AT_QUERY_KEY;
+    encoding->places |= GYRE_PLACE_QUERY_KEY;
     return GYRE_OK;
 }
 
@@ -35,11 +35,11 @@ double gyre_temperature_at(const gyre_encoding *encoding, int64_t position) {
     const struct gyre_query_config *query = &encoding->config.query;
     switch (query->temperature) {
     case GYRE_TEMPERATURE_LOG:
-        return position < query->length ? 1 : log((double)(position + 1)) / log((double)query->length);
+        return position < query->reference_length ? 1 : log((double)(position + 1)) / log((double)query->reference_length);
     case GYRE_TEMPERATURE_LLAMA4:
-        return 1 + query->slope * log_steps(position + 1, query->length);
+        return 1 + query->slope * log_steps(position + 1, query->reference_length);
     case GYRE_TEMPERATURE_MINISTRAL:
-        return 1 + query->slope * log_steps(position, query->length);
+        return 1 + query->slope * log_steps(position, query->reference_length);
     default:
         return 1;
     }

@@ -4,7 +4,7 @@
 #include "gyre/gyre.h"
 
 /* 1: this build has SLEEF.  The functions below must not be called without. */
-int gyre_torch_math(void);
+int gyre_torch_math_available(void);
 /* out[i] = base^exponent[i], i < n. */
 void gyre_torch_pow(float base, const float *exponent, int64_t n, float *out);
 /* cosine[i], sine[i] = of angle[i]; in radians, at most 1 ulp off. */
@@ -15,6 +15,6 @@ typedef struct gyre_torch_functions {
     void (*pow)(float base, const float *exponent, int64_t n, float *out);
     void (*cos_sin)(const float *angle, int64_t n, float *cosine, float *sine);
 } gyre_torch_functions;
-extern const gyre_torch_functions *const gyre_torch_eight;
+extern const gyre_torch_functions *const gyre_torch_math_avx2;
 
 #endif

@@ -7,29 +7,29 @@
 #include <string.h>
 
 /* The last few stand before zeros. */
-static __m256 some_of(const float *x, int64_t n) {
+static __m256 load_padded(const float *x, int64_t n) {
     float padded[8] = {0};
     memcpy(padded, x, (size_t)(n < 8 ? n : 8) * sizeof *x);
     return _mm256_loadu_ps(padded);
 }
-static void put(float *out, __m256 x, int64_t n) {
+static void store_first(float *out, __m256 x, int64_t n) {
     memcpy(out, &x, (size_t)(n < 8 ? n : 8) * sizeof *out);
 }
 
 static void power(float base, const float *exponent, int64_t n, float *out) {
     for (int64_t i = 0; i < n; i += 8)
-        put(out + i, Sleef_powf8_u10avx2(_mm256_set1_ps(base), some_of(exponent + i, n - i)), n - i);
+        store_first(out + i, Sleef_powf8_u10avx2(_mm256_set1_ps(base), load_padded(exponent + i, n - i)), n - i);
 }
 static void cos_sin(const float *angle, int64_t n, float *cosine, float *sine) {
     for (int64_t i = 0; i < n; i += 8) {
-        const __m256 x = some_of(angle + i, n - i);
-        put(cosine + i, Sleef_cosf8_u10avx2(x), n - i);
-        put(sine + i, Sleef_sinf8_u10avx2(x), n - i);
+        const __m256 x = load_padded(angle + i, n - i);
+        store_first(cosine + i, Sleef_cosf8_u10avx2(x), n - i);
+        store_first(sine + i, Sleef_sinf8_u10avx2(x), n - i);
     }
 }
 
-static const gyre_torch_functions eight = {power, cos_sin};
-const gyre_torch_functions *const gyre_torch_eight = &eight;
+static const gyre_torch_functions avx2_functions = {power, cos_sin};
+const gyre_torch_functions *const gyre_torch_math_avx2 = &avx2_functions;
 #else
-const gyre_torch_functions *const gyre_torch_eight = 0;
+const gyre_torch_functions *const gyre_torch_math_avx2 = 0;
 #endif

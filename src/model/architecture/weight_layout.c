@@ -4,28 +4,28 @@
 #include <stdio.h>
 
 /* Sizes come from files: 2^31 - 1 each and 2^40 weights in all keep every product of two of them within int64. */
-static const int64_t most_weights = (int64_t)1 << 40;
+static const int64_t max_weights = (int64_t)1 << 40;
 
-/* -- the parts --------------------------------------------------------------------------------------------------------- */
-static gyre_part matrix(const char *name, int64_t rows, int64_t columns) {
-    return (gyre_part){name, {rows, columns}, 0, 2, -1};
+/* -- the parts -- */
+static gyre_tensor_spec matrix(const char *name, int64_t rows, int64_t columns) {
+    return (gyre_tensor_spec){name, {rows, columns}, 0, 2, -1};
 }
 
-static gyre_part norm(const char *name, int64_t width) {
-    return (gyre_part){name, {width, 1}, 0, 1, -1};
+static gyre_tensor_spec norm(const char *name, int64_t width) {
+    return (gyre_tensor_spec){name, {width, 1}, 0, 1, -1};
 }
 
-static void describe_layer(const gyre_model_config *c, gyre_part *layer) {
+static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
     const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    layer[GYRE_NORM1] = norm("input_layernorm", c->width);
-    layer[GYRE_Q] = matrix("self_attn.q_proj", q, c->width);
-    layer[GYRE_K] = matrix("self_attn.k_proj", kv, c->width);
-    layer[GYRE_V] = matrix("self_attn.v_proj", kv, c->width);
-    layer[GYRE_O] = matrix("self_attn.o_proj", c->width, q);
-    layer[GYRE_NORM2] = norm("post_attention_layernorm", c->width);
-    layer[GYRE_GATE] = matrix("mlp.gate_proj", c->hidden, c->width);
-    layer[GYRE_UP] = matrix("mlp.up_proj", c->hidden, c->width);
-    layer[GYRE_DOWN] = matrix("mlp.down_proj", c->width, c->hidden);
+    layer[GYRE_WEIGHT_ATTN_NORM] = norm("input_layernorm", c->model_dim);
+    layer[GYRE_WEIGHT_Q] = matrix("self_attn.q_proj", q, c->model_dim);
+    layer[GYRE_WEIGHT_K] = matrix("self_attn.k_proj", kv, c->model_dim);
+    layer[GYRE_WEIGHT_V] = matrix("self_attn.v_proj", kv, c->model_dim);
+    layer[GYRE_WEIGHT_O] = matrix("self_attn.o_proj", c->model_dim, q);
+    layer[GYRE_WEIGHT_MLP_NORM] = norm("post_attention_layernorm", c->model_dim);
+    layer[GYRE_WEIGHT_GATE] = matrix("mlp.gate_proj", c->mlp_dim, c->model_dim);
+    layer[GYRE_WEIGHT_UP] = matrix("mlp.up_proj", c->mlp_dim, c->model_dim);
+    layer[GYRE_WEIGHT_DOWN] = matrix("mlp.down_proj", c->model_dim, c->mlp_dim);
 }
 
 static int has_vectors(gyre_table which) {
@@ -33,63 +33,63 @@ static int has_vectors(gyre_table which) {
 }
 
 /* How a table is stored in each layer; name NULL where there is none, or another one is it. */
-static gyre_part table_part(const gyre_model_config *c, const gyre_encoding *encoding, gyre_table which) {
-    static const char *const names[GYRE_TABLES] = {[GYRE_TABLE_QUERY] = "self_attn.position_query",
-                                                   [GYRE_TABLE_KEY] = "self_attn.position_key",
-                                                   [GYRE_TABLE_VALUE] = "self_attn.position_value",
-                                                   [GYRE_TABLE_BIAS] = "self_attn.position_bias",
-                                                   [GYRE_TABLE_CONTENT_BIAS] = "self_attn.position_content",
-                                                   [GYRE_TABLE_POSITION_BIAS] = "self_attn.position_position"};
+static gyre_tensor_spec table_spec(const gyre_model_config *c, const gyre_encoding *encoding, gyre_table which) {
+    static const char *const names[GYRE_TABLE_COUNT] = {[GYRE_TABLE_QUERY] = "self_attn.position_query",
+                                                        [GYRE_TABLE_KEY] = "self_attn.position_key",
+                                                        [GYRE_TABLE_VALUE] = "self_attn.position_value",
+                                                        [GYRE_TABLE_BIAS] = "self_attn.position_bias",
+                                                        [GYRE_TABLE_CONTENT_BIAS] = "self_attn.position_content",
+                                                        [GYRE_TABLE_POSITION_BIAS] = "self_attn.position_position"};
     const gyre_row_source source = gyre_encoding_row_source(encoding);
     const gyre_table_size *t = &encoding->table[which];
-    if (t->rows == 0) return (gyre_part){NULL, {0, 0}, 0, 0, -1};
-    if (source == GYRE_ROWS_SHARED && which == GYRE_TABLE_KEY && encoding->table[GYRE_TABLE_QUERY].rows > 0)
-        return (gyre_part){NULL, {0, 0}, 0, 0, -1};
-    if (gyre_is_projected(source) && has_vectors(which)) return matrix(names[which], t->heads * t->channels, c->width);
-    return (gyre_part){names[which], {t->heads * t->rows, t->channels}, 0, 2, which};
+    if (t->rows == 0) return (gyre_tensor_spec){NULL, {0, 0}, 0, 0, -1};
+    if (source == GYRE_ROW_SOURCE_SHARED && which == GYRE_TABLE_KEY && encoding->table[GYRE_TABLE_QUERY].rows > 0)
+        return (gyre_tensor_spec){NULL, {0, 0}, 0, 0, -1};
+    if (gyre_is_projected(source) && has_vectors(which)) return matrix(names[which], t->heads * t->channels, c->model_dim);
+    return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which};
 }
 
 /* Rows of the trained embedding of positions, 0 where there is none. */
 static int64_t position_rows(const gyre_encoding *encoding) {
     int64_t rows = 0;
-    if (gyre_encoding_row_source(encoding) != GYRE_ROWS_PROJECTED) return 0;
+    if (gyre_encoding_row_source(encoding) != GYRE_ROW_SOURCE_PROJECTED) return 0;
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
         rows = encoding->table[which].rows > rows ? encoding->table[which].rows : rows;
     return rows;
 }
 
-static void describe_positions(const gyre_model_config *c, const gyre_encoding *encoding, gyre_weight_layout *l) {
+static void position_specs(const gyre_model_config *c, const gyre_encoding *encoding, gyre_weight_layout *l) {
     const gyre_table_size *input = &encoding->table[GYRE_TABLE_INPUT];
     const int64_t rows = position_rows(encoding);
-    l->source = gyre_encoding_row_source(encoding);
+    l->row_source = gyre_encoding_row_source(encoding);
     if (input->rows > 0)
-        l->input = (gyre_part){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT};
-    if (rows > 0) l->positions = matrix("model.rel_embeddings", rows, c->width);
-    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLES; which++)
-        l->layer[GYRE_POSITION_TABLES + which - GYRE_TABLE_QUERY] = table_part(c, encoding, (gyre_table)which);
+        l->input = (gyre_tensor_spec){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT};
+    if (rows > 0) l->relative_embedding = matrix("model.rel_embeddings", rows, c->model_dim);
+    for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLE_COUNT; which++)
+        l->layer[GYRE_WEIGHT_FIRST_TABLE + which - GYRE_TABLE_QUERY] = table_spec(c, encoding, (gyre_table)which);
 }
 
-static int64_t place(gyre_part *part, int64_t offset) {
+static int64_t set_offset(gyre_tensor_spec *part, int64_t offset) {
     part->offset = offset;
     return part->name ? offset + part->shape[0] * part->shape[1] : offset;
 }
 
 gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const gyre_encoding *encoding) {
-    gyre_weight_layout l = {.embedding = matrix("model.embed_tokens", config->vocab, config->width),
-                            .norm = norm("model.norm", config->width),
+    gyre_weight_layout l = {.embedding = matrix("model.embed_tokens", config->vocab, config->model_dim),
+                            .final_norm = norm("model.norm", config->model_dim),
                             .layers = config->layers};
-    describe_layer(config, l.layer);
-    if (encoding) describe_positions(config, encoding, &l);
-    l.first_layer = place(&l.positions, place(&l.input, place(&l.embedding, 0)));
-    for (int i = 0; i < GYRE_LAYER_TENSORS; i++) {
-        l.layer_weights = place(&l.layer[i], l.layer_weights);
-        l.layer_parts += l.layer[i].name != NULL;
+    layer_specs(config, l.layer);
+    if (encoding) position_specs(config, encoding, &l);
+    l.layers_offset = set_offset(&l.relative_embedding, set_offset(&l.input, set_offset(&l.embedding, 0)));
+    for (int i = 0; i < GYRE_WEIGHTS_PER_LAYER; i++) {
+        l.weights_per_layer = set_offset(&l.layer[i], l.weights_per_layer);
+        l.tensors_per_layer += l.layer[i].name != NULL;
     }
-    l.count = place(&l.norm, l.first_layer + l.layers * l.layer_weights);
+    l.weight_count = set_offset(&l.final_norm, l.layers_offset + l.layers * l.weights_per_layer);
     return l;
 }
 
-/* -- sizes ------------------------------------------------------------------------------------------------------------- */
+/* -- sizes -- */
 static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t most, gyre_error *err) {
     if (a <= most / b) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "%s: %lld x %lld is too large (at most %lld)", what, (long long)a, (long long)b,
@@ -99,49 +99,49 @@ static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t
 /* heads x channels is bounded by what was checked before, rows by the encoding. */
 static gyre_status check_tables(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int which = 0; which < GYRE_TABLES && status == GYRE_OK; which++) {
+    for (int which = 0; which < GYRE_TABLE_COUNT && status == GYRE_OK; which++) {
         const gyre_table_size *t = &encoding->table[which];
-        const int64_t wide = t->channels > c->width ? t->channels : c->width;
+        const int64_t wide = t->channels > c->model_dim ? t->channels : c->model_dim;
         if (t->rows == 0) continue;
         status = check_product("heads x channels of a position table", t->heads, t->channels, INT32_MAX, err);
         if (status == GYRE_OK)
-            status = check_product("rows x channels of a position table", t->rows, t->heads * wide, most_weights / 8, err);
+            status = check_product("rows x channels of a position table", t->rows, t->heads * wide, max_weights / 8, err);
     }
     return status;
 }
 
 gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = check_product("heads x head_dim", c->heads, c->head_dim, INT32_MAX, err);
-    if (status == GYRE_OK) status = check_product("vocab x width", c->vocab, c->width, most_weights, err);
+    if (status == GYRE_OK) status = check_product("vocab x width", c->vocab, c->model_dim, max_weights, err);
     if (status == GYRE_OK)
-        status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->width, most_weights, err);
-    if (status == GYRE_OK) status = check_product("hidden x width", c->hidden, c->width, most_weights, err);
+        status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->model_dim, max_weights, err);
+    if (status == GYRE_OK) status = check_product("hidden x width", c->mlp_dim, c->model_dim, max_weights, err);
     if (status == GYRE_OK && encoding) status = check_tables(c, encoding, err);
     if (status != GYRE_OK) return status;
     const gyre_model_config one = {.vocab = c->vocab,
-                                   .width = c->width,
+                                   .model_dim = c->model_dim,
                                    .layers = 1,
                                    .heads = c->heads,
                                    .kv_heads = c->kv_heads,
                                    .head_dim = c->head_dim,
-                                   .hidden = c->hidden};
-    return check_product("layers x weights of a layer", c->layers, gyre_weight_layout_of(&one, encoding).layer_weights,
-                         most_weights, err);
+                                   .mlp_dim = c->mlp_dim};
+    return check_product("layers x weights of a layer", c->layers, gyre_weight_layout_of(&one, encoding).weights_per_layer,
+                         max_weights, err);
 }
 
-/* -- tensors ----------------------------------------------------------------------------------------------------------- */
+/* -- tensors -- */
 int64_t gyre_tensor_count(const gyre_weight_layout *l) {
-    return 2 + (l->input.name != NULL) + (l->positions.name != NULL) + l->layers * l->layer_parts;
+    return 2 + (l->input.name != NULL) + (l->relative_embedding.name != NULL) + l->layers * l->tensors_per_layer;
 }
 
 /* A number added to scores means the same whatever its size; so do u, v and a factor. */
-static int decays(const gyre_part *part) {
+static int has_decay(const gyre_tensor_spec *part) {
     const int numbers = part->table >= GYRE_TABLE_BIAS || (part->table == GYRE_TABLE_INPUT && part->shape[1] == 1);
     return part->rank > 1 && !numbers;
 }
 
-static gyre_tensor tensor_of(const gyre_part *part, int64_t offset) {
-    gyre_tensor out = {"", {part->shape[0], part->shape[1]}, part->rank, offset, part->table, decays(part)};
+static gyre_tensor tensor_from_spec(const gyre_tensor_spec *part, int64_t offset) {
+    gyre_tensor out = {"", {part->shape[0], part->shape[1]}, part->rank, offset, part->table, has_decay(part)};
     snprintf(out.name, sizeof out.name, "%s.weight", part->name);
     return out;
 }
@@ -150,19 +150,19 @@ static gyre_tensor layer_tensor_at(const gyre_weight_layout *l, int64_t layer, i
     int i = 0;
     for (int64_t seen = 0;; i++)
         if (l->layer[i].name && seen++ == index) break;
-    gyre_tensor out = tensor_of(&l->layer[i], gyre_layer_offset(l, layer, i));
+    gyre_tensor out = tensor_from_spec(&l->layer[i], gyre_layer_tensor_offset(l, layer, i));
     snprintf(out.name, sizeof out.name, "model.layers.%lld.%s.weight", (long long)layer, l->layer[i].name);
     return out;
 }
 
 gyre_tensor gyre_tensor_at(const gyre_weight_layout *l, int64_t index) {
-    const gyre_part *first[] = {&l->embedding, &l->input, &l->positions};
+    const gyre_tensor_spec *first[] = {&l->embedding, &l->input, &l->relative_embedding};
     for (int i = 0; i < 3; i++)
-        if (first[i]->name && index-- == 0) return tensor_of(first[i], first[i]->offset);
-    if (index == l->layers * l->layer_parts) return tensor_of(&l->norm, l->norm.offset);
-    return layer_tensor_at(l, index / l->layer_parts, index % l->layer_parts);
+        if (first[i]->name && index-- == 0) return tensor_from_spec(first[i], first[i]->offset);
+    if (index == l->layers * l->tensors_per_layer) return tensor_from_spec(&l->final_norm, l->final_norm.offset);
+    return layer_tensor_at(l, index / l->tensors_per_layer, index % l->tensors_per_layer);
 }
 
-int64_t gyre_layer_offset(const gyre_weight_layout *l, int64_t layer, int tensor) {
-    return l->first_layer + layer * l->layer_weights + l->layer[tensor].offset;
+int64_t gyre_layer_tensor_offset(const gyre_weight_layout *l, int64_t layer, int tensor) {
+    return l->layers_offset + layer * l->weights_per_layer + l->layer[tensor].offset;
 }

@@ -8,26 +8,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LONGEST_KEY = 200, LONGEST_TEXT = 300, MOST_LAYERS = 1 << 16 };
+enum { MAX_KEY_BYTES = 200, MAX_TEXT_BYTES = 300, MAX_LAYERS = 1 << 16 };
 
-static const char *whole_key(const gyre_gguf_source *s, const char *suffix, char out[LONGEST_KEY]) {
-    snprintf(out, LONGEST_KEY, "%s.%s", s->name, suffix);
+static const char *prefixed_key(const gyre_gguf_source *s, const char *suffix, char out[MAX_KEY_BYTES]) {
+    snprintf(out, MAX_KEY_BYTES, "%s.%s", s->name, suffix);
     return out;
 }
 
-const gyre_gguf_pair *gyre_gguf_key(const gyre_gguf_source *s, const char *suffix) {
-    char key[LONGEST_KEY];
-    return gyre_gguf_find(s->file, whole_key(s, suffix, key));
+const gyre_gguf_kv *gyre_gguf_find_arch_key(const gyre_gguf_source *s, const char *suffix) {
+    char key[MAX_KEY_BYTES];
+    return gyre_gguf_find_key(s->file, prefixed_key(s, suffix, key));
 }
 
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix) {
-    char key[LONGEST_KEY];
-    const gyre_gguf_pair *pair = gyre_gguf_find(s->file, whole_key(s, suffix, key));
-    return (gyre_place){gyre_build_text(s->build, "%s", key), 0, pair ? pair->offset : 0};
+    char key[MAX_KEY_BYTES];
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(s->file, prefixed_key(s, suffix, key));
+    return (gyre_place){gyre_build_format(s->build, "%s", key), 0, pair ? pair->offset : 0};
 }
 
 void gyre_gguf_fail(const gyre_gguf_source *s, gyre_status status, const char *suffix, const char *format, ...) {
-    char text[LONGEST_TEXT];
+    char text[MAX_TEXT_BYTES];
     const gyre_place place = gyre_gguf_place(s, suffix);
     va_list arguments;
     va_start(arguments, format);
@@ -37,7 +37,7 @@ void gyre_gguf_fail(const gyre_gguf_source *s, gyre_status status, const char *s
 }
 
 void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *format, ...) {
-    char text[2 * LONGEST_TEXT];
+    char text[2 * MAX_TEXT_BYTES];
     const gyre_place place = gyre_gguf_place(s, suffix);
     va_list arguments;
     va_start(arguments, format);
@@ -50,7 +50,7 @@ void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *f
 static void check_array(const gyre_gguf_source *s, const char *suffix, const gyre_gguf_value *array) {
     int64_t first, x;
     if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
-    if (array->count > MOST_LAYERS)
+    if (array->count > MAX_LAYERS)
         gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of %" PRIu64 ", more than there are layers", array->count);
     if (gyre_build_status(s->build) != GYRE_OK || strcmp(suffix, "attention.head_count") == 0) return;
     for (uint64_t i = 1; i < array->count && gyre_gguf_integer(array, 0, &first); i++)
@@ -61,8 +61,8 @@ static void check_array(const gyre_gguf_source *s, const char *suffix, const gyr
         }
 }
 
-int64_t gyre_gguf_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback) {
-    const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
+int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback) {
+    const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, suffix);
     int64_t largest = least, x;
     if (!pair && fallback < 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "missing");
     if (!pair) return fallback < 0 ? least : fallback;
@@ -80,8 +80,8 @@ int64_t gyre_gguf_size(const gyre_gguf_source *s, const char *suffix, int64_t le
     return largest;
 }
 
-double gyre_gguf_real(const gyre_gguf_source *s, const char *suffix, double fallback) {
-    const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
+double gyre_gguf_read_real(const gyre_gguf_source *s, const char *suffix, double fallback) {
+    const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, suffix);
     double x;
     if (!pair) return fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_number(&pair->value, 0, &x) || !isfinite(x)) {
@@ -91,8 +91,8 @@ double gyre_gguf_real(const gyre_gguf_source *s, const char *suffix, double fall
     return x;
 }
 
-int gyre_gguf_flag(const gyre_gguf_source *s, const char *suffix, int fallback) {
-    const gyre_gguf_pair *pair = gyre_gguf_key(s, suffix);
+int gyre_gguf_read_flag(const gyre_gguf_source *s, const char *suffix, int fallback) {
+    const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, suffix);
     int64_t x = fallback;
     if (!pair) return fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_integer(&pair->value, 0, &x) || x < 0 || x > 1)
@@ -109,19 +109,19 @@ static void print_float(double x, char out[40]) {
     if (x == floor(x) && fabs(x) < 1e15) snprintf(out, 40, "%.0f", x);
 }
 
-void gyre_gguf_note(const gyre_gguf_source *s, gyre_layers *group, const char *field, const char *suffix, gyre_origin origin,
-                    double value, const char *why) {
-    const gyre_gguf_pair *pair = suffix ? gyre_gguf_key(s, suffix) : NULL;
+void gyre_gguf_note_number(const gyre_gguf_source *s, gyre_layer_group *group, const char *field, const char *suffix,
+                           gyre_origin origin, double value, const char *why) {
+    const gyre_gguf_kv *pair = suffix ? gyre_gguf_find_arch_key(s, suffix) : NULL;
     char text[40];
     if (!pair) {
-        gyre_build_number(s->build, group, field, origin, NULL, why, value);
+        gyre_build_set_number(s->build, group, field, origin, NULL, why, value);
         return;
     }
     const gyre_place place = gyre_gguf_place(s, suffix);
     if (pair->value.type == GYRE_GGUF_F32 && (double)(float)value == value) {
         print_float(value, text);
-        gyre_build_field(s->build, group, field, GYRE_FROM_FILE, &place, why, "%s", text);
+        gyre_build_set_field(s->build, group, field, GYRE_ORIGIN_FILE, &place, why, "%s", text);
     } else {
-        gyre_build_number(s->build, group, field, GYRE_FROM_FILE, &place, why, value);
+        gyre_build_set_number(s->build, group, field, GYRE_ORIGIN_FILE, &place, why, value);
     }
 }

@@ -6,17 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_LAYERS = 1 << 16, MOST_HEADS = 1 << 16, LLAMA4_WINDOW = 8192, T5_DISTANCE = 128 };
+enum { MAX_LAYERS = 1 << 16, MAX_HEADS = 1 << 16, LLAMA4_WINDOW = 8192, T5_MAX_DISTANCE = 128 };
 
-static int has(const gyre_gguf_source *s, unsigned trait) {
+static int has_trait(const gyre_gguf_source *s, unsigned trait) {
     return (s->architecture.traits & trait) != 0;
 }
 static int failed(const gyre_gguf_source *s) {
     return gyre_build_status(s->build) != GYRE_OK;
 }
 
-/* -- architectures
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- architectures -- */
 #define ARCHITECTURE(name, pairs, period, traits) {name, period, GYRE_GGUF_##pairs, traits},
 static const gyre_gguf_architecture architectures[] = {
 #include "reading/gguf/gguf_architectures.def"
@@ -30,18 +29,18 @@ const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name) {
 }
 
 /* 1: some key says how it turns. */
-static int speaks_of_rotation(const gyre_gguf_source *s) {
+static int has_rope_keys(const gyre_gguf_source *s) {
     char prefix[80];
     const size_t bytes = (size_t)snprintf(prefix, sizeof prefix, "%s.rope.", s->name);
-    for (int64_t i = 0; i < s->file->pairs_count; i++) {
-        const gyre_gguf_pair *pair = &s->file->pairs[i];
+    for (int64_t i = 0; i < s->file->kv_count; i++) {
+        const gyre_gguf_kv *pair = &s->file->kvs[i];
         if (pair->key_bytes > bytes && memcmp(pair->key, prefix, bytes) == 0) return 1;
     }
-    return gyre_gguf_tensor_of(s->file, "rope_freqs.weight") != NULL;
+    return gyre_gguf_find_tensor(s->file, "rope_freqs.weight") != NULL;
 }
 
-static void take_unknown(gyre_gguf_source *s, const gyre_place *place) {
-    if (!speaks_of_rotation(s)) {
+static void use_unknown_architecture(gyre_gguf_source *s, const gyre_place *place) {
+    if (!has_rope_keys(s)) {
         gyre_build_fail(s->build, GYRE_EUNSUPPORTED, place,
                         "general.architecture: \"%s\" is not known, and there is no key %s.rope.*", s->name, s->name);
         return;
@@ -52,7 +51,7 @@ static void take_unknown(gyre_gguf_source *s, const gyre_place *place) {
 }
 
 static void take_architecture(gyre_gguf_source *s) {
-    const gyre_gguf_pair *pair = gyre_gguf_find(s->file, "general.architecture");
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(s->file, "general.architecture");
     const gyre_place place = {"general.architecture", 0, pair ? pair->offset : 0};
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count == 0 || pair->value.count >= sizeof s->name) {
         gyre_build_fail(s->build, GYRE_EFORMAT, &place, "general.architecture: %s",
@@ -66,56 +65,54 @@ static void take_architecture(gyre_gguf_source *s) {
                             (int)(c - s->name));
             return;
         }
-    gyre_build_model_type(s->build, s->name);
+    gyre_build_set_model_type(s->build, s->name);
     const gyre_gguf_architecture *known = gyre_gguf_architecture_named(s->name);
     if (known)
         s->architecture = *known;
     else
-        take_unknown(s, &place);
+        use_unknown_architecture(s, &place);
 }
 
-/* -- fields that any kind may have
- * --------------------------------------------------------------------------------------------- */
-static void note_kind(const gyre_gguf_source *s, gyre_layers *group, gyre_kind kind) {
+/* -- fields that any kind may have -- */
+static void note_kind(const gyre_gguf_source *s, gyre_layer_group *group, gyre_kind kind) {
     group->config.kind = kind;
     group->config.heads = s->heads;
     group->config.trained_length = s->context;
-    gyre_build_field(s->build, group, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s", gyre_kind_name(kind));
-    gyre_gguf_note(s, group, "trained_length", "context_length", GYRE_FROM_READER, (double)s->context, NULL);
+    gyre_build_set_field(s->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", gyre_kind_name(kind));
+    gyre_gguf_note_number(s, group, "trained_length", "context_length", GYRE_ORIGIN_READER, (double)s->context, NULL);
 }
 
-static void note_rest(const gyre_gguf_source *s, gyre_layers *group) {
+static void note_softcaps(const gyre_gguf_source *s, gyre_layer_group *group) {
     static const struct {
         const char *field, *suffix;
     } rest[] = {{"attention_softcap", "attn_logit_softcapping"},
                 {"final_softcap", "final_logit_softcapping"},
                 {"clamp_kqv", "attention.clamp_kqv"}};
     for (size_t i = 0; i < sizeof rest / sizeof *rest; i++) {
-        const double x = gyre_gguf_real(s, rest[i].suffix, 0);
-        if (x != 0) gyre_gguf_note(s, group, rest[i].field, rest[i].suffix, GYRE_FROM_FILE, x, NULL);
+        const double x = gyre_gguf_read_real(s, rest[i].suffix, 0);
+        if (x != 0) gyre_gguf_note_number(s, group, rest[i].field, rest[i].suffix, GYRE_ORIGIN_FILE, x, NULL);
     }
 }
 
-static void list_all(const gyre_gguf_source *s, gyre_layers *group, int64_t count) {
+static void add_all_layers(const gyre_gguf_source *s, gyre_layer_group *group, int64_t count) {
     for (int64_t i = 0; i < count; i++)
-        gyre_build_layer(s->build, group, i);
+        gyre_build_add_layer(s->build, group, i);
 }
 
-/* -- kinds that do not turn
- * ------------------------------------------------------------------------------------------------------ */
-static void read_still(const gyre_gguf_source *s, const char *name) {
-    gyre_layers *group = gyre_build_layers(s->build, name);
-    note_kind(s, group, GYRE_NOPE);
-    list_all(s, group, s->blocks);
-    note_rest(s, group);
+/* -- kinds that do not turn -- */
+static void read_nope(const gyre_gguf_source *s, const char *name) {
+    gyre_layer_group *group = gyre_build_add_group(s->build, name);
+    note_kind(s, group, GYRE_KIND_NOPE);
+    add_all_layers(s, group, s->blocks);
+    note_softcaps(s, group);
 }
 
-static void read_table(const gyre_gguf_source *s) {
+static void read_learned_table(const gyre_gguf_source *s) {
     static const char name[] = "position_embd.weight";
-    gyre_layers *group = gyre_build_layers(s->build, "all");
-    const gyre_gguf_tensor *tensor = gyre_gguf_tensor_of(s->file, name);
-    const gyre_place place = {name, 0, tensor ? tensor->info : 0};
-    note_kind(s, group, GYRE_LEARNED);
+    gyre_layer_group *group = gyre_build_add_group(s->build, "all");
+    const gyre_gguf_tensor *tensor = gyre_gguf_find_tensor(s->file, name);
+    const gyre_place place = {name, 0, tensor ? tensor->info_offset : 0};
+    note_kind(s, group, GYRE_KIND_LEARNED);
     group->config.input.dim = s->embedding;
     group->config.input.positions = s->context;
     if (s->embedding == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "embedding_length", "missing");
@@ -124,72 +121,73 @@ static void read_table(const gyre_gguf_source *s) {
     if (failed(s)) return;
     if (tensor) {
         group->config.input.positions = (int64_t)tensor->dims[1];
-        gyre_build_number(s->build, group, "positions", GYRE_FROM_FILE, &place, NULL, (double)tensor->dims[1]);
+        gyre_build_set_number(s->build, group, "positions", GYRE_ORIGIN_FILE, &place, NULL, (double)tensor->dims[1]);
     } else {
-        gyre_gguf_note(s, group, "positions", "context_length", GYRE_FROM_READER, (double)s->context, NULL);
+        gyre_gguf_note_number(s, group, "positions", "context_length", GYRE_ORIGIN_READER, (double)s->context, NULL);
     }
-    list_all(s, group, s->blocks);
-    note_rest(s, group);
+    add_all_layers(s, group, s->blocks);
+    note_softcaps(s, group);
 }
 
 static void read_alibi(const gyre_gguf_source *s) {
-    const char *key = has(s, GYRE_GGUF_READS_MAX_BIAS) ? "attention.max_alibi_bias" : NULL;
-    const double most = key ? gyre_gguf_real(s, key, 0) : 8;
+    const char *key = has_trait(s, GYRE_GGUF_READS_MAX_BIAS) ? "attention.max_alibi_bias" : NULL;
+    const double most = key ? gyre_gguf_read_real(s, key, 0) : 8;
     if (most == 0 && !failed(s)) { /* MPT without ALiBi has a table */
-        read_table(s);
+        read_learned_table(s);
         return;
     }
-    gyre_layers *group = gyre_build_layers(s->build, "all");
-    note_kind(s, group, GYRE_ALIBI);
+    gyre_layer_group *group = gyre_build_add_group(s->build, "all");
+    note_kind(s, group, GYRE_KIND_ALIBI);
     if (key && !(most > 0)) gyre_gguf_fail(s, GYRE_EFORMAT, key, "%g is below 0", most);
     if (s->heads == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "missing");
     group->config.score.max_bias = most;
-    gyre_gguf_note(s, group, "max_bias", key, GYRE_FROM_FAMILY, most, NULL);
-    gyre_gguf_note(s, group, "heads", "attention.head_count", GYRE_FROM_READER, (double)s->heads, NULL);
-    list_all(s, group, s->blocks);
-    note_rest(s, group);
+    gyre_gguf_note_number(s, group, "max_bias", key, GYRE_ORIGIN_FAMILY, most, NULL);
+    gyre_gguf_note_number(s, group, "heads", "attention.head_count", GYRE_ORIGIN_READER, (double)s->heads, NULL);
+    add_all_layers(s, group, s->blocks);
+    note_softcaps(s, group);
 }
 
-static void read_side(const gyre_gguf_source *s, const char *name, int bidirectional, int64_t blocks) {
+static void read_t5_stack(const gyre_gguf_source *s, const char *name, int bidirectional, int64_t blocks) {
     const char *key = "attention.relative_buckets_count";
-    gyre_layers *group = gyre_build_layers(s->build, name);
-    note_kind(s, group, GYRE_T5);
+    gyre_layer_group *group = gyre_build_add_group(s->build, name);
+    note_kind(s, group, GYRE_KIND_T5);
     struct gyre_score_config *score = &group->config.score;
-    score->buckets = gyre_gguf_size(s, key, 1, -1);
-    score->max_distance = T5_DISTANCE;
+    score->buckets = gyre_gguf_read_size(s, key, 1, -1);
+    score->max_distance = T5_MAX_DISTANCE;
     score->bidirectional = bidirectional;
     group->scale = 1;
     if (s->heads == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "missing");
-    gyre_gguf_note(s, group, "buckets", key, GYRE_FROM_READER, (double)score->buckets, NULL);
-    gyre_build_number(s->build, group, "max_distance", GYRE_FROM_READER, NULL, "the file cannot say another", T5_DISTANCE);
-    gyre_build_field(s->build, group, "bidirectional", GYRE_FROM_FAMILY, NULL, NULL, "%s", bidirectional ? "true" : "false");
-    gyre_gguf_note(s, group, "scale", NULL, GYRE_FROM_FAMILY, 1, "T5 does not divide its scores");
-    list_all(s, group, blocks);
+    gyre_gguf_note_number(s, group, "buckets", key, GYRE_ORIGIN_READER, (double)score->buckets, NULL);
+    gyre_build_set_number(s->build, group, "max_distance", GYRE_ORIGIN_READER, NULL, "the file cannot say another",
+                          T5_MAX_DISTANCE);
+    gyre_build_set_field(s->build, group, "bidirectional", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
+                         bidirectional ? "true" : "false");
+    gyre_gguf_note_number(s, group, "scale", NULL, GYRE_ORIGIN_FAMILY, 1, "T5 does not divide its scores");
+    add_all_layers(s, group, blocks);
 }
 
-static void read_buckets(const gyre_gguf_source *s) {
-    read_side(s, has(s, GYRE_GGUF_DECODER_TOO) ? "encoder" : "all", 1, s->blocks);
-    if (!has(s, GYRE_GGUF_DECODER_TOO)) return;
-    const int64_t blocks = gyre_gguf_size(s, "decoder_block_count", 0, s->blocks);
-    if (blocks > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, "decoder_block_count", "more than %d layers", MOST_LAYERS);
-    if (!failed(s)) read_side(s, "decoder", 0, blocks);
+static void read_t5_buckets(const gyre_gguf_source *s) {
+    read_t5_stack(s, has_trait(s, GYRE_GGUF_ENCODER_DECODER) ? "encoder" : "all", 1, s->blocks);
+    if (!has_trait(s, GYRE_GGUF_ENCODER_DECODER)) return;
+    const int64_t blocks = gyre_gguf_read_size(s, "decoder_block_count", 0, s->blocks);
+    if (blocks > MAX_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, "decoder_block_count", "more than %d layers", MAX_LAYERS);
+    if (!failed(s)) read_t5_stack(s, "decoder", 0, blocks);
 }
 
-/* -- which layers see a window, and which turn
- * --------------------------------------------------------------------------------- */
+/* -- which layers see a window, and which turn -- */
 static const char window_key[] = "attention.sliding_window", pattern_key[] = "attention.sliding_window_pattern";
 
-typedef struct layering {
+typedef struct swa_pattern {
     int64_t window; /* 0 = none */
     int64_t period;
-    const gyre_gguf_value *each; /* an array: nonzero where the layer sees the window; NULL = the period says */
-} layering;
+    const gyre_gguf_value *per_layer; /* an array: nonzero where the layer sees the window; NULL = the period says */
+} swa_pattern;
 
-static layering take_layering(const gyre_gguf_source *s) {
-    const int64_t usual = has(s, GYRE_GGUF_WINDOW_4096) ? 4096 : has(s, GYRE_GGUF_CHUNKED) ? LLAMA4_WINDOW : 0;
-    layering l = {gyre_gguf_size(s, window_key, 0, usual), s->architecture.period, NULL};
-    const gyre_gguf_pair *pattern = gyre_gguf_key(s, pattern_key);
-    if (l.period == 0 || (has(s, GYRE_GGUF_WINDOW_AT_64) && s->blocks != 64)) {
+static swa_pattern take_swa_pattern(const gyre_gguf_source *s) {
+    const int64_t usual = has_trait(s, GYRE_GGUF_WINDOW_4096) ? 4096 : has_trait(s, GYRE_GGUF_CHUNKED) ? LLAMA4_WINDOW : 0;
+    swa_pattern l = {gyre_gguf_read_size(s, window_key, 0, usual), s->architecture.period, NULL};
+    const gyre_gguf_kv *pattern = gyre_gguf_find_arch_key(s, pattern_key);
+    if (l.period == 0 || (has_trait(s, GYRE_GGUF_WINDOW_AT_64) && s->blocks != 64)) {
         if (l.window > 0 && !s->reference)
             gyre_gguf_warn(s, window_key, "%" PRId64 " is not read: llama.cpp lets every layer of a %s see all", l.window,
                            s->name);
@@ -199,31 +197,31 @@ static layering take_layering(const gyre_gguf_source *s) {
     if (l.window == 0) l.period = 0;
     if (l.period == 0 || !pattern) return l;
     if (pattern->value.type == GYRE_GGUF_ARRAY)
-        l.each = &pattern->value;
+        l.per_layer = &pattern->value;
     else
-        l.period = gyre_gguf_size(s, pattern_key, 0, l.period);
-    if (l.period > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "more than %d layers", MOST_LAYERS);
-    if (l.each && l.each->count < (uint64_t)s->blocks)
-        gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "%" PRIu64 " elements for %" PRId64 " layers", l.each->count,
+        l.period = gyre_gguf_read_size(s, pattern_key, 0, l.period);
+    if (l.period > MAX_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "more than %d layers", MAX_LAYERS);
+    if (l.per_layer && l.per_layer->count < (uint64_t)s->blocks)
+        gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "%" PRIu64 " elements for %" PRId64 " layers", l.per_layer->count,
                        s->blocks);
     int64_t x;
-    for (int64_t i = 0; l.each && i < s->blocks && !failed(s); i++)
-        if (!gyre_gguf_integer(l.each, (uint64_t)i, &x))
+    for (int64_t i = 0; l.per_layer && i < s->blocks && !failed(s); i++)
+        if (!gyre_gguf_integer(l.per_layer, (uint64_t)i, &x))
             gyre_gguf_fail(s, GYRE_EFORMAT, pattern_key, "element %" PRId64 " is no whole number", i);
     return l;
 }
 
-static int sees_window(const gyre_gguf_source *s, const layering *l, int64_t layer) {
+static int is_sliding_layer(const gyre_gguf_source *s, const swa_pattern *l, int64_t layer) {
     int64_t x = 0;
-    if (l->each) return gyre_gguf_integer(l->each, (uint64_t)layer, &x) && x != 0;
+    if (l->per_layer) return gyre_gguf_integer(l->per_layer, (uint64_t)layer, &x) && x != 0;
     if (l->window == 0) return 0;
     if (l->period == 0) return 1;
-    return has(s, GYRE_GGUF_DENSE_FIRST) ? layer % l->period != 0 : layer % l->period < l->period - 1;
+    return has_trait(s, GYRE_GGUF_DENSE_FIRST) ? layer % l->period != 0 : layer % l->period < l->period - 1;
 }
 
 /* Recurrent layers have no positions: they are listed nowhere. */
-static int attends(const gyre_gguf_source *s, int64_t every, int64_t layer) {
-    const gyre_gguf_pair *heads = gyre_gguf_key(s, "attention.head_count_kv");
+static int is_attention_layer(const gyre_gguf_source *s, int64_t every, int64_t layer) {
+    const gyre_gguf_kv *heads = gyre_gguf_find_arch_key(s, "attention.head_count_kv");
     int64_t x = 1;
     if (heads && heads->value.type == GYRE_GGUF_ARRAY && gyre_gguf_integer(&heads->value, (uint64_t)layer, &x) && x == 0)
         return 0;
@@ -231,127 +229,130 @@ static int attends(const gyre_gguf_source *s, int64_t every, int64_t layer) {
 }
 
 /* Every so many layers, one attends. */
-static int64_t take_interval(const gyre_gguf_source *s) {
+static int64_t take_attention_interval(const gyre_gguf_source *s) {
     static const char key[] = "full_attention_interval";
-    const int64_t every = gyre_gguf_size(s, key, 1, has(s, GYRE_GGUF_ATTENDS_FOURTH) ? 4 : 1);
-    if (every > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, key, "more than %d layers", MOST_LAYERS);
+    const int64_t every = gyre_gguf_read_size(s, key, 1, has_trait(s, GYRE_GGUF_ATTENTION_EVERY_FOURTH) ? 4 : 1);
+    if (every > MAX_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, key, "more than %d layers", MAX_LAYERS);
     return every;
 }
 
 /* Four kinds of layers at most; the index says which. */
-enum { SLIDES = 1, STANDS_STILL = 2, KINDS = 4 };
+enum { SLIDING = 1, NO_ROPE = 2, LAYER_KINDS = 4 };
 
-static int kind_of(const gyre_gguf_source *s, const layering *l, int64_t layer) {
-    const int slides = sees_window(s, l, layer);
+static int layer_kind_of(const gyre_gguf_source *s, const swa_pattern *l, int64_t layer) {
+    const int slides = is_sliding_layer(s, l, layer);
     int still = 0;
-    if (has(s, GYRE_GGUF_SLIDING_TURNS)) still = l->window > 0 && !slides;
+    if (has_trait(s, GYRE_GGUF_SLIDING_ROPE)) still = l->window > 0 && !slides;
     /* Llama 4 without a window turns everywhere. */
-    if (has(s, GYRE_GGUF_EVERY_FOURTH_STILL)) still = layer % 4 == 3 && !(has(s, GYRE_GGUF_CHUNKED) && l->window == 0);
-    return (slides ? SLIDES : 0) | (still ? STANDS_STILL : 0);
+    if (has_trait(s, GYRE_GGUF_NOPE_EVERY_FOURTH))
+        still = layer % 4 == 3 && !(has_trait(s, GYRE_GGUF_CHUNKED) && l->window == 0);
+    return (slides ? SLIDING : 0) | (still ? NO_ROPE : 0);
 }
 
-static const char *name_of(const gyre_gguf_source *s, const layering *l, int kind) {
+static const char *name_of(const gyre_gguf_source *s, const swa_pattern *l, int kind) {
     if (l->window > 0 && l->period > 0)
-        return !(kind & SLIDES) ? "full_attention" : has(s, GYRE_GGUF_CHUNKED) ? "chunked_attention" : "sliding_attention";
-    return kind & STANDS_STILL ? "nope" : "rope";
+        return !(kind & SLIDING)                 ? "full_attention"
+               : has_trait(s, GYRE_GGUF_CHUNKED) ? "chunked_attention"
+                                                 : "sliding_attention";
+    return kind & NO_ROPE ? "nope" : "rope";
 }
 
-static void set_window(const gyre_gguf_source *s, gyre_layers *group, const layering *l) {
+static void set_window(const gyre_gguf_source *s, gyre_layer_group *group, const swa_pattern *l) {
     group->window = l->window;
-    gyre_gguf_note(s, group, "window", window_key, GYRE_FROM_FAMILY, (double)l->window,
-                   has(s, GYRE_GGUF_CHUNKED) ? "it does not slide: it is a chunk that begins at a multiple of this" : NULL);
+    gyre_gguf_note_number(
+        s, group, "window", window_key, GYRE_ORIGIN_FAMILY, (double)l->window,
+        has_trait(s, GYRE_GGUF_CHUNKED) ? "it does not slide: it is a chunk that begins at a multiple of this" : NULL);
 }
 
 /* Llama 4's layers that do not turn sharpen their queries with the position instead. */
-static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layers *group) {
+static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
     group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_LLAMA4, LLAMA4_WINDOW, 0.1};
-    gyre_build_field(s->build, group, "query_temperature", GYRE_FROM_FAMILY, NULL, NULL, "llama4");
-    gyre_build_number(s->build, group, "temperature_length", GYRE_FROM_FAMILY, NULL, NULL, LLAMA4_WINDOW);
-    gyre_build_number(s->build, group, "temperature_slope", GYRE_FROM_FAMILY, NULL, NULL, 0.1);
+    gyre_build_set_field(s->build, group, "query_temperature", GYRE_ORIGIN_FAMILY, NULL, NULL, "llama4");
+    gyre_build_set_number(s->build, group, "temperature_length", GYRE_ORIGIN_FAMILY, NULL, NULL, LLAMA4_WINDOW);
+    gyre_build_set_number(s->build, group, "temperature_slope", GYRE_ORIGIN_FAMILY, NULL, NULL, 0.1);
 }
 
-static gyre_layers *add_group(const gyre_gguf_source *s, const layering *l, int kind, const char *name) {
-    gyre_layers *group = gyre_build_layers(s->build, name);
-    if (kind & STANDS_STILL) {
-        note_kind(s, group, GYRE_NOPE);
-        if (has(s, GYRE_GGUF_CHUNKED)) set_llama4_temperature(s, group);
+static gyre_layer_group *add_group(const gyre_gguf_source *s, const swa_pattern *l, int kind, const char *name) {
+    gyre_layer_group *group = gyre_build_add_group(s->build, name);
+    if (kind & NO_ROPE) {
+        note_kind(s, group, GYRE_KIND_NOPE);
+        if (has_trait(s, GYRE_GGUF_CHUNKED)) set_llama4_temperature(s, group);
     } else {
-        gyre_gguf_rotation(s, group, (kind & SLIDES) != 0 && s->architecture.period > 0);
+        gyre_gguf_read_rotation(s, group, (kind & SLIDING) != 0 && s->architecture.period > 0);
     }
-    if (kind & SLIDES) set_window(s, group, l);
-    note_rest(s, group);
+    if (kind & SLIDING) set_window(s, group, l);
+    note_softcaps(s, group);
     return group;
 }
 
-static void read_turning(const gyre_gguf_source *s) {
-    gyre_layers *groups[KINDS] = {NULL};
-    const layering l = take_layering(s);
+static void read_rope_layers(const gyre_gguf_source *s) {
+    gyre_layer_group *groups[LAYER_KINDS] = {NULL};
+    const swa_pattern l = take_swa_pattern(s);
     if (failed(s)) return;
-    const int64_t every = take_interval(s), least = l.period > every ? l.period : every;
-    const int64_t shown = s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* some of each kind */
-    int kinds = 0, seen[KINDS] = {0};
-    for (int64_t i = 0; i < shown && !failed(s); i++)
-        if (attends(s, every, i)) seen[kind_of(s, &l, i)] = 1;
-    for (int kind = 0; kind < KINDS; kind++)
+    const int64_t every = take_attention_interval(s), least = l.period > every ? l.period : every;
+    const int64_t sampled_layers = s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* some of each kind */
+    int kinds = 0, seen[LAYER_KINDS] = {0};
+    for (int64_t i = 0; i < sampled_layers && !failed(s); i++)
+        if (is_attention_layer(s, every, i)) seen[layer_kind_of(s, &l, i)] = 1;
+    for (int kind = 0; kind < LAYER_KINDS; kind++)
         kinds += seen[kind];
-    for (int kind = 0; kind < KINDS && !failed(s); kind++)
+    for (int kind = 0; kind < LAYER_KINDS && !failed(s); kind++)
         if (seen[kind]) groups[kind] = add_group(s, &l, kind, kinds > 1 ? name_of(s, &l, kind) : "all");
     for (int64_t i = 0; i < s->blocks && !failed(s); i++)
-        if (attends(s, every, i)) gyre_build_layer(s->build, groups[kind_of(s, &l, i)], i);
+        if (is_attention_layer(s, every, i)) gyre_build_add_layer(s->build, groups[layer_kind_of(s, &l, i)], i);
     if (failed(s)) return;
     if (kinds == 0) {
-        read_still(s, "all");
+        read_nope(s, "all");
         return;
     }
-    gyre_gguf_rotation_warnings(s);
-    gyre_build_sort(s->build);
+    gyre_gguf_warn_rotation(s);
+    gyre_build_sort_groups(s->build);
 }
 
-/* -- the file
- * ------------------------------------------------------------------------------------------------------------------- */
+/* -- the file -- */
 static void take_sizes(gyre_gguf_source *s) {
-    s->context = gyre_gguf_size(s, "context_length", 1, s->architecture.pairs == GYRE_GGUF_NONE ? 0 : -1);
-    s->blocks = gyre_gguf_size(s, "block_count", 0, 0);
-    s->embedding = gyre_gguf_size(s, "embedding_length", 1, 0);
-    s->heads = gyre_gguf_size(s, "attention.head_count", 0, 0);
-    s->original = gyre_gguf_size(s, "rope.scaling.original_context_length", 1, s->context);
-    if (s->heads > MOST_HEADS) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "more than %d heads", MOST_HEADS);
-    if (s->blocks > MOST_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, "block_count", "more than %d layers", MOST_LAYERS);
+    s->context = gyre_gguf_read_size(s, "context_length", 1, s->architecture.pairs == GYRE_GGUF_NONE ? 0 : -1);
+    s->blocks = gyre_gguf_read_size(s, "block_count", 0, 0);
+    s->embedding = gyre_gguf_read_size(s, "embedding_length", 1, 0);
+    s->heads = gyre_gguf_read_size(s, "attention.head_count", 0, 0);
+    s->original_length = gyre_gguf_read_size(s, "rope.scaling.original_context_length", 1, s->context);
+    if (s->heads > MAX_HEADS) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "more than %d heads", MAX_HEADS);
+    if (s->blocks > MAX_LAYERS) gyre_gguf_fail(s, GYRE_EFORMAT, "block_count", "more than %d layers", MAX_LAYERS);
     if (s->context > INT32_MAX) gyre_gguf_fail(s, GYRE_EFORMAT, "context_length", "more than 2^31 - 1 tokens");
-    if (s->original > INT32_MAX)
+    if (s->original_length > INT32_MAX)
         gyre_gguf_fail(s, GYRE_EFORMAT, "rope.scaling.original_context_length", "more than 2^31 - 1 tokens");
 }
 
 static void read_positions(const gyre_gguf_source *s) {
-    if (has(s, GYRE_GGUF_FINETUNED_TURNS) && !gyre_gguf_flag(s, "rope.scaling.finetuned", 1)) {
-        read_still(s, "all");
+    if (has_trait(s, GYRE_GGUF_READS_FINETUNED) && !gyre_gguf_read_flag(s, "rope.scaling.finetuned", 1)) {
+        read_nope(s, "all");
         return;
     }
-    if (has(s, GYRE_GGUF_ALIBI_AT_40) && s->blocks == 40) {
+    if (has_trait(s, GYRE_GGUF_ALIBI_AT_40) && s->blocks == 40) {
         read_alibi(s);
         return;
     }
     switch (s->architecture.pairs) {
     case GYRE_GGUF_LEARNED:
-        read_table(s);
+        read_learned_table(s);
         break;
     case GYRE_GGUF_ALIBI:
         read_alibi(s);
         break;
     case GYRE_GGUF_BUCKETS:
-        read_buckets(s);
+        read_t5_buckets(s);
         break;
     case GYRE_GGUF_NONE:
-        read_still(s, "all");
+        read_nope(s, "all");
         break;
     default:
-        read_turning(s);
+        read_rope_layers(s);
     }
 }
 
 void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, int mapped) {
     const gyre_profile profile = gyre_build_profile(build);
-    if (profile != GYRE_AS_LLAMA_CPP && profile != GYRE_AS_REFERENCE) {
+    if (profile != GYRE_PROFILE_LLAMA_CPP && profile != GYRE_PROFILE_REFERENCE) {
         gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "GGUF: %s does not read it; llama.cpp and reference do",
                         gyre_profile_name(profile));
         return;
@@ -364,7 +365,7 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, 
         gyre_build_fail(build, status, &(gyre_place){NULL, 0, err.offset}, "%s", err.text);
         return;
     }
-    gyre_gguf_source s = {.build = build, .file = file, .reference = profile == GYRE_AS_REFERENCE};
+    gyre_gguf_source s = {.build = build, .file = file, .reference = profile == GYRE_PROFILE_REFERENCE};
     take_architecture(&s);
     if (!failed(&s)) take_sizes(&s);
     if (!failed(&s)) read_positions(&s);

@@ -1,5 +1,5 @@
 /* read_rope.c: rotations: what all programs agree on, for each kind of layers, and who goes on from there. */
-#include "reading/rope/rope_plan.h"
+#include "reading/rope/read_rope.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,14 +7,13 @@
 
 static const gyre_place nowhere = {NULL, 0, 0};
 
-static gyre_rope_found found_at(const gyre_scope *s, const char *key) {
-    return (gyre_rope_found){GYRE_FROM_FILE, gyre_scope_place(s, key)};
+static gyre_rope_provenance found_at(const gyre_scope *s, const char *key) {
+    return (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(s, key)};
 }
 
-/* -- the size of a head
- * ------------------------------------------------------------------------------------------------------ */
+/* -- the size of a head -- */
 /* Families whose sliding or full layers have heads of their own size. */
-static const char *head_key(const gyre_rope_source *source, int sliding) {
+static const char *head_dim_key(const gyre_rope_source *source, int sliding) {
     static const char *const names[] = {"head_dim", "kv_channels", "attention_head_dim", NULL};
     const char *special = sliding ? "swa_head_dim" : "global_head_dim";
     if (gyre_scope_value(&source->root, special) && (source->family->traits & GYRE_DUAL_BASE)) return special;
@@ -22,7 +21,7 @@ static const char *head_key(const gyre_rope_source *source, int sliding) {
 }
 
 /* Width over heads of the class, for files that have neither: LLaVA's text_config, for one. */
-static int64_t head_of_class(const gyre_family *family) {
+static int64_t class_head_dim(const gyre_family *family) {
     static const struct {
         const char *family;
         int64_t head;
@@ -37,20 +36,20 @@ static int64_t head_of_class(const gyre_family *family) {
     return 0;
 }
 
-static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *found) {
+static int64_t derived_head_dim(const gyre_rope_source *source, gyre_rope_provenance *found) {
     const gyre_scope *root = &source->root;
-    const char *width_key = gyre_rope_width_key(root), *heads_key = gyre_rope_heads_key(root);
-    if (!width_key && !heads_key && head_of_class(source->family) > 0) {
-        *found = (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
-        return head_of_class(source->family);
+    const char *width_key = gyre_rope_model_dim_key(root), *heads_key = gyre_rope_heads_key(root);
+    if (!width_key && !heads_key && class_head_dim(source->family) > 0) {
+        *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
+        return class_head_dim(source->family);
     }
-    *found = (gyre_rope_found){GYRE_DERIVED, nowhere};
+    *found = (gyre_rope_provenance){GYRE_ORIGIN_DERIVED, nowhere};
     if (!width_key || !heads_key) {
         gyre_scope_fail(root, GYRE_EFORMAT, width_key ? "num_attention_heads" : "hidden_size",
                         "missing, and so is head_dim: the size of a head cannot be told");
         return 2;
     }
-    const int64_t width = gyre_scope_size(root, width_key, 1, 1), heads = gyre_scope_size(root, heads_key, 1, 1);
+    const int64_t width = gyre_scope_integer(root, width_key, 1, 1), heads = gyre_scope_integer(root, heads_key, 1, 1);
     if (width % heads != 0)
         gyre_scope_fail(root, GYRE_EFORMAT, heads_key,
                         "%" PRId64 " heads do not divide %s, %" PRId64 ", and there is no head_dim", heads, width_key,
@@ -61,12 +60,12 @@ static int64_t head_of_sizes(const gyre_rope_source *source, gyre_rope_found *fo
 }
 
 /* Until 4.45 Llama's class divided the width by the heads, whatever head_dim says.  out = 0 where that is not so. */
-static int64_t head_of_old_llama(const gyre_rope_source *source, const char *key, gyre_rope_found *found) {
+static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *key, gyre_rope_provenance *found) {
     const gyre_scope *root = &source->root;
     const int is_llama = strcmp(source->family->model_type, "llama") == 0 && (source->family->traits & GYRE_WHOLE_HEAD);
-    if (gyre_build_profile(gyre_rope_build(source)) != GYRE_AS_HF_4_43 || !is_llama) return 0;
-    if (!gyre_rope_width_key(root) || !gyre_rope_heads_key(root)) return 0;
-    const int64_t said = gyre_rope_channels(root, key, 1, 1), head = head_of_sizes(source, found);
+    if (gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_HF_4_43 || !is_llama) return 0;
+    if (!gyre_rope_model_dim_key(root) || !gyre_rope_heads_key(root)) return 0;
+    const int64_t said = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
     if (said != head)
         gyre_scope_warn(root, key,
                         "%s: transformers before 4.45 does not read it for a llama, and takes %" PRId64
@@ -75,44 +74,44 @@ static int64_t head_of_old_llama(const gyre_rope_source *source, const char *key
     return head;
 }
 
-static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_found *found) {
-    const char *key = head_key(source, sliding);
-    const int64_t old = key ? head_of_old_llama(source, key, found) : 0;
+static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
+    const char *key = head_dim_key(source, sliding);
+    const int64_t old = key ? old_llama_head_dim(source, key, found) : 0;
     if (old > 0) return old;
     if (key) {
         *found = found_at(&source->root, key);
-        return gyre_rope_channels(&source->root, key, 1, 1);
+        return gyre_rope_read_channels(&source->root, key, 1, 1);
     }
     if (gyre_scope_has(&source->root, "head_dim"))
         gyre_scope_warn(&source->root, "head_dim",
                         "head_dim: null; some classes of transformers fail on that with dynamic, "
                         "yarn and longrope, where others divide the width by the heads");
     else if (source->family->head_dim > 0) {
-        *found = (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+        *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         return source->family->head_dim;
     }
-    return head_of_sizes(source, found);
+    return derived_head_dim(source, found);
 }
 
-static void note_count(const gyre_rope_source *source, gyre_layers *group, const char *name, const gyre_rope_found *found,
-                       const char *why, int64_t value) {
-    gyre_build_number(gyre_rope_build(source), group, name, found->origin, &found->place, why, (double)value);
+static void note_count(const gyre_rope_source *source, gyre_layer_group *group, const char *name,
+                       const gyre_rope_provenance *found, const char *why, int64_t value) {
+    gyre_build_set_number(gyre_rope_build_of(source), group, name, found->origin, &found->place, why, (double)value);
 }
 
 /* Latent attention: a part of each head has no positions, and comes before the one that turns. */
-static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) {
+static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *turned = "qk_rope_head_dim", *still = "qk_nope_head_dim";
     const gyre_scope *root = &source->root;
     const int64_t usual = source->family->head_dim > 0 ? source->family->head_dim : 64;
-    const int64_t dim = gyre_rope_channels(root, turned, 1, usual);
-    const int64_t whole = gyre_scope_value(root, still) ? 0 : gyre_rope_channels(root, "head_dim", 1, 0);
-    const int64_t first = gyre_rope_channels(root, still, 0, whole > dim ? whole - dim : 2 * usual);
-    const gyre_rope_found derived = {GYRE_DERIVED, nowhere};
-    const gyre_rope_found found =
-        gyre_scope_value(root, turned) ? found_at(root, turned) : (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+    const int64_t dim = gyre_rope_read_channels(root, turned, 1, usual);
+    const int64_t whole = gyre_scope_value(root, still) ? 0 : gyre_rope_read_channels(root, "head_dim", 1, 0);
+    const int64_t first = gyre_rope_read_channels(root, still, 0, whole > dim ? whole - dim : 2 * usual);
+    const gyre_rope_provenance derived = {GYRE_ORIGIN_DERIVED, nowhere};
+    const gyre_rope_provenance found =
+        gyre_scope_value(root, turned) ? found_at(root, turned) : (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
     if (dim % 2 != 0) gyre_scope_fail(root, GYRE_EFORMAT, turned, "%" PRId64 " is odd; channels turn in pairs", dim);
     group->config.head_dim = first + dim;
-    group->config.rope.first = first;
+    group->config.rope.first_channel = first;
     group->config.rope.dim = dim;
     note_count(source, group, "head_dim", &derived,
                gyre_scope_value(root, still) ? "qk_nope_head_dim and qk_rope_head_dim" : NULL, first + dim);
@@ -121,31 +120,31 @@ static void set_latent_head(const gyre_rope_source *source, gyre_layers *group) 
 
 /* transformers' classes that are written like Llama's turn whole heads, whatever the file says: version 5 where nothing is
  * scaled; the others make too few angles for a head and stop. */
-static double share_in_use(const gyre_rope_source *source, gyre_rope_found *found, const char **why) {
-    const gyre_profile profile = gyre_build_profile(gyre_rope_build(source));
-    const double share = gyre_rope_share(source, found);
+static double effective_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found, const char **why) {
+    const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
+    const double share = gyre_rope_read_partial_factor(source, found);
     const char *family = source->family->model_type;
-    if (profile == GYRE_AS_HF_5 && share != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
+    if (profile == GYRE_PROFILE_HF_5 && share != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
         *why = "transformers 5 turns the whole head, which its own version 4 did not, nor do the weights expect it";
-        gyre_build_warn(gyre_rope_build(source), &found->place, "partial_rotary_factor: %s", *why);
+        gyre_build_warn(gyre_rope_build_of(source), &found->place, "partial_rotary_factor: %s", *why);
         return 1.0;
     }
-    if (profile == GYRE_AS_HF_5 && share != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
-        gyre_build_fail(gyre_rope_build(source), GYRE_EUNSUPPORTED, &found->place,
+    if (profile == GYRE_PROFILE_HF_5 && share != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
+        gyre_build_fail(gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
                         "%s: %g, with which this class stops in transformers 5", found->place.key, share);
-    const int ignores = (gyre_profile_is_hf(profile) || profile == GYRE_AS_LLAMA_CPP) &&
+    const int ignores = (gyre_profile_is_hf(profile) || profile == GYRE_PROFILE_LLAMA_CPP) &&
                         (source->family->traits & GYRE_WHOLE_HEAD) && share != 1.0;
     if (!ignores) return share;
-    if (gyre_profile_is_hf_4(profile) || (profile == GYRE_AS_HF_5 && strcmp(source->type, "default") != 0)) {
+    if (gyre_profile_is_hf_4(profile) || (profile == GYRE_PROFILE_HF_5 && strcmp(source->type, "default") != 0)) {
         gyre_build_fail(
-            gyre_rope_build(source), GYRE_EUNSUPPORTED, &found->place,
+            gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
             "%s: %g, where %s makes angles for a share of the head that its %s class turns as a whole, and stops",
             found->place.key, share, gyre_profile_program(profile), source->family->model_type);
         return share;
     }
-    *why = gyre_build_text(gyre_rope_build(source), "%s turns whole heads of a %s, and does not look at it",
-                           gyre_profile_program(profile), source->family->model_type);
-    gyre_build_warn(gyre_rope_build(source), &found->place, "%s: %s", found->place.key, *why);
+    *why = gyre_build_format(gyre_rope_build_of(source), "%s turns whole heads of a %s, and does not look at it",
+                             gyre_profile_program(profile), source->family->model_type);
+    gyre_build_warn(gyre_rope_build_of(source), &found->place, "%s: %s", found->place.key, *why);
     return 1.0;
 }
 
@@ -158,111 +157,111 @@ static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
     return 0;
 }
 
-static void set_share(const gyre_rope_source *source, const gyre_rope_found *of_head, gyre_layers *group) {
-    gyre_rope_found found;
+static void set_rotary_dim(const gyre_rope_source *source, const gyre_rope_provenance *of_head, gyre_layer_group *group) {
+    gyre_rope_provenance found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
     int64_t dim;
     if (gyre_scope_value(&source->root, dim_key)) {
         found = found_at(&source->root, dim_key);
-        dim = gyre_scope_size(&source->root, dim_key, 1, head);
+        dim = gyre_scope_integer(&source->root, dim_key, 1, head);
         if (dim > head) gyre_scope_fail(&source->root, GYRE_EFORMAT, dim_key, "more than a head has, %" PRId64, head);
     } else if (class_rotary_dim(source, head) > 0) {
-        found = (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+        found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         dim = class_rotary_dim(source, head);
     } else {
-        const double share = share_in_use(source, &found, &why);
+        const double share = effective_partial_factor(source, &found, &why);
         /* Truncated, as Python's int does; any other share has failed. */
         dim = share > 0.0 && share <= 1.0 ? (int64_t)((double)head * share) : head;
-        gyre_build_number(gyre_rope_build(source), group, "partial", found.origin, &found.place, why, share);
-        found.origin = GYRE_DERIVED;
+        gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place, why, share);
+        found.origin = GYRE_ORIGIN_DERIVED;
     }
-    const char *width = gyre_rope_width_key(&source->root);
+    const char *width = gyre_rope_model_dim_key(&source->root);
     const gyre_place of_width = width ? gyre_scope_place(&source->root, width) : nowhere;
     const gyre_place *place = found.place.key ? &found.place : of_head->place.key ? &of_head->place : &of_width;
     if (dim < 2 || dim % 2 != 0)
-        gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, place,
+        gyre_build_fail(gyre_rope_build_of(source), GYRE_EFORMAT, place,
                         "%s: %" PRId64 " channels of %" PRId64 " would turn, which makes no whole pairs",
                         place->key ? place->key : "head_dim", dim, head);
     group->config.rope.dim = dim;
     note_count(source, group, "rotary_dim", &found, NULL, dim);
 }
 
-static void set_head(const gyre_rope_source *source, int sliding, gyre_layers *group) {
-    gyre_rope_found found;
-    if (source->family->traits & GYRE_LATENT) {
-        set_latent_head(source, group);
+static void set_head(const gyre_rope_source *source, int sliding, gyre_layer_group *group) {
+    gyre_rope_provenance found;
+    if (source->family->traits & GYRE_MLA) {
+        set_mla_head(source, group);
         return;
     }
     const int64_t head = head_dim_of(source, sliding, &found);
     group->config.head_dim = head;
     note_count(source, group, "head_dim", &found, NULL, head);
     if (strcmp(source->type, "proportional") != 0) {
-        set_share(source, &found, group);
+        set_rotary_dim(source, &found, group);
         return;
     }
     if (head % 2 != 0)
-        gyre_build_fail(gyre_rope_build(source), GYRE_EFORMAT, &found.place, "head_dim: %" PRId64 " is odd", head);
+        gyre_build_fail(gyre_rope_build_of(source), GYRE_EFORMAT, &found.place, "head_dim: %" PRId64 " is odd", head);
     group->config.rope.dim = head;
-    found.origin = GYRE_DERIVED;
+    found.origin = GYRE_ORIGIN_DERIVED;
     note_count(source, group, "rotary_dim", &found, NULL, head);
 }
 
-/* -- layout, base, lengths
- * --------------------------------------------------------------------------------------------------- */
-static void set_layout(const gyre_rope_source *source, gyre_layers *group) {
+/* -- layout, base, lengths -- */
+static void set_layout(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char *const names[] = {"half", "interleaved", "interleaved-to-half"};
     static const char *const keys[] = {"rope_interleave", "rotary_emb_interleaved", NULL};
-    gyre_rope_found found = {GYRE_FROM_FAMILY, nowhere};
+    gyre_rope_provenance found = {GYRE_ORIGIN_FAMILY, nowhere};
     gyre_layout layout = source->family->layout;
     const char *key = gyre_scope_first(&source->root, keys);
     if (key) {
-        const int pairs_beside = gyre_scope_flag(&source->root, key, 1);
-        const gyre_layout paired = key == keys[0] ? GYRE_INTERLEAVED_TO_HALF : GYRE_INTERLEAVED;
-        layout = pairs_beside ? paired : GYRE_HALF;
+        const int pairs_beside = gyre_scope_bool(&source->root, key, 1);
+        const gyre_layout paired = key == keys[0] ? GYRE_LAYOUT_INTERLEAVED_TO_HALF : GYRE_LAYOUT_INTERLEAVED;
+        layout = pairs_beside ? paired : GYRE_LAYOUT_HALF;
         found = found_at(&source->root, key);
     }
     group->config.rope.layout = layout;
-    gyre_build_field(gyre_rope_build(source), group, "layout", found.origin, &found.place, NULL, "%s", names[layout]);
-    if (strcmp(source->family->model_type, "roformer") == 0 && gyre_scope_flag(&source->root, "rotary_value", 0))
+    gyre_build_set_field(gyre_rope_build_of(source), group, "layout", found.origin, &found.place, NULL, "%s", names[layout]);
+    if (strcmp(source->family->model_type, "roformer") == 0 && gyre_scope_bool(&source->root, "rotary_value", 0))
         gyre_scope_warn(&source->root, "rotary_value", "rotary_value: values turn too, by the same angles");
     if (strcmp(source->family->model_type, "nanochat") != 0) return;
     group->config.rope.clockwise = 1;
-    gyre_build_field(gyre_rope_build(source), group, "clockwise", GYRE_FROM_FAMILY, NULL, NULL, "true");
+    gyre_build_set_field(gyre_rope_build_of(source), group, "clockwise", GYRE_ORIGIN_FAMILY, NULL, NULL, "true");
 }
 
-static void set_base(const gyre_rope_source *source, int sliding, gyre_layers *group) {
-    gyre_rope_found found;
-    group->config.rope.base = gyre_rope_base(source, sliding, &found);
-    gyre_build_number(gyre_rope_build(source), group, "base", found.origin, &found.place, NULL, group->config.rope.base);
+static void set_base(const gyre_rope_source *source, int sliding, gyre_layer_group *group) {
+    gyre_rope_provenance found;
+    group->config.rope.base = gyre_rope_read_base(source, sliding, &found);
+    gyre_build_set_number(gyre_rope_build_of(source), group, "base", found.origin, &found.place, NULL,
+                          group->config.rope.base);
 }
 
-static void set_longest(gyre_rope_source *source, gyre_layers *group) {
+static void set_max_positions(gyre_rope_source *source, gyre_layer_group *group) {
     const char *key = gyre_rope_length_key(&source->root);
-    const gyre_rope_found found = key ? found_at(&source->root, key) : (gyre_rope_found){GYRE_FROM_FAMILY, nowhere};
+    const gyre_rope_provenance found =
+        key ? found_at(&source->root, key) : (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
     source->max_positions =
-        key ? gyre_rope_length_at(&source->root, key, source->family->positions) : source->family->positions;
+        key ? gyre_rope_read_length(&source->root, key, source->family->positions) : source->family->positions;
     group->config.trained_length = source->max_positions;
     if (source->max_positions > 0) note_count(source, group, "max_length", &found, NULL, source->max_positions);
 }
 
-/* -- one kind of layers
- * ------------------------------------------------------------------------------------------------------ */
+/* -- one kind of layers -- */
 /* Programs of other files: each adds its line. */
-static gyre_rope_as *reader_of(gyre_profile profile) {
-    if (profile == GYRE_AS_REFERENCE) return gyre_rope_as_reference;
-    if (profile == GYRE_AS_VLLM) return gyre_rope_as_vllm;
-    if (profile == GYRE_AS_LLAMA_CPP) return gyre_rope_as_llama_cpp;
+static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
+    if (profile == GYRE_PROFILE_REFERENCE) return gyre_rope_as_reference;
+    if (profile == GYRE_PROFILE_VLLM) return gyre_rope_as_vllm;
+    if (profile == GYRE_PROFILE_LLAMA_CPP) return gyre_rope_as_llama_cpp;
     return gyre_profile_is_hf(profile) ? gyre_rope_as_hf : NULL;
 }
 
 /* What the object says of these layers. */
-static gyre_scope dict_of(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
-                          const gyre_rope_kind *kind) {
+static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
+                                const gyre_layer_kind *kind) {
     const gyre_profile profile = gyre_build_profile(root->source->build);
     const gyre_scope none = {root->source, NULL, ""};
     const int only_full =
-        (family->traits & GYRE_DUAL_BASE) || ((family->traits & GYRE_FULL_SCALED) && profile != GYRE_AS_HF_5);
+        (family->traits & GYRE_DUAL_BASE) || ((family->traits & GYRE_SCALING_FULL_ONLY) && profile != GYRE_PROFILE_HF_5);
     if (!dict->key) return none;
     if (!dict->nested) return kind->sliding && only_full ? none : dict->scope;
     const char *entry = gyre_rope_entry_of(dict, kind->type);
@@ -270,31 +269,32 @@ static gyre_scope dict_of(const gyre_family *family, const gyre_scope *root, con
         gyre_scope_fail(root, GYRE_EFORMAT, dict->key, "has nothing for \"%.60s\" layers", entry);
         return none;
     }
-    return gyre_scope_into(&dict->scope, entry);
+    return gyre_scope_child(&dict->scope, entry);
 }
 
-static void read_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
-                      const gyre_rope_kind *kind) {
+static void read_layer_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
+                            const gyre_layer_kind *kind) {
     gyre_rope_source source = {family,
                                *root,
-                               dict_of(family, root, dict, kind),
+                               dict_for_kind(family, root, dict, kind),
                                dict->nested ? kind->type : NULL,
                                "default",
                                "rope_type",
                                0,
                                dict->nested,
-                               dict->own != NULL};
-    gyre_layers *group = kind->group;
-    gyre_rope_as *as = reader_of(gyre_build_profile(root->source->build));
+                               dict->class_default != NULL};
+    gyre_layer_group *group = kind->group;
+    gyre_rope_profile_reader *as = profile_reader(gyre_build_profile(root->source->build));
     gyre_rope_find_type(&source);
-    group->config.kind = GYRE_ROPE;
-    gyre_build_field(root->source->build, group, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s", gyre_kind_name(GYRE_ROPE));
+    group->config.kind = GYRE_KIND_ROPE;
+    gyre_build_set_field(root->source->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
+                         gyre_kind_name(GYRE_KIND_ROPE));
     set_layout(&source, group);
     set_head(&source, kind->sliding, group);
     set_base(&source, kind->sliding, group);
-    set_longest(&source, group);
+    set_max_positions(&source, group);
     if (gyre_build_status(root->source->build) != GYRE_OK) return;
-    group->config.rope.length = gyre_build_length(root->source->build);
+    group->config.rope.context_length = gyre_build_length(root->source->build);
     gyre_rope_read_scale(&source, group);
     gyre_rope_read_axes(&source, group);
     gyre_rope_read_temperature(&source, 1, group);
@@ -305,44 +305,44 @@ static void read_kind(const gyre_family *family, const gyre_scope *root, const g
                         gyre_profile_name(gyre_build_profile(root->source->build)));
 }
 
-static void read_still_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_kind *kind) {
+static void read_nope_kind(const gyre_family *family, const gyre_scope *root, const gyre_layer_kind *kind) {
     gyre_rope_source source = {family, *root, {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0, 0};
-    kind->group->config.kind = GYRE_NOPE;
-    gyre_build_field(root->source->build, kind->group, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s",
-                     gyre_kind_name(GYRE_NOPE));
+    kind->group->config.kind = GYRE_KIND_NOPE;
+    gyre_build_set_field(root->source->build, kind->group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
+                         gyre_kind_name(GYRE_KIND_NOPE));
     gyre_rope_read_temperature(&source, 0, kind->group);
 }
 
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
-    gyre_rope_division division;
+    gyre_layer_kinds division;
     gyre_build *build = root->source->build;
     const char *chunks = "dual_chunk_attention_config";
     gyre_rope_dict dict = gyre_rope_find_dict(family, root);
-    if (gyre_scope_value(root, chunks) && gyre_build_profile(build) != GYRE_AS_VLLM)
+    if (gyre_scope_value(root, chunks) && gyre_build_profile(build) != GYRE_PROFILE_VLLM)
         gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
                         gyre_profile_program(gyre_build_profile(build)));
-    gyre_rope_divide(family, root, &dict, &division);
+    gyre_rope_group_layers(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
-        const gyre_rope_kind *kind = &division.kind[i];
-        if (kind->turns)
-            read_kind(family, root, &dict, kind);
+        const gyre_layer_kind *kind = &division.kind[i];
+        if (kind->has_rope)
+            read_layer_kind(family, root, &dict, kind);
         else
-            read_still_kind(family, root, kind);
+            read_nope_kind(family, root, kind);
         kind->group->window = kind->window;
         if (kind->window > 0)
-            gyre_build_number(build, kind->group, "window", kind->window_from.origin, &kind->window_from.place, NULL,
-                              (double)kind->window);
+            gyre_build_set_number(build, kind->group, "window", kind->window_from.origin, &kind->window_from.place, NULL,
+                                  (double)kind->window);
     }
     gyre_rope_free_dict(&dict);
-    gyre_build_sort(build);
+    gyre_build_sort_groups(build);
 }
 
 /* Attention without positions, though some of their files have the keys of a rotation. */
-void gyre_read_still(const gyre_family *family, const gyre_scope *root) {
+void gyre_read_nope(const gyre_family *family, const gyre_scope *root) {
     static const char *const keys[] = {"rope_theta", "rope_scaling", "rope_parameters", NULL};
     gyre_build *build = root->source->build;
-    gyre_layers *all = gyre_build_layers(build, "all");
+    gyre_layer_group *all = gyre_build_add_group(build, "all");
     const char *key = gyre_scope_first(root, keys);
     if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and nobody reads it", key, family->model_type);
-    gyre_build_field(build, all, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s", gyre_kind_name(GYRE_NOPE));
+    gyre_build_set_field(build, all, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", gyre_kind_name(GYRE_KIND_NOPE));
 }

@@ -1,52 +1,51 @@
 /* rope_as_hf.c: scalings as four versions of transformers compute them. */
-#include "reading/rope/rope_plan.h"
+#include "reading/rope/read_rope.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char original[] = "original_max_position_embeddings";
+static const char original_length_key[] = "original_max_position_embeddings";
 
-typedef void read_scaling(const gyre_rope_source *source, gyre_layers *group);
+typedef void read_scaling(const gyre_rope_source *source, gyre_layer_group *group);
 
 static gyre_profile version(const gyre_rope_source *source) {
-    return gyre_build_profile(gyre_rope_build(source));
+    return gyre_build_profile(gyre_rope_build_of(source));
 }
 
 /* L = L'. */
-static void trained_as_served(const gyre_rope_source *source, gyre_layers *group, const char *why) {
+static void set_trained_to_max_positions(const gyre_rope_source *source, gyre_layer_group *group, const char *why) {
     const char *key = gyre_rope_length_key(&source->root);
-    const gyre_rope_found found =
-        key ? gyre_rope_found_at(source, &source->root, key) : (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
-    gyre_rope_set_trained(source, group, source->max_positions, &found, why);
+    const gyre_rope_provenance found =
+        key ? gyre_rope_provenance_of(source, &source->root, key) : (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
+    gyre_rope_set_trained_length(source, group, source->max_positions, &found, why);
 }
 
 /* The same where no formula needs it. */
-static void trained_if_told(const gyre_rope_source *source, gyre_layers *group) {
-    if (source->max_positions > 0) trained_as_served(source, group, NULL);
+static void set_trained_if_known(const gyre_rope_source *source, gyre_layer_group *group) {
+    if (source->max_positions > 0) set_trained_to_max_positions(source, group, NULL);
 }
 
-static double served_ratio(const gyre_rope_source *source, int64_t length) {
+static double length_ratio(const gyre_rope_source *source, int64_t length) {
     return length > 0 ? (double)source->max_positions / (double)length : 0.0;
 }
 
-/* -- those that every version computes alike
- * --------------------------------------------------------------------------------- */
-static void read_default(const gyre_rope_source *source, gyre_layers *group) {
-    gyre_rope_read_steps(source, group);
-    trained_if_told(source, group);
+/* -- those that every version computes alike -- */
+static void read_default(const gyre_rope_source *source, gyre_layer_group *group) {
+    gyre_rope_read_qwen_dynamic_ntk(source, group);
+    set_trained_if_known(source, group);
 }
 
-static void read_linear(const gyre_rope_source *source, gyre_layers *group) {
+static void read_linear(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_read_factor(source, group, NAN);
-    trained_if_told(source, group);
+    set_trained_if_known(source, group);
 }
 
-static void read_dynamic(const gyre_rope_source *source, gyre_layers *group) {
+static void read_dynamic(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *why = NULL;
     /* HunYuan begins with a base for good, and forgets it past the length it serves. */
-    const int is_long = gyre_build_length(gyre_rope_build(source)) > source->max_positions;
+    const int is_long = gyre_build_length(gyre_rope_build_of(source)) > source->max_positions;
     if (!is_long && gyre_rope_read_alpha(source, group)) {
-        trained_if_told(source, group);
+        set_trained_if_known(source, group);
         return;
     }
     if (gyre_scope_value(&source->dict, "alpha"))
@@ -54,128 +53,131 @@ static void read_dynamic(const gyre_rope_source *source, gyre_layers *group) {
                         is_long ? "alpha: transformers forgets it past max_position_embeddings"
                                 : "alpha: only HunYuan's classes read it");
     gyre_rope_read_factor(source, group, NAN);
-    if (gyre_scope_value(&source->dict, original)) {
+    if (gyre_scope_value(&source->dict, original_length_key)) {
         why = "transformers counts dynamic NTK from max_position_embeddings, whatever the original length";
-        gyre_scope_warn(&source->dict, original, "%s: dynamic NTK does not read it, and counts from max_position_embeddings",
-                        original);
+        gyre_scope_warn(&source->dict, original_length_key,
+                        "%s: dynamic NTK does not read it, and counts from max_position_embeddings", original_length_key);
     }
-    trained_as_served(source, group, why);
+    set_trained_to_max_positions(source, group, why);
 }
 
-/* -- the original length
- * ----------------------------------------------------------------------------------------------------- */
+/* -- the original length -- */
 /* Of Phi-3's class the attribute is there even where the file has no such key. */
-static int64_t beside(const gyre_rope_source *source, gyre_rope_found *found) {
+static int64_t original_in_root(const gyre_rope_source *source, gyre_rope_provenance *found) {
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
-    if (gyre_scope_value(&source->root, original)) {
-        *found = gyre_rope_found_at(source, &source->root, original);
-        return gyre_rope_length_at(&source->root, original, 0);
+    if (gyre_scope_value(&source->root, original_length_key)) {
+        *found = gyre_rope_provenance_of(source, &source->root, original_length_key);
+        return gyre_rope_read_length(&source->root, original_length_key, 0);
     }
-    *found = (gyre_rope_found){GYRE_FROM_FAMILY, {NULL, 0, 0}};
+    *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
     return is_phi ? 4096 : 0;
 }
 
 /* transformers 5: the key beside the object wins over the one in it, unless there is an object for each type of layers. */
-static void original_of_5(const gyre_rope_source *source, gyre_layers *group) {
-    gyre_rope_found found;
-    int64_t length = beside(source, &found);
-    const int64_t inside = gyre_rope_length_at(&source->dict, original, 0);
+static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group *group) {
+    gyre_rope_provenance found;
+    int64_t length = original_in_root(source, &found);
+    const int64_t inside = gyre_rope_read_length(&source->dict, original_length_key, 0);
     if (source->nested) length = 0;
     if (length > 0 && inside > 0 && inside != length)
-        gyre_scope_warn(&source->dict, original, "%s: transformers 5 takes the one beside the object, another", original);
+        gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 5 takes the one beside the object, another",
+                        original_length_key);
     if (length == 0 && inside > 0) {
-        found = gyre_rope_found_at(source, &source->dict, original);
+        found = gyre_rope_provenance_of(source, &source->dict, original_length_key);
         length = inside;
     }
     if (length == 0) {
-        trained_as_served(source, group, "no original length is given");
+        set_trained_to_max_positions(source, group, "no original length is given");
         if (strcmp(source->type, "llama3") != 0) /* which tells more of it */
             gyre_scope_warn(&source->dict, source->type_key,
                             "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model "
                             "was trained with");
         return;
     }
-    gyre_rope_set_trained(source, group, length, &found, NULL);
-    gyre_build_number(gyre_rope_build(source), group, "original_length", found.origin, &found.place, NULL, (double)length);
+    gyre_rope_set_trained_length(source, group, length, &found, NULL);
+    gyre_build_set_number(gyre_rope_build_of(source), group, "original_length", found.origin, &found.place, NULL,
+                          (double)length);
 }
 
 /* transformers 4: of YaRN and Llama 3 the key in the object alone. */
-static void original_inside(const gyre_rope_source *source, gyre_layers *group) {
-    const int64_t length = gyre_rope_length_at(&source->dict, original, 0);
+static void read_original_in_dict(const gyre_rope_source *source, gyre_layer_group *group) {
+    const int64_t length = gyre_rope_read_length(&source->dict, original_length_key, 0);
     if (length == 0) {
-        trained_as_served(source, group, "no original length is given in rope_scaling");
+        set_trained_to_max_positions(source, group, "no original length is given in rope_scaling");
         gyre_scope_warn(&source->dict, source->type_key,
                         "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model was "
                         "trained with");
         return;
     }
-    const gyre_rope_found found = gyre_rope_found_at(source, &source->dict, original);
-    gyre_rope_set_trained(source, group, length, &found, NULL);
-    gyre_build_number(gyre_rope_build(source), group, "original_length", found.origin, &found.place, NULL, (double)length);
+    const gyre_rope_provenance found = gyre_rope_provenance_of(source, &source->dict, original_length_key);
+    gyre_rope_set_trained_length(source, group, length, &found, NULL);
+    gyre_build_set_number(gyre_rope_build_of(source), group, "original_length", found.origin, &found.place, NULL,
+                          (double)length);
 }
 
-/* -- YaRN
- * -------------------------------------------------------------------------------------------------------------------- */
+/* -- YaRN -- */
 /* 4.43 lays the ramp over what the model serves.  Later versions over the original length where there is one. */
-static void yarn_length(const gyre_rope_source *source, gyre_layers *group) {
-    if (version(source) == GYRE_AS_HF_5) {
-        original_of_5(source, group);
-    } else if (version(source) != GYRE_AS_HF_4_43) {
-        original_inside(source, group);
-    } else if (gyre_scope_value(&source->dict, original)) {
-        gyre_scope_warn(&source->dict, original,
+static void read_yarn_length(const gyre_rope_source *source, gyre_layer_group *group) {
+    if (version(source) == GYRE_PROFILE_HF_5) {
+        read_original_hf_5(source, group);
+    } else if (version(source) != GYRE_PROFILE_HF_4_43) {
+        read_original_in_dict(source, group);
+    } else if (gyre_scope_value(&source->dict, original_length_key)) {
+        gyre_scope_warn(&source->dict, original_length_key,
                         "%s: transformers before 4.51 does not read it: YaRN's ramp lies over "
                         "max_position_embeddings",
-                        original);
-        trained_as_served(source, group, "transformers before 4.51 lays YaRN's ramp over max_position_embeddings");
+                        original_length_key);
+        set_trained_to_max_positions(source, group,
+                                     "transformers before 4.51 lays YaRN's ramp over max_position_embeddings");
     } else {
-        trained_as_served(source, group, NULL);
+        set_trained_to_max_positions(source, group, NULL);
     }
 }
 
 /* The ratio of the lengths in the place of a factor. */
-static void factor_of_lengths(const gyre_rope_source *source, gyre_layers *group, const char *why) {
-    const double ratio = served_ratio(source, group->config.trained_length);
+static void set_factor_to_length_ratio(const gyre_rope_source *source, gyre_layer_group *group, const char *why) {
+    const double ratio = length_ratio(source, group->config.trained_length);
     const int given = gyre_scope_value(&source->dict, "factor") != NULL;
     const gyre_place place = given ? gyre_scope_place(&source->dict, "factor") : (gyre_place){NULL, 0, 0};
     if (ratio < 1.0)
         gyre_scope_fail(&source->root, GYRE_EFORMAT, "max_position_embeddings",
                         "%g of the original length, where the factor is their ratio and cannot be below 1", ratio);
     group->config.rope.factor = ratio;
-    gyre_build_number(gyre_rope_build(source), group, "factor", GYRE_DERIVED, &place, why, ratio);
+    gyre_build_set_number(gyre_rope_build_of(source), group, "factor", GYRE_ORIGIN_DERIVED, &place, why, ratio);
 }
 
 /* 4.51 to 4.55 take the ratio of the lengths even where a factor is given. */
-static void yarn_factor(const gyre_rope_source *source, gyre_layers *group) {
+static void read_yarn_factor(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *dict = &source->dict;
-    const int has_original = group->config.trained_length != source->max_positions || gyre_scope_value(dict, original);
-    const double ratio = served_ratio(source, group->config.trained_length);
+    const int has_original =
+        group->config.trained_length != source->max_positions || gyre_scope_value(dict, original_length_key);
+    const double ratio = length_ratio(source, group->config.trained_length);
     if (!gyre_scope_has(dict, "factor")) {
         gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "missing");
-    } else if (version(source) == GYRE_AS_HF_4_51 && gyre_scope_value(dict, original)) {
+    } else if (version(source) == GYRE_PROFILE_HF_4_51 && gyre_scope_value(dict, original_length_key)) {
         const double given = gyre_scope_number(dict, "factor", ratio);
         if (given != ratio)
             gyre_scope_warn(dict, "factor",
                             "factor: transformers 4.51 to 4.55 takes the ratio of the lengths, %g, and not %g", ratio,
                             given);
-        factor_of_lengths(source, group,
-                          given != ratio ? "transformers 4.51 to 4.55 takes the ratio of the lengths instead" : NULL);
-    } else if (!gyre_scope_value(dict, "factor") && version(source) <= GYRE_AS_HF_4_56) {
-        factor_of_lengths(source, group, "null stands for the ratio of the lengths");
+        set_factor_to_length_ratio(
+            source, group, given != ratio ? "transformers 4.51 to 4.55 takes the ratio of the lengths instead" : NULL);
+    } else if (!gyre_scope_value(dict, "factor") && version(source) <= GYRE_PROFILE_HF_4_56) {
+        set_factor_to_length_ratio(source, group, "null stands for the ratio of the lengths");
     } else {
         gyre_rope_read_factor(source, group, NAN);
         if (has_original && ratio != 1.0 && fabs(ratio - group->config.rope.factor) > 1e-9 * ratio &&
-            version(source) <= GYRE_AS_HF_4_56)
+            version(source) <= GYRE_PROFILE_HF_4_56)
             gyre_scope_warn(dict, "factor", "factor: %g, where the lengths have a ratio of %g; the factor is taken",
                             group->config.rope.factor, ratio);
     }
 }
 
-static void yarn_attention(const gyre_rope_source *source, gyre_layers *group) {
+static void yarn_attention(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *dict = &source->dict;
     struct gyre_rope_config *rope = &group->config.rope;
     const double mscale = gyre_scope_number(dict, "mscale", 0.0), all = gyre_scope_number(dict, "mscale_all_dim", 0.0);
-    const int knows = version(source) != GYRE_AS_HF_4_43;
+    const int knows = version(source) != GYRE_PROFILE_HF_4_43;
     if (mscale < 0.0) gyre_scope_fail(dict, GYRE_EFORMAT, "mscale", "%g is below 0", mscale);
     if (all < 0.0) gyre_scope_fail(dict, GYRE_EFORMAT, "mscale_all_dim", "%g is below 0", all);
     if (json_is_integer(gyre_scope_value(dict, "attention_factor")))
@@ -184,13 +186,13 @@ static void yarn_attention(const gyre_rope_source *source, gyre_layers *group) {
     if (knows && !given && mscale != 0.0 && all != 0.0) {
         rope->mscale = mscale;
         rope->mscale_all_dim = all;
-        gyre_rope_note(source, group, "mscale", "mscale", GYRE_FROM_READER, NULL, mscale);
-        gyre_rope_note(source, group, "mscale_all_dim", "mscale_all_dim", GYRE_FROM_READER, NULL, all);
+        gyre_rope_note_number(source, group, "mscale", "mscale", GYRE_ORIGIN_READER, NULL, mscale);
+        gyre_rope_note_number(source, group, "mscale_all_dim", "mscale_all_dim", GYRE_ORIGIN_READER, NULL, all);
         gyre_rope_derive_attention_factor(
-            source, group, gyre_rope_magnitude(rope->factor, mscale) / gyre_rope_magnitude(rope->factor, all), 0);
+            source, group, gyre_rope_yarn_mscale(rope->factor, mscale) / gyre_rope_yarn_mscale(rope->factor, all), 0);
         return;
     }
-    if (!given) gyre_rope_derive_attention_factor(source, group, gyre_rope_magnitude(rope->factor, 1.0), 0);
+    if (!given) gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(rope->factor, 1.0), 0);
     if (knows && (mscale != 0.0) != (all != 0.0) && !given)
         gyre_scope_warn(dict, mscale != 0.0 ? "mscale" : "mscale_all_dim",
                         "%s: transformers looks at mscale and mscale_all_dim only where both are there, and not 0",
@@ -200,12 +202,12 @@ static void yarn_attention(const gyre_rope_source *source, gyre_layers *group) {
 
 /* Which versions of the classes with latent attention multiply the softmax: DeepSeek-V3's always did, by the factor that the
  * file says; V2's and Mistral 4's only since the middle of 2026. */
-static void yarn_softmax(const gyre_rope_source *source, gyre_layers *group) {
+static void yarn_softmax(const gyre_rope_source *source, gyre_layer_group *group) {
     const double all = gyre_scope_number(&source->dict, "mscale_all_dim", 0.0);
     const char *type = source->family->model_type;
     const int is_late = strcmp(type, "deepseek_v2") == 0 || strncmp(type, "mistral4", 8) == 0;
-    if (!(source->family->traits & GYRE_LATENT) || all == 0.0) return;
-    if (is_late && version(source) != GYRE_AS_HF_5 && version(source) != GYRE_AS_HF_4_43) {
+    if (!(source->family->traits & GYRE_MLA) || all == 0.0) return;
+    if (is_late && version(source) != GYRE_PROFILE_HF_5 && version(source) != GYRE_PROFILE_HF_4_43) {
         gyre_scope_warn(
             &source->dict, "mscale_all_dim",
             "mscale_all_dim: %s does not multiply the softmax by its square here, which the model was trained with",
@@ -213,136 +215,133 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layers *group) {
         return;
     }
     const double factor = gyre_scope_number(&source->dict, "factor", group->config.rope.factor);
-    const double g = gyre_rope_magnitude(factor, all);
-    gyre_rope_note(source, group, "mscale_all_dim", "mscale_all_dim", GYRE_FROM_READER, NULL, all);
-    gyre_rope_set_softmax(source, group, g * g, "mscale_all_dim");
+    const double g = gyre_rope_yarn_mscale(factor, all);
+    gyre_rope_note_number(source, group, "mscale_all_dim", "mscale_all_dim", GYRE_ORIGIN_READER, NULL, all);
+    gyre_rope_scale_softmax(source, group, g * g, "mscale_all_dim");
 }
 
 /* Models with latent attention came with code of their own before transformers had classes for them: L and the factor as the
  * file says them, g(s, mscale) / g(s, mscale_all_dim) on the angles, where a missing mscale is 1, and the square of the
  * latter on the softmax. */
-static void read_own_yarn(const gyre_rope_source *source, gyre_layers *group) {
+static void read_remote_code_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *dict = &source->dict;
     gyre_scope_warn(dict, source->type_key, "%s: %s has no class for a %s; this is the code that came with the model",
                     source->type_key, gyre_profile_program(version(source)), source->family->model_type);
-    original_inside(source, group);
+    read_original_in_dict(source, group);
     gyre_rope_read_factor(source, group, NAN);
     gyre_rope_read_ramp(source, group, 1);
     const double s = group->config.rope.factor, all = gyre_scope_number(dict, "mscale_all_dim", 0.0);
     const double mscale = gyre_scope_number(dict, "mscale", 1.0);
     if (mscale < 0.0 || all < 0.0)
         gyre_scope_fail(dict, GYRE_EFORMAT, mscale < 0.0 ? "mscale" : "mscale_all_dim", "%g is below 0", fmin(mscale, all));
-    gyre_rope_note(source, group, "mscale", "mscale", GYRE_FROM_READER, NULL, mscale);
-    gyre_rope_derive_attention_factor(source, group, gyre_rope_magnitude(s, mscale) / gyre_rope_magnitude(s, all), 1);
+    gyre_rope_note_number(source, group, "mscale", "mscale", GYRE_ORIGIN_READER, NULL, mscale);
+    gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(s, mscale) / gyre_rope_yarn_mscale(s, all), 1);
     yarn_softmax(source, group);
 }
 
-static void read_yarn(const gyre_rope_source *source, gyre_layers *group) {
-    if (version(source) == GYRE_AS_HF_4_43 && (source->family->traits & GYRE_LATENT)) {
-        read_own_yarn(source, group);
+static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
+    if (version(source) == GYRE_PROFILE_HF_4_43 && (source->family->traits & GYRE_MLA)) {
+        read_remote_code_yarn(source, group);
         return;
     }
     /* transformers 5 looks for truncate in the outer object, where there is one for each type of layers. */
-    const int is_nested = version(source) == GYRE_AS_HF_5 && source->nested;
-    yarn_length(source, group);
-    yarn_factor(source, group);
-    gyre_rope_read_ramp(source, group, is_nested || version(source) >= GYRE_AS_HF_4_51);
+    const int is_nested = version(source) == GYRE_PROFILE_HF_5 && source->nested;
+    read_yarn_length(source, group);
+    read_yarn_factor(source, group);
+    gyre_rope_read_ramp(source, group, is_nested || version(source) >= GYRE_PROFILE_HF_4_51);
     yarn_attention(source, group);
     yarn_softmax(source, group);
 }
 
-/* -- LongRoPE
- * ---------------------------------------------------------------------------------------------------------------- */
-static void longrope_as_4(const gyre_rope_source *source, gyre_layers *group) {
-    gyre_rope_found found;
+/* -- LongRoPE -- */
+static void read_longrope_hf_4(const gyre_rope_source *source, gyre_layer_group *group) {
+    gyre_rope_provenance found;
     /* MiniCPM came with code of its own, which takes the ratio of the lengths too, and finds L in the object. */
-    if (strncmp(source->family->model_type, "minicpm", 7) == 0 && gyre_scope_value(&source->dict, original)) {
-        original_inside(source, group);
-        factor_of_lengths(source, group, NULL);
+    if (strncmp(source->family->model_type, "minicpm", 7) == 0 && gyre_scope_value(&source->dict, original_length_key)) {
+        read_original_in_dict(source, group);
+        set_factor_to_length_ratio(source, group, NULL);
         return;
     }
-    const int64_t length = beside(source, &found);
+    const int64_t length = original_in_root(source, &found);
     if (length > 0) {
-        gyre_rope_set_trained(source, group, length, &found, NULL);
-        gyre_build_number(gyre_rope_build(source), group, "original_length", found.origin, &found.place, NULL,
-                          (double)length);
+        gyre_rope_set_trained_length(source, group, length, &found, NULL);
+        gyre_build_set_number(gyre_rope_build_of(source), group, "original_length", found.origin, &found.place, NULL,
+                              (double)length);
         const int given = gyre_scope_value(&source->dict, "factor") != NULL;
-        const double ratio = served_ratio(source, length), factor = gyre_scope_number(&source->dict, "factor", ratio);
+        const double ratio = length_ratio(source, length), factor = gyre_scope_number(&source->dict, "factor", ratio);
         if (factor != ratio)
             gyre_scope_warn(&source->dict, "factor", "factor: transformers 4 takes the ratio of the lengths, %g, and not %g",
                             ratio, factor);
-        factor_of_lengths(source, group, given ? "transformers 4 takes the ratio of the lengths instead" : NULL);
+        set_factor_to_length_ratio(source, group, given ? "transformers 4 takes the ratio of the lengths instead" : NULL);
         return;
     }
-    if (gyre_scope_value(&source->dict, original))
-        gyre_scope_warn(&source->dict, original, "%s: transformers 4 reads the one beside rope_scaling alone", original);
-    trained_as_served(source, group, NULL);
+    if (gyre_scope_value(&source->dict, original_length_key))
+        gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 4 reads the one beside rope_scaling alone",
+                        original_length_key);
+    set_trained_to_max_positions(source, group, NULL);
     gyre_rope_read_factor(source, group, NAN);
 }
 
-static void longrope_as_5(const gyre_rope_source *source, gyre_layers *group) {
-    original_of_5(source, group);
+static void read_longrope_hf_5(const gyre_rope_source *source, gyre_layer_group *group) {
+    read_original_hf_5(source, group);
     if (gyre_scope_value(&source->dict, "factor"))
         gyre_rope_read_factor(source, group, NAN);
     else if (source->max_positions >= group->config.trained_length)
-        factor_of_lengths(source, group, NULL);
+        set_factor_to_length_ratio(source, group, NULL);
     else
         gyre_rope_read_factor(source, group, 1.0); /* a ratio below 1 makes an attention factor of 1, no less */
 }
 
-static void read_longrope(const gyre_rope_source *source, gyre_layers *group) {
-    if (version(source) == GYRE_AS_HF_5)
-        longrope_as_5(source, group);
+static void read_longrope(const gyre_rope_source *source, gyre_layer_group *group) {
+    if (version(source) == GYRE_PROFILE_HF_5)
+        read_longrope_hf_5(source, group);
     else
-        longrope_as_4(source, group);
-    gyre_rope_read_lists(source, group);
+        read_longrope_hf_4(source, group);
+    gyre_rope_read_longrope_factors(source, group);
     if (group->config.trained_length == 1)
-        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original, "1 has logarithm 0, which longrope divides by");
-    if (gyre_rope_read_magnitudes(source, group)) return;
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1 has logarithm 0, which longrope divides by");
+    if (gyre_rope_read_short_long_mscale(source, group)) return;
     if (!gyre_rope_read_attention_factor(source, group))
         gyre_rope_derive_attention_factor(
-            source, group, gyre_rope_longrope_magnitude(group->config.rope.factor, group->config.trained_length), 0);
+            source, group, gyre_rope_longrope_attention_factor(group->config.rope.factor, group->config.trained_length), 0);
 }
 
-/* -- Llama 3, proportional
- * --------------------------------------------------------------------------------------------------- */
-static void read_llama3(const gyre_rope_source *source, gyre_layers *group) {
+/* -- Llama 3, proportional -- */
+static void read_llama3(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_read_factor(source, group, NAN);
-    if (version(source) == GYRE_AS_HF_5)
-        original_of_5(source, group);
-    else if (gyre_scope_value(&source->dict, original))
-        original_inside(source, group);
+    if (version(source) == GYRE_PROFILE_HF_5)
+        read_original_hf_5(source, group);
+    else if (gyre_scope_value(&source->dict, original_length_key))
+        read_original_in_dict(source, group);
     else
-        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original, "missing");
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "missing");
     if (group->config.trained_length >= source->max_positions && source->max_positions > 0)
-        gyre_scope_warn(&source->dict, original, "%s: not below max_position_embeddings, so nothing is longer than trained",
-                        original);
-    gyre_rope_read_bands(source, group);
+        gyre_scope_warn(&source->dict, original_length_key,
+                        "%s: not below max_position_embeddings, so nothing is longer than trained", original_length_key);
+    gyre_rope_read_freq_factors(source, group);
 }
 
-static void read_proportional(const gyre_rope_source *source, gyre_layers *group) {
+static void read_proportional(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_read_factor(source, group, 1.0);
     gyre_rope_read_proportion(source, group);
-    trained_if_told(source, group);
+    set_trained_if_known(source, group);
 }
 
-/* -- Gyre's own names
- * -------------------------------------------------------------------------------------------------------- */
-static void read_own(const gyre_rope_source *source, gyre_layers *group) {
+/* -- Gyre's own names -- */
+static void read_native_scaling(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scaling scaling = group->config.rope.scaling;
     gyre_scope_warn(&source->dict, source->type_key, "%s: a scaling of Gyre's, which transformers does not know",
                     source->type);
     gyre_rope_read_factor(source, group, NAN);
-    if (scaling == GYRE_BY_PARTS || scaling == GYRE_BY_PARTS_PAPER) {
-        original_of_5(source, group);
+    if (scaling == GYRE_SCALING_BY_PARTS || scaling == GYRE_SCALING_BY_PARTS_PAPER) {
+        read_original_hf_5(source, group);
         gyre_rope_read_ramp(source, group, 0);
     } else {
-        trained_if_told(source, group);
+        set_trained_if_known(source, group);
     }
 }
 
-/* -- which
- * ------------------------------------------------------------------------------------------------------------------- */
+/* -- which -- */
 #define LENGTHS "factor", "original_max_position_embeddings"
 static const char *const default_keys[] = {NULL};
 static const char *const linear_keys[] = {"factor", NULL};
@@ -358,89 +357,89 @@ static const char *const llama3_keys[] = {LENGTHS, "low_freq_factor", "high_freq
 static const struct {
     const char *name;
     gyre_scaling scaling;
-    int only_5, is_own;
+    int hf_5_only, is_native;
     read_scaling *read;
     const char *const *keys;
-} types[] = {{"default", GYRE_UNSCALED, 0, 0, read_default, default_keys},
-             {"linear", GYRE_LINEAR, 0, 0, read_linear, linear_keys},
-             {"dynamic", GYRE_DYNAMIC_NTK, 0, 0, read_dynamic, dynamic_keys},
-             {"yarn", GYRE_YARN, 0, 0, read_yarn, yarn_keys},
-             {"longrope", GYRE_LONGROPE, 0, 0, read_longrope, longrope_keys},
-             {"llama3", GYRE_LLAMA3, 0, 0, read_llama3, llama3_keys},
-             {"proportional", GYRE_PROPORTIONAL, 1, 0, read_proportional, linear_keys},
-             {"ntk", GYRE_NTK, 1, 1, read_own, linear_keys},
-             {"ntk-mixed", GYRE_NTK_MIXED, 1, 1, read_own, linear_keys},
-             {"by-parts", GYRE_BY_PARTS, 1, 1, read_own, yarn_keys},
-             {"by-parts-paper", GYRE_BY_PARTS_PAPER, 1, 1, read_own, yarn_keys}};
+} types[] = {{"default", GYRE_SCALING_NONE, 0, 0, read_default, default_keys},
+             {"linear", GYRE_SCALING_LINEAR, 0, 0, read_linear, linear_keys},
+             {"dynamic", GYRE_SCALING_DYNAMIC_NTK, 0, 0, read_dynamic, dynamic_keys},
+             {"yarn", GYRE_SCALING_YARN, 0, 0, read_yarn, yarn_keys},
+             {"longrope", GYRE_SCALING_LONGROPE, 0, 0, read_longrope, longrope_keys},
+             {"llama3", GYRE_SCALING_LLAMA3, 0, 0, read_llama3, llama3_keys},
+             {"proportional", GYRE_SCALING_PROPORTIONAL, 1, 0, read_proportional, linear_keys},
+             {"ntk", GYRE_SCALING_NTK, 1, 1, read_native_scaling, linear_keys},
+             {"ntk-mixed", GYRE_SCALING_NTK_MIXED, 1, 1, read_native_scaling, linear_keys},
+             {"by-parts", GYRE_SCALING_BY_PARTS, 1, 1, read_native_scaling, yarn_keys},
+             {"by-parts-paper", GYRE_SCALING_BY_PARTS_PAPER, 1, 1, read_native_scaling, yarn_keys}};
 
 /* The other types have none: the key is there, and nothing comes of it. */
-static void note_ignored_attention(const gyre_rope_source *source, gyre_layers *group) {
+static void note_ignored_attention(const gyre_rope_source *source, gyre_layer_group *group) {
     const char *key = "attention_factor";
     const gyre_scaling scaling = group->config.rope.scaling;
-    if (scaling == GYRE_YARN || scaling == GYRE_LONGROPE || !gyre_scope_value(&source->dict, key)) return;
+    if (scaling == GYRE_SCALING_YARN || scaling == GYRE_SCALING_LONGROPE || !gyre_scope_value(&source->dict, key)) return;
     const gyre_place place = gyre_scope_place(&source->dict, key);
     const char *why =
-        gyre_build_text(gyre_rope_build(source), "transformers does not read it where the type is %s", source->type);
-    gyre_build_number(gyre_rope_build(source), group, key, GYRE_FROM_READER, &place, why, 1.0);
+        gyre_build_format(gyre_rope_build_of(source), "transformers does not read it where the type is %s", source->type);
+    gyre_build_set_number(gyre_rope_build_of(source), group, key, GYRE_ORIGIN_READER, &place, why, 1.0);
 }
 
 /* Classes that check the type themselves. */
 static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
-    const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) && scaling != GYRE_LONGROPE;
-    const int is_ernie = (source->family->traits & GYRE_ERNIE_AXES) != 0;
-    if (scaling == GYRE_UNSCALED || !(is_phi || is_ernie)) return;
+    const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) && scaling != GYRE_SCALING_LONGROPE;
+    const int is_ernie = (source->family->traits & GYRE_MROPE_ERNIE) != 0;
+    if (scaling == GYRE_SCALING_NONE || !(is_phi || is_ernie)) return;
     gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key,
                     "\"%.60s\", where transformers' %s class takes default%s alone", source->type,
                     source->family->model_type, is_phi ? " and longrope" : "");
 }
 
 /* Qwen2-VL's classes compute their frequencies once, for no length, and keep them at every length. */
-static void freeze(const gyre_rope_source *source, gyre_layers *group) {
+static void freeze_frequencies(const gyre_rope_source *source, gyre_layer_group *group) {
     struct gyre_rope_config *rope = &group->config.rope;
     const char *type = source->family->model_type, *list = "long_factor";
     if (strncmp(type, "qwen2_vl", 8) != 0 && strncmp(type, "qwen2_5_vl", 10) != 0) return;
-    if (rope->scaling != GYRE_DYNAMIC_NTK && rope->scaling != GYRE_LONGROPE) return;
-    const int is_dynamic = rope->scaling == GYRE_DYNAMIC_NTK;
+    if (rope->scaling != GYRE_SCALING_DYNAMIC_NTK && rope->scaling != GYRE_SCALING_LONGROPE) return;
+    const int is_dynamic = rope->scaling == GYRE_SCALING_DYNAMIC_NTK;
     const gyre_scope *dict = &source->dict;
     const gyre_place place = gyre_scope_place(dict, is_dynamic ? source->type_key : list);
-    const char *why = gyre_build_text(gyre_rope_build(source),
-                                      "transformers' %s class never computes it again for a longer sequence", type);
+    const char *why = gyre_build_format(gyre_rope_build_of(source),
+                                        "transformers' %s class never computes it again for a longer sequence", type);
     gyre_scope_warn(dict, source->type_key, "%s: %s, so that it turns %s at every length", source->type, why,
                     is_dynamic ? "unscaled" : "by short_factor");
     if (is_dynamic) {
-        rope->scaling = GYRE_UNSCALED;
-        gyre_build_field(gyre_rope_build(source), group, "scaling", GYRE_FROM_FILE, &place, why, "default");
+        rope->scaling = GYRE_SCALING_NONE;
+        gyre_build_set_field(gyre_rope_build_of(source), group, "scaling", GYRE_ORIGIN_FILE, &place, why, "default");
         return;
     }
     rope->long_factor = rope->short_factor;
-    gyre_build_field(gyre_rope_build(source), group, list, GYRE_FROM_FILE, &place, why, "not used");
+    gyre_build_set_field(gyre_rope_build_of(source), group, list, GYRE_ORIGIN_FILE, &place, why, "not used");
 }
 
-void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layers *group) {
+void gyre_rope_as_hf(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_profile profile = version(source);
     size_t i = 0;
     if (gyre_rope_read_telechat3(source, group)) return;
     while (i < sizeof types / sizeof *types && strcmp(types[i].name, source->type) != 0)
         i++;
     if (i == sizeof types / sizeof *types) {
-        gyre_rope_unknown_type(source, profile == GYRE_AS_HF_5
-                                           ? "default, linear, dynamic, yarn, longrope, llama3, proportional"
-                                           : "default, linear, dynamic, yarn, longrope, llama3");
+        gyre_rope_fail_unknown_type(source, profile == GYRE_PROFILE_HF_5
+                                                ? "default, linear, dynamic, yarn, longrope, llama3, proportional"
+                                                : "default, linear, dynamic, yarn, longrope, llama3");
         return;
     }
-    if (types[i].only_5 && profile != GYRE_AS_HF_5) {
+    if (types[i].hf_5_only && profile != GYRE_PROFILE_HF_5) {
         gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%s\" is no type that %s knows%s",
                         source->type, gyre_profile_program(profile),
-                        types[i].is_own ? " (it is Gyre's own)" : "; transformers 5.5 was the first");
+                        types[i].is_native ? " (it is Gyre's own)" : "; transformers 5.5 was the first");
         return;
     }
     check_class(source, types[i].scaling);
     gyre_rope_note_scaling(source, group, types[i].scaling);
     types[i].read(source, group);
-    if (gyre_build_status(gyre_rope_build(source)) == GYRE_OK) freeze(source, group);
+    if (gyre_build_status(gyre_rope_build_of(source)) == GYRE_OK) freeze_frequencies(source, group);
     note_ignored_attention(source, group);
     const int is_old_yarn =
-        types[i].scaling == GYRE_YARN && profile == GYRE_AS_HF_4_43 && !(source->family->traits & GYRE_LATENT);
-    const int is_phimoe = types[i].scaling == GYRE_LONGROPE && strcmp(source->family->model_type, "phimoe") == 0;
-    gyre_rope_check_keys(source, is_old_yarn ? old_yarn_keys : is_phimoe ? phimoe_keys : types[i].keys);
+        types[i].scaling == GYRE_SCALING_YARN && profile == GYRE_PROFILE_HF_4_43 && !(source->family->traits & GYRE_MLA);
+    const int is_phimoe = types[i].scaling == GYRE_SCALING_LONGROPE && strcmp(source->family->model_type, "phimoe") == 0;
+    gyre_rope_warn_unread_keys(source, is_old_yarn ? old_yarn_keys : is_phimoe ? phimoe_keys : types[i].keys);
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef void handler(const gyre_rope_engine *e);
+typedef void scaling_reader(const gyre_rope_engine *e);
 
 static int failed(const gyre_rope_engine *e) {
     return gyre_build_status(e->build) != GYRE_OK;
@@ -19,18 +19,18 @@ static const gyre_scope *dict_of(const gyre_rope_engine *e) {
     return &e->source->dict;
 }
 
-static int has(const gyre_rope_engine *e, const char *key) {
+static int has_key(const gyre_rope_engine *e, const char *key) {
     return gyre_scope_value(dict_of(e), key) != NULL;
 }
 
-/* -- which type -------------------------------------------------------------------------------------------------------- */
+/* -- which type -- */
 static int same_type(const char *modern, const char *legacy) {
     return strcmp(modern, legacy) == 0 || (strcmp(legacy, "su") == 0 && strcmp(modern, "longrope") == 0) ||
            (strcmp(legacy, "mrope") == 0 && strcmp(modern, "default") == 0);
 }
 
 /* A dict that speaks of a scaling has to name it; one with a base alone needs no name. */
-static int speaks_of_scaling(const gyre_rope_engine *e) {
+static int describes_scaling(const gyre_rope_engine *e) {
     static const char *const keys[] = {"factor", "alpha", "short_factor", "long_factor", "low_freq_factor", "mixed_b", NULL};
     return gyre_scope_first(dict_of(e), keys) != NULL;
 }
@@ -38,18 +38,18 @@ static int speaks_of_scaling(const gyre_rope_engine *e) {
 /* Of latent attention, the model class makes every scaling DeepSeek's; MiniCPM3 is written otherwise. */
 static int is_deepseek(const gyre_rope_engine *e) {
     const gyre_family *family = e->source->family;
-    return (family->traits & GYRE_LATENT) && strcmp(family->model_type, "minicpm3") != 0;
+    return (family->traits & GYRE_MLA) && strcmp(family->model_type, "minicpm3") != 0;
 }
 
 /* NULL = the build has failed. */
 static const char *type_of(const gyre_rope_engine *e) {
     const gyre_scope *dict = dict_of(e);
-    const char *modern = gyre_scope_text(dict, "rope_type", ""), *legacy = gyre_scope_text(dict, "type", "");
+    const char *modern = gyre_scope_string(dict, "rope_type", ""), *legacy = gyre_scope_string(dict, "type", "");
     if (failed(e)) return NULL;
     if (*modern && *legacy && !same_type(modern, legacy))
         gyre_scope_fail(dict, GYRE_EUNSUPPORTED, "type", "\"%.40s\" contradicts rope_type \"%.40s\", and vLLM stops at that",
                         legacy, modern);
-    if (!*modern && !*legacy && speaks_of_scaling(e))
+    if (!*modern && !*legacy && describes_scaling(e))
         gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing, and vLLM does not guess it");
     if (failed(e)) return NULL;
     const char *raw = *modern ? modern : legacy;
@@ -58,17 +58,17 @@ static const char *type_of(const gyre_rope_engine *e) {
     return strcmp(raw, "su") == 0 ? "longrope" : e->source->type;
 }
 
-/* -- one by one -------------------------------------------------------------------------------------------------------- */
+/* -- one by one -- */
 static void as_default(const gyre_rope_engine *e) {
-    gyre_engine_scaling(e, GYRE_UNSCALED, NULL);
-    if (gyre_scope_flag(dict_of(e), "use_fope", 0))
+    gyre_engine_set_scaling(e, GYRE_SCALING_NONE, NULL);
+    if (gyre_scope_bool(dict_of(e), "use_fope", 0))
         gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, "use_fope",
                         "vLLM mixes sines of several frequencies by trained weights here, which is no rotation");
 }
 
 static void as_linear(const gyre_rope_engine *e) {
-    gyre_engine_scaling(e, GYRE_LINEAR, NULL);
-    (void)gyre_engine_factor(e);
+    gyre_engine_set_scaling(e, GYRE_SCALING_LINEAR, NULL);
+    (void)gyre_engine_read_factor(e);
     if (json_is_integer(gyre_scope_value(dict_of(e), "factor")))
         gyre_scope_warn(
             dict_of(e), "factor",
@@ -76,10 +76,10 @@ static void as_linear(const gyre_rope_engine *e) {
             "point (8.0)");
 }
 
-static void fixed_base(const gyre_rope_engine *e, const char *key, double growth, const char *scaling_why,
-                       const char *factor_why) {
-    gyre_engine_scaling(e, GYRE_NTK, scaling_why);
-    gyre_engine_note(e, "factor", key, factor_why, growth);
+static void set_ntk_base(const gyre_rope_engine *e, const char *key, double growth, const char *scaling_why,
+                         const char *factor_why) {
+    gyre_engine_set_scaling(e, GYRE_SCALING_NTK, scaling_why);
+    gyre_engine_note_number(e, "factor", key, factor_why, growth);
     e->group->config.rope.factor = growth;
     if (growth < 1.0) gyre_scope_fail(dict_of(e), GYRE_EFORMAT, key, "gives %g times the base's growth, below 1", growth);
 }
@@ -88,86 +88,87 @@ static void fixed_base(const gyre_rope_engine *e, const char *key, double growth
 static void as_alpha(const gyre_rope_engine *e) {
     const double alpha = gyre_scope_number(dict_of(e), "alpha", NAN);
     if (failed(e)) return;
-    fixed_base(e, "alpha", alpha, "vLLM grows the base once, by alpha, and keeps it at every length",
-               "alpha: the base grows by alpha^(d / (d - 2))");
+    set_ntk_base(e, "alpha", alpha, "vLLM grows the base once, by alpha, and keeps it at every length",
+                 "alpha: the base grows by alpha^(d / (d - 2))");
 }
 
 /* transformers' dynamic base at n = s L', for every n. */
 static void as_dynamic(const gyre_rope_engine *e) {
-    if (has(e, "alpha")) {
+    if (has_key(e, "alpha")) {
         as_alpha(e);
         return;
     }
-    const double s = gyre_engine_factor(e);
+    const double s = gyre_engine_read_factor(e);
     if (failed(e)) return;
-    fixed_base(
+    set_ntk_base(
         e, "factor", s * s - s + 1.0,
         "vLLM computes the dynamic base once, for factor x max_position_embeddings tokens, and keeps it at every length",
-        gyre_build_text(e->build, "s^2 - s + 1 for the file's s = %g: transformers has 1 up to the trained length", s));
+        gyre_build_format(e->build, "s^2 - s + 1 for the file's s = %g: transformers has 1 up to the trained length", s));
 }
 
 /* omega_i = (base s)^(-2 i / d) / s^(2 / d); or divisors exp(a (i + 1)^b). */
 static void as_ntk(const gyre_rope_engine *e) {
     struct gyre_rope_config *rope = &e->group->config.rope;
-    const double s = gyre_engine_factor(e), channels = (double)rope->dim;
+    const double s = gyre_engine_read_factor(e), channels = (double)rope->dim;
     if (failed(e)) return;
-    if (has(e, "mixed_b")) {
+    if (has_key(e, "mixed_b")) {
         const double exponent = gyre_scope_number(dict_of(e), "mixed_b", NAN);
         if (exponent < 0.0) gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, "mixed_b", "%g is below 0", exponent);
-        gyre_engine_scaling(
-            e, exponent == 0.0 ? GYRE_LINEAR : GYRE_NTK_MIXED,
-            gyre_build_text(e->build, "vLLM's ntk with mixed_b %g: pair i is divided by exp(a (i + 1)^b)", exponent));
+        gyre_engine_set_scaling(
+            e, exponent == 0.0 ? GYRE_SCALING_LINEAR : GYRE_SCALING_NTK_MIXED,
+            gyre_build_format(e->build, "vLLM's ntk with mixed_b %g: pair i is divided by exp(a (i + 1)^b)", exponent));
         rope->mixed_exponent = exponent;
         return;
     }
-    gyre_engine_scaling(e, GYRE_LINEAR, "vLLM's ntk: the base times the factor, and all pairs divided by factor^(2 / d)");
+    gyre_engine_set_scaling(e, GYRE_SCALING_LINEAR,
+                            "vLLM's ntk: the base times the factor, and all pairs divided by factor^(2 / d)");
     rope->base = rope->base * s;
     rope->factor = pow(s, 2.0 / channels);
-    gyre_engine_note(e, "base", "factor", "the file's base times its factor", rope->base);
-    gyre_engine_note(e, "factor", "factor", gyre_build_text(e->build, "the file's %g^(2 / d)", s), rope->factor);
+    gyre_engine_note_number(e, "base", "factor", "the file's base times its factor", rope->base);
+    gyre_engine_note_number(e, "factor", "factor", gyre_build_format(e->build, "the file's %g^(2 / d)", s), rope->factor);
 }
 
 static void as_llama3(const gyre_rope_engine *e) {
-    gyre_engine_scaling(e, GYRE_LLAMA3, NULL);
-    (void)gyre_engine_factor(e);
-    (void)gyre_engine_original(e);
-    gyre_rope_read_bands(e->source, e->group);
+    gyre_engine_set_scaling(e, GYRE_SCALING_LLAMA3, NULL);
+    (void)gyre_engine_read_factor(e);
+    (void)gyre_engine_read_original_length(e);
+    gyre_rope_read_freq_factors(e->source, e->group);
 }
 
 /* The factor is not looked at. */
 static void as_proportional(const gyre_rope_engine *e) {
     static const char *const unread[] = {"factor", NULL};
     gyre_place place;
-    const char *why = gyre_engine_unread(e, unread, &place);
-    gyre_engine_scaling(e, GYRE_PROPORTIONAL, NULL);
+    const char *why = gyre_engine_ignored_keys(e, unread, &place);
+    gyre_engine_set_scaling(e, GYRE_SCALING_PROPORTIONAL, NULL);
     gyre_rope_read_proportion(e->source, e->group);
     e->group->config.rope.factor = 1.0;
-    if (why) gyre_engine_note(e, "factor", "factor", why, 1.0);
+    if (why) gyre_engine_note_number(e, "factor", "factor", why, 1.0);
 }
 
-/* -- YaRN -------------------------------------------------------------------------------------------------------------- */
+/* -- YaRN -- */
 /* The factor that multiplies cos and sin: g from the factor alone, times a key of vLLM's own. */
 static void yarn_attention(const gyre_rope_engine *e, double magnitude, const char *const *unread) {
     gyre_place place;
-    const char *why = gyre_engine_unread(e, unread, &place);
+    const char *why = gyre_engine_ignored_keys(e, unread, &place);
     double value = magnitude * gyre_scope_number(dict_of(e), "attn_factor", 1.0);
-    if (has(e, "attn_factor")) {
+    if (has_key(e, "attn_factor")) {
         const gyre_place own = gyre_scope_place(dict_of(e), "attn_factor");
-        why = why ? gyre_build_text(e->build, "times %s; %s", own.key, why)
+        why = why ? gyre_build_format(e->build, "times %s; %s", own.key, why)
                   : "0.1 ln s + 1 times attn_factor, a key of vLLM's own";
         if (!place.key) place = own;
     }
-    gyre_engine_attention(e, value, &place, why);
+    gyre_engine_set_attention_factor(e, value, &place, why);
 }
 
-static void weaken(const gyre_rope_engine *e) {
-    if (!has(e, "extrapolation_factor")) return;
-    const double share = gyre_scope_number(dict_of(e), "extrapolation_factor", 1.0);
-    if (share == 1.0 || failed(e)) return;
-    gyre_engine_weaken(e, share);
+static void weaken_ramp(const gyre_rope_engine *e) {
+    if (!has_key(e, "extrapolation_factor")) return;
+    const double extrapolation_factor = gyre_scope_number(dict_of(e), "extrapolation_factor", 1.0);
+    if (extrapolation_factor == 1.0 || failed(e)) return;
+    gyre_engine_apply_extrapolation_factor(e, extrapolation_factor);
     const gyre_place place = gyre_scope_place(dict_of(e), "extrapolation_factor");
-    gyre_build_field(
-        e->build, e->group, "scaling", GYRE_FROM_FILE, &place,
+    gyre_build_set_field(
+        e->build, e->group, "scaling", GYRE_ORIGIN_FILE, &place,
         "yarn whose ramp keeps only extrapolation_factor of what it would keep: written as divisors of each pair", "yarn");
 }
 
@@ -175,7 +176,7 @@ static void weaken(const gyre_rope_engine *e) {
 static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
     static const char *const keys[] = {"beta_fast", "beta_slow"};
     for (int i = 0; i < 2; i++) {
-        const int is_null = gyre_scope_has(dict_of(e), keys[i]) && !has(e, keys[i]);
+        const int is_null = gyre_scope_has(dict_of(e), keys[i]) && !has_key(e, keys[i]);
         if (is_null || gyre_scope_number(dict_of(e), keys[i], 1.0) == 0.0)
             gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, keys[i], "%s, by which vLLM would divide; leave the key out",
                             is_null ? "null" : "0");
@@ -184,63 +185,65 @@ static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
 }
 
 /* With several axes the table is made for 4 L tokens, and the turns are counted over those too. */
-static void count_over_table(const gyre_rope_engine *e, int64_t original) {
+static void set_table_length(const gyre_rope_engine *e, int64_t original) {
     e->group->config.trained_length = 4 * original;
-    gyre_engine_note(e, "trained_length", "original_max_position_embeddings",
-                     "with several axes vLLM makes its table four times as long, and counts turns over that",
-                     4.0 * (double)original);
+    gyre_engine_note_number(e, "trained_length", "original_max_position_embeddings",
+                            "with several axes vLLM makes its table four times as long, and counts turns over that",
+                            4.0 * (double)original);
 }
 
 static void as_yarn(const gyre_rope_engine *e) {
     static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
-    const int axes = has(e, "mrope_section");
-    gyre_engine_scaling(e, GYRE_YARN, NULL);
-    const double s = gyre_engine_factor(e);
-    const int64_t original = gyre_engine_original(e);
+    const int axes = has_key(e, "mrope_section");
+    gyre_engine_set_scaling(e, GYRE_SCALING_YARN, NULL);
+    const double s = gyre_engine_read_factor(e);
+    const int64_t original = gyre_engine_read_original_length(e);
     ramp(e, 1);
-    if (axes && original < INT64_MAX / 4) count_over_table(e, original);
-    const int applied = axes || gyre_scope_flag(dict_of(e), "apply_yarn_scaling", 1);
+    if (axes && original < INT64_MAX / 4) set_table_length(e, original);
+    const int applied = axes || gyre_scope_bool(dict_of(e), "apply_yarn_scaling", 1);
     if (failed(e)) return;
-    yarn_attention(e, applied ? gyre_rope_magnitude(s, 1.0) : 1.0, unread);
-    weaken(e);
+    yarn_attention(e, applied ? gyre_rope_yarn_mscale(s, 1.0) : 1.0, unread);
+    weaken_ramp(e);
 }
 
 /* 0.07 ln s + 1, with s the ratio of the lengths. */
 static void as_telechat3(const gyre_rope_engine *e) {
     static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
     struct gyre_rope_config *rope = &e->group->config.rope;
-    gyre_engine_scaling(e, GYRE_YARN, "telechat3-yarn: YaRN with 0.07 ln s + 1 for 0.1 ln s + 1");
-    const int64_t original = gyre_engine_original(e);
+    gyre_engine_set_scaling(e, GYRE_SCALING_YARN, "telechat3-yarn: YaRN with 0.07 ln s + 1 for 0.1 ln s + 1");
+    const int64_t original = gyre_engine_read_original_length(e);
     ramp(e, 1);
     if (failed(e)) return;
     rope->factor = (double)e->source->max_positions / (double)original;
-    gyre_engine_note(e, "factor", "factor",
-                     "max_position_embeddings / original_max_position_embeddings, whatever factor says", rope->factor);
+    gyre_engine_note_number(e, "factor", "factor",
+                            "max_position_embeddings / original_max_position_embeddings, whatever factor says",
+                            rope->factor);
     if (rope->factor < 1.0)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings", "above max_position_embeddings");
     if (failed(e)) return;
     yarn_attention(e, 0.07 * log(rope->factor) + 1.0, unread);
-    weaken(e);
+    weaken_ramp(e);
 }
 
-static void deepseek(const gyre_rope_engine *e, int multiplies_scores) {
+static void set_deepseek_yarn(const gyre_rope_engine *e, int multiplies_scores) {
     static const char *const unread[] = {"attention_factor", NULL};
-    gyre_engine_scaling(e, GYRE_YARN, multiplies_scores ? "deepseek_yarn: both mscale keys count by themselves" : NULL);
-    const double s = gyre_engine_factor(e);
-    (void)gyre_engine_original(e);
+    gyre_engine_set_scaling(e, GYRE_SCALING_YARN,
+                            multiplies_scores ? "deepseek_yarn: both mscale keys count by themselves" : NULL);
+    const double s = gyre_engine_read_factor(e);
+    (void)gyre_engine_read_original_length(e);
     ramp(e, 0);
     /* DeepSeek-V4's class sets both to 0. */
     const int is_v4 = strcmp(e->source->family->model_type, "deepseek_v4") == 0;
-    const double mscale = is_v4 ? 0.0 : gyre_engine_number(e, "mscale", "mscale", 1.0);
-    const double all = is_v4 ? 0.0 : gyre_engine_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
+    const double mscale = is_v4 ? 0.0 : gyre_engine_read_number(e, "mscale", "mscale", 1.0);
+    const double all = is_v4 ? 0.0 : gyre_engine_read_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
     if (failed(e)) return;
-    const double of_scores = gyre_rope_magnitude(s, all);
-    yarn_attention(e, gyre_rope_magnitude(s, mscale) / of_scores, unread);
+    const double of_scores = gyre_rope_yarn_mscale(s, all);
+    yarn_attention(e, gyre_rope_yarn_mscale(s, mscale) / of_scores, unread);
     if (multiplies_scores)
-        gyre_engine_softmax(e, of_scores * of_scores, "mscale_all_dim", NULL);
+        gyre_engine_set_softmax(e, of_scores * of_scores, "mscale_all_dim", NULL);
     else
-        gyre_engine_softmax(e, 1.0, "apply_yarn_scaling", "apply_yarn_scaling is false: vLLM leaves the scores alone");
-    weaken(e);
+        gyre_engine_set_softmax(e, 1.0, "apply_yarn_scaling", "apply_yarn_scaling is false: vLLM leaves the scores alone");
+    weaken_ramp(e);
 }
 
 /* Every type but default: the class renames it without looking. */
@@ -249,44 +252,46 @@ static void as_deepseek(const gyre_rope_engine *e) {
     if (strcmp(type, "yarn") != 0 && strcmp(type, "deepseek_yarn") != 0 && strcmp(type, "deepseek_llama_scaling") != 0)
         gyre_scope_warn(dict_of(e), e->source->type_key,
                         "vLLM reads \"%.40s\" as deepseek_yarn for models with latent attention", type);
-    deepseek(e, strcmp(type, "deepseek_llama_scaling") != 0 && gyre_scope_flag(dict_of(e), "apply_yarn_scaling", 1));
+    set_deepseek_yarn(e,
+                      strcmp(type, "deepseek_llama_scaling") != 0 && gyre_scope_bool(dict_of(e), "apply_yarn_scaling", 1));
 }
 
-/* -- LongRoPE ---------------------------------------------------------------------------------------------------------- */
+/* -- LongRoPE -- */
 static void as_longrope(const gyre_rope_engine *e) {
     static const char *const unread[] = {"factor", "attention_factor", NULL};
     struct gyre_rope_config *rope = &e->group->config.rope;
     gyre_place place;
-    gyre_engine_scaling(e, GYRE_LONGROPE, NULL);
-    const int64_t original = gyre_engine_original(e), asked = gyre_build_length(e->build), served = asked ? asked : original;
+    gyre_engine_set_scaling(e, GYRE_SCALING_LONGROPE, NULL);
+    const int64_t original = gyre_engine_read_original_length(e), asked = gyre_build_length(e->build),
+                  served = asked ? asked : original;
     if (original == 1)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings",
                         "1 has logarithm 0, which longrope divides by");
-    if (rope->layout != GYRE_HALF)
+    if (rope->layout != GYRE_LAYOUT_HALF)
         gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, e->source->type_key,
                         "vLLM has longrope for pairs (i, i + d/2) alone");
     if (failed(e)) return;
     const double ratio = (double)e->source->max_positions / (double)original;
     rope->factor = ratio > 1.0 ? ratio : 1.0;
-    gyre_engine_note(e, "factor", NULL, "max_position_embeddings / original_max_position_embeddings", rope->factor);
-    gyre_engine_longrope(e, served, original);
-    const char *why = gyre_engine_unread(e, unread, &place), *own = served > original ? "long_mscale" : "short_mscale";
-    double value = gyre_rope_longrope_magnitude(ratio, original);
-    if (has(e, own)) {
+    gyre_engine_note_number(e, "factor", NULL, "max_position_embeddings / original_max_position_embeddings", rope->factor);
+    gyre_engine_choose_longrope_list(e, served, original);
+    const char *why = gyre_engine_ignored_keys(e, unread, &place), *own = served > original ? "long_mscale" : "short_mscale";
+    double value = gyre_rope_longrope_attention_factor(ratio, original);
+    if (has_key(e, own)) {
         value = gyre_scope_number(dict_of(e), own, value);
         place = gyre_scope_place(dict_of(e), own);
-        why = gyre_build_text(e->build, "%s, which transformers does not read", place.key);
+        why = gyre_build_format(e->build, "%s, which transformers does not read", place.key);
     }
-    if (!failed(e)) gyre_engine_attention(e, value, &place, why);
+    if (!failed(e)) gyre_engine_set_attention_factor(e, value, &place, why);
 }
 
-/* -- beside the scaling ------------------------------------------------------------------------------------------------ */
+/* -- beside the scaling -- */
 /* rope_dim goes before the share, and the share counts in every class: those of transformers that are written like Llama's
  * do not look at it. */
-static void rotated_channels(const gyre_rope_engine *e) {
+static void read_rope_dim(const gyre_rope_engine *e) {
     static const char key[] = "rope_dim";
     gyre_config *config = &e->group->config;
-    const int64_t dim = gyre_scope_size(dict_of(e), key, 2, 0);
+    const int64_t dim = gyre_scope_integer(dict_of(e), key, 2, 0);
     if (failed(e)) return;
     const gyre_place place = gyre_scope_place(dict_of(e), key);
     if (dim % 2 != 0 || dim > config->head_dim)
@@ -294,12 +299,12 @@ static void rotated_channels(const gyre_rope_engine *e) {
                         place.key, dim, config->head_dim);
     if (dim > 0) {
         config->rope.dim = dim;
-        gyre_build_number(e->build, e->group, "rotary_dim", GYRE_FROM_FILE, &place, "rope_dim, a key of vLLM's own",
-                          (double)dim);
+        gyre_build_set_number(e->build, e->group, "rotary_dim", GYRE_ORIGIN_FILE, &place, "rope_dim, a key of vLLM's own",
+                              (double)dim);
     } else if ((e->source->family->traits & GYRE_WHOLE_HEAD) && config->rope.dim < config->head_dim) {
-        gyre_build_number(e->build, e->group, "rotary_dim", GYRE_DERIVED, NULL,
-                          "vLLM turns a share of the head in this class too, which transformers turns whole",
-                          (double)config->rope.dim);
+        gyre_build_set_number(e->build, e->group, "rotary_dim", GYRE_ORIGIN_DERIVED, NULL,
+                              "vLLM turns a share of the head in this class too, which transformers turns whole",
+                              (double)config->rope.dim);
     }
 }
 
@@ -307,20 +312,20 @@ static void rotated_channels(const gyre_rope_engine *e) {
 static void temperature(const gyre_rope_engine *e) {
     static const char key[] = "llama_4_scaling_beta";
     const int is_hot = e->group->config.query.temperature != GYRE_TEMPERATURE_NONE;
-    if (is_hot || !(e->source->family->traits & GYRE_QUERY_BETA) || !has(e, key)) return;
+    if (is_hot || !(e->source->family->traits & GYRE_LLAMA4_SCALING_BETA) || !has_key(e, key)) return;
     const gyre_place place = gyre_scope_place(dict_of(e), key);
-    gyre_build_field(e->build, e->group, "query_temperature", GYRE_DERIVED, &place,
-                     "vLLM looks for it under llama_4_scaling, beside the rotation's keys, alone", "none");
+    gyre_build_set_field(e->build, e->group, "query_temperature", GYRE_ORIGIN_DERIVED, &place,
+                         "vLLM looks for it under llama_4_scaling, beside the rotation's keys, alone", "none");
 }
 
 /* max_model_len where the user gives none.  Gemma 3's max_position_embeddings has the factor in it already. */
-static void served_length(const gyre_rope_engine *e, const char *type) {
+static void note_max_model_len(const gyre_rope_engine *e, const char *type) {
     const int yarn = strstr(type, "yarn") != NULL, longrope = strcmp(type, "longrope") == 0;
-    double factor = has(e, "factor") ? gyre_scope_number(dict_of(e), "factor", 1.0) : 1.0;
+    double factor = has_key(e, "factor") ? gyre_scope_number(dict_of(e), "factor", 1.0) : 1.0;
     if (strcmp(type, "llama3") == 0 || longrope || strncmp(e->source->family->model_type, "gemma3", 6) == 0) factor = 1.0;
     if (failed(e) || e->source->max_positions <= 0) return;
     const int64_t counted = e->group->config.trained_length;
-    const double trained = (double)(strcmp(type, "yarn") == 0 && has(e, "mrope_section") ? counted / 4 : counted);
+    const double trained = (double)(strcmp(type, "yarn") == 0 && has_key(e, "mrope_section") ? counted / 4 : counted);
     const double length = factor * (yarn || longrope ? trained : (double)e->source->max_positions);
     if (failed(e) || length == (double)e->source->max_positions) return;
     const gyre_place place = gyre_scope_place(&e->source->root, "max_position_embeddings");
@@ -328,45 +333,39 @@ static void served_length(const gyre_rope_engine *e, const char *type) {
                       : yarn   ? "max_model_len, where none is given: the factor times the original length"
                              : "max_model_len, where none is given: max_position_embeddings times the factor, even where it "
                                "counts the factor in already";
-    gyre_build_number(e->build, e->group, "max_length", GYRE_DERIVED, &place, why, floor(length));
+    gyre_build_set_number(e->build, e->group, "max_length", GYRE_ORIGIN_DERIVED, &place, why, floor(length));
 }
 
 /* Chunks of the context, each counted from 0: what lies outside the chunk is turned by a clamped distance. */
-static int in_chunks(const gyre_rope_engine *e) {
+static int uses_dual_chunk(const gyre_rope_engine *e) {
     static const char key[] = "dual_chunk_attention_config";
     if (!gyre_scope_value(&e->source->root, key)) return 0;
     gyre_scope_warn(&e->source->root, key,
                     "vLLM counts positions within chunks and leaves the scaling unread; what is told here is the rotation "
                     "within a chunk, not how chunks see each other");
-    gyre_engine_scaling(e, GYRE_UNSCALED, "dual_chunk_attention_config goes before any scaling");
+    gyre_engine_set_scaling(e, GYRE_SCALING_NONE, "dual_chunk_attention_config goes before any scaling");
     return 1;
 }
 
-#define RAMP                                                                                                                \
+#define YARN_KEYS                                                                                                           \
     "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", \
         "attn_factor", "extrapolation_factor", "apply_yarn_scaling", "truncate"
-#define AXES "mrope_section", "mrope_interleaved", "rope_dim"
+#define AXES_KEYS "mrope_section", "mrope_interleaved", "rope_dim"
 /* What is read, or told of beside the field that it would have set. */
-static const char *const plain_keys[] = {AXES, "use_fope", NULL};
-static const char *const factor_keys[] = {AXES, "factor", NULL};
-static const char *const ntk_keys[] = {AXES, "factor", "mixed_b", NULL};
-static const char *const dynamic_keys[] = {AXES, "factor", "alpha", "xdrope_section", NULL};
-static const char *const ramp_keys[] = {AXES, RAMP, NULL};
-static const char *const llama3_keys[] = {
-    AXES, "factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor", NULL};
-static const char *const longrope_keys[] = {AXES,
-                                            "factor",
-                                            "original_max_position_embeddings",
-                                            "attention_factor",
-                                            "short_factor",
-                                            "long_factor",
-                                            "long_mscale",
-                                            "short_mscale",
-                                            NULL};
+static const char *const plain_keys[] = {AXES_KEYS, "use_fope", NULL};
+static const char *const factor_keys[] = {AXES_KEYS, "factor", NULL};
+static const char *const ntk_keys[] = {AXES_KEYS, "factor", "mixed_b", NULL};
+static const char *const dynamic_keys[] = {AXES_KEYS, "factor", "alpha", "xdrope_section", NULL};
+static const char *const ramp_keys[] = {AXES_KEYS, YARN_KEYS, NULL};
+static const char *const llama3_keys[] = {AXES_KEYS,         "factor",           "original_max_position_embeddings",
+                                          "low_freq_factor", "high_freq_factor", NULL};
+static const char *const longrope_keys[] = {AXES_KEYS,          "factor",       "original_max_position_embeddings",
+                                            "attention_factor", "short_factor", "long_factor",
+                                            "long_mscale",      "short_mscale", NULL};
 
 static const struct reader {
     const char *type;
-    handler *read;
+    scaling_reader *read;
     const char *const *keys;
 } readers[] = {{"deepseek_yarn", as_deepseek, ramp_keys},
                {"deepseek_llama_scaling", as_deepseek, ramp_keys},
@@ -388,19 +387,19 @@ static const struct reader *reader_of(const gyre_rope_engine *e, const char *typ
     return NULL;
 }
 
-void gyre_rope_as_vllm(const gyre_rope_source *source, gyre_layers *group) {
+void gyre_rope_as_vllm(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_rope_engine engine = gyre_engine_begin(source, group), *e = &engine;
     const char *type = type_of(e);
     if (!type) return;
     const struct reader *reader = reader_of(e, type);
     if (!reader) {
-        gyre_rope_unknown_type(source, "default, linear, dynamic, ntk, yarn, llama3, longrope, proportional");
+        gyre_rope_fail_unknown_type(source, "default, linear, dynamic, ntk, yarn, llama3, longrope, proportional");
         return;
     }
-    rotated_channels(e);
+    read_rope_dim(e);
     temperature(e);
-    if (in_chunks(e)) return;
+    if (uses_dual_chunk(e)) return;
     reader->read(e);
-    served_length(e, reader == &readers[0] ? "deepseek_yarn" : type);
-    gyre_rope_check_keys(source, reader->keys);
+    note_max_model_len(e, reader == &readers[0] ? "deepseek_yarn" : type);
+    gyre_rope_warn_unread_keys(source, reader->keys);
 }

@@ -1,9 +1,9 @@
 /* rope_check.c: keys that nobody reads, and types that nobody knows. */
-#include "reading/rope/rope_plan.h"
+#include "reading/rope/read_rope.h"
 
 #include <string.h>
 
-enum { MOST_UNKNOWN_KEYS = 20 }; /* warned of, one by one */
+enum { MAX_UNKNOWN_KEYS = 20 }; /* warned of, one by one */
 
 static int is_in(const char *const *names, const char *name) {
     for (; *names; names++)
@@ -16,34 +16,34 @@ static int is_common(const gyre_rope_source *source, const char *key) {
     static const char *const always[] = {"rope_type", "type", NULL};
     static const char *const since_5[] = {"rope_theta", "partial_rotary_factor", NULL};
     static const char *const axes[] = {"mrope_section", "mrope_interleaved", NULL};
-    const unsigned with_axes = GYRE_CHUNKED_AXES | GYRE_INTERLEAVED_AXES | GYRE_ERNIE_AXES | GYRE_TWISTED_AXES;
+    const unsigned with_axes = GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED | GYRE_MROPE_ERNIE | GYRE_XDROPE;
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     if (is_in(always, key)) return 1;
     if (is_in(since_5, key)) return !gyre_profile_is_hf_4(profile);
-    if (is_in(axes, key)) return (source->family->traits & with_axes) || profile == GYRE_AS_REFERENCE;
-    if (strcmp(key, "llama_4_scaling_beta") == 0) return (source->family->traits & GYRE_QUERY_BETA) != 0;
+    if (is_in(axes, key)) return (source->family->traits & with_axes) || profile == GYRE_PROFILE_REFERENCE;
+    if (strcmp(key, "llama_4_scaling_beta") == 0) return (source->family->traits & GYRE_LLAMA4_SCALING_BETA) != 0;
     /* It says how the layers differ, and no more: of gpt-oss, Gemma 3, ... */
-    return strcmp(key, "xdrope_section") == 0 && (source->family->traits & GYRE_TWISTED_AXES);
+    return strcmp(key, "xdrope_section") == 0 && (source->family->traits & GYRE_XDROPE);
 }
 
 /* `attention_factor` and what else moves numbers has been told of already. */
-void gyre_rope_check_keys(const gyre_rope_source *source, const char *const *keys) {
+void gyre_rope_warn_unread_keys(const gyre_rope_source *source, const char *const *keys) {
     const char *program = gyre_profile_program(gyre_build_profile(source->root.source->build));
     int unknown = 0;
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)source->dict.object, key, value) {
         if (is_in(keys, key) || is_common(source, key) || json_is_object(value)) continue;
-        if (++unknown <= MOST_UNKNOWN_KEYS)
+        if (++unknown <= MAX_UNKNOWN_KEYS)
             gyre_scope_warn(&source->dict, key, "%.60s: %s does not read it where the type is %s", key, program,
                             source->type);
     }
-    if (unknown > MOST_UNKNOWN_KEYS)
-        gyre_scope_warn(&source->dict, source->type_key, "%d more keys that %s does not read", unknown - MOST_UNKNOWN_KEYS,
+    if (unknown > MAX_UNKNOWN_KEYS)
+        gyre_scope_warn(&source->dict, source->type_key, "%d more keys that %s does not read", unknown - MAX_UNKNOWN_KEYS,
                         program);
 }
 
-void gyre_rope_unknown_type(const gyre_rope_source *source, const char *types) {
+void gyre_rope_fail_unknown_type(const gyre_rope_source *source, const char *types) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%.60s\" is no type that %s knows (%s)",
                     source->type, gyre_profile_program(profile), types);

@@ -20,10 +20,10 @@ typedef struct gyre_rope_source {
 
 /* Sets the group's scaling, factor, trained_length, attention factor, lists, scale and softmax_multiplier, and notes the
  * fields.  Unknown types fail. */
-typedef void gyre_rope_as(const gyre_rope_source *source, gyre_layers *group);
-gyre_rope_as gyre_rope_as_hf;        /* rope_as_hf.c: all four versions */
-gyre_rope_as gyre_rope_as_reference; /* rope_as_reference.c */
-gyre_rope_as gyre_rope_as_vllm;      /* rope_as_vllm.c */
-gyre_rope_as gyre_rope_as_llama_cpp; /* rope_as_llama_cpp.c */
+typedef void gyre_rope_profile_reader(const gyre_rope_source *source, gyre_layer_group *group);
+gyre_rope_profile_reader gyre_rope_as_hf;        /* rope_as_hf.c: all four versions */
+gyre_rope_profile_reader gyre_rope_as_reference; /* rope_as_reference.c */
+gyre_rope_profile_reader gyre_rope_as_vllm;      /* rope_as_vllm.c */
+gyre_rope_profile_reader gyre_rope_as_llama_cpp; /* rope_as_llama_cpp.c */
 
 #endif

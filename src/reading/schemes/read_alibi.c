@@ -1,53 +1,54 @@
 /* read_alibi.c: models whose scores fall with distance by a slope of each head, and Falcon, which may rotate instead. */
-#include "reading/schemes/family_sizes.h"
+#include "reading/schemes/class_defaults.h"
 
 #include <math.h>
 #include <string.h>
 
-static const char *const lengths[] = {"max_seq_len", "seq_length",       "max_position_embeddings",
-                                      "n_positions", "model_max_length", NULL};
+static const char *const length_keys[] = {"max_seq_len", "seq_length",       "max_position_embeddings",
+                                          "n_positions", "model_max_length", NULL};
 
-static gyre_layers *slopes(gyre_table_reader *r) {
-    const char *key = gyre_scope_first(r->root, lengths);
-    gyre_tables_group(r, "all", GYRE_ALIBI);
-    gyre_tables_heads(r, gyre_names_of_heads);
+static gyre_layer_group *add_alibi_group(gyre_config_reader *r) {
+    const char *key = gyre_scope_first(r->root, length_keys);
+    gyre_reader_add_group(r, "all", GYRE_KIND_ALIBI);
+    gyre_reader_read_head_sizes(r, gyre_heads_keys);
     r->group->config.score.max_bias = 8.0;
-    gyre_build_number(r->build, r->group, "max_bias", GYRE_FROM_FAMILY, NULL, NULL, 8.0);
+    gyre_build_set_number(r->build, r->group, "max_bias", GYRE_ORIGIN_FAMILY, NULL, NULL, 8.0);
     if (key || r->family->positions > 0) {
-        r->group->config.trained_length = gyre_tables_size(r, "max_length", lengths, r->family->positions);
+        r->group->config.trained_length = gyre_reader_read_size(r, "max_length", length_keys, r->family->positions);
     }
     return r->group;
 }
 
-/* -- BLOOM, Refact, Jais, Baichuan ----------------------------------------------------------------------------------- */
+/* -- BLOOM, Refact, Jais, Baichuan -- */
 void gyre_read_alibi(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    slopes(&r);
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    add_alibi_group(&r);
 }
 
 void gyre_read_jais(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const char *key = "position_embedding_type", *type = gyre_scope_text(root, key, "learned");
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const char *key = "position_embedding_type", *type = gyre_scope_string(root, key, "learned");
     if (strcmp(type, "alibi") == 0) {
-        slopes(&r);
+        add_alibi_group(&r);
     } else {
-        gyre_tables_group(&r, "all", GYRE_LEARNED);
-        gyre_tables_heads(&r, gyre_names_of_heads);
-        gyre_tables_learned(&r, gyre_names_of_positions, GYRE_ROW_0);
+        gyre_reader_add_group(&r, "all", GYRE_KIND_LEARNED);
+        gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+        gyre_reader_read_learned_table(&r, gyre_max_positions_keys, GYRE_ROW_0);
     }
-    if (gyre_scope_flag(root, "mup_scale_qk_dot_by_d", 0) && r.group->config.head_dim > 0)
-        gyre_tables_scale(&r, "mup_scale_qk_dot_by_d", GYRE_FROM_FILE, "scores are divided by head_dim, not by its root",
-                          1.0 / (double)r.group->config.head_dim);
+    if (gyre_scope_bool(root, "mup_scale_qk_dot_by_d", 0) && r.group->config.head_dim > 0)
+        gyre_reader_set_scale(&r, "mup_scale_qk_dot_by_d", GYRE_ORIGIN_FILE,
+                              "scores are divided by head_dim, not by its root", 1.0 / (double)r.group->config.head_dim);
 }
 
-/* -- MPT ------------------------------------------------------------------------------------------------------------- */
+/* -- MPT -- */
 static int is_hf(gyre_profile profile) {
-    return profile == GYRE_AS_HF_5 || profile == GYRE_AS_HF_4_56 || profile == GYRE_AS_HF_4_51 || profile == GYRE_AS_HF_4_43;
+    return profile == GYRE_PROFILE_HF_5 || profile == GYRE_PROFILE_HF_4_56 || profile == GYRE_PROFILE_HF_4_51 ||
+           profile == GYRE_PROFILE_HF_4_43;
 }
 
-static void mpt_slopes(gyre_table_reader *r, const gyre_scope *attention) {
+static void mpt_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     const char *key = "alibi_bias_max", *why = NULL;
-    slopes(r);
+    add_alibi_group(r);
     double most = gyre_scope_number(attention, key, 8.0);
     if (!(most > 0.0)) gyre_scope_fail(attention, GYRE_EFORMAT, key, "not above 0");
     const int given = gyre_scope_value(attention, key) != NULL;
@@ -58,94 +59,95 @@ static void mpt_slopes(gyre_table_reader *r, const gyre_scope *attention) {
     }
     const gyre_place place = gyre_scope_place(attention, key);
     r->group->config.score.max_bias = most;
-    gyre_build_number(r->build, r->group, "max_bias", given ? GYRE_FROM_FILE : GYRE_FROM_FAMILY, given ? &place : NULL, why,
-                      most);
+    gyre_build_set_number(r->build, r->group, "max_bias", given ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
+                          given ? &place : NULL, why, most);
 }
 
 /* Without ALiBi: what the program makes of it.  out = 1 where it has slopes all the same. */
-static int mpt_without(gyre_table_reader *r, const gyre_scope *attention) {
+static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     if (is_hf(r->profile)) {
         gyre_scope_warn(attention, "alibi", "false, but transformers has slopes in every MPT, and no table");
         return 1;
     }
-    if (r->profile == GYRE_AS_VLLM) gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "alibi", "vLLM runs MPT with ALiBi alone");
-    const int rotates = gyre_scope_flag(attention, "rope", 0);
-    if (rotates && r->profile == GYRE_AS_LLAMA_CPP)
+    if (r->profile == GYRE_PROFILE_VLLM)
+        gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "alibi", "vLLM runs MPT with ALiBi alone");
+    const int rotates = gyre_scope_bool(attention, "rope", 0);
+    if (rotates && r->profile == GYRE_PROFILE_LLAMA_CPP)
         gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "rope", "llama.cpp's MPT does not rotate");
-    if (!rotates && gyre_scope_flag(r->root, "learned_pos_emb", 1)) {
-        gyre_tables_group(r, "all", GYRE_LEARNED);
-        gyre_tables_heads(r, gyre_names_of_heads);
-        gyre_tables_learned(r, gyre_names_of_positions, GYRE_ROW_0);
+    if (!rotates && gyre_scope_bool(r->root, "learned_pos_emb", 1)) {
+        gyre_reader_add_group(r, "all", GYRE_KIND_LEARNED);
+        gyre_reader_read_head_sizes(r, gyre_heads_keys);
+        gyre_reader_read_learned_table(r, gyre_max_positions_keys, GYRE_ROW_0);
         return 0;
     }
-    gyre_tables_group(r, "all", rotates ? GYRE_ROPE : GYRE_NOPE);
-    gyre_tables_heads(r, gyre_names_of_heads);
+    gyre_reader_add_group(r, "all", rotates ? GYRE_KIND_ROPE : GYRE_KIND_NOPE);
+    gyre_reader_read_head_sizes(r, gyre_heads_keys);
     if (!rotates) return 0;
-    r->group->config.trained_length = gyre_tables_size(r, "max_length", gyre_names_of_positions, r->family->positions);
+    r->group->config.trained_length = gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions);
     r->group->config.rope.base = gyre_scope_number(attention, "rope_theta", 10000.0);
     if (!(r->group->config.rope.base > 1.0)) gyre_scope_fail(attention, GYRE_EFORMAT, "rope_theta", "not above 1");
     const int given = gyre_scope_value(attention, "rope_theta") != NULL;
     const gyre_place place = gyre_scope_place(attention, "rope_theta");
-    gyre_build_number(r->build, r->group, "base", given ? GYRE_FROM_FILE : GYRE_FROM_FAMILY, given ? &place : NULL, NULL,
-                      r->group->config.rope.base);
-    gyre_build_field(r->build, r->group, "layout", GYRE_FROM_FAMILY, NULL, NULL, "half");
+    gyre_build_set_number(r->build, r->group, "base", given ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY, given ? &place : NULL,
+                          NULL, r->group->config.rope.base);
+    gyre_build_set_field(r->build, r->group, "layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "half");
     return 0;
 }
 
 /* llm-foundry's own default is a learned table, that of transformers' class is ALiBi. */
 void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const gyre_scope attention = gyre_scope_into(root, "attn_config");
-    const int has_slopes = gyre_scope_flag(&attention, "alibi", r.profile != GYRE_AS_REFERENCE);
-    if (has_slopes || mpt_without(&r, &attention)) mpt_slopes(&r, &attention);
-    const gyre_scope types = gyre_scope_into(&attention, "rope_hf_config");
-    const char *scaling = gyre_scope_text(&types, "type", "no_scaling");
-    if (r.group && r.group->config.kind == GYRE_ROPE && strcmp(scaling, "no_scaling") != 0)
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const gyre_scope attention = gyre_scope_child(root, "attn_config");
+    const int has_slopes = gyre_scope_bool(&attention, "alibi", r.profile != GYRE_PROFILE_REFERENCE);
+    if (has_slopes || mpt_without_alibi(&r, &attention)) mpt_alibi(&r, &attention);
+    const gyre_scope types = gyre_scope_child(&attention, "rope_hf_config");
+    const char *scaling = gyre_scope_string(&types, "type", "no_scaling");
+    if (r.group && r.group->config.kind == GYRE_KIND_ROPE && strcmp(scaling, "no_scaling") != 0)
         gyre_scope_warn(&types, "type", "\"%.40s\" is not read: the group describes the rotation without it", scaling);
     const double scale = gyre_scope_number(&attention, "softmax_scale", 0.0);
     if (scale == 0.0 || !r.group) return;
-    if (is_hf(r.profile) || r.profile == GYRE_AS_REFERENCE) {
+    if (is_hf(r.profile) || r.profile == GYRE_PROFILE_REFERENCE) {
         r.root = &attention;
-        gyre_tables_scale(&r, "softmax_scale", GYRE_FROM_FILE, NULL, scale);
+        gyre_reader_set_scale(&r, "softmax_scale", GYRE_ORIGIN_FILE, NULL, scale);
     } else {
         gyre_scope_warn(&attention, "softmax_scale", "%g is not looked at: scores are divided by the root of head_dim",
                         scale);
     }
 }
 
-/* -- Falcon ---------------------------------------------------------------------------------------------------------- */
+/* -- Falcon -- */
 void gyre_read_falcon(const gyre_family *family, const gyre_scope *root) {
-    const int has_slopes = gyre_scope_flag(root, "alibi", 0);
-    if (has_slopes && gyre_build_profile(root->source->build) == GYRE_AS_LLAMA_CPP)
+    const int has_slopes = gyre_scope_bool(root, "alibi", 0);
+    if (has_slopes && gyre_build_profile(root->source->build) == GYRE_PROFILE_LLAMA_CPP)
         gyre_scope_warn(root, "alibi", "true is not looked at: llama.cpp rotates every Falcon, so this one is read wrongly");
-    if (!has_slopes || gyre_build_profile(root->source->build) == GYRE_AS_LLAMA_CPP) {
+    if (!has_slopes || gyre_build_profile(root->source->build) == GYRE_PROFILE_LLAMA_CPP) {
         gyre_read_rope(family, root);
         return;
     }
-    gyre_table_reader r = gyre_tables_begin(family, root);
+    gyre_config_reader r = gyre_reader_begin(family, root);
     const gyre_place place = gyre_scope_place(root, "alibi");
-    slopes(&r)->config.score.before_scale = 1;
-    gyre_build_field(r.build, r.group, "encoding", GYRE_FROM_FILE, &place, NULL, "alibi");
-    gyre_build_field(r.build, r.group, "before_scale", GYRE_FROM_FAMILY, NULL,
-                     "the bias is added before scores are divided by the root of head_dim, so slopes are too", "true");
+    add_alibi_group(&r)->config.score.before_scale = 1;
+    gyre_build_set_field(r.build, r.group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "alibi");
+    gyre_build_set_field(r.build, r.group, "before_scale", GYRE_ORIGIN_FAMILY, NULL,
+                         "the bias is added before scores are divided by the root of head_dim, so slopes are too", "true");
     if (is_hf(r.profile))
         gyre_build_warn(r.build, NULL,
                         "precision: transformers rounds Falcon's slopes, and their products with positions, to bf16");
 }
 
-/* -- Baichuan: the 7B model rotates, the larger one has slopes ------------------------------------------------------- */
+/* -- Baichuan: the 7B model rotates, the larger one has slopes -- */
 void gyre_read_baichuan(const gyre_family *family, const gyre_scope *root) {
     static const char *const depth[] = {"num_hidden_layers", NULL}, *const width[] = {"hidden_size", NULL};
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const int by_depth = r.profile == GYRE_AS_LLAMA_CPP;
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const int by_depth = r.profile == GYRE_PROFILE_LLAMA_CPP;
     const char *key = by_depth ? depth[0] : width[0];
-    const int64_t value = gyre_tables_size(&r, NULL, by_depth ? depth : width, by_depth ? 32 : 4096);
+    const int64_t value = gyre_reader_read_size(&r, NULL, by_depth ? depth : width, by_depth ? 32 : 4096);
     if (value == (by_depth ? 32 : 4096)) {
         gyre_read_rope(family, root);
         return;
     }
-    slopes(&r);
+    add_alibi_group(&r);
     const gyre_place place = gyre_scope_place(root, key);
-    gyre_build_field(r.build, r.group, "encoding", GYRE_DERIVED, &place,
-                     "model_type is one for all sizes: the 7B model rotates, larger ones have slopes", "alibi");
+    gyre_build_set_field(r.build, r.group, "encoding", GYRE_ORIGIN_DERIVED, &place,
+                         "model_type is one for all sizes: the 7B model rotates, larger ones have slopes", "alibi");
 }

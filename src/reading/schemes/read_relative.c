@@ -1,5 +1,5 @@
 /* read_relative.c: models whose scores know the distance of a query and a key, by tables of numbers or of vectors. */
-#include "reading/schemes/family_sizes.h"
+#include "reading/schemes/class_defaults.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,11 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* -- T5 -------------------------------------------------------------------------------------------------------------- */
+/* -- T5 -- */
 static const char *const buckets_key[] = {"relative_attention_num_buckets", NULL};
 static const char *const distance_key[] = {"relative_attention_max_distance", NULL};
 
-static void check_buckets(const gyre_table_reader *r, const struct gyre_score_config *score) {
+static void check_buckets(const gyre_config_reader *r, const struct gyre_score_config *score) {
     const int64_t least = score->bidirectional ? 4 : 2, exact = score->buckets / least;
     if (gyre_build_status(r->build) != GYRE_OK) return;
     if (score->buckets < least || score->buckets % 2 != 0)
@@ -24,37 +24,39 @@ static void check_buckets(const gyre_table_reader *r, const struct gyre_score_co
 }
 
 /* llama.cpp writes the number of buckets down, and the distance nowhere. */
-static int64_t bucket_distance(const gyre_table_reader *r) {
-    const int64_t given = gyre_tables_size(r, "max_distance", distance_key, 128);
-    if (r->profile != GYRE_AS_LLAMA_CPP || given == 128) return given;
+static int64_t bucket_distance(const gyre_config_reader *r) {
+    const int64_t given = gyre_reader_read_size(r, "max_distance", distance_key, 128);
+    if (r->profile != GYRE_PROFILE_LLAMA_CPP || given == 128) return given;
     const gyre_place place = gyre_scope_place(r->root, distance_key[0]);
-    gyre_build_number(r->build, r->group, "max_distance", GYRE_FROM_READER, &place, "llama.cpp has 128 in its code", 128.0);
+    gyre_build_set_number(r->build, r->group, "max_distance", GYRE_ORIGIN_READER, &place, "llama.cpp has 128 in its code",
+                          128.0);
     gyre_scope_warn(r->root, distance_key[0], "%" PRId64 " is not looked at: llama.cpp always takes 128", given);
     return 128;
 }
 
-static void bucket_stack(gyre_table_reader *r, const char *name, int bidirectional) {
-    gyre_tables_group(r, name, GYRE_T5);
+static void bucket_stack(gyre_config_reader *r, const char *name, int bidirectional) {
+    gyre_reader_add_group(r, name, GYRE_KIND_T5);
     struct gyre_score_config *score = &r->group->config.score;
     score->bidirectional = bidirectional;
-    score->buckets = gyre_tables_size(r, "buckets", buckets_key, 32);
-    gyre_tables_distance(r, distance_key[0], bucket_distance(r));
-    gyre_tables_flag(r, "bidirectional", NULL, bidirectional);
+    score->buckets = gyre_reader_read_size(r, "buckets", buckets_key, 32);
+    gyre_reader_set_max_distance(r, distance_key[0], bucket_distance(r));
+    gyre_reader_note_flag(r, "bidirectional", NULL, bidirectional);
     check_buckets(r, score);
 }
 
 void gyre_read_t5(const gyre_family *family, const gyre_scope *root) {
     static const char *const trained[] = {"n_positions", NULL};
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const int decodes = gyre_scope_flag(root, "is_encoder_decoder", 1);
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const int decodes = gyre_scope_bool(root, "is_encoder_decoder", 1);
     for (int i = 0; i < 1 + decodes; i++) {
         bucket_stack(&r, i == 0 ? "encoder" : "decoder", i == 0);
-        gyre_tables_head_count(&r, gyre_names_of_heads);
-        gyre_tables_head_dim(&r, "d_kv", 64);
-        gyre_tables_scale(&r, NULL, GYRE_FROM_FAMILY, "T5 does not scale its scores", 1.0);
-        if (gyre_scope_first(root, trained)) r.group->config.trained_length = gyre_tables_size(&r, "max_length", trained, 0);
+        gyre_reader_read_heads(&r, gyre_heads_keys);
+        gyre_reader_read_head_dim(&r, "d_kv", 64);
+        gyre_reader_set_scale(&r, NULL, GYRE_ORIGIN_FAMILY, "T5 does not scale its scores", 1.0);
+        if (gyre_scope_first(root, trained))
+            r.group->config.trained_length = gyre_reader_read_size(&r, "max_length", trained, 0);
     }
-    const char *local = gyre_scope_text(root, "encoder_attention_type", "");
+    const char *local = gyre_scope_string(root, "encoder_attention_type", "");
     if (strncmp(local, "transient", 9) == 0)
         gyre_scope_warn(root, "encoder_attention_type",
                         "\"%.40s\": the numbers for global tokens are a second table, which is not described", local);
@@ -62,21 +64,21 @@ void gyre_read_t5(const gyre_family *family, const gyre_scope *root) {
 
 /* MPNet: buckets on the scores, which are scaled, and RoBERTa's table at the input. */
 void gyre_read_mpnet(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
+    gyre_config_reader r = gyre_reader_begin(family, root);
     bucket_stack(&r, "all", 1);
-    gyre_tables_heads(&r, gyre_names_of_heads);
-    gyre_tables_learned_too(&r, r.sizes->rows);
+    gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+    gyre_reader_note_learned_table(&r, r.defaults->first_row);
 }
 
-/* -- DeBERTa --------------------------------------------------------------------------------------------------------- */
-static unsigned term_of(const gyre_table_reader *r, const char *name, size_t length, int any_case) {
+/* -- DeBERTa -- */
+static unsigned term_of(const gyre_config_reader *r, const char *name, size_t length, int any_case) {
     int (*const differ)(const char *, const char *, size_t) = any_case ? strncasecmp : strncmp;
     while (length > 0 && name[0] == ' ')
         name++, length--;
     while (length > 0 && name[length - 1] == ' ')
         length--;
-    if (length == 3 && differ(name, "c2p", 3) == 0) return GYRE_ON_QUERY;
-    if (length == 3 && differ(name, "p2c", 3) == 0) return GYRE_ON_KEY;
+    if (length == 3 && differ(name, "c2p", 3) == 0) return GYRE_TERM_QUERY;
+    if (length == 3 && differ(name, "p2c", 3) == 0) return GYRE_TERM_KEY;
     if (length > 0)
         gyre_scope_warn(r->root, "pos_att_type", "\"%.*s\" is not looked at: c2p and p2c alone are known",
                         length > 40 ? 40 : (int)length, name);
@@ -84,7 +86,7 @@ static unsigned term_of(const gyre_table_reader *r, const char *name, size_t len
 }
 
 /* "c2p|p2c", in letters of any case, or a list of them. */
-static unsigned terms_of(const gyre_table_reader *r) {
+static unsigned terms_of(const gyre_config_reader *r) {
     const json_t *value = gyre_scope_value(r->root, "pos_att_type");
     unsigned terms = 0;
     for (const char *name = json_string_value(value); name;) {
@@ -103,29 +105,29 @@ static unsigned terms_of(const gyre_table_reader *r) {
 }
 
 /* A whole number that is "none" where it is below 1. */
-static int64_t or_none(const gyre_table_reader *r, const char *key) {
+static int64_t positive_or_zero(const gyre_config_reader *r, const char *key) {
     const double value = gyre_scope_number(r->root, key, -1.0);
     if (value < 1.0) return 0;
-    return gyre_scope_size(r->root, key, 1, 0);
+    return gyre_scope_integer(r->root, key, 1, 0);
 }
 
-static void deberta_distances(const gyre_table_reader *r) {
+static void deberta_distances(const gyre_config_reader *r) {
     struct gyre_score_config *score = &r->group->config.score;
     const char *key = "max_relative_positions";
-    gyre_tables_distance(r, key, or_none(r, key));
+    gyre_reader_set_max_distance(r, key, positive_or_zero(r, key));
     if (score->max_distance > 0) {
-        gyre_tables_number(r, "max_distance", key, (double)score->max_distance);
+        gyre_reader_note_number(r, "max_distance", key, (double)score->max_distance);
     } else {
-        key = gyre_scope_first(r->root, gyre_names_of_positions);
-        gyre_tables_distance(r, key, gyre_tables_size(r, NULL, gyre_names_of_positions, r->family->positions));
-        gyre_build_number(r->build, r->group, "max_distance", GYRE_DERIVED, NULL,
-                          "max_relative_positions is below 1: as many "
-                          "as there are positions",
-                          (double)score->max_distance);
+        key = gyre_scope_first(r->root, gyre_max_positions_keys);
+        gyre_reader_set_max_distance(r, key, gyre_reader_read_size(r, NULL, gyre_max_positions_keys, r->family->positions));
+        gyre_build_set_number(r->build, r->group, "max_distance", GYRE_ORIGIN_DERIVED, NULL,
+                              "max_relative_positions is below 1: as many "
+                              "as there are positions",
+                              (double)score->max_distance);
     }
     if (strcmp(r->family->model_type, "deberta-v2") != 0) return;
-    score->buckets = or_none(r, "position_buckets");
-    gyre_tables_number(r, "buckets", "position_buckets", (double)score->buckets);
+    score->buckets = positive_or_zero(r, "position_buckets");
+    gyre_reader_note_number(r, "buckets", "position_buckets", (double)score->buckets);
     if (score->buckets == 2 || score->buckets % 2 != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, "position_buckets", "%" PRId64 " is not an even number from 4 up",
                         score->buckets);
@@ -135,99 +137,99 @@ static void deberta_distances(const gyre_table_reader *r) {
                         score->max_distance, score->buckets);
 }
 
-static void deberta_relative(gyre_table_reader *r, unsigned terms) {
-    const int count = ((terms & GYRE_ON_QUERY) != 0) + ((terms & GYRE_ON_KEY) != 0);
+static void deberta_relative(gyre_config_reader *r, unsigned terms) {
+    const int count = ((terms & GYRE_TERM_QUERY) != 0) + ((terms & GYRE_TERM_KEY) != 0);
     const gyre_place place = gyre_scope_place(r->root, "pos_att_type");
-    gyre_tables_group(r, "all", GYRE_DEBERTA);
-    gyre_tables_heads(r, gyre_names_of_heads);
+    gyre_reader_add_group(r, "all", GYRE_KIND_DEBERTA);
+    gyre_reader_read_head_sizes(r, gyre_heads_keys);
     deberta_distances(r);
     r->group->config.score.terms = terms;
-    gyre_build_field(r->build, r->group, "terms", GYRE_FROM_FILE, &place, NULL, "%s",
-                     count == 2               ? "query and key"
-                     : terms == GYRE_ON_QUERY ? "query"
-                                              : "key");
+    gyre_build_set_field(r->build, r->group, "terms", GYRE_ORIGIN_FILE, &place, NULL, "%s",
+                         count == 2                 ? "query and key"
+                         : terms == GYRE_TERM_QUERY ? "query"
+                                                    : "key");
     if (r->group->config.head_dim > 0)
-        gyre_tables_scale(r, NULL, GYRE_DERIVED, "1 / sqrt(head_dim (1 + terms))",
-                          1.0 / sqrt((double)r->group->config.head_dim * (1.0 + count)));
+        gyre_reader_set_scale(r, NULL, GYRE_ORIGIN_DERIVED, "1 / sqrt(head_dim (1 + terms))",
+                              1.0 / sqrt((double)r->group->config.head_dim * (1.0 + count)));
 }
 
 void gyre_read_deberta(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const int at_input = gyre_scope_flag(root, "position_biased_input", 1);
-    const int relative = gyre_scope_flag(root, "relative_attention", 0);
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const int at_input = gyre_scope_bool(root, "position_biased_input", 1);
+    const int relative = gyre_scope_bool(root, "relative_attention", 0);
     const unsigned terms = relative ? terms_of(&r) : 0;
     if (relative && terms == 0)
         gyre_scope_warn(root, "pos_att_type", "names neither c2p nor p2c: relative_attention does nothing");
     if (terms > 0) {
         deberta_relative(&r, terms);
-        if (at_input) gyre_tables_learned_too(&r, GYRE_ROW_0);
+        if (at_input) gyre_reader_note_learned_table(&r, GYRE_ROW_0);
     } else {
-        gyre_tables_group(&r, "all", at_input ? GYRE_LEARNED : GYRE_NOPE);
-        gyre_tables_heads(&r, gyre_names_of_heads);
-        if (at_input) gyre_tables_learned(&r, gyre_names_of_positions, GYRE_ROW_0);
+        gyre_reader_add_group(&r, "all", at_input ? GYRE_KIND_LEARNED : GYRE_KIND_NOPE);
+        gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+        if (at_input) gyre_reader_read_learned_table(&r, gyre_max_positions_keys, GYRE_ROW_0);
     }
-    if (gyre_scope_size(root, "conv_kernel_size", 0, 0) > 0)
+    if (gyre_scope_integer(root, "conv_kernel_size", 0, 0) > 0)
         gyre_scope_warn(root, "conv_kernel_size",
                         "a convolution behind the first layer sees order too, and is not described");
 }
 
-/* -- NeZha ----------------------------------------------------------------------------------------------------------- */
+/* -- NeZha -- */
 void gyre_read_nezha(const gyre_family *family, const gyre_scope *root) {
     static const char *const distance[] = {"max_relative_position", NULL};
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    gyre_tables_group(&r, "all", GYRE_NEZHA);
-    gyre_tables_heads(&r, gyre_names_of_heads);
-    gyre_tables_distance(&r, distance[0], gyre_tables_size(&r, "max_distance", distance, 64));
-    r.group->config.trained_length = gyre_tables_size(&r, "max_length", gyre_names_of_positions, family->positions);
-    gyre_build_field(r.build, r.group, "terms", GYRE_FROM_FAMILY, NULL, NULL, "key and value");
-    const char *key = gyre_scope_first(root, gyre_names_of_heads);
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    gyre_reader_add_group(&r, "all", GYRE_KIND_NEZHA);
+    gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+    gyre_reader_set_max_distance(&r, distance[0], gyre_reader_read_size(&r, "max_distance", distance, 64));
+    r.group->config.trained_length = gyre_reader_read_size(&r, "max_length", gyre_max_positions_keys, family->positions);
+    gyre_build_set_field(r.build, r.group, "terms", GYRE_ORIGIN_FAMILY, NULL, NULL, "key and value");
+    const char *key = gyre_scope_first(root, gyre_heads_keys);
     if (r.group->config.head_dim % 2 != 0)
-        gyre_scope_fail(root, GYRE_EFORMAT, key ? key : gyre_names_of_heads[0],
+        gyre_scope_fail(root, GYRE_EFORMAT, key ? key : gyre_heads_keys[0],
                         "heads of %" PRId64 " channels: each sine needs its cosine", r.group->config.head_dim);
 }
 
-/* -- Transformer-XL, XLNet ------------------------------------------------------------------------------------------- */
-/* Both compute the sinusoid of any distance; Gyre's table ends somewhere, so without a clamp it ends at the context in use.
- */
-static void clamp(const gyre_table_reader *r, int64_t of_class, int64_t context) {
+/* -- Transformer-XL, XLNet -- */
+/* Both compute the sinusoid of any distance; Gyre's table ends somewhere, so without a clamp it ends at the context in
+ * use. */
+static void set_clamp_length(const gyre_config_reader *r, int64_t of_class, int64_t context) {
     struct gyre_score_config *score = &r->group->config.score;
     const int given = gyre_scope_value(r->root, "clamp_len") != NULL;
-    gyre_tables_distance(r, "clamp_len", given ? or_none(r, "clamp_len") : of_class);
+    gyre_reader_set_max_distance(r, "clamp_len", given ? positive_or_zero(r, "clamp_len") : of_class);
     if (score->max_distance > 0) {
-        gyre_tables_number(r, "clamp", "clamp_len", (double)score->max_distance);
+        gyre_reader_note_number(r, "clamp", "clamp_len", (double)score->max_distance);
         return;
     }
     const int64_t asked = gyre_build_length(r->build);
     const int64_t farthest = asked > 0 ? asked : context;
-    score->max_distance = farthest < GYRE_FARTHEST ? farthest : GYRE_FARTHEST;
-    gyre_tables_number(r, "clamp", "clamp_len", -1.0);
-    gyre_build_number(r->build, r->group, "max_distance", GYRE_FROM_READER, NULL,
-                      "the model does not clamp distances: the table ends at the length asked for",
-                      (double)score->max_distance);
+    score->max_distance = farthest < GYRE_MAX_TABLE_DISTANCE ? farthest : GYRE_MAX_TABLE_DISTANCE;
+    gyre_reader_note_number(r, "clamp", "clamp_len", -1.0);
+    gyre_build_set_number(r->build, r->group, "max_distance", GYRE_ORIGIN_READER, NULL,
+                          "the model does not clamp distances: the table ends at the length asked for",
+                          (double)score->max_distance);
 }
 
 void gyre_read_transformer_xl(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const int64_t kind = gyre_scope_size(root, "attn_type", 0, 0);
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const int64_t kind = gyre_scope_integer(root, "attn_type", 0, 0);
     if (kind != 0)
         gyre_scope_fail(root, GYRE_EUNSUPPORTED, "attn_type", "%" PRId64 ": only 0, Transformer-XL's own, has a class",
                         kind);
-    gyre_tables_group(&r, "all", GYRE_TRANSFORMER_XL);
-    gyre_tables_head_count(&r, gyre_names_of_heads);
-    gyre_tables_head_dim(&r, "d_head", 64);
-    clamp(&r, 1000, gyre_scope_size(root, "mem_len", 0, 1600) + 1);
-    gyre_tables_flag(&r, "bidirectional", NULL, 0);
+    gyre_reader_add_group(&r, "all", GYRE_KIND_TRANSFORMER_XL);
+    gyre_reader_read_heads(&r, gyre_heads_keys);
+    gyre_reader_read_head_dim(&r, "d_head", 64);
+    set_clamp_length(&r, 1000, gyre_scope_integer(root, "mem_len", 0, 1600) + 1);
+    gyre_reader_note_flag(&r, "bidirectional", NULL, 0);
 }
 
 void gyre_read_xlnet(const gyre_family *family, const gyre_scope *root) {
-    gyre_table_reader r = gyre_tables_begin(family, root);
-    const char *way = gyre_scope_text(root, "attn_type", "bi");
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const char *way = gyre_scope_string(root, "attn_type", "bi");
     const int both = strcmp(way, "bi") == 0;
     if (!both && strcmp(way, "uni") != 0)
         gyre_scope_fail(root, GYRE_EFORMAT, "attn_type", "\"%.40s\" is neither \"bi\" nor \"uni\"", way);
-    gyre_tables_group(&r, "all", GYRE_TRANSFORMER_XL);
-    gyre_tables_heads(&r, gyre_names_of_heads);
-    clamp(&r, 0, 512);
+    gyre_reader_add_group(&r, "all", GYRE_KIND_TRANSFORMER_XL);
+    gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+    set_clamp_length(&r, 0, 512);
     r.group->config.score.bidirectional = both;
-    gyre_tables_flag(&r, "bidirectional", "attn_type", both);
+    gyre_reader_note_flag(&r, "bidirectional", "attn_type", both);
 }

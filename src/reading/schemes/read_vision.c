@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- values that may be wrong ---------------------------------------------------------------------------------------- */
+/* -- values that may be wrong -- */
 static const json_t *value_of(const gyre_scope *s, const char *const *names, const char **key) {
     const json_t *value = NULL;
     for (*key = NULL; *names && !value; names++) {
@@ -30,23 +30,23 @@ static const char *text_of(const gyre_scope *s, const char *key) {
     return text ? text : "";
 }
 
-static const char *const widths[] = {"hidden_size", "embed_dim", "vt_hidden_size", NULL};
-static const char *const heads_names[] = {"num_heads", "num_attention_heads", "vt_num_attention_heads", NULL};
+static const char *const model_dim_keys[] = {"hidden_size", "embed_dim", "vt_hidden_size", NULL};
+static const char *const heads_keys[] = {"num_heads", "num_attention_heads", "vt_num_attention_heads", NULL};
 
 typedef struct tower {
     const gyre_scope *scope;
     gyre_build *build;
     const char *type;
     gyre_config config;
-    const char *key_of_width, *key_of_heads;
+    const char *model_dim_key, *heads_key;
 } tower;
 
 /* Width and heads; out = 0, and a warning, where they make no sense. */
-static int sizes(tower *t, const char *const *names_of_width, int64_t width_of_class, int64_t heads_of_class) {
-    const int64_t width = size_of(t->scope, names_of_width, width_of_class, &t->key_of_width);
-    const int64_t heads = size_of(t->scope, heads_names, heads_of_class, &t->key_of_heads);
+static int read_tower_sizes(tower *t, const char *const *names_of_width, int64_t width_of_class, int64_t heads_of_class) {
+    const int64_t width = size_of(t->scope, names_of_width, width_of_class, &t->model_dim_key);
+    const int64_t heads = size_of(t->scope, heads_keys, heads_of_class, &t->heads_key);
     if (width == 0 || heads == 0 || width % heads != 0) {
-        gyre_scope_warn(t->scope, t->key_of_heads ? t->key_of_heads : "num_heads",
+        gyre_scope_warn(t->scope, t->heads_key ? t->heads_key : "num_heads",
                         "the image tower (%.40s) is not described: %" PRId64 " heads do not divide a width of %" PRId64,
                         t->type, heads, width);
         return 0;
@@ -58,7 +58,7 @@ static int sizes(tower *t, const char *const *names_of_width, int64_t width_of_c
 }
 
 /* The group, if an encoding can be made of it. */
-static gyre_layers *add(tower *t) {
+static gyre_layer_group *add_vision_group(tower *t) {
     gyre_encoding *encoding = NULL;
     gyre_error why = {0, ""};
     const gyre_status status = gyre_encoding_create(&encoding, &t->config, NULL, &why);
@@ -68,93 +68,98 @@ static gyre_layers *add(tower *t) {
         gyre_build_warn(t->build, &place, "the image tower (%.40s) is not described: %s", t->type, why.text);
         return NULL;
     }
-    gyre_layers *group = gyre_build_layers(t->build, "vision");
+    gyre_layer_group *group = gyre_build_add_group(t->build, "vision");
     group->config = t->config;
-    gyre_build_field(t->build, group, "encoding", GYRE_FROM_FAMILY, NULL, NULL, "%s", gyre_kind_name(t->config.kind));
-    gyre_build_number(t->build, group, "head_dim", GYRE_DERIVED, NULL, NULL, (double)t->config.head_dim);
+    gyre_build_set_field(t->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", gyre_kind_name(t->config.kind));
+    gyre_build_set_number(t->build, group, "head_dim", GYRE_ORIGIN_DERIVED, NULL, NULL, (double)t->config.head_dim);
     return group;
 }
 
-/* -- rotations over rows and columns --------------------------------------------------------------------------------- */
-static void axial(tower *t, gyre_layout layout, double base, const char *key_of_base) {
+/* -- rotations over rows and columns -- */
+static void axial_rope(tower *t, gyre_layout layout, double base, const char *key_of_base) {
     struct gyre_rope_config *rope = &t->config.rope;
     if (t->config.head_dim % 4 != 0) {
-        gyre_scope_warn(t->scope, t->key_of_heads ? t->key_of_heads : "num_heads",
+        gyre_scope_warn(t->scope, t->heads_key ? t->heads_key : "num_heads",
                         "the image tower (%.40s) is not described: heads of %" PRId64
                         " channels are not dealt out to two axes",
                         t->type, t->config.head_dim);
         return;
     }
     const int64_t each = t->config.head_dim / 4;
-    t->config.kind = GYRE_ROPE;
+    t->config.kind = GYRE_KIND_ROPE;
     *rope = (struct gyre_rope_config){.layout = layout, .base = base, .axes = 2, .axes_layout = GYRE_AXES_AXIAL};
-    rope->section[0] = rope->section[1] = each;
-    gyre_layers *group = add(t);
+    rope->axis_pairs[0] = rope->axis_pairs[1] = each;
+    gyre_layer_group *group = add_vision_group(t);
     if (!group) return;
     const gyre_place place = gyre_scope_place(t->scope, key_of_base ? key_of_base : "model_type");
-    gyre_build_field(t->build, group, "layout", GYRE_FROM_FAMILY, NULL, NULL, layout == GYRE_HALF ? "half" : "interleaved");
-    gyre_build_number(t->build, group, "rotary_dim", GYRE_DERIVED, NULL, NULL, (double)t->config.head_dim);
-    gyre_build_number(t->build, group, "base", key_of_base ? GYRE_FROM_FILE : GYRE_FROM_FAMILY, key_of_base ? &place : NULL,
-                      NULL, base);
-    gyre_build_number(t->build, group, "axes", GYRE_FROM_FAMILY, NULL, NULL, 2.0);
-    gyre_build_field(t->build, group, "axes_layout", GYRE_FROM_FAMILY, NULL, NULL, "axial");
-    gyre_build_field(t->build, group, "sections", GYRE_DERIVED, NULL, NULL, "%" PRId64 " %" PRId64, each, each);
+    gyre_build_set_field(t->build, group, "layout", GYRE_ORIGIN_FAMILY, NULL, NULL,
+                         layout == GYRE_LAYOUT_HALF ? "half" : "interleaved");
+    gyre_build_set_number(t->build, group, "rotary_dim", GYRE_ORIGIN_DERIVED, NULL, NULL, (double)t->config.head_dim);
+    gyre_build_set_number(t->build, group, "base", key_of_base ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
+                          key_of_base ? &place : NULL, NULL, base);
+    gyre_build_set_number(t->build, group, "axes", GYRE_ORIGIN_FAMILY, NULL, NULL, 2.0);
+    gyre_build_set_field(t->build, group, "axes_layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "axial");
+    gyre_build_set_field(t->build, group, "sections", GYRE_ORIGIN_DERIVED, NULL, NULL, "%" PRId64 " %" PRId64, each, each);
 }
 
 /* Qwen2-VL's tower, which many took over: rows, then columns. */
-static void qwen(tower *t) {
+static void qwen_tower(tower *t) {
     static const char *const embed[] = {"embed_dim", "hidden_size", "vt_hidden_size", NULL};
     const int is_first = strcmp(t->type, "qwen2_vl") == 0;
     const int is_second = strcmp(t->type, "qwen2_5_vl") == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
     const int64_t width = is_first || is_second ? 1280 : is_third ? 1152 : strncmp(t->type, "glm", 3) == 0 ? 1536 : 0;
     /* hidden_size of Qwen2-VL is that of the language model. */
-    if (!sizes(t, is_first ? embed : widths, width, is_first || is_second || is_third ? 16 : width ? 12 : 0)) return;
-    axial(t, GYRE_HALF, 10000.0, NULL);
+    if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, width,
+                          is_first || is_second || is_third ? 16
+                          : width                           ? 12
+                                                            : 0))
+        return;
+    axial_rope(t, GYRE_LAYOUT_HALF, 10000.0, NULL);
     if (is_third || strncmp(t->type, "glm", 3) == 0 || strncmp(t->type, "kimi", 4) == 0)
         gyre_scope_warn(t->scope, "model_type",
                         "the image tower adds a learned table too, resized to each image, which is not described");
 }
 
-static void llama4(tower *t) {
+static void llama4_tower(tower *t) {
     static const char *const names[] = {"rope_theta", NULL};
     const char *key = NULL;
     const json_t *value = value_of(t->scope, names, &key);
     const double base = json_is_number(value) ? json_number_value(value) : 10000.0;
-    if (!sizes(t, widths, 768, 16)) return;
-    axial(t, GYRE_INTERLEAVED, base, key);
+    if (!read_tower_sizes(t, model_dim_keys, 768, 16)) return;
+    axial_rope(t, GYRE_LAYOUT_INTERLEAVED, base, key);
     gyre_scope_warn(t->scope, "model_type",
                     "the image tower counts columns and rows from 1, in this order, and does not turn its class token");
 }
 
-/* -- tables ---------------------------------------------------------------------------------------------------------- */
-static void patches(tower *t, int64_t width, int64_t heads, int64_t image, int64_t patch, int class_token) {
+/* -- tables -- */
+static void patch_table(tower *t, int64_t width, int64_t heads, int64_t image, int64_t patch, int class_token) {
     static const char *const image_names[] = {"image_size", NULL}, *const patch_names[] = {"patch_size", NULL};
     const char *key_of_image, *key_of_patch;
     const int64_t pixels = size_of(t->scope, image_names, image, &key_of_image);
-    const int64_t side = size_of(t->scope, patch_names, patch, &key_of_patch);
-    if (!sizes(t, widths, width, heads)) return;
-    const int64_t grid = side > 0 ? pixels / side : 0;
+    const int64_t patch_size = size_of(t->scope, patch_names, patch, &key_of_patch);
+    if (!read_tower_sizes(t, model_dim_keys, width, heads)) return;
+    const int64_t grid = patch_size > 0 ? pixels / patch_size : 0;
     if (grid == 0 || grid > 1 << 12) {
         gyre_scope_warn(t->scope, key_of_image ? key_of_image : "image_size",
                         "the image tower (%.40s) is not described: images of %" PRId64 " pixels, patches of %" PRId64,
-                        t->type, pixels, side);
+                        t->type, pixels, patch_size);
         return;
     }
-    t->config.kind = GYRE_LEARNED;
+    t->config.kind = GYRE_KIND_LEARNED;
     t->config.input.positions = grid * grid + class_token;
-    gyre_layers *group = add(t);
+    gyre_layer_group *group = add_vision_group(t);
     const gyre_place place = gyre_scope_place(t->scope, key_of_image ? key_of_image : "image_size");
     if (group)
-        gyre_build_number(t->build, group, "table_rows", GYRE_DERIVED, key_of_image ? &place : NULL,
-                          class_token ? "a patch each, and the class token, which comes first" : "a patch each",
-                          (double)t->config.input.positions);
+        gyre_build_set_number(t->build, group, "table_rows", GYRE_ORIGIN_DERIVED, key_of_image ? &place : NULL,
+                              class_token ? "a patch each, and the class token, which comes first" : "a patch each",
+                              (double)t->config.input.positions);
 }
 
-/* -- which ----------------------------------------------------------------------------------------------------------- */
+/* -- which -- */
 /* Why some towers are not described: what they do. */
 static const struct {
     const char *prefix, *what;
-} others[] = {
+} undescribed_towers[] = {
     {"pixtral", "even pairs turn by the row and odd ones by the column, over one run of frequencies"},
     {"gemma4", "rows and columns turn a half of the head each, in pairs of its own, with base 100"},
     {"mllama", "learned tables of patches and of tiles, opened by a trained gate"},
@@ -165,7 +170,7 @@ static const struct {
     {"minimax", "three axes, over a part of the head"},
 };
 
-static int begins(const char *type, const char *prefix) {
+static int has_prefix(const char *type, const char *prefix) {
     return strncmp(type, prefix, strlen(prefix)) == 0;
 }
 
@@ -178,11 +183,12 @@ static const char *type_of(const gyre_scope *vision) {
                                                                       : "";
 }
 
-static void other(const tower *t) {
+static void warn_undescribed_tower(const tower *t) {
     const char *type = *t->type ? t->type : "no model_type";
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (begins(t->type, others[i].prefix)) {
-            gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described: %s", type, others[i].what);
+    for (size_t i = 0; i < sizeof undescribed_towers / sizeof *undescribed_towers; i++)
+        if (has_prefix(t->type, undescribed_towers[i].prefix)) {
+            gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described: %s", type,
+                            undescribed_towers[i].what);
             return;
         }
     gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described", type);
@@ -194,16 +200,16 @@ void gyre_read_vision(const gyre_scope *vision) {
                                             "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr"};
     if (!vision->object || gyre_build_status(t.build) != GYRE_OK) return;
     for (size_t i = 0; i < sizeof like_qwen / sizeof *like_qwen; i++)
-        if (begins(t.type, like_qwen[i])) {
-            qwen(&t);
+        if (has_prefix(t.type, like_qwen[i])) {
+            qwen_tower(&t);
             return;
         }
-    if (begins(t.type, "llama4"))
-        llama4(&t);
+    if (has_prefix(t.type, "llama4"))
+        llama4_tower(&t);
     else if (strcmp(t.type, "clip_vision_model") == 0)
-        patches(&t, 768, 12, 224, 32, 1);
+        patch_table(&t, 768, 12, 224, 32, 1);
     else if (strcmp(t.type, "siglip_vision_model") == 0)
-        patches(&t, 768, 12, 224, 16, 0);
+        patch_table(&t, 768, 12, 224, 16, 0);
     else
-        other(&t);
+        warn_undescribed_tower(&t);
 }

@@ -1,0 +1,208 @@
+/* cache_edit.c: tokens dropped, shifted, shared and slid.  No key is touched, but where stretches run out. */
+#include "cache/cache.h"
+
+#include <string.h>
+
+static int has_tokens(const gyre_sequence *s, int64_t first, int64_t count) {
+    return first >= 0 && count >= 0 && count <= s->tokens && first <= s->tokens - count;
+}
+
+/* -- drop -- */
+
+/* Tokens first .. first + count - 1, at least one, are no more; there is room where that parts a stretch in two. */
+static void drop_tokens(gyre_cache *cache, gyre_sequence *s, int64_t first, int64_t count) {
+    const int64_t end = first + count, i = gyre_slot_range_find(s, first), j = gyre_slot_range_find(s, end - 1);
+    for (int64_t k = i; k <= j; k++) {
+        const gyre_slot_range *part = &s->ranges[k];
+        const int64_t low = first > part->first_token ? first - part->first_token : 0,
+                      high = end - part->first_token < part->count ? end - part->first_token : part->count;
+        gyre_page_release(cache, part->page, part->first + low, high - low);
+    }
+    gyre_slot_range left = s->ranges[i], right = s->ranges[j];
+    left.count = first - left.first_token;
+    right.first += end - right.first_token;
+    right.count -= end - right.first_token;
+    const int64_t kept = (left.count > 0) + (right.count > 0);
+    memmove(s->ranges + i + kept, s->ranges + j + 1, (size_t)(s->count - j - 1) * sizeof left);
+    if (left.count > 0) s->ranges[i] = left;
+    if (right.count > 0) s->ranges[i + kept - 1] = right;
+    s->count += kept - (j - i + 1);
+    gyre_slot_ranges_merge(s);
+}
+
+/* 1: dropping them leaves one stretch more. */
+static int64_t splits_range(const gyre_sequence *s, int64_t first, int64_t count) {
+    const gyre_slot_range *range = &s->ranges[gyre_slot_range_find(s, first)];
+    return first > range->first_token && first + count < range->first_token + range->count;
+}
+
+gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count) {
+    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
+    if (!s || !has_tokens(s, first, count)) return GYRE_EINVAL;
+    if (count == 0) return GYRE_OK;
+    if (splits_range(s, first, count)) {
+        const gyre_status status = gyre_slot_ranges_reserve(cache, s, 1);
+        if (status != GYRE_OK) return status;
+    }
+    drop_tokens(cache, s, first, count);
+    return GYRE_OK;
+}
+
+/* -- shift -- */
+
+/* ERANGE where a position of the stretches that have tokens first .. end - 1 would be one that the encoding has not. */
+static gyre_status check_shift(const gyre_cache *cache, const gyre_sequence *s, int64_t first, int64_t end,
+                               const int64_t *delta) {
+    const gyre_encoding *encoding = cache->config.encoding;
+    const int64_t low = encoding ? encoding->first_position : -GYRE_MAX_POSITION,
+                  high = encoding ? encoding->last_position : GYRE_MAX_POSITION;
+    for (int64_t a = 0; a < cache->axes; a++)
+        if (delta[a] > 4 * GYRE_MAX_POSITION || delta[a] < -4 * GYRE_MAX_POSITION) return GYRE_ERANGE;
+    for (int64_t i = gyre_slot_range_find(s, first), t = first; t < end; i++) {
+        const gyre_slot_range *range = &s->ranges[i];
+        for (; t < end && t < range->first_token + range->count; t++) {
+            const int64_t *at = gyre_cache_position(cache, range->page, range->first + t - range->first_token);
+            for (int64_t a = 0; a < cache->axes; a++) {
+                const int64_t position = at[a] + range->delta[a] + delta[a];
+                if (position < low || position > high) return GYRE_ERANGE;
+            }
+        }
+    }
+    return GYRE_OK;
+}
+
+/* Stretches more where one is to begin at `token`. */
+static int64_t needs_split(const gyre_sequence *s, int64_t token) {
+    return token < s->tokens && s->ranges[gyre_slot_range_find(s, token)].first_token != token;
+}
+
+gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
+                             const int64_t delta[GYRE_MAX_AXES]) {
+    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
+    if (!s || !delta || !has_tokens(s, first, count)) return GYRE_EINVAL;
+    if (count == 0) return GYRE_OK;
+    const int64_t end = first + count;
+    gyre_status status = check_shift(cache, s, first, end, delta);
+    /* Making room may join stretches that this shift has to part. */
+    for (int64_t more; status == GYRE_OK && (more = needs_split(s, first) + needs_split(s, end)) > s->capacity - s->count;)
+        status = gyre_slot_ranges_reserve(cache, s, more);
+    if (status != GYRE_OK) return status;
+    const int64_t begin = gyre_slot_range_split(s, first), after = gyre_slot_range_split(s, end);
+    for (int64_t i = begin; i < after; i++)
+        for (int64_t a = 0; a < cache->axes; a++)
+            s->ranges[i].delta[a] += delta[a];
+    gyre_slot_ranges_merge(s);
+    return GYRE_OK;
+}
+
+/* -- fork -- */
+
+gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to) {
+    gyre_sequence *source = gyre_cache_sequence(cache, from), *s = gyre_cache_sequence(cache, to);
+    if (!source || !s) return GYRE_EINVAL;
+    if (source == s) return GYRE_OK;
+    while (source->count > s->capacity) { /* making room may change how many stretches either has */
+        const gyre_status status = gyre_slot_ranges_reserve(cache, s, source->count - s->count);
+        if (status != GYRE_OK) return status;
+    }
+    if (s->tokens > 0) drop_tokens(cache, s, 0, s->tokens);
+    if (source->count > 0) memcpy(s->ranges, source->ranges, (size_t)source->count * sizeof *s->ranges);
+    s->count = source->count;
+    s->tokens = source->tokens;
+    for (int64_t i = 0; i < s->count; i++)
+        gyre_page_retain(cache, s->ranges[i].page, s->ranges[i].first, s->ranges[i].count);
+    return GYRE_OK;
+}
+
+/* -- slide -- */
+
+/* Each axis is one further than at the slot before. */
+static int is_consecutive(const int64_t *position, int64_t axes) {
+    for (int64_t a = 0; a < axes; a++)
+        if (position[a] != position[a - axes] + 1) return 0;
+    return 1;
+}
+
+/* Slots of a page whose positions rise by one from each to the next are moved alike: out = how many runs of such the stretch
+ * has, and, where `runs` is not NULL, those, their tokens at positions `at`, at + 1, ... */
+static int64_t reposition_runs(const gyre_cache *cache, const gyre_slot_range *range, int64_t at, gyre_slot_range *runs) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < range->count; i++) {
+        const int64_t *position = gyre_cache_position(cache, range->page, range->first + i);
+        if (i == 0 || !is_consecutive(position, cache->axes)) {
+            count++;
+            if (!runs) continue;
+            gyre_slot_range *run = &runs[count - 1];
+            *run = (gyre_slot_range){.page = range->page, .first = range->first + i};
+            for (int64_t a = 0; a < cache->axes; a++)
+                run->delta[a] = at + i - position[a];
+        }
+        if (runs) runs[count - 1].count++;
+    }
+    return count;
+}
+
+/* What of a stretch is among tokens first .. end - 1 of the sequence. */
+static gyre_slot_range clip_range(const gyre_slot_range *range, int64_t first, int64_t end) {
+    gyre_slot_range out = *range;
+    const int64_t low = first > out.first_token ? first - out.first_token : 0,
+                  high = end - out.first_token < out.count ? end - out.first_token : out.count;
+    out.first += low;
+    out.count = high > low ? high - low : 0;
+    return out;
+}
+
+/* All tokens but the `gap` after the first `sinks` stay. */
+typedef struct slide {
+    int64_t sinks, gap;
+} slide;
+
+/* Stretches that are needed at once: those that stay, placed, or before that, one parted in two. */
+static int64_t max_ranges(const gyre_cache *cache, const gyre_sequence *s, const slide *k) {
+    int64_t runs = 0;
+    for (int64_t i = 0; i < s->count; i++) {
+        const gyre_slot_range sinks = clip_range(&s->ranges[i], 0, k->sinks),
+                              rest = clip_range(&s->ranges[i], k->sinks + k->gap, s->tokens);
+        runs += reposition_runs(cache, &sinks, 0, NULL) + reposition_runs(cache, &rest, 0, NULL);
+    }
+    return runs > s->count + 1 ? runs : s->count + 1;
+}
+
+/* The list is moved to the end of its region and written from the front: as each stretch to come gives at least one, what
+ * is written stays behind what is read. */
+static void reposition_all(const gyre_cache *cache, gyre_sequence *s) {
+    const int64_t count = s->count, lead = s->capacity - count;
+    gyre_slot_range *list = s->ranges;
+    int64_t placed = 0;
+    memmove(list + lead, list, (size_t)count * sizeof *list);
+    for (int64_t i = 0; i < count; i++) {
+        const gyre_slot_range range = list[lead + i];
+        placed += reposition_runs(cache, &range, range.first_token, list + placed);
+    }
+    s->count = placed;
+    gyre_slot_ranges_merge(s);
+}
+
+static int64_t next_position(const gyre_cache *cache, const gyre_sequence *s) {
+    if (s->count == 0) return 0;
+    const gyre_slot_range *last = &s->ranges[s->count - 1];
+    return gyre_cache_position(cache, last->page, last->first + last->count - 1)[0] + last->delta[0] + 1;
+}
+
+gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window, int64_t *next) {
+    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
+    if (!s || window < 1 || sinks < 0 || sinks > window) return GYRE_EINVAL;
+    if (s->tokens > window) {
+        const slide k = {sinks, s->tokens - window};
+        const gyre_encoding *encoding = cache->config.encoding;
+        if (encoding && (encoding->first_position > 0 || encoding->last_position < window - 1)) return GYRE_ERANGE;
+        for (int64_t needed = max_ranges(cache, s, &k); needed > s->capacity; needed = max_ranges(cache, s, &k)) {
+            const gyre_status status = gyre_slot_ranges_reserve(cache, s, needed - s->count);
+            if (status != GYRE_OK) return status;
+        }
+        drop_tokens(cache, s, sinks, k.gap);
+        reposition_all(cache, s);
+    }
+    if (next) *next = next_position(cache, s);
+    return GYRE_OK;
+}

@@ -1,0 +1,203 @@
+/* convert_gguf_keys.c: the keys of a GGUF, as llama.cpp's converter writes them, from a model in safetensors. */
+#include "convert/convert_model.h"
+
+#include "core/encoding.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_KEY_BYTES = 128 };
+
+/* -- ARCHITECTURE.suffix -- */
+static const char *key_of(const gyre_conversion *c, const char *suffix, char key[MAX_KEY_BYTES]) {
+    snprintf(key, MAX_KEY_BYTES, "%s.%s", c->family, suffix);
+    return key;
+}
+static void put_size(gyre_conversion *c, const char *suffix, int64_t x) {
+    char key[MAX_KEY_BYTES];
+    gyre_gguf_write_u32(&c->keys, key_of(c, suffix, key), (uint32_t)x);
+}
+static void put_real(gyre_conversion *c, const char *suffix, double x) {
+    char key[MAX_KEY_BYTES];
+    gyre_gguf_write_f32(&c->keys, key_of(c, suffix, key), x);
+}
+static void put_key_string(gyre_conversion *c, const char *suffix, const char *word) {
+    char key[MAX_KEY_BYTES];
+    gyre_gguf_write_string(&c->keys, key_of(c, suffix, key), word);
+}
+
+/* -- the rotation -- */
+/* Divisors of the frequencies, which llama.cpp reads from a tensor.  slot: which of two. */
+static gyre_status add_freq_factors(gyre_conversion *c, int slot, const char *name, const double *freq_factors,
+                                    gyre_error *err) {
+    const int64_t pairs = gyre_encoding_get_config(c->encoding)->rope.dim / 2;
+    float *numbers = malloc((size_t)pairs * sizeof *numbers);
+    gyre_convert_tensor *t = numbers ? gyre_convert_add_tensor(c) : NULL;
+    if (!t) {
+        free(numbers);
+        return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", name);
+    }
+    for (int64_t i = 0; i < pairs; i++)
+        numbers[i] = (float)freq_factors[i];
+    c->freq_factors[slot] = numbers;
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->generated = (gyre_file_tensor){.name = name,
+                                      .file = c->target,
+                                      .type = GYRE_STORED_F32,
+                                      .rank = 1,
+                                      .shape = {pairs, 1, 1, 1},
+                                      .count = pairs,
+                                      .data = (const unsigned char *)numbers,
+                                      .bytes = 4 * (uint64_t)pairs};
+    t->type = GYRE_STORED_F32;
+    return GYRE_OK;
+}
+
+/* Whatever does not follow the length: the frequencies without scaling over those with it. */
+static gyre_status put_rope_freqs(gyre_conversion *c, double attention, gyre_error *err) {
+    const struct gyre_rope_config *rope = &gyre_encoding_get_config(c->encoding)->rope;
+    const int64_t pairs = rope->dim / 2;
+    double *numbers = malloc((size_t)pairs * sizeof *numbers);
+    gyre_status status = numbers ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "rope_freqs.weight: no memory");
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, c->length, numbers, NULL);
+    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
+        numbers[i] = pow(rope->base, -2.0 * (double)i / (double)rope->dim) / numbers[i];
+    if (status == GYRE_OK) status = add_freq_factors(c, 0, "rope_freqs.weight", numbers, err);
+    if (status == GYRE_OK && attention != 1) put_real(c, "rope.scaling.attn_factor", attention);
+    free(numbers);
+    return status;
+}
+
+static gyre_status put_longrope_factors(gyre_conversion *c, double attention, gyre_error *err) {
+    const gyre_config *config = gyre_encoding_get_config(c->encoding);
+    put_key_string(c, "rope.scaling.type", "longrope");
+    put_size(c, "rope.scaling.original_context_length", config->trained_length);
+    put_real(c, "rope.scaling.attn_factor", attention);
+    gyre_status status = add_freq_factors(c, 0, "rope_factors_long.weight", config->rope.long_factor, err);
+    if (status == GYRE_OK) status = add_freq_factors(c, 1, "rope_factors_short.weight", config->rope.short_factor, err);
+    return status;
+}
+
+static gyre_status put_yarn(gyre_conversion *c, double attention, gyre_error *err) {
+    const gyre_config *config = gyre_encoding_get_config(c->encoding);
+    const double own = 0.1 * log(config->rope.factor) + 1;
+    if (config->rope.fractional_bounds || config->rope.beta_fast != 32 || config->rope.beta_slow != 1)
+        return put_rope_freqs(c, attention, err);
+    put_key_string(c, "rope.scaling.type", "yarn");
+    put_real(c, "rope.scaling.factor", config->rope.factor);
+    put_size(c, "rope.scaling.original_context_length", config->trained_length);
+    if (fabs(attention / own - 1) > 1e-7) put_real(c, "rope.scaling.attn_factor", attention / own);
+    return GYRE_OK;
+}
+
+static gyre_status put_rotation(gyre_conversion *c, gyre_error *err) {
+    const gyre_config *config = gyre_encoding_get_config(c->encoding);
+    double attention = 1;
+    const gyre_status status = gyre_encoding_frequencies(c->encoding, c->length, NULL, &attention);
+    if (status != GYRE_OK) return status;
+    put_size(c, "rope.dimension_count", config->rope.dim);
+    put_real(c, "rope.freq_base", config->rope.base);
+    switch (config->rope.scaling) {
+    case GYRE_SCALING_LINEAR:
+        put_key_string(c, "rope.scaling.type", "linear");
+        put_real(c, "rope.scaling.factor", config->rope.factor);
+        if (attention != 1) put_real(c, "rope.scaling.attn_factor", attention);
+        return GYRE_OK;
+    case GYRE_SCALING_NONE:
+        if (attention != 1) put_real(c, "rope.scaling.attn_factor", attention);
+        return GYRE_OK;
+    case GYRE_SCALING_YARN:
+        return put_yarn(c, attention, err);
+    case GYRE_SCALING_LONGROPE:
+        return put_longrope_factors(c, attention, err);
+    case GYRE_SCALING_DYNAMIC_NTK:
+    case GYRE_SCALING_DYNAMIC_YARN:
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: llama.cpp has none whose frequencies follow the length (%s)",
+                         c->source.path);
+    default:
+        return put_rope_freqs(c, attention, err);
+    }
+}
+
+/* -- the model -- */
+static void put_general(gyre_conversion *c) {
+    char name[64];
+    const char *path = c->source.path;
+    size_t end = strlen(path), begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--) {
+    }
+    snprintf(name, sizeof name, "%.*s", (int)(end - begin < 60 ? end - begin : 60), path + begin);
+    gyre_gguf_write_string(&c->keys, "general.architecture", c->family);
+    gyre_gguf_write_string(&c->keys, "general.type", "model");
+    gyre_gguf_write_string(&c->keys, "general.name", name);
+    gyre_gguf_write_u32(&c->keys, "general.quantization_version", 2);
+}
+
+static void put_sizes(gyre_conversion *c) {
+    const gyre_architecture *a = &c->source.arch;
+    put_size(c, "vocab_size", a->vocab);
+    put_size(c, "context_length", c->length);
+    put_size(c, "embedding_length", a->model_dim);
+    put_size(c, "block_count", a->layers);
+    put_size(c, "feed_forward_length", a->mlp_dim);
+    put_size(c, "attention.head_count", a->heads);
+    put_size(c, "attention.head_count_kv", a->kv_heads);
+    put_size(c, "attention.key_length", a->head_dim);
+    put_size(c, "attention.value_length", a->head_dim);
+    put_real(c, "attention.layer_norm_rms_epsilon", a->norm_epsilon);
+}
+
+static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
+    gyre_convert_vocab pieces = {0};
+    int there = 1;
+    gyre_status status = GYRE_OK;
+    const char *tokens = c->source.kind == GYRE_SOURCE_LLAMA2C ? gyre_llama2c_tokenizer_path(c->source.checkpoint) : NULL;
+    if (c->source.kind == GYRE_SOURCE_FOLDER)
+        status = gyre_convert_vocab_from_json(&pieces, &there, c->source.path, c->source.arch.vocab, err);
+    else if (tokens)
+        status = gyre_convert_vocab_from_llama2c(&pieces, tokens, c->source.arch.vocab, err);
+    else
+        there = 0;
+    if (status == GYRE_OK && !there && c->source.arch.vocab == GYRE_BYTE_TOKENS) {
+        status = gyre_convert_vocab_from_bytes(&pieces, err);
+        there = 1;
+    }
+    if (status != GYRE_OK) return status;
+    if (there)
+        gyre_convert_vocab_to_gguf(&pieces, &c->keys);
+    else
+        gyre_gguf_write_string(&c->keys, "tokenizer.ggml.model", "none");
+    gyre_convert_vocab_free(&pieces);
+    return GYRE_OK;
+}
+
+/* Of another GGUF: all that it says. */
+static void copy_keys(gyre_conversion *c) {
+    const gyre_gguf *file = gyre_tensor_store_gguf(c->source.store);
+    for (int64_t i = 0; i < file->kv_count; i++) {
+        const gyre_gguf_kv *pair = &file->kvs[i];
+        static const char *const left[] = {"general.file_type", "general.alignment"};
+        int leave = 0;
+        for (int k = 0; k < 2; k++)
+            leave |= strlen(left[k]) == pair->key_bytes && memcmp(left[k], pair->key, pair->key_bytes) == 0;
+        if (!leave) gyre_gguf_write_kv_copy(&c->keys, file, pair);
+    }
+}
+
+gyre_status gyre_convert_make_gguf_keys(gyre_conversion *c, gyre_error *err) {
+    if (c->source.kind == GYRE_SOURCE_GGUF) {
+        copy_keys(c);
+        return GYRE_OK;
+    }
+    if (!c->encoding)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
+                         c->source.path);
+    put_general(c);
+    put_sizes(c);
+    const gyre_status status = put_rotation(c, err);
+    return status == GYRE_OK ? put_tokens(c, err) : status;
+}

@@ -1,0 +1,230 @@
+/* convert_vocab_to_json.c: tokens as the tokenizer.json that transformers reads. */
+#include "convert/convert_model.h"
+
+#include "core/encoding.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_MERGED_BYTES = 256 /* bytes of a token that merges are looked for */ };
+
+/* -- merges from scores -- */
+typedef struct merge {
+    int32_t merged_id, left, right;
+    float score;
+    size_t cut; /* bytes of the left one */
+} merge;
+typedef struct merges {
+    merge *list;
+    size_t count, room;
+} merges;
+
+static int by_rank(const void *a, const void *b) {
+    const merge *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    if (x->merged_id != y->merged_id) return x->merged_id < y->merged_id ? -1 : 1;
+    if (x->left != y->left) return x->left < y->left ? -1 : 1;
+    return x->right < y->right ? -1 : x->right > y->right;
+}
+
+/* Only whole characters come apart, into tokens that text may become. */
+static int32_t normal_id(const gyre_convert_vocab *p, const json_t *vocab, const char *text, size_t bytes) {
+    char key[MAX_MERGED_BYTES + 1];
+    memcpy(key, text, bytes);
+    key[bytes] = '\0';
+    const json_t *id = json_object_get(vocab, key);
+    if (!id) return -1;
+    const int64_t i = (int64_t)json_integer_value(id);
+    return p->id_to_token[i].kind == GYRE_TOKEN_NORMAL ? (int32_t)i : -1;
+}
+
+static int add_merges(merges *m, const gyre_convert_vocab *p, const json_t *vocab, int32_t merged_id) {
+    const char *text = p->id_to_token[merged_id].text;
+    const size_t bytes = strlen(text);
+    for (size_t cut = 1; cut < bytes && bytes <= MAX_MERGED_BYTES; cut++) {
+        if (((unsigned char)text[cut] & 0xC0) == 0x80) continue;
+        const int32_t left = normal_id(p, vocab, text, cut), right = normal_id(p, vocab, text + cut, bytes - cut);
+        if (left < 0 || right < 0) continue;
+        if (m->count == m->room) {
+            const size_t room = 2 * m->room + 1024;
+            merge *grown = realloc(m->list, room * sizeof *grown);
+            if (!grown) return 0;
+            m->list = grown;
+            m->room = room;
+        }
+        m->list[m->count++] = (merge){merged_id, left, right, p->id_to_token[merged_id].score, cut};
+    }
+    return 1;
+}
+
+static json_t *merges_of_scores(const gyre_convert_vocab *p, const json_t *vocab) {
+    merges m = {NULL, 0, 0};
+    json_t *list = json_array();
+    int failed = !list;
+    for (int64_t i = 0; i < p->count && !failed; i++)
+        if (p->id_to_token[i].kind == GYRE_TOKEN_NORMAL) failed = !add_merges(&m, p, vocab, (int32_t)i);
+    if (m.count > 0) qsort(m.list, m.count, sizeof *m.list, by_rank);
+    for (size_t i = 0; i < m.count && !failed; i++)
+        failed = json_array_append_new(list, json_pack("[s, s]", p->id_to_token[m.list[i].left].text,
+                                                       p->id_to_token[m.list[i].right].text)) != 0;
+    free(m.list);
+    if (!failed) return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *merges_listed(const gyre_convert_vocab *p) {
+    json_t *list = json_array();
+    int failed = !list;
+    for (int64_t i = 0; i < p->merges_count && !failed; i++)
+        failed = json_array_append_new(list, json_string(p->merges[i])) != 0;
+    if (!failed) return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* -- the parts -- */
+static json_t *vocab_of(const gyre_convert_vocab *p) {
+    json_t *vocab = json_object();
+    int failed = !vocab;
+    for (int64_t i = 0; i < p->count && !failed; i++)
+        if (!json_object_get(vocab, p->id_to_token[i].text)) /* one twice is never the second */
+            failed = json_object_set_new(vocab, p->id_to_token[i].text, json_integer(i)) != 0;
+    if (!failed) return vocab;
+    json_decref(vocab);
+    return NULL;
+}
+
+static json_t *added_tokens(const gyre_convert_vocab *p) {
+    json_t *list = json_array();
+    int failed = !list;
+    for (int64_t i = 0; i < p->count && !failed; i++) {
+        const int kind = p->id_to_token[i].kind;
+        if (kind != GYRE_TOKEN_UNKNOWN && kind != GYRE_TOKEN_CONTROL && kind != GYRE_TOKEN_USER_DEFINED) continue;
+        failed = json_array_append_new(list, json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i, "content",
+                                                       p->id_to_token[i].text, "single_word", 0, "lstrip", 0, "rstrip", 0,
+                                                       "normalized", 0, "special", kind != GYRE_TOKEN_USER_DEFINED)) != 0;
+    }
+    if (!failed) return list;
+    json_decref(list);
+    return NULL;
+}
+
+static json_t *post_processor(const gyre_convert_vocab *p) {
+    if (!p->adds_begin || p->begin < 0)
+        return p->byte_level ? json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
+                                         0, "use_regex", 1)
+                             : json_null();
+    const char *begin = p->id_to_token[p->begin].text;
+    return json_pack("{s:s, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}],"
+                     " s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}, {s:{s:s, s:i}}],"
+                     " s:{s:{s:s, s:[i], s:[s]}}}",
+                     "type", "TemplateProcessing", "single", "SpecialToken", "id", begin, "type_id", 0, "Sequence", "id",
+                     "A", "type_id", 0, "pair", "SpecialToken", "id", begin, "type_id", 0, "Sequence", "id", "A", "type_id",
+                     0, "SpecialToken", "id", begin, "type_id", 1, "Sequence", "id", "B", "type_id", 1, "special_tokens",
+                     begin, "id", begin, "ids", (int)p->begin, "tokens", begin);
+}
+
+static const char space_symbol[] = "\xE2\x96\x81"; /* a space */
+
+static json_t *normalizer(const gyre_convert_vocab *p) {
+    if (p->byte_level) return strcmp(p->tokenizer_pre, "qwen2") == 0 ? json_pack("{s:s}", "type", "NFC") : json_null();
+    if (!p->space_prefix)
+        return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", " ", "content", space_symbol);
+    return json_pack("{s:s, s:[{s:s, s:s}, {s:s, s:{s:s}, s:s}]}", "type", "Sequence", "normalizers", "type", "Prepend",
+                     "prepend", space_symbol, "type", "Replace", "pattern", "String", " ", "content", space_symbol);
+}
+
+static json_t *byte_level(int use_regex) {
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
+                     use_regex);
+}
+
+static json_t *pre_tokenizer(const gyre_convert_vocab *p) {
+    int digits = 0;
+    const char *pattern = p->byte_level ? gyre_pre_tokenizer_pattern(p->tokenizer_pre, &digits) : NULL;
+    if (!pattern) return json_null();
+    if (digits)
+        return json_pack("{s:s, s:[{s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Digits",
+                         "individual_digits", 1, byte_level(1));
+    if (!*pattern) return byte_level(1);
+    return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type", "Split",
+                     "pattern", "Regex", pattern, "behavior", "Isolated", "invert", 0, byte_level(0));
+}
+
+static json_t *decoder(const gyre_convert_vocab *p) {
+    if (p->byte_level) return byte_level(1);
+    json_t *steps = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern", "String", space_symbol,
+                              "content", " ", "type", "ByteFallback", "type", "Fuse");
+    if (steps && p->space_prefix)
+        (void)json_array_append_new(
+            steps, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ", "start", 1, "stop", 0));
+    return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
+}
+
+static json_t *model(const gyre_convert_vocab *p) {
+    json_t *vocab = vocab_of(p);
+    json_t *list = !vocab ? NULL : p->byte_level ? merges_listed(p) : merges_of_scores(p, vocab);
+    json_t *out = json_pack("{s:s, s:n, s:s?, s:n, s:n, s:b, s:b, s:b}", "type", "BPE", "dropout", "unk_token",
+                            p->unknown >= 0 && !p->byte_level ? p->id_to_token[p->unknown].text : NULL,
+                            "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", !p->byte_level, "byte_fallback",
+                            !p->byte_level, "ignore_merges", strcmp(p->tokenizer_pre, "llama-bpe") == 0);
+    int failed = !out || json_object_set_new(out, "vocab", vocab) != 0;
+    failed |= !out || json_object_set_new(out, "merges", list) != 0;
+    if (!failed) return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* -- all of it -- */
+static json_t *tokenizer_json(const gyre_convert_vocab *p) {
+    const struct {
+        const char *key;
+        json_t *value;
+    } parts[] = {{"version", json_string("1.0")},       {"truncation", json_null()},   {"padding", json_null()},
+                 {"added_tokens", added_tokens(p)},     {"normalizer", normalizer(p)}, {"pre_tokenizer", pre_tokenizer(p)},
+                 {"post_processor", post_processor(p)}, {"decoder", decoder(p)},       {"model", model(p)}};
+    json_t *root = json_object();
+    int failed = !root;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        failed |= !root || json_object_set_new(root, parts[i].key, parts[i].value) != 0;
+    if (!failed) return root;
+    json_decref(root);
+    return NULL;
+}
+
+static json_t *tokenizer_config_json(const gyre_convert_vocab *p, int64_t length) {
+    const struct {
+        const char *key;
+        int32_t id;
+    } names[] = {{"bos_token", p->begin}, {"eos_token", p->end}, {"unk_token", p->unknown}, {"pad_token", p->pad}};
+    json_t *root =
+        json_pack("{s:s, s:b, s:b, s:b, s:I}", "tokenizer_class", "PreTrainedTokenizerFast", "add_bos_token", p->adds_begin,
+                  "add_eos_token", p->adds_end, "clean_up_tokenization_spaces", 0, "model_max_length", (json_int_t)length);
+    int failed = !root;
+    for (int i = 0; i < 4 && !failed; i++)
+        if (names[i].id >= 0)
+            failed = json_object_set_new(root, names[i].key, json_string(p->id_to_token[names[i].id].text)) != 0;
+    if (p->chat_template && !failed) failed = json_object_set_new(root, "chat_template", json_string(p->chat_template)) != 0;
+    if (!failed) return root;
+    json_decref(root);
+    return NULL;
+}
+
+gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *pieces, int64_t length, char **out, char **config,
+                                       gyre_error *err) {
+    json_t *root = tokenizer_json(pieces), *other = tokenizer_config_json(pieces, length);
+    char *text = root ? json_dumps(root, JSON_INDENT(1)) : NULL, *text2 = other ? json_dumps(other, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    json_decref(other);
+    if (text && text2) {
+        *out = text;
+        *config = text2;
+        return GYRE_OK;
+    }
+    free(text);
+    free(text2);
+    return gyre_fail(err, GYRE_ENOMEM, "tokenizer.json: no memory");
+}

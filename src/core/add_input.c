@@ -1,0 +1,297 @@
+/* add_input.c: the input place, p(position) added to each token. */
+#include "core/convert.h"
+#include "core/encoding.h"
+#include "core/view.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+enum {
+    CHANNEL_CHUNK = 256,
+    TOKEN_CHUNK = 64,
+    GRADIENT_CHANNELS = 64,
+    SUM_BLOCKS = 64,
+    TOKENS_PER_ITEM = 4 /* of a work item */,
+    MAX_KERNEL_CHANNELS = 8192
+};
+static const double MIN_PARALLEL_BYTES = 1 << 20; /* bytes below which waking another thread takes longer than the work */
+
+gyre_status gyre_input_config_check(gyre_encoding *encoding, gyre_error *err) {
+    struct gyre_input_config *input = &encoding->config.input;
+    if (input->dim == 0)
+        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; %s needs the model's width (gyre_config)",
+                         encoding->scheme->name);
+    if (input->scale == 0.0) input->scale = 1.0;
+    if (!(fabs(input->scale) <= 0x1p64)) /* past it what is added has no float */
+        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is no number within 2^64 of 0 (gyre_config)", input->scale);
+    return GYRE_OK;
+}
+
+static int acts_at_input(const gyre_encoding *encoding) {
+    return (encoding->scheme->places & GYRE_PLACE_INPUT) != 0;
+}
+
+/* [batch, token, 1, dim]. */
+static gyre_status check_rows(const gyre_encoding *encoding, const int64_t shape[4]) {
+    return shape[2] == 1 && shape[3] == encoding->config.input.dim ? GYRE_OK : GYRE_ESHAPE;
+}
+
+static int64_t smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* -- forward -- */
+typedef struct add_call {
+    const gyre_encoding *encoding;
+    const gyre_cview *table; /* NULL = none */
+    const gyre_positions *positions;
+    const gyre_cview *in;
+    const gyre_view *out;
+    double factor;  /* of the row as the scheme gives it */
+    int in_float;   /* kept rows, and rows of a float table wanted as they are, are added in float (f64: in double) */
+    int contiguous; /* the same, and they go to the kernels as they lie */
+} add_call;
+
+static double factor_of(const gyre_encoding *encoding, const gyre_cview *table) {
+    double trained = 1.0;
+    if (table && encoding->scheme->input_row) gyre_load_row_f64(table->data, table->dtype, 1, 1, &trained);
+    return encoding->config.input.scale * trained;
+}
+
+static void load_table_row(const add_call *a, int64_t row, int64_t first, int64_t count, double *out) {
+    gyre_load_row_f64(gyre_cview_at(a->table, 0, 0, row, first), a->table->dtype, a->table->stride[3], count, out);
+}
+
+/* The first tap is not added to 0, which would lose the sign of a -0. */
+static void sum_weighted_rows(const add_call *a, int64_t position, int64_t first, int64_t count, double *p) {
+    const gyre_weighted_rows weighted = a->encoding->scheme->input_weighted_rows(a->encoding, position);
+    double row[CHANNEL_CHUNK];
+    load_table_row(a, weighted.row[0], first, count, p);
+    for (int64_t c = 0; c < count; c++)
+        p[c] *= weighted.weight[0];
+    for (int i = 1; i < weighted.count; i++) {
+        load_table_row(a, weighted.row[i], first, count, row);
+        for (int64_t c = 0; c < count; c++)
+            p[c] += weighted.weight[i] * row[c];
+    }
+}
+
+/* p[c] = what position adds to channel first + c, c < count <= CHANNEL_CHUNK. */
+static void make_row(const add_call *a, int64_t position, int64_t first, int64_t count, double *p) {
+    if (a->encoding->scheme->input_row)
+        a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+    else
+        sum_weighted_rows(a, position, first, count, p);
+    for (int64_t c = 0; c < count; c++)
+        if (a->in_float && a->encoding->scheme->input_row) /* as rows that are kept have it */
+            p[c] = (double)((float)a->factor * (float)p[c]);
+        else
+            p[c] *= a->factor;
+}
+
+/* 1: what the position adds is a float. */
+static int row_is_float(const add_call *a, int64_t position) {
+    if (!a->in_float || a->encoding->scheme->input_row_f32) return a->in_float;
+    const gyre_weighted_rows weighted = a->encoding->scheme->input_weighted_rows(a->encoding, position);
+    return weighted.count == 1 && weighted.weight[0] == 1;
+}
+
+/* That, as it lies in the table or in `buffer`. */
+static const float *float_row(const add_call *a, int64_t position, float *buffer) {
+    const gyre_scheme *scheme = a->encoding->scheme;
+    const int64_t dim = a->in->shape[3];
+    double p[CHANNEL_CHUNK];
+    if (!scheme->input_row_f32)
+        return gyre_cview_at(a->table, 0, 0, scheme->input_weighted_rows(a->encoding, position).row[0], 0);
+    if (scheme->input_row_f32(a->encoding, position, (float)a->factor, buffer)) return buffer;
+    for (int64_t first = 0, count; first < dim; first += count) {
+        count = smaller(dim - first, CHANNEL_CHUNK);
+        make_row(a, position, first, count, p);
+        for (int64_t c = 0; c < count; c++)
+            buffer[first + c] = (float)p[c];
+    }
+    return buffer;
+}
+
+/* To channels side by side: straight to the kernel.  1 = the token is done. */
+static int add_contiguous(const add_call *a, int64_t b, int64_t t, int64_t position) {
+    float buffer[MAX_KERNEL_CHANNELS];
+    if (!row_is_float(a, position)) return 0;
+    const gyre_kernels *kernels = a->encoding->kernels;
+    const float *row = float_row(a, position, buffer);
+    const void *in = gyre_cview_at(a->in, b, t, 0, 0);
+    void *out = gyre_view_at(a->out, b, t, 0, 0);
+    (a->in->dtype == GYRE_DTYPE_F32   ? kernels->add_f32
+     : a->in->dtype == GYRE_DTYPE_F16 ? kernels->add_f16
+                                      : kernels->add_bf16)(in, out, row, a->in->shape[3]);
+    return 1;
+}
+
+static int can_add_in_float(const add_call *a) {
+    if (a->in->dtype == GYRE_DTYPE_F64) return 0;
+    if (a->encoding->scheme->input_row_f32) return a->in->shape[3] <= MAX_KERNEL_CHANNELS;
+    return a->table && !a->encoding->scheme->input_row && a->factor == 1 && a->table->dtype == GYRE_DTYPE_F32;
+}
+
+/* As the kernel rounds, so that channels that lie apart get the same bits: a sum of two floats, rounded to double and then
+ * to float, is the sum in float. */
+static void round_to_float(double *x, int64_t n) {
+    for (int64_t c = 0; c < n; c++)
+        x[c] = (double)(float)x[c];
+}
+
+/* One token of every batch row: p is made once for neighbours that share a position. */
+static void add_generic(const add_call *a, int64_t t, int64_t batch, int64_t end) {
+    const int64_t dim = a->in->shape[3];
+    double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK];
+    for (int64_t first = 0; first < dim; first += CHANNEL_CHUNK) {
+        const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
+        int64_t position = 0;
+        for (int64_t b = batch; b < end; b++) {
+            const int64_t known = position;
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (b == batch || position != known) make_row(a, position, first, count, p);
+            gyre_load_row_f64(gyre_cview_at(a->in, b, t, 0, first), a->in->dtype, a->in->stride[3], count, x);
+            for (int64_t c = 0; c < count; c++)
+                x[c] += p[c];
+            if (row_is_float(a, position)) round_to_float(x, count);
+            gyre_store_row_f64(x, count, gyre_view_at(a->out, b, t, 0, first), a->out->dtype, a->out->stride[3]);
+        }
+    }
+}
+
+static void add_tokens(void *arg, int64_t block) {
+    const add_call *a = arg;
+    const int64_t end = smaller(a->in->shape[1], (block + 1) * TOKENS_PER_ITEM);
+    for (int64_t t = block * TOKENS_PER_ITEM; t < end; t++) {
+        int64_t position, b = 0;
+        for (; a->contiguous && b < a->in->shape[0]; b++) {
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (!add_contiguous(a, b, t, position)) add_generic(a, t, b, b + 1);
+        }
+        if (!a->contiguous) add_generic(a, t, 0, a->in->shape[0]);
+    }
+}
+
+gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *positions,
+                           const gyre_cview *in, const gyre_view *out, const gyre_exec *exec) {
+    if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
+    if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
+    gyre_status status = gyre_in_out_check(in, out);
+    if (status == GYRE_OK) status = check_rows(encoding, in->shape);
+    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables ? &tables->input : NULL);
+    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
+    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
+    if (status != GYRE_OK) return status;
+    const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
+    add_call a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
+    a.in_float = can_add_in_float(&a);
+    a.contiguous = a.in_float && (encoding->scheme->input_row_f32 || table->stride[3] == 1) && in->stride[3] == 1 &&
+                   out->stride[3] == 1;
+    const double bytes = (double)gyre_view_elements(in->shape) * (double)gyre_dtype_size(in->dtype);
+    gyre_parallel(a.contiguous && bytes < MIN_PARALLEL_BYTES ? NULL : exec, add_tokens, &a,
+                  (in->shape[1] + TOKENS_PER_ITEM - 1) / TOKENS_PER_ITEM);
+    return GYRE_OK;
+}
+
+/* -- gradient -- */
+typedef struct add_gradient_call {
+    const gyre_encoding *encoding;
+    const gyre_positions *positions;
+    const gyre_cview *dout;
+    const gyre_view *gradient;
+    double *sums; /* [SUMS], of the one number */
+} add_gradient_call;
+
+/* Each tap's share of one token, into the row it came from. */
+static void accumulate_row(const add_gradient_call *a, int64_t b, int64_t t, int64_t position, int64_t first,
+                           int64_t count) {
+    double x[GRADIENT_CHANNELS], sum[GRADIENT_CHANNELS];
+    const gyre_weighted_rows weighted = a->encoding->scheme->input_weighted_rows(a->encoding, position);
+    gyre_load_row_f64(gyre_cview_at(a->dout, b, t, 0, first), a->dout->dtype, a->dout->stride[3], count, x);
+    for (int i = 0; i < weighted.count; i++) {
+        const double weight = weighted.weight[i] * a->encoding->config.input.scale;
+        void *row = gyre_view_at(a->gradient, 0, 0, weighted.row[i], first);
+        gyre_load_row_f64(row, a->gradient->dtype, a->gradient->stride[3], count, sum);
+        for (int64_t c = 0; c < count; c++)
+            sum[c] += weight * x[c];
+        gyre_store_row_f64(sum, count, row, a->gradient->dtype, a->gradient->stride[3]);
+    }
+}
+
+/* Work is split by channel, never by token: two tokens may share a row, and the order of their sum must not move. */
+static void accumulate_channels(void *arg, int64_t block) {
+    const add_gradient_call *a = arg;
+    const int64_t tokens = a->dout->shape[1], first = block * GRADIENT_CHANNELS;
+    const int64_t count = smaller(a->dout->shape[3] - first, GRADIENT_CHANNELS);
+    int64_t positions[TOKEN_CHUNK];
+    for (int64_t b = 0; b < a->dout->shape[0]; b++)
+        for (int64_t t = 0; t < tokens; t++) {
+            if (t % TOKEN_CHUNK == 0) gyre_positions_read(a->positions, b, t, smaller(tokens - t, TOKEN_CHUNK), positions);
+            accumulate_row(a, b, t, positions[t % TOKEN_CHUNK], first, count);
+        }
+}
+
+/* dout . p of one token in every batch row. */
+static double token_sum(const add_gradient_call *a, int64_t t) {
+    const int64_t dim = a->dout->shape[3];
+    double x[CHANNEL_CHUNK], p[CHANNEL_CHUNK], sum = 0.0;
+    for (int64_t first = 0; first < dim; first += CHANNEL_CHUNK) {
+        const int64_t count = smaller(dim - first, CHANNEL_CHUNK);
+        int64_t position = 0;
+        for (int64_t b = 0; b < a->dout->shape[0]; b++) {
+            const int64_t known = position;
+            gyre_positions_read(a->positions, b, t, 1, &position);
+            if (b == 0 || position != known) a->encoding->scheme->input_row(a->encoding, position, first, count, p);
+            gyre_load_row_f64(gyre_cview_at(a->dout, b, t, 0, first), a->dout->dtype, a->dout->stride[3], count, x);
+            for (int64_t c = 0; c < count; c++)
+                sum += x[c] * p[c];
+        }
+    }
+    return sum;
+}
+
+/* All tokens go into one number: block i of SUMS sums a stretch of them, and the blocks are added in order. */
+static void sum_tokens(void *arg, int64_t block) {
+    const add_gradient_call *a = arg;
+    const int64_t tokens = a->dout->shape[1], each = tokens / SUM_BLOCKS, more = tokens % SUM_BLOCKS;
+    const int64_t first = block * each + smaller(block, more), end = first + each + (block < more);
+    double sum = 0.0;
+    for (int64_t t = first; t < end; t++)
+        sum += token_sum(a, t);
+    a->sums[block] = sum;
+}
+
+static void accumulate_scale(add_gradient_call *a, const gyre_exec *exec) {
+    double sums[SUM_BLOCKS], total = 0.0, number;
+    a->sums = sums;
+    gyre_parallel(exec, sum_tokens, a, SUM_BLOCKS);
+    for (int i = 0; i < SUM_BLOCKS; i++)
+        total += sums[i];
+    gyre_load_row_f64(a->gradient->data, a->gradient->dtype, 1, 1, &number);
+    number += a->encoding->config.input.scale * total;
+    gyre_store_row_f64(&number, 1, a->gradient->data, a->gradient->dtype, 1);
+}
+
+gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *dout,
+                                    const gyre_table_gradients *gradients, const gyre_exec *exec) {
+    if (!encoding || !positions || !dout) return GYRE_EINVAL;
+    if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
+    if (!gyre_is_real(dout->dtype)) return GYRE_EDTYPE;
+    gyre_status status = gyre_cview_check(dout);
+    if (status == GYRE_OK) status = check_rows(encoding, dout->shape);
+    if (status != GYRE_OK || encoding->table[GYRE_TABLE_INPUT].rows == 0) return status;
+    if (!gradients) return GYRE_EINVAL;
+    const gyre_cview table = gyre_const(gradients->input);
+    status = gyre_table_check(encoding, GYRE_TABLE_INPUT, &table);
+    if (status == GYRE_OK) status = gyre_output_check(&gradients->input);
+    if (status != GYRE_OK || gyre_view_elements(dout->shape) == 0) return status;
+    status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1]);
+    if (status != GYRE_OK) return status;
+    add_gradient_call a = {encoding, positions, dout, &gradients->input, NULL};
+    if (encoding->scheme->input_row)
+        accumulate_scale(&a, exec);
+    else
+        gyre_parallel(exec, accumulate_channels, &a, (dout->shape[3] + GRADIENT_CHANNELS - 1) / GRADIENT_CHANNELS);
+    return GYRE_OK;
+}

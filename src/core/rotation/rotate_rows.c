@@ -1,0 +1,151 @@
+/* rotate_rows.c: rows of queries and keys turned in place, for attention: angles once a call, turns once a row. */
+#include "core/rotation/angle_table.h"
+#include "core/rotation/angles.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Pairs first .. first + count - 1 of one row. */
+static void fill_row(const gyre_angles *angles, const gyre_rotation_spec *spec, const gyre_frequency *frequency,
+                     int64_t first, int64_t count, const double *position, float *row) {
+    const gyre_encoding *encoding = angles->encoding;
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    float buffer[2 * GYRE_PAIR_CHUNK];
+    const gyre_cos_sin_view cos_sin = gyre_angles_f32(angles, frequency, first, count, position, buffer);
+    memcpy(row + first, cos_sin.cosine, (size_t)count * sizeof *row);
+    memcpy(row + pairs + first, cos_sin.sine, (size_t)count * sizeof *row);
+    if (!encoding->xpos_log2_decay) return;
+    const double distance = spec->role == GYRE_ROLE_QUERY ? position[0] - spec->center : spec->center - position[0];
+    for (int64_t j = first; j < first + count; j++) {
+        const double size = exp2(encoding->xpos_log2_decay[j] * distance);
+        row[j] = (float)(size * (double)row[j]);
+        row[pairs + j] = (float)(size * (double)row[pairs + j]);
+    }
+}
+
+/* How many from the first on are consecutive. */
+static int64_t consecutive_run(const double *positions, int64_t n) {
+    int64_t run = 1;
+    while (run < n && positions[run] == positions[0] + (double)run)
+        run++;
+    return run;
+}
+
+/* Consecutive positions by steps, where they are longer than what an anchor costs; out = tokens done, from the first on. */
+static int64_t fill_row_by_steps(const gyre_rotation_spec *spec, const double *positions, int64_t n, float *rows) {
+    enum { WORTH_IT = 8 };
+    const int64_t pairs = spec->steps ? spec->steps->pairs : 0, run = pairs > 0 ? consecutive_run(positions, n) : 0;
+    if (run < WORTH_IT) return 0;
+    const gyre_cos_sin_rows out = {rows, rows + pairs, 2 * pairs};
+    gyre_angle_steps_fill_rows(spec->steps, (int64_t)positions[0], run, &out);
+    return run;
+}
+
+size_t gyre_rotation_steps_bytes(const gyre_encoding *encoding) {
+    return gyre_angle_steps_bytes(encoding->config.rope.dim / 2);
+}
+
+int gyre_rotation_steps_worthwhile(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens) {
+    enum { WORTH_IT = 256 };
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    if (encoding->axis || encoding->xpos_log2_decay || rope->far != GYRE_FAR_AS_NEAR ||
+        rope->angles == GYRE_ANGLE_PATH_TORCH)
+        return 0;
+    const int own = gyre_rope_same_frequencies(&encoding->config, length, 0);
+    return tokens >= WORTH_IT && !(own && highest < gyre_angle_table_length(encoding));
+}
+
+const float *gyre_rotation_cached_rows(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t count) {
+    const gyre_positions *positions = spec->positions;
+    if (encoding->axis || encoding->xpos_log2_decay || spec->far || count == 0) return NULL;
+    if (!gyre_rope_same_frequencies(&encoding->config, spec->length, 0)) return NULL;
+    const int64_t first = gyre_position_at(positions, spec->batch, 0, 0);
+    for (int64_t i = 1; positions->data && i < count; i++)
+        if (gyre_position_at(positions, spec->batch, i, 0) != first + i) return NULL;
+    return gyre_angle_table_span(encoding, first, count);
+}
+
+void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t first, int64_t count,
+                          float *rows) {
+    enum { ROWS = 128 };
+    gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, spec->length);
+    const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
+    double positions[ROWS * GYRE_MAX_AXES];
+    gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    angles.far = spec->far;
+    for (int64_t done = 0; done < count; done += ROWS, rows += ROWS * 2 * pairs) {
+        const int64_t n = count - done < ROWS ? count - done : ROWS;
+        gyre_positions_read_axes(encoding, spec->positions, spec->batch, first + done, n, positions);
+        for (int64_t i = 0; spec->far && i < n; i++)
+            positions[i] = gyre_far_position(encoding, spec->role, (int64_t)positions[i]);
+        const int64_t filled = fill_row_by_steps(spec, positions, n, rows);
+        /* frequencies of a length are powers, which cost more than the rows that steps have filled */
+        for (int64_t pair = 0; filled < n && pair < pairs; pair += GYRE_PAIR_CHUNK) {
+            const int64_t some = pairs - pair < GYRE_PAIR_CHUNK ? pairs - pair : GYRE_PAIR_CHUNK;
+            const gyre_frequency *frequency = gyre_angles_frequencies(&angles, pair, some, buffer);
+            for (int64_t i = filled; i < n; i++)
+                fill_row(&angles, spec, frequency, pair, some, positions + i * axes, rows + i * 2 * pairs);
+        }
+    }
+}
+
+/* The kernels pair (i, i + pairs) or (2i, 2i + 1).  Where the layout moves channels on the way out, a product of two rows
+ * turned alike does not notice that they stay. */
+void gyre_rotate_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride,
+                      int negate_sine) {
+    const gyre_rotate_rows_job job = {.rows = rows,
+                                      .pairs = encoding->config.rope.dim / 2,
+                                      .stride = stride,
+                                      .x = x + encoding->config.rope.first_channel,
+                                      .angles = angles,
+                                      .half = encoding->config.rope.layout == GYRE_LAYOUT_HALF,
+                                      .negate_sine = negate_sine};
+    encoding->kernels->rotate_rows_f32(&job);
+}
+
+/* Pairs first .. first + count - 1 of every row, by one angle each. */
+static void rotate_strided_pairs(const gyre_encoding *encoding, int64_t first, int64_t count, const double *c,
+                                 const double *s, const gyre_strided_rows *to) {
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    const int half = encoding->config.rope.layout == GYRE_LAYOUT_HALF;
+    for (int64_t i = 0; i < to->rows; i++) {
+        float *x = to->x + i * to->stride + encoding->config.rope.first_channel;
+        for (int64_t j = 0; j < count; j++) {
+            float *a = x + (half ? first + j : 2 * (first + j)), *b = half ? a + pairs : a + 1;
+            const float cosine = (float)c[j], sine = (float)s[j], u = *a, v = *b;
+            *a = u * cosine - v * sine;
+            *b = v * cosine + u * sine;
+        }
+    }
+}
+
+void gyre_rotate_rows_by_shift(const gyre_encoding *encoding, int64_t length, const int64_t *shift, int sign,
+                               const gyre_strided_rows *to) {
+    gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length);
+    const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
+    double position[GYRE_MAX_AXES], cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
+    gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    angles.factor = 1; /* a pure rotation: the rows have the factor already */
+    for (int64_t a = 0; a < axes; a++)
+        position[a] = (double)shift[a] * sign;
+    for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK) {
+        const int64_t n = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+        const gyre_frequency *frequency = gyre_angles_frequencies(&angles, first, n, buffer);
+        gyre_angles_f64(&angles, frequency, first, n, position, cosine, sine);
+        rotate_strided_pairs(encoding, first, n, cosine, sine, to);
+    }
+}
+
+void gyre_xpos_decay_factors(const gyre_encoding *encoding, int64_t distance, int64_t channels, float *factor) {
+    enum { MAX_LOG2 = 120 }; /* of either sign: a product with 0 or infinity would be a NaN */
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    const int64_t pairs = rope->dim / 2, half = rope->layout == GYRE_LAYOUT_HALF;
+    for (int64_t c = 0; c < channels; c++)
+        factor[c] = 1;
+    for (int64_t i = 0; i < pairs; i++) {
+        const double power = encoding->xpos_log2_decay[i] * (double)distance;
+        const float size = (float)exp2(power > MAX_LOG2 ? MAX_LOG2 : power);
+        factor[rope->first_channel + (half ? i : 2 * i)] = size;
+        factor[rope->first_channel + (half ? i + pairs : 2 * i + 1)] = size;
+    }
+}

@@ -1,0 +1,77 @@
+#include "eval/eval_windows.h"
+#include "model/layers.h"
+#include <stdlib.h>
+
+typedef struct worker {
+    gyre_context *reader;
+    float *logits;
+    gyre_status status;
+    gyre_error error;
+} worker;
+
+typedef struct window_pool {
+    const gyre_eval_windows *windows;
+    worker *workers;
+    int64_t count;
+} window_pool;
+
+/* Worker w takes every count-th window: which one reads a window changes nothing in what is read. */
+static void run_worker(void *arg, int64_t index) {
+    window_pool *r = arg;
+    worker *w = &r->workers[index];
+    for (int64_t i = index; i < r->windows->count && !w->status; i += r->count) {
+        gyre_context_reset(w->reader);
+        w->status = r->windows->fn(r->windows->ctx, w->reader, w->logits, i, &w->error);
+    }
+}
+
+static void free_workers(window_pool *r) {
+    for (int64_t i = 0; i < r->count; i++) {
+        gyre_context_free(r->workers[i].reader);
+        free(r->workers[i].logits);
+    }
+    free(r->workers);
+}
+
+static gyre_status create_workers(window_pool *r, gyre_error *err) {
+    const gyre_eval_windows *w = r->windows;
+    const int64_t vocab = gyre_model_get_config(w->model)->vocab;
+    gyre_context_options options = GYRE_CONTEXT_INIT;
+    options.encoding = w->encoding;
+    options.max_tokens = w->context;
+    options.cache_dtype = w->cache;
+    for (int64_t i = 0; i < r->count; i++) {
+        const gyre_status status = gyre_context_open(&r->workers[i].reader, w->model, &options, err);
+        if (status) return status;
+        r->workers[i].logits = gyre_alloc_floats(GYRE_EVAL_WINDOW_CHUNK * vocab);
+        if (!r->workers[i].logits) return gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (evaluation)");
+    }
+    return GYRE_OK;
+}
+
+int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, int64_t wanted) {
+    enum { DECODE_CHUNK = 64 };
+    const gyre_encoding *encoding = windows->encoding ? windows->encoding : gyre_model_get_encoding(windows->model);
+    const gyre_config *config = gyre_encoding_get_config(encoding);
+    const int64_t left = windows->context - from;
+    int64_t most = GYRE_EVAL_WINDOW_CHUNK;
+    if (config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX)
+        most = from < wanted ? wanted - from : DECODE_CHUNK;
+    return left < most ? left : most;
+}
+
+gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {
+    window_pool r = {windows, NULL, gyre_exec_concurrency(exec)};
+    if (r.count > windows->count) r.count = windows->count;
+    r.workers = calloc((size_t)r.count, sizeof *r.workers);
+    if (!r.workers) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (evaluation)");
+    gyre_status status = create_workers(&r, err);
+    if (!status) gyre_parallel(exec, run_worker, &r, r.count);
+    for (int64_t i = 0; i < r.count && !status; i++)
+        if (r.workers[i].status) {
+            status = r.workers[i].status;
+            if (err) *err = r.workers[i].error;
+        }
+    free_workers(&r);
+    return status;
+}

@@ -1,0 +1,280 @@
+/* gguf_rewrite.c: header and keys anew, the rest of the file copied block by block. */
+#include "files/gguf_rewrite.h"
+
+#include "core/encoding.h"
+#include "files/file_read.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 20, MAX_PATH_BYTES = 4096 };
+
+static gyre_status fail_io(gyre_error *err, const char *path) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+}
+
+/* -- edits -- */
+/* The range of an integer type. */
+static int fits_type(gyre_gguf_type type, int64_t x) {
+    const size_t bits = 8 * gyre_gguf_type_size(type);
+    switch (type) {
+    case GYRE_GGUF_BOOL:
+        return x == 0 || x == 1;
+    case GYRE_GGUF_U8:
+    case GYRE_GGUF_U16:
+    case GYRE_GGUF_U32:
+        return x >= 0 && x < (int64_t)1 << bits;
+    case GYRE_GGUF_I8:
+    case GYRE_GGUF_I16:
+    case GYRE_GGUF_I32:
+        return x >= -((int64_t)1 << (bits - 1)) && x < (int64_t)1 << (bits - 1);
+    case GYRE_GGUF_U64:
+        return x >= 0;
+    default:
+        return type == GYRE_GGUF_I64;
+    }
+}
+
+static gyre_status check_edit(const gyre_gguf_edit *edit, gyre_error *err) {
+    if (strcmp(edit->key, "general.alignment") == 0)
+        return gyre_fail(err, GYRE_EINVAL, "%s: the tensors lie where it says (an edit)", edit->key);
+    if (edit->remove) return GYRE_OK;
+    switch (edit->type) {
+    case GYRE_GGUF_STRING:
+        return edit->text ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "%s: no text (an edit)", edit->key);
+    case GYRE_GGUF_F32:
+        if (fabs(edit->number) <= 3.4028234e38) return GYRE_OK;
+        return gyre_fail(err, GYRE_EINVAL, "%s: %g is no float (an edit)", edit->key, edit->number);
+    case GYRE_GGUF_F64:
+        return GYRE_OK;
+    default:
+        if (fits_type(edit->type, edit->integer)) return GYRE_OK;
+        return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " as %s (an edit)", edit->key, edit->integer,
+                         gyre_gguf_type_name(edit->type));
+    }
+}
+
+static gyre_status check_edits(const gyre_gguf_edit *edits, int64_t count, gyre_error *err) {
+    for (int64_t i = 0; i < count; i++) {
+        const gyre_status status = check_edit(&edits[i], err);
+        if (status != GYRE_OK) return status;
+        for (int64_t j = 0; j < i; j++)
+            if (strcmp(edits[i].key, edits[j].key) == 0)
+                return gyre_fail(err, GYRE_EINVAL, "%s: two edits of one key", edits[i].key);
+    }
+    return GYRE_OK;
+}
+
+static const gyre_gguf_edit *find_edit(const gyre_gguf_edit *edits, int64_t count, const gyre_gguf_kv *pair) {
+    for (int64_t i = 0; i < count; i++)
+        if (strlen(edits[i].key) == pair->key_bytes && memcmp(edits[i].key, pair->key, pair->key_bytes) == 0)
+            return &edits[i];
+    return NULL;
+}
+
+/* How many keys there will be. */
+static uint64_t count_keys(const gyre_gguf *file, const gyre_gguf_edit *edits, int64_t count) {
+    uint64_t keys = (uint64_t)file->kv_count;
+    for (int64_t i = 0; i < count; i++) {
+        const int is_there = gyre_gguf_find_key(file, edits[i].key) != NULL;
+        if (edits[i].remove && is_there) keys--;
+        if (!edits[i].remove && !is_there) keys++;
+    }
+    return keys;
+}
+
+/* -- the new file's beginning -- */
+/* A stream, and how far it is; after the first error (errno's) nothing more is written. */
+typedef struct sink {
+    FILE *stream;
+    uint64_t at;
+    int error;
+} sink;
+
+static void put(sink *s, const void *bytes, size_t count) {
+    errno = 0;
+    if (count > 0 && s->error == 0 && fwrite(bytes, 1, count, s->stream) != count) s->error = errno ? errno : EIO;
+    s->at += count;
+}
+
+static void put_number(sink *s, uint64_t x, size_t count) {
+    unsigned char bytes[8];
+    for (size_t i = 0; i < count; i++)
+        bytes[i] = (unsigned char)(x >> (8 * i));
+    put(s, bytes, count);
+}
+
+static void put_text(sink *s, const char *text) {
+    put_number(s, strlen(text), 8);
+    put(s, text, strlen(text));
+}
+
+static void put_edit(sink *s, const gyre_gguf_edit *edit) {
+    const float single = (float)edit->number;
+    uint32_t bits32;
+    uint64_t bits64;
+    memcpy(&bits32, &single, sizeof bits32);
+    memcpy(&bits64, &edit->number, sizeof bits64);
+    put_text(s, edit->key);
+    put_number(s, edit->type, 4);
+    if (edit->type == GYRE_GGUF_STRING)
+        put_text(s, edit->text);
+    else if (edit->type == GYRE_GGUF_F32)
+        put_number(s, bits32, 4);
+    else
+        put_number(s, edit->type == GYRE_GGUF_F64 ? bits64 : (uint64_t)edit->integer, gyre_gguf_type_size(edit->type));
+}
+
+static void put_metadata(sink *s, const gyre_gguf *file, const gyre_gguf_edit *edits, int64_t count) {
+    put(s, file->bytes, 16); /* magic, version, number of tensors */
+    put_number(s, count_keys(file, edits, count), 8);
+    for (int64_t i = 0; i < file->kv_count; i++) {
+        const gyre_gguf_kv *pair = &file->kvs[i];
+        const gyre_gguf_edit *edit = find_edit(edits, count, pair);
+        if (!edit)
+            put(s, file->bytes + pair->offset, (size_t)pair->bytes);
+        else if (!edit->remove)
+            put_edit(s, edit);
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (!edits[i].remove && !gyre_gguf_find_key(file, edits[i].key)) put_edit(s, &edits[i]);
+    put(s, file->bytes + file->tensor_infos, (size_t)(file->tensor_infos_end - file->tensor_infos));
+}
+
+/* -- the rest -- */
+/* By reading: pages of a mapping would stay in this process's memory. */
+static gyre_status copy_data(sink *s, int from, const gyre_gguf *file, const char *path, gyre_error *err) {
+    if (file->size < file->data) return GYRE_OK;
+    for (; s->at % file->alignment != 0;)
+        put_number(s, 0, 1);
+    unsigned char *block = malloc(BLOCK);
+    if (!block) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
+    uint64_t at = file->data;
+    while (at < file->size && s->error == 0) {
+        const size_t wanted = file->size - at < BLOCK ? (size_t)(file->size - at) : BLOCK;
+        const ssize_t got = pread(from, block, wanted, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            free(block);
+            return got < 0 ? fail_io(err, path) : gyre_fail(err, GYRE_EIO, "%s: became shorter while it was copied", path);
+        }
+        put(s, block, (size_t)got);
+        at += (uint64_t)got;
+    }
+    free(block);
+    return GYRE_OK;
+}
+
+/* -- its place -- */
+static gyre_status check_target(const char *path, const char *target, gyre_error *err) {
+    struct stat source, there;
+    if (stat(path, &source) != 0) return fail_io(err, path);
+    if (stat(target, &there) != 0) return errno == ENOENT ? GYRE_OK : fail_io(err, target);
+    if (source.st_dev == there.st_dev && source.st_ino == there.st_ino)
+        return gyre_fail(err, GYRE_EINVAL, "%s: the model's own file, which is not replaced", target);
+    if (!S_ISREG(there.st_mode)) return gyre_fail(err, GYRE_EINVAL, "%s: there, and no regular file", target);
+    return GYRE_OK;
+}
+
+/* A rename lasts once its folder is on the disk. */
+static gyre_status sync_folder(const char *target, gyre_error *err) {
+    char folder[MAX_PATH_BYTES];
+    const char *slash = strrchr(target, '/');
+    const int length = slash && slash != target ? (int)(slash - target) : 1;
+    snprintf(folder, sizeof folder, "%.*s", length, slash ? target : ".");
+    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0) return fail_io(err, folder);
+    const int failed = fsync(descriptor) != 0 && errno != EINVAL; /* some file systems cannot */
+    const gyre_status status = failed ? fail_io(err, folder) : GYRE_OK;
+    close(descriptor);
+    return status;
+}
+
+typedef struct job {
+    const char *path, *target;
+    const gyre_gguf_edit *edits;
+    int64_t count;
+    gyre_gguf_check *check;
+    void *context;
+} job;
+
+static gyre_status write_all(const job *j, FILE *stream, const gyre_gguf *file, int from, gyre_error *err) {
+    sink s = {stream, 0, 0};
+    put_metadata(&s, file, j->edits, j->count);
+    const gyre_status status = copy_data(&s, from, file, j->path, err);
+    errno = s.error;
+    return status == GYRE_OK && s.error ? fail_io(err, j->target) : status;
+}
+
+/* The next name where one is taken: what a process of the same number left behind.  -1 with errno set. */
+static int create_temporary(const char *target, char temporary[MAX_PATH_BYTES]) {
+    int to = -1;
+    for (int attempt = 0; to < 0 && attempt < 100; attempt++) {
+        const int length = snprintf(temporary, MAX_PATH_BYTES, "%s.%ld-%d.tmp", target, (long)getpid(), attempt);
+        errno = ENAMETOOLONG;
+        if (length < MAX_PATH_BYTES) to = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (to < 0 && errno != EEXIST) break;
+    }
+    return to;
+}
+
+static gyre_status write_temporary(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
+    char temporary[MAX_PATH_BYTES];
+    struct stat old;
+    const int exists = stat(j->target, &old) == 0, to = create_temporary(j->target, temporary);
+    if (to < 0) return fail_io(err, j->target);
+    if (exists) (void)fchmod(to, old.st_mode & 0777);
+    FILE *stream = fdopen(to, "wb");
+    if (!stream) {
+        const gyre_status status = fail_io(err, temporary);
+        close(to);
+        unlink(temporary);
+        return status;
+    }
+    gyre_status status = write_all(j, stream, file, from, err);
+    if (status == GYRE_OK && (fflush(stream) != 0 || fsync(to) != 0)) status = fail_io(err, j->target);
+    if (fclose(stream) != 0 && status == GYRE_OK) status = fail_io(err, j->target);
+    if (status == GYRE_OK && j->check) status = j->check(j->context, temporary, err);
+    if (status == GYRE_OK && rename(temporary, j->target) != 0) status = fail_io(err, j->target);
+    if (status != GYRE_OK) unlink(temporary);
+    return status == GYRE_OK ? sync_folder(j->target, err) : status;
+}
+
+static gyre_status rewrite(const job *j, const gyre_gguf *file, gyre_error *err) {
+    const int from = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (from < 0) return fail_io(err, j->path);
+    const gyre_status status = write_temporary(j, file, from, err);
+    close(from);
+    return status;
+}
+
+static gyre_status open_mapped(gyre_gguf **file, const gyre_mapping *map, const char *path, gyre_error *err) {
+    gyre_error why = {0, ""};
+    const gyre_status status = gyre_gguf_open_mapped(file, map->bytes, map->size, &why);
+    if (status == GYRE_OK) return status;
+    (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
+    if (err) err->offset = why.offset;
+    return status;
+}
+
+gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int64_t count, const char *target,
+                              gyre_gguf_check *check, void *context, gyre_error *err) {
+    const job j = {path, target, edits, count, check, context};
+    gyre_mapping map = {NULL, 0};
+    gyre_gguf *file = NULL;
+    gyre_status status = check_edits(edits, count, err);
+    if (status == GYRE_OK) status = check_target(path, target, err);
+    if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
+    if (status == GYRE_OK) status = open_mapped(&file, &map, path, err);
+    if (status == GYRE_OK) status = rewrite(&j, file, err);
+    gyre_gguf_free(file);
+    gyre_mapping_close(&map);
+    return status;
+}

@@ -1,0 +1,339 @@
+/* replace_folder.c: a checkpoint is written beside its place and put there by one rename, so a kill or a full disk leaves
+ * the old or the new one, whole. */
+#define _DEFAULT_SOURCE /* syscall and realpath */
+#include "files/replace_folder.h"
+
+#include "core/encoding.h"
+#include "files/file_read.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What a checkpoint may hold.  A folder that holds anything else is somebody's own and is never replaced. */
+static const char *const checkpoint_files[] = {"config.json",
+                                               "model.safetensors",
+                                               "optimizer.safetensors",
+                                               "training.json",
+                                               "README.md",
+                                               "train.log",
+                                               "tokenizer.json",
+                                               "tokenizer_config.json",
+                                               "tokenizer.model",
+                                               "special_tokens_map.json",
+                                               "added_tokens.json",
+                                               "vocab.json",
+                                               "merges.txt",
+                                               "chat_template.jinja",
+                                               "generation_config.json"};
+/* Of these, what people write or read along: carried over into the new folder. */
+static const char *const carried_files[] = {"README.md", "train.log"};
+
+static const char temporary_suffix[] = ".tmp-", aside_suffix[] = ".old-";
+
+static gyre_status fail_io(gyre_error *err, const char *path) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+}
+
+static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
+    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
+}
+
+/* The part before the last slash, "/" or ".". */
+static void parent_of(const char *path, char out[PATH_MAX]) {
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash ? (size_t)(slash - path) : 0;
+    memcpy(out, path, length);
+    out[length] = '\0';
+    if (length == 0) memcpy(out, slash ? "/" : ".", 2);
+}
+
+static const char *last_component(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int is_dot_entry(const char *name) {
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* -- syncing -- */
+/* Files and folders alike.  A file system that cannot sync a folder says EINVAL: it has done what it can. */
+static gyre_status sync_path(const char *path, gyre_error *err) {
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return fail_io(err, path);
+    const int failed = fsync(descriptor) != 0 && errno != EINVAL;
+    const gyre_status status = failed ? fail_io(err, path) : GYRE_OK;
+    close(descriptor);
+    return status;
+}
+
+/* Calls visit for every entry but . and .. until it fails. */
+static gyre_status for_each_entry(const char *folder,
+                                  gyre_status (*visit)(const char *folder, const char *name, void *arg, gyre_error *err),
+                                  void *arg, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    DIR *entries = opendir(folder);
+    if (!entries) return fail_io(err, folder);
+    while (status == GYRE_OK) {
+        errno = 0;
+        const struct dirent *entry = readdir(entries);
+        if (!entry) {
+            if (errno != 0) status = fail_io(err, folder);
+            break;
+        }
+        if (!is_dot_entry(entry->d_name)) status = visit(folder, entry->d_name, arg, err);
+    }
+    closedir(entries);
+    return status;
+}
+
+static gyre_status sync_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
+    char path[PATH_MAX];
+    (void)arg;
+    const gyre_status status = join(folder, name, path, err);
+    return status == GYRE_OK ? sync_path(path, err) : status;
+}
+
+static gyre_status sync_folder(const char *folder, gyre_error *err) {
+    const gyre_status status = for_each_entry(folder, sync_entry, NULL, err);
+    return status == GYRE_OK ? sync_path(folder, err) : status;
+}
+
+static gyre_status sync_parent(const char *path, gyre_error *err) {
+    char parent[PATH_MAX];
+    parent_of(path, parent);
+    return sync_path(parent, err);
+}
+
+/* -- removing -- */
+/* Files only, never a folder in it: what this library wrote is flat. */
+static gyre_status unlink_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
+    char path[PATH_MAX];
+    (void)arg;
+    if (join(folder, name, path, err) == GYRE_OK) unlink(path);
+    return GYRE_OK;
+}
+
+static void remove_folder(const char *folder) {
+    struct stat info;
+    if (lstat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) return;
+    (void)for_each_entry(folder, unlink_entry, NULL, NULL);
+    rmdir(folder);
+}
+
+/* The process that "NAME.tmp-PID" or "NAME.old-PID" belongs to; 0 for any other name. */
+static long owner_pid(const char *entry, const char *name, const char *mark) {
+    const size_t length = strlen(name), mark_length = strlen(mark);
+    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, mark, mark_length) != 0) return 0;
+    const char *digits = entry + length + mark_length;
+    if (digits[0] == '\0' || strspn(digits, "0123456789") != strlen(digits) || strlen(digits) > 10) return 0;
+    return strtol(digits, NULL, 10);
+}
+
+static int is_dead(long pid) {
+    return pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
+}
+
+/* What a killed process left: a half-written folder goes; one that it had moved aside comes back if its place is empty. */
+static gyre_status recover_entry(const char *folder, const char *entry, void *final, gyre_error *err) {
+    char path[PATH_MAX];
+    const char *name = last_component(final);
+    struct stat info;
+    const int temporary = is_dead(owner_pid(entry, name, temporary_suffix));
+    const int aside = is_dead(owner_pid(entry, name, aside_suffix));
+    if (!temporary && !aside) return GYRE_OK;
+    const gyre_status status = join(folder, entry, path, err);
+    if (status != GYRE_OK) return status;
+    if (aside && lstat(final, &info) != 0 && errno == ENOENT) return rename(path, final) == 0 ? GYRE_OK : fail_io(err, path);
+    remove_folder(path);
+    return GYRE_OK;
+}
+
+/* -- beginning -- */
+/* final without trailing slashes; a link or a "." is followed, since its own name cannot be exchanged. */
+static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *err) {
+    struct stat info;
+    size_t length = strlen(final);
+    if (length == 0) return gyre_fail(err, GYRE_EINVAL, "folder: an empty name");
+    if (length >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", final);
+    memcpy(out, final, length + 1);
+    while (length > 1 && out[length - 1] == '/')
+        out[--length] = '\0';
+    const int is_link = lstat(out, &info) == 0 && S_ISLNK(info.st_mode);
+    if (is_link || is_dot_entry(last_component(out))) {
+        char given[PATH_MAX];
+        memcpy(given, out, length + 1);
+        if (!realpath(given, out)) return fail_io(err, given);
+        if (strlen(out) >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", out);
+    }
+    if (strcmp(out, "/") == 0) return gyre_fail(err, GYRE_EINVAL, "folder: / cannot be replaced");
+    return GYRE_OK;
+}
+
+/* path is a buffer: cut at each slash in turn, and put together again. */
+static gyre_status make_parents(char *path, gyre_error *err) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        gyre_status status = GYRE_OK;
+        *slash = '\0';
+        if (mkdir(path, 0777) == 0)
+            status = sync_parent(path, err);
+        else if (errno != EEXIST)
+            status = fail_io(err, path);
+        *slash = '/';
+        if (status != GYRE_OK) return status;
+    }
+    return GYRE_OK;
+}
+
+static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
+    (void)arg;
+    for (size_t i = 0; i < sizeof checkpoint_files / sizeof *checkpoint_files; i++)
+        if (strcmp(checkpoint_files[i], name) == 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
+}
+
+/* GYRE_OK and *exists = 0, or 1 for a folder of which nothing is lost when it is replaced. */
+static gyre_status check_replaceable(const char *final, int *exists, gyre_error *err) {
+    struct stat info;
+    *exists = lstat(final, &info) == 0;
+    if (!*exists) return errno == ENOENT ? GYRE_OK : fail_io(err, final);
+    if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
+    return for_each_entry(final, check_entry, NULL, err);
+}
+
+gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
+    char name[PATH_MAX], parent[PATH_MAX];
+    struct stat info;
+    gyre_status status = normalize(final, name, err);
+    if (status != GYRE_OK) return status;
+    parent_of(name, parent);
+    if (stat(parent, &info) != 0 && errno == ENOENT) return GYRE_OK;
+    return for_each_entry(parent, recover_entry, name, err);
+}
+
+gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final, gyre_error *err) {
+    gyre_folder_replacement f;
+    int exists;
+    gyre_status status = normalize(final, f.final, err);
+    if (status == GYRE_OK) status = make_parents(f.final, err);
+    if (status == GYRE_OK) status = gyre_folder_recover(f.final, err);
+    if (status == GYRE_OK) status = check_replaceable(f.final, &exists, err);
+    if (status != GYRE_OK) return status;
+    snprintf(f.temporary, sizeof f.temporary, "%.*s%s%ld", PATH_MAX - 32, f.final, temporary_suffix, (long)getpid());
+    if (mkdir(f.temporary, 0777) != 0) return fail_io(err, f.temporary);
+    *folder = f;
+    return GYRE_OK;
+}
+
+gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
+    return join(folder->temporary, name, out, err);
+}
+
+/* -- writing files -- */
+static gyre_status write_file(const char *path, const char *bytes, size_t size, gyre_error *err) {
+    FILE *stream = fopen(path, "wb");
+    if (!stream) return fail_io(err, path);
+    const int written = fwrite(bytes, 1, size, stream) == size && fflush(stream) == 0 && fsync(fileno(stream)) == 0;
+    gyre_status status = written ? GYRE_OK : fail_io(err, path);
+    if (fclose(stream) != 0 && status == GYRE_OK) status = fail_io(err, path);
+    return status;
+}
+
+gyre_status gyre_folder_write(const gyre_folder_replacement *folder, const char *name, const char *text, gyre_error *err) {
+    char path[PATH_MAX];
+    const gyre_status status = gyre_folder_path(folder, name, path, err);
+    return status == GYRE_OK ? write_file(path, text, strlen(text), err) : status;
+}
+
+gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *name, const char *from, gyre_error *err) {
+    char path[PATH_MAX], *bytes;
+    size_t size;
+    gyre_status status = gyre_folder_path(folder, name, path, err);
+    if (status == GYRE_OK) status = gyre_file_read(from, &bytes, &size, err);
+    if (status != GYRE_OK) return status;
+    status = write_file(path, bytes, size, err);
+    free(bytes);
+    return status;
+}
+
+/* -- putting it in place -- */
+/* A hard link, so that a log still being written goes on in the new folder; a copy where links are not to be had. */
+static gyre_status carry_over(const gyre_folder_replacement *folder, const char *name, gyre_error *err) {
+    char from[PATH_MAX], to[PATH_MAX], *text;
+    size_t bytes;
+    gyre_status status = join(folder->final, name, from, err);
+    if (status == GYRE_OK) status = join(folder->temporary, name, to, err);
+    if (status != GYRE_OK) return status;
+    if (link(from, to) == 0 || errno == EEXIST || errno == ENOENT) return GYRE_OK;
+    status = gyre_file_read(from, &text, &bytes, err);
+    if (status != GYRE_OK) return status;
+    status = write_file(to, text, bytes, err);
+    free(text);
+    return status;
+}
+
+/* RENAME_EXCHANGE, by number: C libraries older than the call do not name it.  1 = done, 0 = not to be had here. */
+static int exchange(const char *a, const char *b) {
+#ifdef SYS_renameat2
+    enum { EXCHANGE = 2 };
+    return syscall(SYS_renameat2, AT_FDCWD, a, AT_FDCWD, b, EXCHANGE) == 0;
+#else
+    (void)a;
+    (void)b;
+    return 0;
+#endif
+}
+
+/* Without an exchange there is a moment with nothing in place; gyre_folder_recover mends a kill in it. */
+static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder, gyre_error *err) {
+    char aside[PATH_MAX];
+    snprintf(aside, sizeof aside, "%.*s%s%ld", PATH_MAX - 32, folder->final, aside_suffix, (long)getpid());
+    if (rename(folder->final, aside) != 0) return fail_io(err, folder->final);
+    if (rename(folder->temporary, folder->final) != 0) {
+        const gyre_status status = fail_io(err, folder->final);
+        (void)!rename(aside, folder->final); /* failing that too, the next gyre_folder_recover does it */
+        return status;
+    }
+    remove_folder(aside);
+    return GYRE_OK;
+}
+
+static gyre_status replace(const gyre_folder_replacement *folder, gyre_error *err) {
+    for (size_t i = 0; i < sizeof carried_files / sizeof *carried_files; i++) {
+        const gyre_status status = carry_over(folder, carried_files[i], err);
+        if (status != GYRE_OK) return status;
+    }
+    gyre_status status = sync_folder(folder->temporary, err);
+    if (status != GYRE_OK) return status;
+    if (!exchange(folder->temporary, folder->final)) return replace_by_two_renames(folder, err);
+    status = sync_parent(folder->final, err);
+    remove_folder(folder->temporary); /* now the old one */
+    return status;
+}
+
+gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err) {
+    int exists;
+    gyre_status status = check_replaceable(folder->final, &exists, err);
+    if (status != GYRE_OK) return status;
+    if (exists) {
+        status = replace(folder, err);
+    } else {
+        status = sync_folder(folder->temporary, err);
+        if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0) status = fail_io(err, folder->final);
+    }
+    if (status == GYRE_OK) status = sync_parent(folder->final, err);
+    return status;
+}
+
+void gyre_folder_discard(gyre_folder_replacement *folder) {
+    remove_folder(folder->temporary);
+}

@@ -1,0 +1,189 @@
+/* tensor_store_files.c: finding, opening and listing the files of a model. */
+#include "files/tensor_store_files.h"
+
+#include "core/encoding.h"
+#include "files/fnv1a.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char whole_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
+
+static gyre_status no_memory(const gyre_tensor_store *store, gyre_error *err) {
+    return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
+}
+
+char *gyre_path_join(const char *folder, const char *name) {
+    const size_t before = strlen(folder), room = before + strlen(name) + 2;
+    char *path = malloc(room);
+    if (path) snprintf(path, room, "%s%s%s", folder, before > 0 && folder[before - 1] != '/' ? "/" : "", name);
+    return path;
+}
+
+/* -- safetensors -- */
+gyre_status gyre_tensor_store_add_safetensors(gyre_tensor_store *store, const char *path, gyre_error *err) {
+    gyre_tensor_store_file *file = &store->files[store->files_count];
+    file->path = strdup(path);
+    if (!file->path) return no_memory(store, err);
+    store->files_count++;
+    const gyre_status status = gyre_safetensors_open(&file->safetensors, path, err);
+    if (status == GYRE_OK) file->map = gyre_safetensors_mapping(file->safetensors);
+    return status;
+}
+
+static gyre_stored_type type_of(const gyre_safetensors_info *t) {
+    if (t->rank > 4) return GYRE_STORED_OTHER;
+    for (gyre_stored_type type = GYRE_STORED_F32; type <= GYRE_STORED_BF16; type++)
+        if (strcmp(t->type, gyre_stored_type_name(type)) == 0) return type;
+    return GYRE_STORED_OTHER;
+}
+
+static gyre_file_tensor stored_of(const gyre_tensor_store_file *file, int64_t index) {
+    const gyre_safetensors_info t = gyre_safetensors_at(file->safetensors, index);
+    return (gyre_file_tensor){.name = t.name,
+                              .file = file->path,
+                              .file_dtype = t.type,
+                              .type = type_of(&t),
+                              .rank = t.rank,
+                              .shape = {t.shape[0], t.shape[1], t.shape[2], t.shape[3]},
+                              .count = t.count,
+                              .data = t.data,
+                              .bytes = t.bytes,
+                              .offset = t.offset};
+}
+
+/* Those of one name, which only a bad index has, in the order of their files. */
+static int by_name(const void *a, const void *b) {
+    const gyre_file_tensor *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->file, y->file);
+}
+
+gyre_status gyre_tensor_store_list(gyre_tensor_store *store, gyre_error *err) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < store->files_count; i++)
+        count += gyre_safetensors_count(store->files[i].safetensors);
+    store->tensors = malloc(((size_t)count + 1) * sizeof *store->tensors);
+    if (!store->tensors) return no_memory(store, err);
+    for (int64_t i = 0; i < store->files_count; i++)
+        for (int64_t j = 0; j < gyre_safetensors_count(store->files[i].safetensors); j++)
+            store->tensors[store->count++] = stored_of(&store->files[i], j);
+    qsort(store->tensors, (size_t)store->count, sizeof *store->tensors, by_name);
+    return GYRE_OK;
+}
+
+static gyre_status open_one(gyre_tensor_store *store, const char *path, gyre_error *err) {
+    store->files = calloc(1, sizeof *store->files);
+    if (!store->files) return no_memory(store, err);
+    const gyre_status status = gyre_tensor_store_add_safetensors(store, path, err);
+    return status == GYRE_OK ? gyre_tensor_store_list(store, err) : status;
+}
+
+/* -- opening -- */
+static int exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+/* One whole file goes before an index, as in transformers. */
+static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
+    char *whole = gyre_path_join(store->path, whole_name), *index = gyre_path_join(store->path, index_name);
+    gyre_status status;
+    if (!whole || !index)
+        status = no_memory(store, err);
+    else if (exists(whole))
+        status = open_one(store, whole, err);
+    else if (exists(index))
+        status = gyre_tensor_store_open_index(store, index, err);
+    else
+        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", whole_name, index_name, store->path);
+    free(whole);
+    free(index);
+    return status;
+}
+
+static gyre_status open_path(gyre_tensor_store *store, gyre_error *err) {
+    struct stat info;
+    if (stat(store->path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", store->path, strerror(errno));
+    if (S_ISDIR(info.st_mode)) return open_folder(store, err);
+    if (gyre_file_starts_with(store->path, "GGUF", 4)) return gyre_tensor_store_open_gguf(store, err);
+    return open_one(store, store->path, err);
+}
+
+gyre_status gyre_tensor_store_open(gyre_tensor_store **out, const char *path, gyre_error *err) {
+    gyre_tensor_store *store = calloc(1, sizeof *store);
+    if (store) store->path = strdup(path);
+    if (!store || !store->path) {
+        free(store);
+        return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", path);
+    }
+    const gyre_status status = open_path(store, err);
+    if (status == GYRE_OK)
+        *out = store;
+    else
+        gyre_tensor_store_free(store);
+    return status;
+}
+
+void gyre_tensor_store_free(gyre_tensor_store *store) {
+    if (!store) return;
+    for (int64_t i = 0; i < store->files_count; i++) {
+        gyre_tensor_store_file *file = &store->files[i];
+        if (file->safetensors)
+            gyre_safetensors_free(file->safetensors);
+        else
+            gyre_mapping_close(&file->map);
+        free(file->path);
+    }
+    gyre_gguf_free(store->gguf);
+    free(store->files);
+    free(store->tensors);
+    free(store->names);
+    free(store->path);
+    free(store);
+}
+
+/* -- asking -- */
+int64_t gyre_tensor_store_count(const gyre_tensor_store *store) {
+    return store->count;
+}
+gyre_file_tensor gyre_tensor_store_at(const gyre_tensor_store *store, int64_t index) {
+    return store->tensors[index];
+}
+const gyre_gguf *gyre_tensor_store_gguf(const gyre_tensor_store *store) {
+    return store->gguf;
+}
+const char *gyre_tensor_store_path(const gyre_tensor_store *store) {
+    return store->path;
+}
+
+static int name_and_stored(const void *name, const void *stored) {
+    return strcmp(name, ((const gyre_file_tensor *)stored)->name);
+}
+
+int gyre_tensor_store_find(const gyre_tensor_store *store, const char *name, gyre_file_tensor *tensor) {
+    const gyre_file_tensor *found =
+        bsearch(name, store->tensors, (size_t)store->count, sizeof *store->tensors, name_and_stored);
+    if (!found) return 0;
+    *tensor = *found;
+    return 1;
+}
+
+int64_t gyre_tensor_store_bytes(const gyre_tensor_store *store) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < store->files_count; i++)
+        bytes += (int64_t)store->files[i].map.size;
+    return bytes;
+}
+
+gyre_status gyre_tensor_store_hash(const gyre_tensor_store *store, uint64_t *hash, gyre_error *err) {
+    (void)err; /* what is mapped is there */
+    uint64_t h = GYRE_FNV1A_OFFSET_BASIS;
+    for (int64_t i = 0; i < store->files_count; i++)
+        h = gyre_fnv1a(h, store->files[i].map.bytes, store->files[i].map.size);
+    *hash = h;
+    return GYRE_OK;
+}

@@ -1,0 +1,134 @@
+/* tensor_store_gguf.c: the tensors of a GGUF, their dims turned round and their names ended. */
+#include "core/encoding.h"
+#include "files/printable_name.h"
+#include "files/tensor_store_files.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ggml's numbers and names; NULL: of no type, or no longer one. */
+static const struct {
+    const char *name;
+    gyre_stored_type type;
+} types[] = {
+    [0] = {"F32", GYRE_STORED_F32},       [1] = {"F16", GYRE_STORED_F16},        [2] = {"Q4_0", GYRE_STORED_Q4_0},
+    [3] = {"Q4_1", GYRE_STORED_OTHER},    [6] = {"Q5_0", GYRE_STORED_OTHER},     [7] = {"Q5_1", GYRE_STORED_OTHER},
+    [8] = {"Q8_0", GYRE_STORED_Q8_0},     [9] = {"Q8_1", GYRE_STORED_OTHER},     [10] = {"Q2_K", GYRE_STORED_OTHER},
+    [11] = {"Q3_K", GYRE_STORED_OTHER},   [12] = {"Q4_K", GYRE_STORED_Q4_K},     [13] = {"Q5_K", GYRE_STORED_Q5_K},
+    [14] = {"Q6_K", GYRE_STORED_Q6_K},    [15] = {"Q8_K", GYRE_STORED_OTHER},    [16] = {"IQ2_XXS", GYRE_STORED_OTHER},
+    [17] = {"IQ2_XS", GYRE_STORED_OTHER}, [18] = {"IQ3_XXS", GYRE_STORED_OTHER}, [19] = {"IQ1_S", GYRE_STORED_OTHER},
+    [20] = {"IQ4_NL", GYRE_STORED_OTHER}, [21] = {"IQ3_S", GYRE_STORED_OTHER},   [22] = {"IQ2_S", GYRE_STORED_OTHER},
+    [23] = {"IQ4_XS", GYRE_STORED_OTHER}, [24] = {"I8", GYRE_STORED_OTHER},      [25] = {"I16", GYRE_STORED_OTHER},
+    [26] = {"I32", GYRE_STORED_OTHER},    [27] = {"I64", GYRE_STORED_OTHER},     [28] = {"F64", GYRE_STORED_OTHER},
+    [29] = {"IQ1_M", GYRE_STORED_OTHER},  [30] = {"BF16", GYRE_STORED_BF16},     [34] = {"TQ1_0", GYRE_STORED_OTHER},
+    [35] = {"TQ2_0", GYRE_STORED_OTHER},  [39] = {"MXFP4", GYRE_STORED_OTHER},   [40] = {"NVFP4", GYRE_STORED_OTHER},
+    [41] = {"Q1_0", GYRE_STORED_OTHER},   [42] = {"Q2_0", GYRE_STORED_OTHER},
+};
+enum { TYPES = sizeof types / sizeof *types, UNKNOWN_TYPE_BYTES = sizeof "type 4294967295" };
+
+static int is_known(uint32_t type) {
+    return type < TYPES && types[type].name;
+}
+
+static gyre_status failed(const gyre_tensor_store *store, gyre_status status, uint64_t offset, const char *what,
+                          gyre_error *err) {
+    (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", what, store->path, offset);
+    if (err) err->offset = offset;
+    return status;
+}
+
+/* *names = where the next string goes, which is its name and, of a type that has none, "type N". */
+static gyre_file_tensor stored_of(const gyre_tensor_store *store, const gyre_gguf_tensor *t, char **names) {
+    gyre_file_tensor out = {.name = *names, .file = store->files->path, .rank = t->rank, .count = 1};
+    memcpy(*names, t->name, t->name_bytes);
+    (*names)[t->name_bytes] = '\0';
+    *names += t->name_bytes + 1;
+    out.type = is_known(t->type) ? types[t->type].type : GYRE_STORED_OTHER;
+    out.file_dtype = is_known(t->type) ? types[t->type].name : *names;
+    if (!is_known(t->type)) *names += snprintf(*names, UNKNOWN_TYPE_BYTES, "type %" PRIu32, t->type) + 1;
+    for (int i = 0; i < 4; i++)
+        out.shape[i] = i < t->rank ? (int64_t)t->dims[t->rank - 1 - i] : 1;
+    for (int i = 0; i < t->rank; i++)
+        out.count *= out.shape[i];
+    out.data = t->data;
+    out.bytes = t->bytes;
+    out.offset = t->data ? (uint64_t)(t->data - store->gguf->bytes) : t->info_offset;
+    return out;
+}
+
+static gyre_status take_tensors(gyre_tensor_store *store, gyre_error *err) {
+    const gyre_gguf *g = store->gguf;
+    size_t bytes = 1;
+    for (int64_t i = 0; i < g->tensors_count; i++) {
+        if (memchr(g->tensors[i].name, '\0', g->tensors[i].name_bytes))
+            return failed(store, GYRE_EFORMAT, g->tensors[i].info_offset, "tensor name: a NUL within it", err);
+        bytes += g->tensors[i].name_bytes + 1 + (is_known(g->tensors[i].type) ? 0 : UNKNOWN_TYPE_BYTES);
+    }
+    store->names = malloc(bytes);
+    store->tensors = calloc((size_t)g->tensors_count + 1, sizeof *store->tensors);
+    if (!store->names || !store->tensors)
+        return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
+    char *names = store->names;
+    for (int64_t i = 0; i < g->tensors_count; i++)
+        store->tensors[store->count++] = stored_of(store, &g->tensors[g->tensors_by_name[i]], &names);
+    return GYRE_OK;
+}
+
+typedef struct span {
+    const char *name;
+    uint64_t offset, bytes;
+} span;
+
+static int by_offset(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+/* Bytes that are two tensors' are how one file means two things. */
+static gyre_status check_no_overlap(const gyre_tensor_store *store, gyre_error *err) {
+    span *spans = malloc(((size_t)store->count + 1) * sizeof *spans);
+    gyre_status status = GYRE_OK;
+    int64_t count = 0;
+    if (!spans) return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
+    for (int64_t i = 0; i < store->count; i++) {
+        const gyre_file_tensor *t = &store->tensors[i];
+        if (t->bytes > 0) spans[count++] = (span){t->name, t->offset, t->bytes};
+    }
+    qsort(spans, (size_t)count, sizeof *spans, by_offset);
+    for (int64_t i = 1; i < count && status == GYRE_OK; i++) {
+        const span *before = &spans[i - 1], *s = &spans[i];
+        if (s->offset - before->offset >= before->bytes) continue;
+        char what[2 * sizeof(gyre_printable_name) + 32];
+        snprintf(what, sizeof what, "%s: overlaps %s", gyre_make_printable(s->name, strlen(s->name)).text,
+                 gyre_make_printable(before->name, strlen(before->name)).text);
+        status = failed(store, GYRE_EFORMAT, s->offset, what, err);
+    }
+    free(spans);
+    return status;
+}
+
+/* A number of the file in several, which llama.cpp's splitter leaves behind. */
+static gyre_status check_not_split(const gyre_tensor_store *store, gyre_error *err) {
+    const gyre_gguf_kv *parts = gyre_gguf_find_key(store->gguf, "split.count");
+    int64_t count = 1;
+    if (!parts || !gyre_gguf_integer(&parts->value, 0, &count) || count < 2) return GYRE_OK;
+    return failed(store, GYRE_EUNSUPPORTED, parts->offset,
+                  "split.count: one of several parts of a model; merge them into one file first", err);
+}
+
+gyre_status gyre_tensor_store_open_gguf(gyre_tensor_store *store, gyre_error *err) {
+    store->files = calloc(1, sizeof *store->files);
+    if (store->files) store->files->path = strdup(store->path);
+    if (!store->files || !store->files->path) return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", store->path);
+    store->files_count = 1;
+    gyre_status status = gyre_mapping_open(&store->files->map, store->path, err);
+    if (status != GYRE_OK) return status;
+    gyre_error why = {0, ""};
+    status = gyre_gguf_open_mapped(&store->gguf, store->files->map.bytes, store->files->map.size, &why);
+    if (status != GYRE_OK) return failed(store, status, why.offset, why.text, err);
+    status = check_not_split(store, err);
+    if (status == GYRE_OK) status = take_tensors(store, err);
+    return status == GYRE_OK ? check_no_overlap(store, err) : status;
+}

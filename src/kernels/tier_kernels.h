@@ -1,0 +1,267 @@
+/* tier_kernels.h: the kernels, written once over a small vector vocabulary.  A tier's source file defines the vocabulary and
+ * includes this file, which then defines every kernel as a static function and, last, the tier's table.
+ *
+ * The vocabulary: TIER (its name), vec, mask, LANES (1, 4, 8 or 16), MATMUL_BLOCK_ROWS and MATMUL_BLOCK_VECS (accumulators
+ * of the product that fit the registers beside its operands) and the vec_ functions used below.  vec_max(a, b) gives b where
+ * either is a NaN. */
+#ifndef GYRE_KERNELS_TIER_KERNELS_H
+#define GYRE_KERNELS_TIER_KERNELS_H
+#include "kernels/tier_list.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* -- matrix product -- */
+
+/* rows x vecs vectors of sums stay in registers while l runs.  rows and vecs are constants where this is inlined, so the
+ * accumulators are registers; a_col_stride is one for the plain product, which spares the address arithmetic.  What c held
+ * before is added last: a sum over many products is then rounded once for each product, not once for each of its terms. */
+INLINE void matmul_block(const gyre_matmul *p, int64_t i, int64_t j, int rows, int vecs, int64_t a_row_stride,
+                         int64_t a_col_stride) {
+    const float *a = p->a + i * a_row_stride, *b = p->b + j;
+    float *c = p->c + i * p->c_row_stride + j;
+    vec sum[MATMUL_BLOCK_ROWS][GEMV_VECS];
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[r][v] = vec_set1(0);
+    }
+    for (int64_t l = 0; l < p->k; l++) {
+        vec x[GEMV_VECS];
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            x[v] = vec_load(b + l * p->b_row_stride + v * LANES);
+        UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vec y = vec_set1(a[r * a_row_stride + l * a_col_stride]);
+            UNROLL
+            for (int v = 0; v < vecs; v++)
+                sum[r][v] = vec_fma(y, x[v], sum[r][v]);
+        }
+    }
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+        UNROLL
+        for (int v = 0; v < vecs; v++) {
+            float *to = c + r * p->c_row_stride + v * LANES;
+            vec_store(to, p->accumulate ? vec_add(vec_load(to), sum[r][v]) : sum[r][v]);
+        }
+    }
+}
+
+/* The rows past the last whole block go by four, two and one. */
+INLINE void matmul_columns(const gyre_matmul *p, int64_t j, int vecs, int64_t a_row_stride, int64_t a_col_stride) {
+    int64_t i = 0;
+    for (; i + MATMUL_BLOCK_ROWS <= p->m; i += MATMUL_BLOCK_ROWS)
+        matmul_block(p, i, j, MATMUL_BLOCK_ROWS, vecs, a_row_stride, a_col_stride);
+    for (; i + 4 <= p->m; i += 4)
+        matmul_block(p, i, j, 4, vecs, a_row_stride, a_col_stride);
+    for (; i + 2 <= p->m; i += 2)
+        matmul_block(p, i, j, 2, vecs, a_row_stride, a_col_stride);
+    for (; i < p->m; i++)
+        matmul_block(p, i, j, 1, vecs, a_row_stride, a_col_stride);
+}
+
+INLINE void matmul_all(const gyre_matmul *p, int64_t a_row_stride, int64_t a_col_stride) {
+    int64_t j = 0;
+    if (p->m == 1) /* one row: more columns at once, or the latency of the sums shows */
+        for (; j + GEMV_VECS * LANES <= p->n; j += GEMV_VECS * LANES)
+            matmul_block(p, 0, j, 1, GEMV_VECS, a_row_stride, a_col_stride);
+    for (; j + MATMUL_BLOCK_VECS * LANES <= p->n; j += MATMUL_BLOCK_VECS * LANES)
+        matmul_columns(p, j, MATMUL_BLOCK_VECS, a_row_stride, a_col_stride);
+    for (; j < p->n; j += LANES)
+        matmul_columns(p, j, 1, a_row_stride, a_col_stride);
+}
+
+static void matmul_f32(const gyre_matmul *p) {
+    if (p->a_col_stride == 1)
+        matmul_all(p, p->a_row_stride, 1);
+    else if (p->a_row_stride == 1)
+        matmul_all(p, 1, p->a_col_stride);
+    else
+        matmul_all(p, p->a_row_stride, p->a_col_stride);
+}
+
+/* -- rows -- */
+
+/* exp(x) = 2^n exp(r), n the integer nearest x / ln 2, |r| <= ln 2 / 2.  x / ln 2 + 1.5 * 2^23 leaves n in the low bits of
+ * the float.  ln 2 comes in two parts, the first short enough for n times it to be exact.  Polynomial: Cephes' expf, of
+ * degree 7 with the first two coefficients 1.  Largest error found over every 61st float from -87.3365 to -2^-25: 0.97 ulp
+ * without FMA, 1.01 ulp with it, relative 2^-23.5. */
+INLINE vec vec_exp(vec x) {
+    const vec smallest = vec_set1(-87.33654f), magic = vec_set1(12582912.0f);
+    const vec clamped = vec_max(smallest, vec_min(vec_set1(88.3f), x)); /* a NaN passes: it is the second operand */
+    const vec t = vec_fma(clamped, vec_set1(1.44269504f), magic), n = vec_sub(t, magic);
+    const vec r = vec_fma(n, vec_set1(2.12194440e-4f), vec_fma(n, vec_set1(-0.693359375f), clamped));
+    vec y = vec_set1(1.9875691500e-4f);
+    y = vec_fma(y, r, vec_set1(1.3981999507e-3f));
+    y = vec_fma(y, r, vec_set1(8.3334519073e-3f));
+    y = vec_fma(y, r, vec_set1(4.1665795894e-2f));
+    y = vec_fma(y, r, vec_set1(1.6666665459e-1f));
+    y = vec_fma(y, r, vec_set1(5.0000001201e-1f));
+    y = vec_add(vec_fma(vec_mul(y, r), r, r), vec_set1(1));
+    return vec_and_mask(vec_not_less(x, smallest), vec_ldexp(y, n));
+}
+
+static void exp_row_f32(float *x, int64_t n, float shift, float *sum) {
+    const vec by = vec_set1(shift);
+    vec total = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec y = vec_exp(vec_sub(vec_load(x + i), by));
+        vec_store(x + i, y);
+        total = vec_add(total, y);
+    }
+    *sum = vec_reduce_add(total);
+}
+
+static void max_row_f32(const float *x, int64_t n, float *max) {
+    vec largest = vec_set1(-__builtin_inff());
+    for (int64_t i = 0; i < n; i += LANES)
+        largest = vec_max(vec_load(x + i), largest);
+    *max = vec_reduce_max(largest);
+}
+
+static void scale_row_f32(float *x, int64_t n, float factor) {
+    const vec by = vec_set1(factor);
+    for (int64_t i = 0; i < n; i += LANES)
+        vec_store(x + i, vec_mul(vec_load(x + i), by));
+}
+
+/* tanh(y): below 0.625 Cephes' polynomial, of a relative error of 2^-23, above it 1 - 2 / (exp(2 |y|) + 1) with y's sign. */
+INLINE vec vec_tanh(vec y) {
+    const vec size = vec_max(vec_mul(vec_set1(-1), y), y), square = vec_mul(y, y), one = vec_set1(1);
+    vec low = vec_set1(-5.70498872745e-3f);
+    low = vec_fma(low, square, vec_set1(2.06390887954e-2f));
+    low = vec_fma(low, square, vec_set1(-5.37397155531e-2f));
+    low = vec_fma(low, square, vec_set1(1.33314422036e-1f));
+    low = vec_fma(low, square, vec_set1(-3.33332819422e-1f));
+    low = vec_fma(vec_mul(low, square), y, y);
+    const vec high = vec_sub(one, vec_div(vec_set1(2), vec_add(vec_exp(vec_add(size, size)), one)));
+    const vec signed_high = vec_select(vec_not_less(y, vec_set1(0)), high, vec_mul(vec_set1(-1), high));
+    return vec_select(vec_not_less(size, vec_set1(0.625f)), signed_high, low);
+}
+
+static void softcap_row_f32(float *x, float *slope, int64_t n, float cap) {
+    const vec by = vec_set1(cap), lowest = vec_set1(-__builtin_inff()), one = vec_set1(1);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec score = vec_load(x + i), t = vec_tanh(vec_div(score, by));
+        const mask seen = vec_not_equal(score, lowest);
+        vec_store(x + i, vec_select(seen, vec_mul(by, t), score));
+        if (slope) vec_store(slope + i, vec_and_mask(seen, vec_fma(vec_mul(vec_set1(-1), t), t, one)));
+    }
+}
+
+static void alibi_row_f32(float *x, int64_t n, float slope, float distance) {
+    static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec d = vec_sub(vec_set1(distance - (float)i), first);
+        vec_store(x + i, vec_sub(vec_load(x + i), vec_mul(by, vec_max(d, vec_sub(zero, d)))));
+    }
+}
+
+static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
+    vec total = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES)
+        total = vec_fma(vec_load(a + i), vec_load(b + i), total);
+    *sum = vec_reduce_add(total);
+}
+
+static void softmax_gradient_row_f32(const float *p, float *dp, int64_t n, float delta) {
+    const vec less = vec_set1(delta), zero = vec_set1(0);
+    for (int64_t i = 0; i < n; i += LANES) {
+        const vec weight = vec_load(p + i);
+        vec_store(dp + i, vec_and_mask(vec_not_equal(weight, zero), vec_mul(weight, vec_sub(vec_load(dp + i), less))));
+    }
+}
+
+static void finite_row_f32(const float *x, int64_t n, int *finite) {
+    vec sum = vec_set1(0); /* 0 x is 0 for a finite x, NaN otherwise */
+    for (int64_t i = 0; i < n; i += LANES)
+        sum = vec_fma(vec_load(x + i), vec_set1(0), sum);
+    *finite = vec_reduce_add(sum) == 0;
+}
+
+/* Rows that stay or change by one, one way: those of LANES columns lie within LANES of each other, so one load has them all
+ * and a permutation deals them out.  It may look at LANES - 1 entries past the last. */
+INLINE void gather_add_row(float *restrict to, const float *restrict from, const int32_t *restrict row, int64_t n,
+                           int steady) {
+    int64_t j = 0;
+    for (; steady && j + LANES <= n; j += LANES) {
+        const int32_t first = row[j], last = row[j + LANES - 1], low = first < last ? first : last;
+        vec_store(to + j, vec_add(vec_load(to + j), vec_permute(from + low, row + j, low)));
+    }
+    for (; j < n; j++)
+        to[j] += from[row[j]];
+}
+
+static void gather_add_f32(const gyre_gather_add *p) {
+    for (int64_t l = 0; l < p->lines && p->n > 0; l++) {
+        float *restrict to = p->to + l * p->to_row_stride;
+        const float *restrict from = p->from + l * p->from_row_stride;
+        const int64_t at = p->offset ? p->offset[l] : 0;
+        if (!p->row)
+            for (int64_t j = 0; j < p->n; j++)
+                to[j] += from[at + j];
+        else if (p->step == 0)
+            gather_add_row(to, from - p->base, p->row + at, p->n, p->steady);
+        else
+            for (int64_t j = 0; j < p->n; j++)
+                to[j] += from[(p->row[at + j] - p->base) * p->step + j];
+    }
+}
+
+static void transpose_f32(const gyre_transpose *t) {
+    for (int64_t r = 0; r < t->rows; r += TRANSPOSE)
+        for (int64_t c = 0; c < t->columns; c += TRANSPOSE)
+            transpose_square(t->in + r * t->in_row_stride + c, t->in_row_stride, t->out + c * t->out_row_stride + r,
+                             t->out_row_stride);
+}
+
+/* -- angles -- */
+/* Anchor, step, products, sum and factor are each right to about 2^-52 of the larger product; 2^-49 is more than all that,
+ * and than what a direct computation is off by. */
+INLINE int angle_pair(float *out, double first, double second, double factor) {
+    const double value = factor * (first + second),
+                 margin = 0x1p-49 * factor * (__builtin_fabs(first) + __builtin_fabs(second));
+    const float low = (float)(value - margin), high = (float)(value + margin);
+    *out = high;
+    return low != high;
+}
+
+static void angle_rows(const gyre_angle_block *job) {
+    const double *restrict c = job->cosine, *restrict s = job->sine;
+    for (int64_t j = 0; j < job->rows; j++) {
+        const double *restrict sc = job->step_cosine + j * job->step_row_stride, *restrict ss = job->step_sine +
+                                                                                                j * job->step_row_stride;
+        float *restrict low = job->cosine_out + j * job->out_row_stride, *restrict high =
+                                                                             job->sine_out + j * job->out_row_stride;
+        int doubts = 0;
+        for (int64_t i = 0; i < job->pairs; i++) {
+            doubts |= angle_pair(&low[i], c[i] * sc[i], -(s[i] * ss[i]), job->factor);
+            doubts |= angle_pair(&high[i], s[i] * sc[i], c[i] * ss[i], job->sine_factor);
+        }
+        if (doubts) job->doubtful[j] = 1;
+    }
+}
+
+/* -- the tier's table -- */
+#define JOIN2(a, b) a##b
+#define JOIN(a, b)  JOIN2(a, b)
+#define TEXT2(a)    #a
+#define TEXT(a)     TEXT2(a)
+
+static const gyre_kernels table = {
+    .tier = TEXT(TIER),
+#define GYRE_KERNEL(name, parameters) .name = name,
+#include "kernels/kernels.def"
+#undef GYRE_KERNEL
+};
+const gyre_kernels *const JOIN(gyre_tier_, TIER) = &table;
+
+#endif

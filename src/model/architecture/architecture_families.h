@@ -1,0 +1,50 @@
+/* architecture_families.h: how each way to name tensors calls them, and the families that use it. */
+#ifndef GYRE_MODEL_ARCHITECTURE_FAMILIES_H
+#define GYRE_MODEL_ARCHITECTURE_FAMILIES_H
+#include "model/architecture/architecture.h"
+
+/* What is peculiar to a family's config.json. */
+enum {
+    GYRE_TRAIT_BIAS_FLAGS = 1,         /* attention_bias and mlp_bias say whether there are any */
+    GYRE_TRAIT_SOFTCAPS = 2,           /* attn_logit_softcapping, final_logit_softcapping */
+    GYRE_TRAIT_SCALED_EMBEDDING = 4,   /* by the root of the width */
+    GYRE_TRAIT_GRANITE_SCALES = 8,     /* embedding_multiplier, residual_multiplier, logits_scaling */
+    GYRE_TRAIT_PARALLEL_FLAG = 16,     /* use_parallel_residual */
+    GYRE_TRAIT_MPT_KEYS = 32,          /* attn_config, expansion_ratio */
+    GYRE_TRAIT_LOGIT_SCALE = 64,       /* logit_scale: cohere */
+    GYRE_TRAIT_USE_BIAS = 128,         /* use_bias: starcoder2; use_qkv_bias: stablelm */
+    GYRE_TRAIT_QK_NORM = 256,          /* of queries and keys */
+    GYRE_TRAIT_PARALLEL_MLP_NORM = 512 /* also where the blocks are parallel */
+};
+
+typedef struct gyre_family_row {
+    const char *type; /* model_type, or general.architecture */
+    const char *const *names;
+    const char *prefix;
+    gyre_norm_kind norm;
+    gyre_activation activation;
+    double gain_offset;
+    double epsilon;
+    unsigned traits;
+    unsigned required_biases; /* bits of the roles that always have one */
+    int gated, parallel_residual, post_norms, transposed, tied;
+    gyre_qkv_layout qkv_layout;
+} gyre_family_row;
+
+/* Of every map and norm that layers have. */
+#define GYRE_TENSOR_BIT(role) (1u << GYRE_TENSOR_##role)
+#define GYRE_ALL_BIASES                                                                                                     \
+    (GYRE_TENSOR_BIT(QKV) | GYRE_TENSOR_BIT(Q) | GYRE_TENSOR_BIT(K) | GYRE_TENSOR_BIT(V) | GYRE_TENSOR_BIT(O) |             \
+     GYRE_TENSOR_BIT(FINAL_NORM) | GYRE_TENSOR_BIT(ATTN_NORM) | GYRE_TENSOR_BIT(MLP_NORM) | GYRE_TENSOR_BIT(UP) |           \
+     GYRE_TENSOR_BIT(DOWN))
+
+/* out = the row of a model_type, or NULL. */
+const gyre_family_row *gyre_family_row_of(const char *model_type);
+/* out = the row of a general.architecture, or NULL. */
+const gyre_family_row *gyre_family_row_of_gguf(const char *architecture);
+/* *a = what the row says, sizes unset. */
+void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row);
+/* out = "llama, mistral, ...": for messages. */
+const char *gyre_family_list(int of_gguf);
+
+#endif

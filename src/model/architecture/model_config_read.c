@@ -1,0 +1,135 @@
+/* model_config_read.c: the config.json of a model that Gyre runs.  Its positions are those that the reading of the file
+ * tells of, as transformers 5 has them: what is explained is what runs. */
+#include "model/architecture/model_config_json.h"
+
+#include "files/json_load.h"
+#include "model/model.h"
+#include "reading/family.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct gyre_config position_config;
+
+void gyre_config_arrays_free(gyre_config_arrays *arrays) {
+    free(arrays->short_factor);
+    free(arrays->long_factor);
+    free(arrays->slopes);
+    free(arrays->slopes_after);
+    *arrays = (gyre_config_arrays){NULL, NULL, NULL, NULL};
+}
+
+/* -- the model -- */
+static int is_ok(const gyre_scope *s) {
+    return gyre_build_status(s->source->build) == GYRE_OK;
+}
+
+static int64_t required_size(const gyre_scope *s, const char *key) {
+    if (!gyre_scope_value(s, key)) gyre_scope_fail(s, GYRE_EFORMAT, key, "missing");
+    return gyre_scope_integer(s, key, 1, 1);
+}
+
+static void read_sizes(const gyre_scope *s, gyre_model_config *c) {
+    c->vocab = required_size(s, "vocab_size");
+    c->model_dim = required_size(s, "hidden_size");
+    c->layers = required_size(s, "num_hidden_layers");
+    c->heads = required_size(s, "num_attention_heads");
+    c->mlp_dim = required_size(s, "intermediate_size");
+    c->norm_epsilon = gyre_scope_number(s, "rms_norm_eps", NAN);
+    if (!(c->norm_epsilon > 0.0)) gyre_scope_fail(s, GYRE_EFORMAT, "rms_norm_eps", "not above 0");
+    if (!is_ok(s)) return;
+    c->kv_heads = gyre_scope_integer(s, "num_key_value_heads", 1, c->heads);
+    c->head_dim = gyre_scope_integer(s, "head_dim", 1, c->model_dim / c->heads);
+    if (!gyre_scope_value(s, "head_dim") && c->model_dim % c->heads != 0)
+        gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and hidden_size is no multiple of num_attention_heads");
+}
+
+/* What a decoder of Gyre's does not compute.  Each default is that of transformers' Llama. */
+static void check_architecture(const gyre_scope *s) {
+    static const char *const biases[] = {"attention_bias", "mlp_bias"};
+    if (!gyre_scope_bool(s, "tie_word_embeddings", 0))
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "tie_word_embeddings",
+                        "false: only models that share the embedding with the output are read");
+    for (int i = 0; i < 2; i++)
+        if (gyre_scope_bool(s, biases[i], 0))
+            gyre_scope_fail(s, GYRE_EUNSUPPORTED, biases[i], "true: layers have no biases here");
+    if (strcmp(gyre_scope_string(s, "hidden_act", "silu"), "silu") != 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "hidden_act", "only silu is computed");
+    if (gyre_scope_value(s, "quantization_config"))
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "quantization_config", "quantized weights are not read");
+}
+
+/* -- its positions -- */
+/* One list, in memory that the caller frees. */
+static const double *copy_array(const gyre_scope *s, const double *list, int64_t count, double **out) {
+    if (!list || !is_ok(s)) return NULL;
+    *out = malloc((size_t)count * sizeof **out);
+    if (!*out)
+        gyre_build_fail(s->source->build, GYRE_ENOMEM, NULL, "config: no memory");
+    else
+        memcpy(*out, list, (size_t)count * sizeof **out);
+    return *out;
+}
+
+static void read_position(const gyre_scope *s, const gyre_family *family, gyre_model_config *c, gyre_config_arrays *arrays) {
+    family->read(family, s);
+    const gyre_layer_group *all = gyre_build_find_group(s->source->build, "all");
+    if (!all) {
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "layer_types") ? "layer_types" : "rope_parameters",
+                        "positions that differ from layer to layer are not run");
+        return;
+    }
+    if (!is_ok(s)) return;
+    c->position = all->config;
+    /* How long a context is by default: Gyre's own word, in a Llama's file too. */
+    c->position.rope.context_length = c->position.kind == GYRE_KIND_ROPE ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
+    c->position.head_dim = c->head_dim;
+    c->position.heads = c->heads;
+    c->position.input.dim = c->model_dim;
+    struct gyre_rope_config *rope = &c->position.rope;
+    rope->short_factor = copy_array(s, rope->short_factor, rope->dim / 2, &arrays->short_factor);
+    rope->long_factor = copy_array(s, rope->long_factor, rope->dim / 2, &arrays->long_factor);
+    c->position.score.slopes = copy_array(s, c->position.score.slopes, c->heads, &arrays->slopes);
+    c->position.score.slopes_after = copy_array(s, c->position.score.slopes_after, c->heads, &arrays->slopes_after);
+}
+
+static void read_model(const gyre_scope *s, gyre_model_config *c, gyre_config_arrays *arrays) {
+    const char *type = gyre_scope_string(s, "model_type", NULL);
+    const gyre_family *family = gyre_family_of(type);
+    if (!family || (strcmp(type, "llama") != 0 && strcmp(type, "gyre") != 0))
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but llama and gyre are", type);
+    check_architecture(s);
+    read_sizes(s, c);
+    if (family && is_ok(s)) read_position(s, family, c, arrays);
+}
+
+gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,
+                                    gyre_config_arrays *arrays, gyre_error *err) {
+    json_error_t error;
+    gyre_build *build = gyre_build_begin(path, "config.json", GYRE_PROFILE_HF_5, 0, err);
+    if (!build) return GYRE_ENOMEM;
+    json_t *root = gyre_json_load(json, bytes, &error);
+    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
+    const gyre_json_source source = {build, json, bytes};
+    const gyre_scope s = {&source, root, ""};
+    if (!root) { /* also without memory: jansson does not tell */
+        const gyre_place place = {NULL, error.line > 0 ? error.line : 1, error.position > 0 ? (uint64_t)error.position : 0};
+        gyre_build_fail(build, GYRE_EFORMAT, &place, "config: %.200s", error.text);
+    } else if (json_is_object(root)) {
+        read_model(&s, &config, &lists);
+    } else {
+        gyre_build_fail(build, GYRE_EFORMAT, NULL, "config: not an object");
+    }
+    json_decref(root);
+    const gyre_status status = gyre_build_status(build);
+    if (status == GYRE_OK) {
+        *out = config;
+        *arrays = lists;
+    } else {
+        gyre_config_arrays_free(&lists);
+    }
+    gyre_build_discard(build);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* rope_axes_scale.c: what is around a rotation: several axes, the scale of scores, a temperature of queries. */
+#include "reading/rope/read_rope.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- axes -- */
+/* Where the sections stand: in the object, under either name. */
+static const char *sections_key(const gyre_rope_source *source) {
+    static const char *const names[] = {"mrope_section", "xdrope_section", NULL};
+    return gyre_scope_first(&source->dict, names);
+}
+
+static int read_sections(const gyre_rope_source *source, const char *key, struct gyre_rope_config *rope) {
+    const json_t *list = gyre_scope_value(&source->dict, key);
+    const size_t count = json_array_size(list);
+    int64_t sum = 0;
+    if (count < 2 || count > GYRE_MAX_AXES) {
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "not a list of two to %d numbers", (int)GYRE_MAX_AXES);
+        return 0;
+    }
+    for (size_t a = 0; a < count; a++) {
+        const json_t *pairs = json_array_get(list, a);
+        const int64_t n = json_is_integer(pairs) ? (int64_t)json_integer_value(pairs) : -1;
+        if (n < 0 || n > rope->dim / 2) {
+            gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "entry %zu is not a number of pairs", a);
+            return 0;
+        }
+        rope->axis_pairs[a] = n;
+        sum += n;
+    }
+    if (sum != rope->dim / 2)
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%" PRId64 " pairs in all, where %" PRId64 " turn", sum,
+                        rope->dim / 2);
+    rope->axes = (int64_t)count;
+    return 1;
+}
+
+static void note_axes(const gyre_rope_source *source, const char *key, gyre_layer_group *group) {
+    static const char *const names[] = {"chunked", "interleaved", "axial"};
+    const struct gyre_rope_config *rope = &group->config.rope;
+    const gyre_place place = gyre_scope_place(&source->dict, key);
+    char text[120] = "";
+    for (int64_t a = 0; a < rope->axes; a++) {
+        const size_t end = strlen(text);
+        snprintf(text + end, sizeof text - end, "%s%" PRId64, a ? " " : "", rope->axis_pairs[a]);
+    }
+    gyre_build_set_number(gyre_rope_build_of(source), group, "axes", GYRE_ORIGIN_DERIVED, NULL, NULL, (double)rope->axes);
+    gyre_build_set_field(gyre_rope_build_of(source), group, "axes_layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
+                         names[rope->axes_layout]);
+    gyre_build_set_field(gyre_rope_build_of(source), group, "sections", GYRE_ORIGIN_FILE, &place, NULL, "%s", text);
+}
+
+void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group) {
+    const unsigned traits = source->family->traits;
+    const char *key = sections_key(source);
+    if (!key) return;
+    if (traits & (GYRE_MROPE_ERNIE | GYRE_XDROPE)) {
+        gyre_scope_warn(&source->dict, key,
+                        "%s: how this family deals out pairs to axes is told of text alone, where all axes "
+                        "are one",
+                        key);
+        return;
+    }
+    const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
+    const int said = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
+    const int is_known = (traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED)) != 0;
+    if (!is_known && profile != GYRE_PROFILE_REFERENCE && profile != GYRE_PROFILE_VLLM)
+        return; /* told of as a key nobody reads */
+    if (!read_sections(source, key, &group->config.rope)) return;
+    const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : said;
+    group->config.rope.axes_layout = interleaved ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
+    if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && said != interleaved)
+        gyre_scope_warn(&source->dict, "mrope_interleaved", "mrope_interleaved: a %s deals out pairs %s whatever this says",
+                        source->family->model_type, interleaved ? "in turn" : "in blocks");
+    note_axes(source, key, group);
+}
+
+/* -- the scale of scores -- */
+static void set_scale(const gyre_rope_source *source, gyre_layer_group *group, const char *key, double scale) {
+    const int there = key && gyre_scope_value(&source->root, key);
+    const gyre_place place = there ? gyre_scope_place(&source->root, key) : (gyre_place){NULL, 0, 0};
+    group->scale = scale;
+    gyre_build_set_number(gyre_rope_build_of(source), group, "score_scale", there ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
+                          &place, NULL, scale);
+}
+
+/* Its classes multiply scores by 1 where nothing is said; llama.cpp, which is then told nothing, as others do. */
+static int granite_says(const gyre_rope_source *source) {
+    return gyre_scope_value(&source->root, "attention_multiplier") ||
+           gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_LLAMA_CPP;
+}
+
+void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layer_group *group) {
+    const gyre_scope *root = &source->root;
+    const unsigned traits = source->family->traits;
+    if (traits & GYRE_UNIT_SCALE) {
+        set_scale(source, group, NULL, 1.0);
+    } else if (traits & GYRE_QUERY_PRE_ATTN_SCALAR) {
+        const double scalar = gyre_scope_number(root, "query_pre_attn_scalar", 256.0);
+        if (!(scalar > 0.0)) gyre_scope_fail(root, GYRE_EFORMAT, "query_pre_attn_scalar", "%g is not above 0", scalar);
+        set_scale(source, group, "query_pre_attn_scalar", 1.0 / sqrt(scalar));
+    } else if (strncmp(source->family->model_type, "granite", 7) == 0 && granite_says(source)) {
+        set_scale(source, group, "attention_multiplier", gyre_scope_number(root, "attention_multiplier", 1.0));
+    } else if (traits & GYRE_MLA) {
+        group->scale = 1.0 / sqrt((double)group->config.head_dim);
+        gyre_build_set_number(gyre_rope_build_of(source), group, "score_scale", GYRE_ORIGIN_DERIVED, NULL, NULL,
+                              group->scale);
+    }
+}
+
+/* -- temperature -- */
+/* Each field from a place of its own: key NULL = the class's default. */
+static void note_temperature(const gyre_rope_source *source, gyre_layer_group *group, const char *name,
+                             const gyre_rope_provenance *where, const gyre_rope_provenance *length,
+                             const gyre_rope_provenance *slope) {
+    gyre_build *build = gyre_rope_build_of(source);
+    gyre_build_set_field(build, group, "query_temperature", where->origin, &where->place, NULL, "%s", name);
+    gyre_build_set_number(build, group, "temperature_length", length->origin, &length->place, NULL,
+                          (double)group->config.query.reference_length);
+    if (slope)
+        gyre_build_set_number(build, group, "temperature_slope", slope->origin, &slope->place, NULL,
+                              group->config.query.slope);
+}
+
+/* Where a key stands, or the class's default. */
+static gyre_rope_provenance found_or_class(const gyre_rope_source *source, const gyre_scope *scope, const char *key) {
+    if (key && gyre_scope_value(scope, key)) return gyre_rope_provenance_of(source, scope, key);
+    return (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
+}
+
+/* Llama 4, where nothing turns: on by default, and 4 in some files. */
+static void read_tuning(const gyre_rope_source *source, gyre_layer_group *group) {
+    const gyre_scope *root = &source->root;
+    const char *key = "attn_temperature_tuning";
+    const json_t *on = gyre_scope_value(root, key);
+    const gyre_rope_provenance where = found_or_class(source, root, key),
+                               length = found_or_class(source, root, "floor_scale"),
+                               slope = found_or_class(source, root, "attn_scale");
+    if (json_is_false(on) || (json_is_number(on) && json_number_value(on) == 0.0)) return;
+    if (on && !json_is_boolean(on) && !json_is_number(on))
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "neither true nor false");
+    group->config.query.temperature = GYRE_TEMPERATURE_LLAMA4;
+    group->config.query.reference_length = gyre_scope_integer(root, "floor_scale", 1, 8192);
+    group->config.query.slope = gyre_scope_number(root, "attn_scale", 0.1);
+    note_temperature(source, group, "llama4", &where, &length, &slope);
+}
+
+static void read_beta(const gyre_rope_source *source, const gyre_scope *scope, const char *key, gyre_layer_group *group) {
+    const int64_t length = gyre_scope_integer(scope, "original_max_position_embeddings", 1, source->max_positions);
+    const gyre_rope_provenance where = gyre_rope_provenance_of(source, scope, key);
+    const char *counted =
+        gyre_scope_value(scope, "original_max_position_embeddings") ? "original_max_position_embeddings" : NULL;
+    const gyre_rope_provenance from = counted ? gyre_rope_provenance_of(source, scope, counted)
+                                              : found_or_class(source, &source->root, gyre_rope_length_key(&source->root));
+    if (length <= 0)
+        gyre_scope_fail(scope, GYRE_EFORMAT, "original_max_position_embeddings", "missing; %s counts from it", key);
+    group->config.query.slope = gyre_scope_number(scope, key, 0.0);
+    if (group->config.query.slope == 0.0) return;
+    group->config.query.temperature = GYRE_TEMPERATURE_MINISTRAL;
+    group->config.query.reference_length = length;
+    note_temperature(source, group, "ministral", &where, &from, &where);
+}
+
+/* Qwen's first class, on what is longer than it was trained with. */
+static void read_logn(const gyre_rope_source *source, gyre_layer_group *group) {
+    if (!gyre_scope_bool(&source->root, "use_logn_attn", 1) || source->max_positions < 2) return;
+    group->config.query.temperature = GYRE_TEMPERATURE_LOG;
+    group->config.query.reference_length = source->max_positions;
+    const gyre_rope_provenance where = found_or_class(source, &source->root, "use_logn_attn");
+    const gyre_rope_provenance length = found_or_class(source, &source->root, gyre_rope_length_key(&source->root));
+    note_temperature(source, group, "log", &where, &length, NULL);
+}
+
+void gyre_rope_read_temperature(const gyre_rope_source *source, int has_rope, gyre_layer_group *group) {
+    const unsigned traits = source->family->traits;
+    const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
+    const char *beta = "llama_4_scaling_beta";
+    if ((traits & GYRE_ATTN_TEMPERATURE_TUNING) && !has_rope) read_tuning(source, group);
+    if (strcmp(source->family->model_type, "qwen") == 0) read_logn(source, group);
+    if (profile == GYRE_PROFILE_VLLM) {
+        const gyre_scope own = gyre_scope_child(&source->root, "llama_4_scaling");
+        if (gyre_scope_value(&own, "beta")) read_beta(source, &own, "beta", group);
+        if (gyre_scope_value(&source->dict, beta))
+            gyre_scope_warn(&source->dict, beta, "%s: vLLM looks for it under llama_4_scaling alone", beta);
+    } else if ((traits & GYRE_LLAMA4_SCALING_BETA) && gyre_scope_value(&source->dict, beta)) {
+        read_beta(source, &source->dict, beta, group);
+    }
+}

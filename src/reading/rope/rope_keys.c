@@ -1,0 +1,365 @@
+/* rope_keys.c: which keys a program looks at for the base, the share of the head and the scaling. */
+#include "reading/rope/read_rope.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+int gyre_profile_is_hf_4(gyre_profile profile) {
+    return profile == GYRE_PROFILE_HF_4_43 || profile == GYRE_PROFILE_HF_4_51 || profile == GYRE_PROFILE_HF_4_56;
+}
+
+int gyre_profile_is_hf(gyre_profile profile) {
+    return profile == GYRE_PROFILE_HF_5 || gyre_profile_is_hf_4(profile);
+}
+
+const char *gyre_profile_program(gyre_profile profile) {
+    switch (profile) {
+    case GYRE_PROFILE_HF_5:
+        return "transformers 5";
+    case GYRE_PROFILE_HF_4_56:
+        return "transformers 4.56";
+    case GYRE_PROFILE_HF_4_51:
+        return "transformers 4.51";
+    case GYRE_PROFILE_HF_4_43:
+        return "transformers 4.43";
+    case GYRE_PROFILE_VLLM:
+        return "vLLM";
+    case GYRE_PROFILE_LLAMA_CPP:
+        return "llama.cpp";
+    default:
+        return "the reference";
+    }
+}
+
+/* -- names that sizes have had -- */
+const char *gyre_rope_heads_key(const gyre_scope *root) {
+    static const char *const names[] = {"num_attention_heads", "n_head", "n_heads", "num_heads", NULL};
+    return gyre_scope_first(root, names);
+}
+const char *gyre_rope_layers_key(const gyre_scope *root) {
+    static const char *const names[] = {"num_hidden_layers", "n_layer", "n_layers", "num_layers", NULL};
+    return gyre_scope_first(root, names);
+}
+const char *gyre_rope_model_dim_key(const gyre_scope *root) {
+    static const char *const names[] = {"hidden_size", "n_embd", "d_model", NULL};
+    return gyre_scope_first(root, names);
+}
+const char *gyre_rope_length_key(const gyre_scope *root) {
+    static const char *const names[] = {"max_position_embeddings", "n_positions",      "seq_length", "max_seq_len",
+                                        "max_sequence_length",     "model_max_length", NULL};
+    return gyre_scope_first(root, names);
+}
+
+int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
+    const int64_t most = 65536, channels = gyre_scope_integer(s, key, least, fallback);
+    if (channels <= most) return channels;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, most);
+    return least > 0 ? least : 1;
+}
+
+/* -- which object -- */
+int gyre_rope_is_layer_type(const char *name) {
+    static const char *const types[] = {"full_attention",
+                                        "sliding_attention",
+                                        "chunked_attention",
+                                        "linear_attention",
+                                        "local_attention",
+                                        "attention",
+                                        "hybrid",
+                                        "main",
+                                        "compress",
+                                        NULL};
+    for (int i = 0; types[i]; i++)
+        if (strcmp(types[i], name) == 0) return 1;
+    return 0;
+}
+
+static int is_listed_type(const gyre_scope *root, const char *name) {
+    const json_t *list = gyre_scope_value(root, "layer_types"), *type;
+    size_t i;
+    json_array_foreach((json_t *)list, i,
+                       type) if (json_is_string(type) && strcmp(json_string_value(type), name) == 0) return 1;
+    return 0;
+}
+
+/* transformers takes an object for one with an entry for each type of layers where all of its keys are such types.  One that
+ * has both would be read as flat, and what it holds for the types be dropped without a word. */
+static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
+    const char *key, *object_key = NULL;
+    json_t *value;
+    int types = 0, keys = 0;
+    json_object_foreach((json_t *)dict->object, key, value) {
+        keys++;
+        const int is_type = gyre_rope_is_layer_type(key) || is_listed_type(root, key);
+        types += is_type && (json_is_object(value) || json_is_null(value));
+        if (json_is_object(value)) object_key = key;
+    }
+    if (keys > 0 && types == keys) return 1;
+    if (object_key)
+        gyre_scope_fail(dict, GYRE_EFORMAT, object_key,
+                        types > 0 ? "an object for one type of layers beside keys for all of them"
+                                  : "an object, where \"%.60s\" is no type of layers",
+                        object_key);
+    return 0;
+}
+
+/* A rope_scaling that holds anything takes the place of rope_parameters as a whole; llama.cpp's converter looks at them the
+ * other way round. */
+static const char *dict_key(const gyre_scope *root, gyre_profile profile) {
+    const json_t *old = gyre_scope_value(root, "rope_scaling"), *new = gyre_scope_value(root, "rope_parameters");
+    const int has_old = old && (!json_is_object(old) || json_object_size(old) > 0);
+    const int has_new = new && (!json_is_object(new) || json_object_size(new) > 0);
+    if (gyre_profile_is_hf_4(profile)) {
+        if (has_new)
+            gyre_scope_warn(
+                root, "rope_parameters",
+                "rope_parameters: transformers 4 does not read it: without rope_theta and rope_scaling beside it "
+                "the model gets its class's base and no scaling");
+        return has_old ? "rope_scaling" : NULL;
+    }
+    if (has_old && has_new) {
+        const int cpp = profile == GYRE_PROFILE_LLAMA_CPP;
+        gyre_scope_warn(root, cpp ? "rope_scaling" : "rope_parameters", "%s: %s puts %s in its place, as a whole",
+                        cpp ? "rope_scaling" : "rope_parameters", gyre_profile_program(profile),
+                        cpp ? "rope_parameters" : "rope_scaling");
+        return cpp ? "rope_parameters" : "rope_scaling";
+    }
+    return has_old ? "rope_scaling" : has_new ? "rope_parameters" : NULL;
+}
+
+/* What the classes of some families have where the file has neither object. */
+typedef struct class_dict {
+    const char *family;
+    gyre_profile since; /* of transformers */
+    const char *json;
+} class_dict;
+static const class_dict class_dicts[] = {
+    {"gpt_oss", GYRE_PROFILE_HF_4_51,
+     "{\"rope_type\": \"yarn\", \"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false, "
+     "\"original_max_position_embeddings\": 4096}"},
+    {"cwm", GYRE_PROFILE_HF_4_56,
+     "{\"rope_type\": \"llama3\", \"factor\": 16.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+     "\"original_max_position_embeddings\": 8192}"},
+    {"apertus", GYRE_PROFILE_HF_4_56,
+     "{\"rope_type\": \"llama3\", \"factor\": 8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+     "\"original_max_position_embeddings\": 8192}"},
+    {"ministral3", GYRE_PROFILE_HF_5,
+     "{\"rope_type\": \"yarn\", \"rope_theta\": 1000000.0, \"factor\": 16.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
+     "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 16384, "
+     "\"llama_4_scaling_beta\": 0.1}"},
+    {"mistral4", GYRE_PROFILE_HF_5,
+     "{\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 128.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
+     "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 8192, "
+     "\"llama_4_scaling_beta\": 0.1}"},
+    {"gemma4", GYRE_PROFILE_HF_5,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"}};
+
+/* transformers 4 takes a null for what it says.  llama.cpp's converter knows of no classes. */
+static const class_dict *class_dict_of(const gyre_family *family, const gyre_scope *root, gyre_profile profile) {
+    const int is_4 = gyre_profile_is_hf_4(profile);
+    if (profile == GYRE_PROFILE_LLAMA_CPP || (is_4 && gyre_scope_has(root, "rope_scaling"))) return NULL;
+    for (size_t i = 0; i < sizeof class_dicts / sizeof *class_dicts; i++) {
+        const size_t length = strlen(class_dicts[i].family);
+        const char *rest = family->model_type + length;
+        if (strncmp(class_dicts[i].family, family->model_type, length) != 0) continue;
+        if (*rest && strcmp(rest, "_text") != 0) continue;
+        return is_4 && profile > class_dicts[i].since ? NULL : &class_dicts[i];
+    }
+    return NULL;
+}
+
+static void take_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
+    gyre_build *build = root->source->build;
+    const class_dict *own = class_dict_of(family, root, gyre_build_profile(build));
+    if (!own || gyre_build_status(build) != GYRE_OK) return;
+    out->class_default = json_loads(own->json, 0, NULL);
+    if (!out->class_default) {
+        gyre_build_fail(build, GYRE_ENOMEM, NULL, "rope_parameters: no memory");
+        return;
+    }
+    out->key = "rope_parameters";
+    out->scope = (gyre_scope){root->source, out->class_default, "rope_parameters."};
+    out->nested = json_object_get(out->class_default, "full_attention") != NULL;
+}
+
+void gyre_rope_free_dict(gyre_rope_dict *dict) {
+    json_decref(dict->class_default);
+    dict->class_default = NULL;
+}
+
+/* DeepSeek-V4 has two names for more types of layers. */
+const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type) {
+    if (!gyre_scope_has(&dict->scope, "main") && !gyre_scope_has(&dict->scope, "compress")) return type;
+    return strcmp(type, "sliding_attention") == 0 || strcmp(type, "main") == 0 ? "main" : "compress";
+}
+
+gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root) {
+    const gyre_profile profile = gyre_build_profile(root->source->build);
+    gyre_rope_dict out = {{root->source, NULL, ""}, dict_key(root, profile), 0, NULL};
+    if (!out.key) take_class_dict(family, root, &out);
+    if (!out.key || out.class_default) return out;
+    out.scope = gyre_scope_child(root, out.key);
+    out.nested = is_nested(root, &out.scope);
+    if (out.nested && gyre_profile_is_hf_4(profile))
+        gyre_scope_fail(root, GYRE_EUNSUPPORTED, out.key,
+                        "an object for each type of layers, which transformers 5 reads first");
+    return out;
+}
+
+/* -- the type -- */
+/* Two names of one thing, which some files have beside each other. */
+static int is_same_type(const char *a, const char *b) {
+    static const char *const pairs[][2] = {{"su", "longrope"}, {"yarn", "longrope"}, {"mrope", "default"}};
+    if (strcmp(a, b) == 0) return 1;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if ((strcmp(a, pairs[i][0]) == 0 && strcmp(b, pairs[i][1]) == 0) ||
+            (strcmp(b, pairs[i][0]) == 0 && strcmp(a, pairs[i][1]) == 0))
+            return i != 1; /* of yarn and longrope each is a scaling of its own, but to Phi-3 */
+    return 0;
+}
+
+static const char *resolve_alias(const gyre_rope_source *source, const char *type) {
+    const unsigned axes = GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED | GYRE_MROPE_ERNIE;
+    const gyre_profile profile = gyre_build_profile(source->root.source->build);
+    const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
+    if (is_phi && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0)) return "longrope";
+    if (strcmp(type, "mrope") == 0 && ((source->family->traits & axes) || profile == GYRE_PROFILE_REFERENCE))
+        return "default";
+    if (strcmp(type, "xdrope") == 0 && (source->family->traits & GYRE_XDROPE)) return "dynamic";
+    if (strcmp(type, "su") == 0 && profile == GYRE_PROFILE_REFERENCE) return "longrope";
+    return type;
+}
+
+void gyre_rope_find_type(gyre_rope_source *source) {
+    const gyre_scope *dict = &source->dict;
+    const gyre_profile profile = gyre_build_profile(dict->source->build);
+    const int has_new = gyre_scope_value(dict, "rope_type") != NULL, has_old = gyre_scope_value(dict, "type") != NULL;
+    source->type_key = has_new || !has_old ? "rope_type" : "type";
+    source->type = "default";
+    if (!has_new && !has_old) {
+        if (gyre_profile_is_hf_4(profile) && json_object_size(dict->object) > 0)
+            gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing");
+        return;
+    }
+    const char *type = gyre_scope_string(dict, source->type_key, "default");
+    if (has_new && has_old) {
+        const char *other = gyre_scope_string(dict, "type", type);
+        const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
+        if (!is_same_type(type, other) &&
+            !(is_phi && strcmp(resolve_alias(source, type), resolve_alias(source, other)) == 0))
+            gyre_scope_fail(dict, GYRE_EFORMAT, "type", "\"%.40s\", where rope_type says \"%.40s\"", other, type);
+    }
+    source->type = resolve_alias(source, type);
+}
+
+/* -- the base -- */
+/* Families whose sliding layers have a base of their own. */
+typedef struct dual_base {
+    const char *family, *full_key, *sliding_key;
+    double full, sliding;
+} dual_base;
+static const dual_base dual_bases[] = {{"gemma3", "rope_theta", "rope_local_base_freq", 1e6, 1e4},
+                                       {"gemma4", "rope_theta", "rope_local_base_freq", 1e6, 1e4},
+                                       {"modernbert", "global_rope_theta", "local_rope_theta", 160000.0, 1e4},
+                                       {"mimo_v2_flash", "rope_theta", "swa_rope_theta", 5e6, 1e4},
+                                       {"laguna", "rope_theta", "swa_rope_theta", 5e5, 1e4}};
+
+static const dual_base *dual_base_of(const gyre_family *family) {
+    if (!(family->traits & GYRE_DUAL_BASE)) return NULL;
+    for (size_t i = 0; i < sizeof dual_bases / sizeof *dual_bases; i++)
+        if (strncmp(dual_bases[i].family, family->model_type, strlen(dual_bases[i].family)) == 0) return &dual_bases[i];
+    return &dual_bases[0];
+}
+
+gyre_rope_provenance gyre_rope_provenance_of(const gyre_rope_source *source, const gyre_scope *scope, const char *key) {
+    if (source->from_class && scope->object == source->dict.object)
+        return (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
+    return (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(scope, key)};
+}
+
+/* Two names of one thing that say different numbers: the first counts. */
+static void warn_conflicting_key(const gyre_scope *taken, const char *key, const gyre_scope *scope, const char *other) {
+    if (!gyre_scope_value(scope, other) || (taken->object == scope->object && strcmp(key, other) == 0)) return;
+    if (gyre_scope_number(taken, key, 0.0) != gyre_scope_number(scope, other, 0.0))
+        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, taken->prefix, key);
+}
+
+/* Beside the object, or the class's own. */
+static double read_file_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
+    static const char *const names[] = {"rope_theta", "rotary_emb_base", NULL};
+    const dual_base *two = dual_base_of(source->family);
+    const char *key = two ? (sliding ? two->sliding_key : two->full_key) : gyre_scope_first(&source->root, names);
+    if (two && !gyre_scope_value(&source->root, key)) key = NULL;
+    if (key) {
+        if (!two) warn_conflicting_key(&source->root, key, &source->root, names[1]);
+        *found = gyre_rope_provenance_of(source, &source->root, key);
+        return gyre_scope_number(&source->root, key, 0.0);
+    }
+    /* dbrx keeps it with what else its attention needs. */
+    if (!two && json_is_object(gyre_scope_value(&source->root, "attn_config"))) {
+        const gyre_scope attention = gyre_scope_child(&source->root, "attn_config");
+        *found = gyre_rope_provenance_of(source, &attention, names[0]);
+        if (gyre_scope_value(&attention, names[0])) return gyre_scope_number(&attention, names[0], 0.0);
+    }
+    const double own = two ? (sliding ? two->sliding : two->full) : source->family->base;
+    *found = (gyre_rope_provenance){own > 0.0 ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER, {NULL, 0, 0}};
+    return own > 0.0 ? own : 10000.0;
+}
+
+double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
+    const gyre_profile profile = gyre_build_profile(source->root.source->build);
+    const char *key = "rope_theta";
+    double base;
+    /* A class's base is no more than a default. */
+    const int is_default = source->from_class && !source->nested && gyre_scope_value(&source->root, key);
+    if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile) && !is_default) {
+        *found = gyre_rope_provenance_of(source, &source->dict, key);
+        base = gyre_scope_number(&source->dict, key, 0.0);
+        if (!source->nested && gyre_scope_value(&source->root, key) && gyre_scope_number(&source->root, key, 0.0) != base)
+            gyre_scope_warn(&source->root, key, "rope_theta: %s takes the one in %.40s, another",
+                            gyre_profile_program(profile), found->place.key);
+    } else {
+        base = read_file_base(source, sliding, found);
+    }
+    /* ChatGLM's way to say the base. */
+    if (strcmp(source->family->model_type, "chatglm") == 0 && gyre_scope_value(&source->root, "rope_ratio")) {
+        *found = gyre_rope_provenance_of(source, &source->root, "rope_ratio");
+        base *= gyre_scope_number(&source->root, "rope_ratio", 1.0);
+    }
+    if (!(base > 1.0))
+        gyre_build_fail(source->root.source->build, GYRE_EFORMAT, &found->place, "%s: a base of %g, which is not above 1",
+                        found->place.key ? found->place.key : key, base);
+    return base;
+}
+
+/* -- the share of the head -- */
+static double checked_partial_factor(const gyre_scope *s, const char *key) {
+    const double share = gyre_scope_number(s, key, 1.0);
+    if (share > 0.0 && share <= 1.0) return share;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+    return 1.0;
+}
+
+double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found) {
+    static const char *const names[] = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", NULL};
+    const gyre_profile profile = gyre_build_profile(source->root.source->build);
+    const char *beside = gyre_scope_first(&source->root, names);
+    if (beside && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
+        *found = gyre_rope_provenance_of(source, &source->root, beside);
+        for (int i = 0; names[i]; i++)
+            warn_conflicting_key(&source->root, beside, &source->root, names[i]);
+        warn_conflicting_key(&source->root, beside, &source->dict, names[0]);
+        return checked_partial_factor(&source->root, beside);
+    }
+    if (gyre_scope_value(&source->dict, names[0])) {
+        *found = gyre_rope_provenance_of(source, &source->dict, names[0]);
+        if (!gyre_profile_is_hf_4(profile)) return checked_partial_factor(&source->dict, names[0]);
+        gyre_scope_warn(&source->dict, names[0],
+                        "partial_rotary_factor: transformers 4 reads the one beside rope_scaling alone");
+    }
+    *found = (gyre_rope_provenance){source->family->partial_rotary_factor > 0.0 ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER,
+                                    {NULL, 0, 0}};
+    return source->family->partial_rotary_factor > 0.0 ? source->family->partial_rotary_factor : 1.0;
+}

@@ -1,0 +1,214 @@
+/* report_buffer.c: text that grows, and strings made fit for where they go. */
+#include "report/report_internal.h"
+
+#include <locale.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+gyre_status(gyre_report_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
+    if (!err) return status;
+    err->offset = 0;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(err->text, sizeof err->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+void gyre_report_free(char *text) {
+    free(text);
+}
+
+/* -- growing -- */
+/* Room for `more` bytes and a final 0. */
+static int reserve(gyre_report_buffer *buffer, size_t more) {
+    if (buffer->failed) return 0;
+    if (more < buffer->capacity - buffer->length) return 1;
+    size_t capacity = buffer->capacity ? buffer->capacity : 256;
+    while (capacity - buffer->length <= more && capacity <= SIZE_MAX / 2)
+        capacity *= 2;
+    char *text = capacity - buffer->length > more ? realloc(buffer->text, capacity) : NULL;
+    if (!text) return !(buffer->failed = 1);
+    buffer->text = text;
+    buffer->capacity = capacity;
+    return 1;
+}
+
+void gyre_report_put_bytes(gyre_report_buffer *buffer, const char *bytes, size_t count) {
+    if (!reserve(buffer, count)) return;
+    if (count) memcpy(buffer->text + buffer->length, bytes, count);
+    buffer->length += count;
+    buffer->text[buffer->length] = '\0';
+}
+
+void gyre_report_put(gyre_report_buffer *buffer, const char *text) {
+    gyre_report_put_bytes(buffer, text, strlen(text));
+}
+
+void gyre_report_printf(gyre_report_buffer *buffer, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    const int count = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (count < 0) buffer->failed = 1;
+    if (count < 0 || !reserve(buffer, (size_t)count)) return;
+    va_start(arguments, format);
+    vsnprintf(buffer->text + buffer->length, (size_t)count + 1, format, arguments);
+    va_end(arguments);
+    buffer->length += (size_t)count;
+}
+
+void gyre_report_put_spaces(gyre_report_buffer *buffer, int64_t count) {
+    for (int64_t i = 0; i < count; i++)
+        gyre_report_put_bytes(buffer, " ", 1);
+}
+
+void gyre_report_buffer_free(gyre_report_buffer *buffer) {
+    free(buffer->text);
+    *buffer = (gyre_report_buffer){NULL, 0, 0, 0};
+}
+
+gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, const char *what, gyre_error *err) {
+    gyre_report_put(buffer, "");
+    if (buffer->failed) {
+        gyre_report_buffer_free(buffer);
+        return gyre_report_fail(err, GYRE_ENOMEM, "%s: out of memory (report)", what);
+    }
+    *out = buffer->text;
+    *buffer = (gyre_report_buffer){NULL, 0, 0, 0};
+    return GYRE_OK;
+}
+
+/* -- characters -- */
+/* out = bytes of the well-formed UTF-8 character at text, 0 where there is none.  A final 0 is no continuation byte, so
+ * nothing behind it is read. */
+static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char first = text[0];
+    const size_t count = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
+    if (count == 0) return 0;
+    *code = count == 1 ? first : first & (0x7Fu >> count);
+    for (size_t i = 1; i < count; i++) {
+        if (text[i] >> 6 != 2) return 0;
+        *code = *code << 6 | (text[i] & 0x3Fu);
+    }
+    if (*code < least[count] || *code > 0x10FFFF || (*code >= 0xD800 && *code <= 0xDFFF)) return 0;
+    return *code == 0xFFFE || *code == 0xFFFF ? 0 : count; /* the two that XML forbids */
+}
+
+gyre_report_char gyre_report_next_char(const char **text) {
+    gyre_report_char c = {0, "", 0};
+    if (!*text || !**text) return c;
+    c.count = decode_utf8((const unsigned char *)*text, &c.code);
+    if (c.count == 0) {
+        *text += 1;
+        return (gyre_report_char){0xFFFD, "\xEF\xBF\xBD", 3};
+    }
+    memcpy(c.bytes, *text, c.count);
+    *text += c.count;
+    if ((c.code < 0x20 && c.code != '\n') || (c.code >= 0x7F && c.code < 0xA0)) return (gyre_report_char){' ', " ", 1};
+    return c;
+}
+
+/* The wide and the combining characters of everyday scripts: the C library's own table depends on the locale. */
+static int char_width(uint32_t code) {
+    if ((code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) || (code >= 0xFE00 && code <= 0xFE0F))
+        return 0;
+    return (code >= 0x1100 && code <= 0x115F) || (code >= 0x2E80 && code <= 0xA4CF) || (code >= 0xAC00 && code <= 0xD7A3) ||
+                   (code >= 0xF900 && code <= 0xFAFF) || (code >= 0xFE30 && code <= 0xFE6F) ||
+                   (code >= 0xFF00 && code <= 0xFF60) || (code >= 0x1F300 && code <= 0x1FAFF) ||
+                   (code >= 0x20000 && code <= 0x3FFFD)
+               ? 2
+               : 1;
+}
+
+int64_t gyre_report_display_width(const char *text) {
+    int64_t width = 0;
+    for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text))
+        width += char_width(c.code);
+    return width;
+}
+
+void gyre_report_put_sanitized(gyre_report_buffer *buffer, const char *text) {
+    for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text))
+        gyre_report_put_bytes(buffer, c.code == '\n' ? " " : c.bytes, c.count);
+}
+
+static void put_html_character(gyre_report_buffer *buffer, const gyre_report_char *c) {
+    switch (c->code) {
+    case '&':
+        gyre_report_put(buffer, "&amp;");
+        break;
+    case '<':
+        gyre_report_put(buffer, "&lt;");
+        break;
+    case '>':
+        gyre_report_put(buffer, "&gt;");
+        break;
+    case '"':
+        gyre_report_put(buffer, "&quot;");
+        break;
+    case '\'':
+        gyre_report_put(buffer, "&#39;");
+        break;
+    default:
+        gyre_report_put_bytes(buffer, c->bytes, c->count);
+    }
+}
+
+void gyre_report_put_html(gyre_report_buffer *buffer, const char *text) {
+    for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text))
+        put_html_character(buffer, &c);
+}
+
+void gyre_report_put_markup(gyre_report_buffer *buffer, const char *text) {
+    int code = 0;
+    for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text)) {
+        /* A backquote without its fellow is only a backquote. */
+        if (c.code == '`' && (code || strchr(text, '`'))) {
+            gyre_report_put(buffer, code ? "</code>" : "<code>");
+            code = !code;
+        } else
+            put_html_character(buffer, &c);
+    }
+}
+
+void gyre_report_put_gnuplot_string(gyre_report_buffer *buffer, const char *text) {
+    gyre_report_put(buffer, "'");
+    for (gyre_report_char c = gyre_report_next_char(&text); c.count; c = gyre_report_next_char(&text)) {
+        if (c.code == '\'') gyre_report_put(buffer, "'");
+        gyre_report_put_bytes(buffer, c.code == '\n' ? " " : c.bytes, c.count);
+    }
+    gyre_report_put(buffer, "'");
+}
+
+/* -- numbers -- */
+/* The caller's locale may write numbers with a comma. */
+static void use_decimal_point(char *number) {
+    const struct lconv *locale = localeconv();
+    char *point = strstr(number, locale->decimal_point);
+    if (!point || strcmp(locale->decimal_point, ".") == 0) return;
+    const size_t length = strlen(locale->decimal_point);
+    *point = '.';
+    memmove(point + 1, point + length, strlen(point + length) + 1);
+}
+
+void gyre_report_format_number(char out[64], char style, int digits, double value) {
+    if (style == 'f' && !(fabs(value) >= 1e6))
+        snprintf(out, 64, "%.*f", digits, value);
+    else
+        snprintf(out, 64, style == 'g' ? "%.*g" : "%.*e", digits, value);
+    use_decimal_point(out);
+    if (out[0] == '-' && !strpbrk(out, "123456789n")) memmove(out, out + 1, strlen(out)); /* -0.00 */
+}
+
+void gyre_report_put_gnuplot_number(gyre_report_buffer *buffer, double value) {
+    char number[64];
+    if (isfinite(value))
+        gyre_report_format_number(number, 'g', 17, value);
+    else
+        strcpy(number, "NaN");
+    gyre_report_put(buffer, number);
+}

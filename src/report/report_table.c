@@ -1,0 +1,331 @@
+/* report_table.c: tables for the terminal and for HTML. */
+#include "report/report_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GAP = 2, GROUP_GAP = 4 };
+
+static const char bold[] = "\033[1m", dim[] = "\033[2m", reset[] = "\033[0m";
+
+gyre_report_cell gyre_report_cell_number(double value) {
+    return (gyre_report_cell){GYRE_REPORT_CELL_NUMBER, NULL, value, 0};
+}
+
+gyre_report_cell gyre_report_cell_text(const char *text) {
+    return (gyre_report_cell){GYRE_REPORT_CELL_TEXT, text, 0, 0};
+}
+
+gyre_report_cell gyre_report_cell_heading(const char *text) {
+    return (gyre_report_cell){GYRE_REPORT_CELL_HEADING, text, 0, 0};
+}
+
+gyre_report_cell gyre_report_cell_missing(void) {
+    return (gyre_report_cell){GYRE_REPORT_CELL_MISSING, NULL, 0, 0};
+}
+
+/* -- cells -- */
+static gyre_status check(const gyre_report_table *t, gyre_error *err) {
+    if (!t || t->size != sizeof *t)
+        return gyre_report_fail(err, GYRE_EINVAL, "table: its size is not set by GYRE_REPORT_TABLE_INIT (report)");
+    if (t->columns_count < 1 || !t->columns || t->rows < 0 || (t->rows && !t->cells) ||
+        t->rows > INT64_MAX / (int64_t)sizeof(gyre_report_cell) / t->columns_count)
+        return gyre_report_fail(err, GYRE_EINVAL, "table: no columns, or no cells for its %lld rows (report)",
+                                (long long)t->rows);
+    for (int64_t c = 0; c < t->columns_count; c++) {
+        const gyre_report_column *column = &t->columns[c];
+        if (column->decimals < 0 || column->decimals > 17 || (unsigned)column->align > GYRE_REPORT_ALIGN_CENTER ||
+            (unsigned)column->emphasis > GYRE_REPORT_EMPHASIS_HIGHEST)
+            return gyre_report_fail(err, GYRE_EINVAL,
+                                    "table: column %lld: decimals %d, align %d or best %d is out of range (report)",
+                                    (long long)c, column->decimals, (int)column->align, (int)column->emphasis);
+    }
+    return GYRE_OK;
+}
+
+static const gyre_report_cell *cell_at(const gyre_report_table *t, int64_t row, int64_t column) {
+    return &t->cells[row * t->columns_count + column];
+}
+
+static int is_heading(const gyre_report_table *t, int64_t row) {
+    return cell_at(t, row, 0)->kind == GYRE_REPORT_CELL_HEADING;
+}
+
+static int is_number(const gyre_report_cell *cell) {
+    return cell->kind == GYRE_REPORT_CELL_NUMBER && !isnan(cell->value);
+}
+
+/* What the cell shows: its own text, or `number` filled in; NULL for a dash. */
+static const char *cell_text(const gyre_report_column *column, const gyre_report_cell *cell, char number[64]) {
+    if (cell->kind == GYRE_REPORT_CELL_TEXT || cell->kind == GYRE_REPORT_CELL_HEADING) return cell->text ? cell->text : "";
+    if (!is_number(cell)) return NULL;
+    const int large = fabs(cell->value) >= 1e6;
+    gyre_report_format_number(number, 'f', large ? 2 : column->decimals, cell->value);
+    return number;
+}
+
+static const char *unit_of(const gyre_report_column *column, const gyre_report_cell *cell) {
+    return is_number(cell) && column->unit ? column->unit : "";
+}
+
+/* The group of rows around `row`: from behind a heading to the next. */
+static int is_best(const gyre_report_table *t, int64_t row, int64_t c) {
+    const gyre_report_column *column = &t->columns[c];
+    if (column->emphasis == GYRE_REPORT_EMPHASIS_NONE || !is_number(cell_at(t, row, c))) return 0;
+    int64_t first = row, last = row, numbers = 0;
+    while (first > 0 && !is_heading(t, first - 1))
+        first--;
+    while (last + 1 < t->rows && !is_heading(t, last + 1))
+        last++;
+    const gyre_report_cell *best = cell_at(t, row, c);
+    for (int64_t r = first; r <= last; r++) {
+        const gyre_report_cell *cell = cell_at(t, r, c);
+        if (!is_number(cell)) continue;
+        numbers++;
+        if (column->emphasis == GYRE_REPORT_EMPHASIS_LOWEST ? cell->value < best->value : cell->value > best->value)
+            best = cell;
+    }
+    char own[64], other[64];
+    return numbers > 1 && strcmp(cell_text(column, cell_at(t, row, c), own), cell_text(column, best, other)) == 0;
+}
+
+static gyre_report_align align_of(const gyre_report_table *t, int64_t c) {
+    if (t->columns[c].align != GYRE_REPORT_ALIGN_AUTO) return t->columns[c].align;
+    return c == 0 ? GYRE_REPORT_ALIGN_LEFT : GYRE_REPORT_ALIGN_RIGHT;
+}
+
+/* out = one past the last column under the same group heading as c. */
+static int64_t group_end(const gyre_report_table *t, int64_t c) {
+    const char *group = t->columns[c].group;
+    int64_t end = c + 1;
+    while (end < t->columns_count &&
+           (group && t->columns[end].group ? strcmp(group, t->columns[end].group) == 0 : group == t->columns[end].group))
+        end++;
+    return end;
+}
+
+static int has_groups(const gyre_report_table *t) {
+    for (int64_t c = 0; c < t->columns_count; c++)
+        if (t->columns[c].group) return 1;
+    return 0;
+}
+
+/* -- the terminal -- */
+static int64_t gap_before(const gyre_report_table *t, int64_t c) {
+    if (c == 0) return 0;
+    return has_groups(t) && group_end(t, c - 1) == c ? GROUP_GAP : GAP;
+}
+
+static int64_t span_width(const gyre_report_table *t, const int64_t *width, int64_t first, int64_t end) {
+    int64_t sum = 0;
+    for (int64_t c = first; c < end; c++)
+        sum += width[c] + (c > first ? gap_before(t, c) : 0);
+    return sum;
+}
+
+static void measure_columns(const gyre_report_table *t, int64_t *width) {
+    char number[64];
+    for (int64_t c = 0; c < t->columns_count; c++) {
+        width[c] = gyre_report_display_width(t->columns[c].title);
+        for (int64_t r = 0; r < t->rows; r++) {
+            if (is_heading(t, r)) continue;
+            const gyre_report_cell *cell = cell_at(t, r, c);
+            const char *text = cell_text(&t->columns[c], cell, number);
+            const int64_t w =
+                text ? gyre_report_display_width(text) + gyre_report_display_width(unit_of(&t->columns[c], cell)) : 1;
+            if (w > width[c]) width[c] = w;
+        }
+    }
+    for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
+        const int64_t missing_width =
+            gyre_report_display_width(t->columns[c].group) - span_width(t, width, c, group_end(t, c));
+        if (missing_width > 0) width[group_end(t, c) - 1] += missing_width;
+    }
+}
+
+/* The parts of a cell's line, `style` around the text alone so that spaces stay plain. */
+typedef struct styled_text {
+    const char *text, *unit, *style;
+    int64_t width;
+    gyre_report_align align;
+} styled_text;
+
+static void put_styled_text(gyre_report_buffer *out, const styled_text *p) {
+    const int64_t spaces = p->width - gyre_report_display_width(p->text) - gyre_report_display_width(p->unit);
+    const int64_t left = p->align == GYRE_REPORT_ALIGN_RIGHT    ? spaces
+                         : p->align == GYRE_REPORT_ALIGN_CENTER ? spaces / 2
+                                                                : 0;
+    gyre_report_put_spaces(out, left);
+    if (p->style) gyre_report_put(out, p->style);
+    gyre_report_put_sanitized(out, p->text);
+    gyre_report_put_sanitized(out, p->unit);
+    if (p->style) gyre_report_put(out, reset);
+    gyre_report_put_spaces(out, spaces - left);
+}
+
+static void end_line(gyre_report_buffer *out) {
+    while (!out->failed && out->length && out->text[out->length - 1] == ' ')
+        out->length--;
+    gyre_report_put(out, "\n");
+}
+
+static void put_line(gyre_report_buffer *out, const char *text, const char *style) {
+    const styled_text p = {text, NULL, style, 0, GYRE_REPORT_ALIGN_LEFT};
+    put_styled_text(out, &p);
+    end_line(out);
+}
+
+static void put_column_titles(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
+    if (has_groups(t)) {
+        for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
+            const int64_t room = span_width(t, width, c, group_end(t, c));
+            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, room,
+                                   GYRE_REPORT_ALIGN_CENTER};
+            gyre_report_put_spaces(out, gap_before(t, c));
+            put_styled_text(out, &p);
+        }
+        end_line(out);
+    }
+    for (int64_t c = 0; c < t->columns_count; c++) {
+        const styled_text p = {t->columns[c].title, NULL, terminal ? dim : NULL, width[c], align_of(t, c)};
+        gyre_report_put_spaces(out, gap_before(t, c));
+        put_styled_text(out, &p);
+    }
+    end_line(out);
+}
+
+static void put_row(gyre_report_buffer *out, const gyre_report_table *t, int64_t row, const int64_t *width, int terminal) {
+    char number[64];
+    for (int64_t c = 0; c < t->columns_count; c++) {
+        const gyre_report_cell *cell = cell_at(t, row, c);
+        const char *text = cell_text(&t->columns[c], cell, number);
+        const char *style = !terminal ? NULL : !text ? dim : is_best(t, row, c) ? bold : NULL;
+        const styled_text p = {text ? text : "-", unit_of(&t->columns[c], cell), style, width[c], align_of(t, c)};
+        gyre_report_put_spaces(out, gap_before(t, c));
+        put_styled_text(out, &p);
+    }
+    end_line(out);
+}
+
+static void put_table(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
+    if (t->caption) {
+        put_line(out, t->caption, terminal ? bold : NULL);
+        gyre_report_put(out, "\n");
+    }
+    put_column_titles(out, t, width, terminal);
+    for (int64_t r = 0; r < t->rows; r++)
+        if (is_heading(t, r)) {
+            gyre_report_put(out, "\n");
+            put_line(out, cell_at(t, r, 0)->text, terminal ? bold : NULL);
+        } else
+            put_row(out, t, r, width, terminal);
+    if (t->note) {
+        gyre_report_put(out, "\n");
+        put_line(out, t->note, terminal ? dim : NULL);
+    }
+}
+
+gyre_status gyre_report_table_print(const gyre_report_table *table, FILE *file, int terminal, gyre_error *err) {
+    const gyre_status status = check(table, err);
+    if (status) return status;
+    if (!file) return gyre_report_fail(err, GYRE_EINVAL, "table: no file to print to (report)");
+    int64_t *width = calloc((size_t)table->columns_count, sizeof *width);
+    gyre_report_buffer out = {NULL, 0, 0, !width};
+    if (width) {
+        measure_columns(table, width);
+        put_table(&out, table, width, terminal);
+    }
+    free(width);
+    char *text = NULL;
+    if (gyre_report_buffer_take(&out, &text, "table", err)) return GYRE_ENOMEM;
+    errno = 0;
+    const int failed = fputs(text, file) < 0 || fflush(file) != 0;
+    const char *why = errno ? strerror(errno) : "the stream is broken";
+    free(text);
+    return failed ? gyre_report_fail(err, GYRE_EIO, "table: %s (report)", why) : GYRE_OK;
+}
+
+/* -- HTML -- */
+static const char *align_class(const gyre_report_table *t, int64_t c) {
+    static const char *const names[] = {"", "left", "right", "center"};
+    return names[align_of(t, c)];
+}
+
+static void put_html_column_titles(gyre_report_buffer *out, const gyre_report_table *t) {
+    gyre_report_put(out, "<thead>\n");
+    if (has_groups(t)) {
+        gyre_report_put(out, "<tr class=\"groups\">");
+        for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
+            const char *group = t->columns[c].group;
+            gyre_report_printf(out, group ? "<th scope=\"colgroup\" colspan=\"%lld\"><span>" : "<td colspan=\"%lld\">",
+                               (long long)(group_end(t, c) - c));
+            gyre_report_put_html(out, group);
+            gyre_report_put(out, group ? "</span></th>" : "</td>");
+        }
+        gyre_report_put(out, "</tr>\n");
+    }
+    gyre_report_put(out, "<tr>");
+    for (int64_t c = 0; c < t->columns_count; c++) {
+        gyre_report_printf(out, "<th scope=\"col\" class=\"%s\">", align_class(t, c));
+        gyre_report_put_html(out, t->columns[c].title);
+        gyre_report_put(out, "</th>");
+    }
+    gyre_report_put(out, "</tr>\n</thead>\n");
+}
+
+static void put_html_cell(gyre_report_buffer *out, const gyre_report_table *t, int64_t row, int64_t c) {
+    char number[64], heat[64];
+    const gyre_report_cell *cell = cell_at(t, row, c);
+    const char *text = cell_text(&t->columns[c], cell, number);
+    const char *tag = c == 0 ? "th" : "td";
+    gyre_report_printf(out, "<%s%s class=\"%s%s%s%s\"", tag, c == 0 ? " scope=\"row\"" : "", align_class(t, c),
+                       text ? "" : " missing", is_best(t, row, c) ? " best" : "", cell->heat > 0 ? " heat" : "");
+    if (cell->heat > 0) {
+        gyre_report_format_number(heat, 'f', 3, cell->heat < 1 ? cell->heat : 1);
+        gyre_report_printf(out, " style=\"--heat:%s\"", heat);
+    }
+    gyre_report_put(out, ">");
+    gyre_report_put_html(out, text ? text : "–");
+    gyre_report_put_html(out, unit_of(&t->columns[c], cell));
+    gyre_report_printf(out, "</%s>", tag);
+}
+
+static void put_html_row(gyre_report_buffer *out, const gyre_report_table *t, int64_t row) {
+    if (is_heading(t, row)) {
+        gyre_report_printf(out, "<tr class=\"heading\"><th colspan=\"%lld\"><span>", (long long)t->columns_count);
+        gyre_report_put_html(out, cell_at(t, row, 0)->text);
+        gyre_report_put(out, "</span></th></tr>\n");
+        return;
+    }
+    gyre_report_put(out, "<tr>");
+    for (int64_t c = 0; c < t->columns_count; c++)
+        put_html_cell(out, t, row, c);
+    gyre_report_put(out, "</tr>\n");
+}
+
+gyre_status gyre_report_table_html(const gyre_report_table *table, char **out, gyre_error *err) {
+    const gyre_status status = check(table, err);
+    if (status) return status;
+    if (!out) return gyre_report_fail(err, GYRE_EINVAL, "table: nowhere to put its text (report)");
+    gyre_report_buffer html = {NULL, 0, 0, 0};
+    gyre_report_put(&html, "<table>\n");
+    if (table->caption) {
+        gyre_report_put(&html, "<caption>");
+        gyre_report_put_html(&html, table->caption);
+        gyre_report_put(&html, "</caption>\n");
+    }
+    put_html_column_titles(&html, table);
+    gyre_report_put(&html, "<tbody>\n");
+    for (int64_t r = 0; r < table->rows; r++)
+        put_html_row(&html, table, r);
+    gyre_report_put(&html, "</tbody>\n");
+    if (table->note) {
+        gyre_report_printf(&html, "<tfoot><tr><td colspan=\"%lld\"><span>", (long long)table->columns_count);
+        gyre_report_put_html(&html, table->note);
+        gyre_report_put(&html, "</span></td></tr></tfoot>\n");
+    }
+    gyre_report_put(&html, "</table>\n");
+    return gyre_report_buffer_take(&html, out, "table", err);
+}

@@ -1,0 +1,271 @@
+/* pre_tokenizer.c: PCRE2 over the stretches of a text that are UTF-8.
+ *
+ * Matches are first looked for in the next few bytes alone, as if more may come.  Where their end plays a part, PCRE2 says
+ * at which place, and that one is tried again on more.  So a pattern that looks far ahead from every place is known by what
+ * it looks at, and the work on a text, whatever the pattern, grows with the text and not with its square. */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tokenizer/pre_tokenizer.h"
+
+#include "core/encoding.h"
+
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_PAREN_DEPTH = 100, /* parentheses in a pattern */
+    HEAP_KIB = 64 * 1024,  /* of one match */
+    MATCH_WINDOW = 512,    /* bytes that a match may look at */
+    MATCH_STEPS = 4000,    /* and its steps; more of either, the work of a text, is limited: */
+    MIN_WORK = 1 << 20,    /* to so much, and */
+    WORK_PER_BYTE = 256,   /* so much for each byte */
+    GROWTH_FACTOR = 4      /* what was too little grows by */
+};
+
+/* -- patterns -- */
+static pcre2_code *compile(const char *pattern, size_t bytes, int literal, int *error, PCRE2_SIZE *offset) {
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    if (!context) {
+        *error = PCRE2_ERROR_NOMEMORY;
+        return NULL;
+    }
+    (void)pcre2_set_parens_nest_limit(context, MAX_PAREN_DEPTH);
+    /* To Oniguruma, ^ and $ are always those of lines. */
+    const uint32_t expression = PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+    const uint32_t options = PCRE2_UTF | PCRE2_USE_OFFSET_LIMIT | (literal ? PCRE2_LITERAL : expression);
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)pattern, bytes, options, error, offset, context);
+    pcre2_compile_context_free(context);
+    /* Without, matching is slower. */
+    if (code) (void)pcre2_jit_compile(code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
+    return code;
+}
+
+gyre_status gyre_pre_tokenizer_add(gyre_pre_tokenizer *steps, const char *pattern, size_t bytes, int literal,
+                                   gyre_split_behavior behavior, int inverted, gyre_error *err) {
+    char *translated = NULL;
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    PCRE2_UCHAR why[120] = "";
+    if (steps->count == GYRE_MAX_PRE_TOKENIZER_STEPS)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "more than %d steps", GYRE_MAX_PRE_TOKENIZER_STEPS);
+    if (bytes == 0) return gyre_fail(err, GYRE_EFORMAT, "an empty pattern");
+    if (bytes > GYRE_MAX_PATTERN_BYTES) return gyre_fail(err, GYRE_EUNSUPPORTED, "a pattern of %zu bytes", bytes);
+    if (!literal) {
+        const gyre_status status = gyre_pattern_translate(pattern, bytes, &translated, err);
+        if (status != GYRE_OK) return status;
+        pattern = translated;
+        bytes = strlen(translated);
+    }
+    pcre2_code *code = compile(pattern, bytes, literal, &error, &offset);
+    free(translated);
+    if (!code) {
+        if (error == PCRE2_ERROR_NOMEMORY) return gyre_fail(err, GYRE_ENOMEM, "no memory for a pattern");
+        (void)pcre2_get_error_message(error, why, sizeof why);
+        return gyre_fail(err, GYRE_EFORMAT, "a pattern that makes no sense at its byte %zu: %s", (size_t)offset,
+                         (char *)why);
+    }
+    steps->steps[steps->count++] = (gyre_pre_tokenizer_step){code, behavior, inverted};
+    return GYRE_OK;
+}
+
+void gyre_pre_tokenizer_free(gyre_pre_tokenizer *steps) {
+    for (int i = 0; i < steps->count; i++)
+        pcre2_code_free(steps->steps[i].code);
+    steps->count = 0;
+}
+
+/* -- one text -- */
+typedef struct splitter {
+    const gyre_pre_tokenizer *steps;
+    gyre_word_callback take;
+    void *ctx;
+    pcre2_match_data *found;
+    pcre2_match_context *limits;
+    uint64_t work_left;
+    gyre_error *err;
+} splitter;
+
+static gyre_status split_step(splitter *c, int step, const unsigned char *text, size_t bytes);
+
+/* What a step has put together and not yet handed on: text[start .. end - 1]. */
+typedef struct pending {
+    splitter *c;
+    int step;
+    const unsigned char *text;
+    size_t start, end;
+    int nonempty, was_match;
+} pending;
+
+static gyre_status flush_pending(pending *p) {
+    if (!p->nonempty) return GYRE_OK;
+    p->nonempty = 0;
+    return split_step(p->c, p->step + 1, p->text + p->start, p->end - p->start);
+}
+
+/* The next stretch of the text: a match, or what lies before one. */
+static gyre_status put(pending *p, size_t start, size_t end, int is_match) {
+    const gyre_pre_tokenizer_step *step = &p->c->steps->steps[p->step];
+    gyre_status status = GYRE_OK;
+    int joins = 0;
+    if (start == end) return GYRE_OK;
+    is_match ^= step->inverted;
+    if (p->nonempty) {
+        joins = (step->behavior == GYRE_SPLIT_CONTIGUOUS && is_match == p->was_match) ||
+                (step->behavior == GYRE_SPLIT_MERGED_WITH_PREVIOUS && is_match && !p->was_match) ||
+                (step->behavior == GYRE_SPLIT_MERGED_WITH_NEXT && !is_match && p->was_match);
+        if (!joins) status = flush_pending(p);
+    }
+    if (!joins) p->start = start;
+    p->end = end;
+    p->nonempty = 1;
+    p->was_match = is_match;
+    return status;
+}
+
+static gyre_status fail_match(const splitter *c, int step, int error) {
+    PCRE2_UCHAR why[120] = "";
+    if (error == PCRE2_ERROR_NOMEMORY) return gyre_fail(c->err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");
+    (void)pcre2_get_error_message(error, why, sizeof why);
+    return gyre_fail(c->err, GYRE_EUNSUPPORTED, "tokenizer: its pattern %d is too much work on this text: %s", step + 1,
+                     (char *)why);
+}
+
+/* out = whether so much more work may be done. */
+static int spend_work(splitter *c, uint64_t work) {
+    if (work > c->work_left) return 0;
+    c->work_left -= work;
+    return 1;
+}
+
+/* Where a match is looked for. */
+typedef struct search {
+    const pcre2_code *code;
+    const unsigned char *text;
+    size_t bytes, from;
+    uint64_t length, steps; /* what it may look at; length > REACH: it begins at `from` or nowhere */
+} search;
+
+/* out = at + length, or less, where a character ends. */
+static size_t utf8_boundary(const unsigned char *text, size_t bytes, size_t at, uint64_t length) {
+    if (length >= bytes - at) return bytes;
+    size_t end = at + (size_t)length;
+    while ((text[end] & 0xC0) == 0x80)
+        end--;
+    return end;
+}
+
+/* What PCRE2 says of the bytes up to `reach`: PCRE2_ERROR_PARTIAL where it would have looked at more. */
+static int try_match(const splitter *c, const search *s, size_t subject_end) {
+    const uint32_t options = PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY | (subject_end < s->bytes ? PCRE2_PARTIAL_HARD : 0);
+    (void)pcre2_set_match_limit(c->limits, s->steps < UINT32_MAX ? (uint32_t)s->steps : UINT32_MAX);
+    (void)pcre2_set_offset_limit(c->limits, s->length > MATCH_WINDOW ? s->from : PCRE2_UNSET);
+    const int rc = pcre2_match(s->code, s->text, subject_end, s->from, options, c->found, c->limits);
+    if (rc != PCRE2_ERROR_JIT_STACKLIMIT) return rc;
+    return pcre2_match(s->code, s->text, subject_end, s->from, options | PCRE2_NO_JIT, c->found, c->limits);
+}
+
+/* There is no match in what was looked at.  out = 0 where nothing is left. */
+static int advance_search(search *s, size_t subject_end) {
+    if (s->length > MATCH_WINDOW) do
+            s->from++;
+        while (s->from < s->bytes && (s->text[s->from] & 0xC0) == 0x80);
+    else
+        s->from = subject_end;
+    s->length = MATCH_WINDOW;
+    s->steps = MATCH_STEPS;
+    return s->from < s->bytes;
+}
+
+/* out = 1 and a match of at least a byte at or after `at`; 0 where there is none; else PCRE2's error. */
+static int next_match(splitter *c, const pcre2_code *code, const unsigned char *text, size_t bytes, size_t at, size_t *start,
+                      size_t *end) {
+    search s = {code, text, bytes, at, MATCH_WINDOW, MATCH_STEPS};
+    const PCRE2_SIZE *span = pcre2_get_ovector_pointer(c->found);
+    for (;;) {
+        const size_t subject_end = utf8_boundary(text, bytes, s.from, s.length);
+        const int rc = try_match(c, &s, subject_end);
+        if (rc == PCRE2_ERROR_NOMATCH) {
+            if (!advance_search(&s, subject_end)) return 0;
+        } else if (rc == PCRE2_ERROR_PARTIAL) {
+            if (span[0] > s.from) s.length = MATCH_WINDOW; /* from there it has not been tried on more */
+            if (span[0] > s.from && span[0] < subject_end) s.from = span[0];
+            s.length *= GROWTH_FACTOR;
+            if (!spend_work(c, s.length)) return PCRE2_ERROR_MATCHLIMIT;
+        } else if (rc == PCRE2_ERROR_MATCHLIMIT) {
+            if (s.length == MATCH_WINDOW) s.length *= GROWTH_FACTOR;
+            s.steps *= GROWTH_FACTOR;
+            if (!spend_work(c, s.length + s.steps)) return rc;
+        } else if (rc < 0) {
+            return rc;
+        } else {
+            *start = span[0];
+            *end = span[1];
+            /* \K may put the start anywhere. */
+            return *start >= at && *end > *start && *end <= bytes ? 1 : 0;
+        }
+    }
+}
+
+/* text is UTF-8. */
+static gyre_status split_step(splitter *c, int step, const unsigned char *text, size_t bytes) {
+    if (step == c->steps->count) return c->take(c->ctx, text, bytes, c->err);
+    pending p = {c, step, text, 0, 0, 0, 0};
+    gyre_status status = GYRE_OK;
+    size_t at = 0, start, end;
+    while (at < bytes && status == GYRE_OK) {
+        const int rc = next_match(c, c->steps->steps[step].code, text, bytes, at, &start, &end);
+        if (rc < 0) return fail_match(c, step, rc);
+        if (rc == 0) break;
+        status = put(&p, at, start, 0);
+        if (status == GYRE_OK) status = put(&p, start, end, 1);
+        at = end;
+    }
+    if (status == GYRE_OK) status = put(&p, at, bytes, 0);
+    return status == GYRE_OK ? flush_pending(&p) : status;
+}
+
+/* out = bytes of the character, or 0 where there is none: Unicode's table 3-7. */
+static size_t utf8_at(const unsigned char *s, size_t left) {
+    if (s[0] < 0x80) return 1;
+    const size_t n = s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+    if (n == 0 || n > left) return 0;
+    const unsigned char least = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
+    const unsigned char most = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
+    if (s[1] < least || s[1] > most) return 0;
+    for (size_t i = 2; i < n; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    return n;
+}
+
+static gyre_status split_valid_utf8(splitter *c, const unsigned char *text, size_t bytes) {
+    gyre_status status = GYRE_OK;
+    for (size_t at = 0, end = 0, n; at < bytes && status == GYRE_OK; at = end) {
+        while (end < bytes && (n = utf8_at(text + end, bytes - end)) > 0)
+            end += n;
+        if (end > at) status = split_step(c, 0, text + at, end - at);
+        for (at = end; end < bytes && utf8_at(text + end, bytes - end) == 0;)
+            end++;
+        if (end > at && status == GYRE_OK) status = c->take(c->ctx, text + at, end - at, c->err);
+    }
+    return status;
+}
+
+gyre_status gyre_pre_tokenize(const gyre_pre_tokenizer *steps, const unsigned char *text, size_t bytes,
+                              gyre_word_callback take, void *ctx, gyre_error *err) {
+    if (bytes == 0) return GYRE_OK;
+    if (steps->count == 0) return take(ctx, text, bytes, err);
+    splitter c = {.steps = steps, .take = take, .ctx = ctx, .err = err};
+    c.found = pcre2_match_data_create(1, NULL);
+    c.limits = pcre2_match_context_create(NULL);
+    c.work_left = MIN_WORK + (uint64_t)WORK_PER_BYTE * bytes;
+    gyre_status status = GYRE_ENOMEM;
+    if (c.found && c.limits) {
+        (void)pcre2_set_heap_limit(c.limits, HEAP_KIB);
+        status = split_valid_utf8(&c, text, bytes);
+    } else {
+        (void)gyre_fail(err, GYRE_ENOMEM, "tokenizer: no memory for a pattern's match");
+    }
+    pcre2_match_data_free(c.found);
+    pcre2_match_context_free(c.limits);
+    return status;
+}

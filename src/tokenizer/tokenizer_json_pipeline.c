@@ -1,0 +1,197 @@
+/* tokenizer_json_pipeline.c: normalizer and pre_tokenizer of a tokenizer.json.
+ *
+ * What would change the text is either undone when ids become text again (a space put before it, spaces written as U+2581)
+ * or left out, with a note: a text must come back as it was. */
+#include "core/encoding.h"
+#include "tokenizer/tokenizer_json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 6 };
+
+#define GPT2_REGEX "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+static const char space_mark[] = "\xE2\x96\x81";
+
+static int is_type(const json_t *step, const char *type) {
+    return strcmp(gyre_tokenizer_json_string(step, "type"), type) == 0;
+}
+
+static int flag_or(const json_t *object, const char *key, int otherwise) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+/* -- normalizer -- */
+static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step, int depth) {
+    const char *type = gyre_tokenizer_json_string(step, "type");
+    gyre_status status = GYRE_OK;
+    if (!step || json_is_null(step)) return GYRE_OK;
+    if (depth == MAX_DEPTH) return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "normalizer", "normalizer: too deep");
+    if (is_type(step, "Sequence")) {
+        const json_t *list = json_object_get(step, "normalizers");
+        if (!json_is_array(list))
+            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "normalizer", "normalizer Sequence.normalizers: no array");
+        for (size_t i = 0; i < json_array_size(list) && status == GYRE_OK; i++)
+            status = normalizer(r, json_array_get(list, i), depth + 1);
+        return status;
+    }
+    const char *pattern = gyre_tokenizer_json_string(json_object_get(step, "pattern"), "String");
+    const char *content = gyre_tokenizer_json_string(step, "content"),
+               *prepend = gyre_tokenizer_json_string(step, "prepend");
+    if (is_type(step, "Replace") && strcmp(pattern, " ") == 0 && strcmp(content, space_mark) == 0)
+        r->spaces = 1;
+    else if (is_type(step, "Prepend") && (strcmp(prepend, space_mark) == 0 || strcmp(prepend, " ") == 0))
+        r->prepend_scheme = GYRE_PREPEND_ALWAYS;
+    else if (!*type)
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "normalizer", "normalizer: a step without a type");
+    else
+        gyre_tokenizer_add_note(r->t, "normalizer %.40s: not applied, so that every text comes back as it was", type);
+    return status;
+}
+
+/* -- pre_tokenizer -- */
+static gyre_status add(const gyre_tokenizer_json_reader *r, const char *field, const char *pattern, int literal,
+                       gyre_split_behavior behavior, int inverted) {
+    gyre_error why = {0};
+    const gyre_status status =
+        gyre_pre_tokenizer_add(&r->t->steps, pattern, strlen(pattern), literal, behavior, inverted, &why);
+    return status == GYRE_OK ? status : gyre_tokenizer_json_fail(r, status, "pre_tokenizer", "%s: %s", field, why.text);
+}
+
+static int behavior_of(const json_t *step, gyre_split_behavior *behavior) {
+    static const struct {
+        const char *name;
+        gyre_split_behavior behavior;
+    } rules[] = {{"Isolated", GYRE_SPLIT_ISOLATED},
+                 {"Removed", GYRE_SPLIT_ISOLATED},
+                 {"Contiguous", GYRE_SPLIT_CONTIGUOUS},
+                 {"MergedWithPrevious", GYRE_SPLIT_MERGED_WITH_PREVIOUS},
+                 {"MergedWithNext", GYRE_SPLIT_MERGED_WITH_NEXT}};
+    const char *name = gyre_tokenizer_json_string(step, "behavior");
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (strcmp(name, rules[i].name) != 0) continue;
+        *behavior = rules[i].behavior;
+        return 1;
+    }
+    return 0;
+}
+
+static gyre_status split(gyre_tokenizer_json_reader *r, const json_t *step) {
+    const json_t *pattern = json_object_get(step, "pattern");
+    const char *string = gyre_tokenizer_json_string(pattern, "String"),
+               *regex = gyre_tokenizer_json_string(pattern, "Regex");
+    gyre_split_behavior behavior;
+    if (!*string && !*regex)
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "pre_tokenizer",
+                                        "pre_tokenizer Split.pattern: neither String nor Regex");
+    if (!behavior_of(step, &behavior))
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                                        "pre_tokenizer Split.behavior: \"%.40s\" is not known",
+                                        gyre_tokenizer_json_string(step, "behavior"));
+    if (strcmp(gyre_tokenizer_json_string(step, "behavior"), "Removed") == 0)
+        gyre_tokenizer_add_note(r->t,
+                                "pre_tokenizer Split: what it removes is kept, so that every text comes back as it was");
+    if (r->spaces) { /* the pattern is of text whose spaces are marks: it never sees a space */
+        if (strcmp(string, " ") == 0) return GYRE_OK;
+        if (strcmp(string, space_mark) != 0)
+            return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                                            "pre_tokenizer Split: a pattern after spaces became U+2581");
+        string = " ";
+    }
+    return add(r, "pre_tokenizer Split.pattern", *string ? string : regex, *string != '\0', behavior,
+               flag_or(step, "invert", 0));
+}
+
+static gyre_status metaspace(gyre_tokenizer_json_reader *r, const json_t *step) {
+    const char *scheme = gyre_tokenizer_json_string(step, "prepend_scheme"),
+               *mark = gyre_tokenizer_json_string(step, "replacement");
+    if (strcmp(mark, space_mark) != 0)
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                                        "pre_tokenizer Metaspace.replacement: not U+2581");
+    if (!*scheme) scheme = flag_or(step, "add_prefix_space", 1) ? "always" : "never";
+    if (strcmp(scheme, "always") == 0 && r->t->steps.count > 0)
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                                        "pre_tokenizer Metaspace.prepend_scheme: before every word of a step before it");
+    r->spaces = 1;
+    if (strcmp(scheme, "always") == 0)
+        r->prepend_scheme = GYRE_PREPEND_ALWAYS;
+    else if (strcmp(scheme, "first") == 0)
+        r->prepend_scheme = GYRE_PREPEND_FIRST;
+    else if (strcmp(scheme, "never") != 0)
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                                        "pre_tokenizer Metaspace.prepend_scheme: \"%.40s\" is not known", scheme);
+    if (r->prepend_scheme != GYRE_PREPEND_NEVER)
+        gyre_tokenizer_add_note(
+            r->t, "pre_tokenizer Metaspace: a text that begins with a space gets another before it all the same");
+    return flag_or(step, "split", 1) ? add(r, "pre_tokenizer Metaspace", " ", 1, GYRE_SPLIT_MERGED_WITH_NEXT, 0) : GYRE_OK;
+}
+
+static gyre_status byte_level(gyre_tokenizer_json_reader *r, const json_t *step) {
+    r->byte_level = 1;
+    if (flag_or(step, "add_prefix_space", 1)) {
+        if (r->t->steps.count > 0)
+            return gyre_tokenizer_json_fail(
+                r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                "pre_tokenizer ByteLevel.add_prefix_space: before every word of a step before it");
+        r->prepend_scheme = GYRE_PREPEND_ALWAYS;
+        gyre_tokenizer_add_note(
+            r->t, "pre_tokenizer ByteLevel: a text that begins with a space gets another before it all the same");
+    }
+    return flag_or(step, "use_regex", 1) ? add(r, "pre_tokenizer ByteLevel", GPT2_REGEX, 0, GYRE_SPLIT_ISOLATED, 0)
+                                         : GYRE_OK;
+}
+
+static gyre_status pre_tokenizer(gyre_tokenizer_json_reader *r, const json_t *step, int depth) {
+    gyre_status status = GYRE_OK;
+    gyre_split_behavior behavior = GYRE_SPLIT_ISOLATED;
+    if (!step || json_is_null(step)) return GYRE_OK;
+    if (depth == MAX_DEPTH)
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer: too deep");
+    if (is_type(step, "Sequence")) {
+        const json_t *list = json_object_get(step, "pretokenizers");
+        if (!json_is_array(list))
+            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "pre_tokenizer",
+                                            "pre_tokenizer Sequence.pretokenizers: no array");
+        for (size_t i = 0; i < json_array_size(list) && status == GYRE_OK; i++)
+            status = pre_tokenizer(r, json_array_get(list, i), depth + 1);
+        return status;
+    }
+    if (r->byte_level)
+        return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer %.40s: a step after ByteLevel",
+                                        gyre_tokenizer_json_string(step, "type"));
+    if (is_type(step, "ByteLevel")) return byte_level(r, step);
+    if (is_type(step, "Metaspace")) return metaspace(r, step);
+    if (is_type(step, "Split")) return split(r, step);
+    if (is_type(step, "Digits")) {
+        behavior = flag_or(step, "individual_digits", 0) ? GYRE_SPLIT_ISOLATED : GYRE_SPLIT_CONTIGUOUS;
+        return add(r, "pre_tokenizer Digits", "\\p{N}", 0, behavior, 0);
+    }
+    if (is_type(step, "Punctuation")) {
+        if (json_object_get(step, "behavior") && !behavior_of(step, &behavior))
+            return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer",
+                                            "pre_tokenizer Punctuation.behavior is not known");
+        return add(r, "pre_tokenizer Punctuation", "[\\p{P}$+<=>^`|~]", 0, behavior, 0);
+    }
+    return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer \"%.40s\": not known here",
+                                    gyre_tokenizer_json_string(step, "type"));
+}
+
+static gyre_status check_decoder(const gyre_tokenizer_json_reader *r) {
+    static const char *const known[] = {"", "ByteLevel", "Sequence", "Metaspace", "ByteFallback", "Fuse", "Replace"};
+    const char *type = gyre_tokenizer_json_string(json_object_get(r->root, "decoder"), "type");
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(type, known[i]) == 0) return GYRE_OK;
+    return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "decoder", "decoder \"%.40s\": not known here", type);
+}
+
+gyre_status gyre_tokenizer_json_pipeline(gyre_tokenizer_json_reader *r) {
+    gyre_status status = normalizer(r, json_object_get(r->root, "normalizer"), 0);
+    if (status == GYRE_OK) status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"), 0);
+    if (status == GYRE_OK) status = check_decoder(r);
+    if (status == GYRE_OK && r->byte_level && r->spaces)
+        status =
+            gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer ByteLevel, and spaces as U+2581");
+    if (r->byte_level) r->t->info.kind = GYRE_TOKENIZER_BYTE_LEVEL;
+    return status;
+}

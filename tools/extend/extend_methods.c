@@ -1,0 +1,233 @@
+/* extend_methods.c: the ways to stretch a rotation, and what each does to it. */
+#include "tools/common/cli.h"
+#include "tools/extend/extend.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double two_pi = 6.283185307179586476925286766559;
+static const double same_angle = 0.01; /* radians: below it a rotation counts as the same */
+
+/* -- names -- */
+static int is_called(const char *text, const char *name) {
+    const size_t length = strcspn(text, ":+");
+    return length == strlen(name) && strncmp(text, name, length) == 0;
+}
+
+static int is_known(const char *text) {
+    static const char names[] = EXTEND_METHOD_NAMES;
+    for (const char *name = names; *name; name += strspn(name, ", ")) {
+        const size_t length = strcspn(name, ",");
+        if (strcspn(text, ":+") == length && strncmp(text, name, length) == 0) return 1;
+        name += length;
+    }
+    return 0;
+}
+
+gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err) {
+    extend_method r = {.llama3 = is_called(text, "llama3"), .longrope = is_called(text, "longrope")};
+    if (strlen(text) >= sizeof r.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (!is_known(text)) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " EXTEND_METHOD_NAMES, text);
+    snprintf(r.label, sizeof r.label, "%s", text);
+    if (r.llama3 || r.longrope) {
+        /* Whatever takes the same numbers stands in for it. */
+        char stand_in[sizeof r.label + 8];
+        snprintf(stand_in, sizeof stand_in, "ntk%s", text + strcspn(text, ":+"));
+        if (method_parse(stand_in, &r.method, NULL) != GYRE_OK)
+            return cli_error(err, GYRE_EINVAL,
+                             "method %s: what follows the name is no factor of at least 1, nor " METHOD_MODIFIERS, text);
+    } else {
+        const gyre_status status = method_parse(text, &r.method, err);
+        if (status != GYRE_OK) return status;
+    }
+    *out = r;
+    return GYRE_OK;
+}
+
+gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t *count, gyre_error *err) {
+    int64_t n = 1;
+    for (const char *c = list; *c; c++)
+        n += *c == ',';
+    extend_method *methods = calloc((size_t)n, sizeof *methods);
+    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        char one[METHOD_LABEL * 2];
+        const size_t length = strcspn(list, ",");
+        snprintf(one, sizeof one, "%.*s", (int)length, list);
+        const gyre_status status = extend_method_parse(one, &methods[i], err);
+        if (status != GYRE_OK) {
+            free(methods);
+            return status;
+        }
+        list += length + 1;
+    }
+    *out = methods;
+    *count = n;
+    return GYRE_OK;
+}
+
+const char *extend_methods_for(const extension *e) {
+    switch (e->group->config.rope.scaling) {
+    case GYRE_SCALING_PROPORTIONAL:
+        return "none,linear";
+    case GYRE_SCALING_LONGROPE:
+        return "none,linear,ntk,ntk-mixed,dynamic,llama3,by-parts,yarn,longrope";
+    default:
+        return "none,linear,ntk,ntk-mixed,dynamic,llama3,by-parts,yarn";
+    }
+}
+
+/* Linear scalings keep no such length: what the config says is what they reach. */
+int64_t extend_trained_length(const gyre_config *c) {
+    const int divides = c->rope.scaling == GYRE_SCALING_LINEAR || c->rope.scaling == GYRE_SCALING_PROPORTIONAL;
+    if (!divides || c->rope.factor <= 1) return c->trained_length;
+    return (int64_t)llround((double)c->trained_length / c->rope.factor);
+}
+
+/* -- positions -- */
+gyre_status extend_method_config(const extend_method *r, const extension *e, gyre_config *out, gyre_error *err) {
+    const gyre_config *base = &e->group->config;
+    gyre_status status = method_config(&r->method, base, e->trained, e->to, &e->betas, out, err);
+    if (status != GYRE_OK) return status;
+    if (r->longrope && !base->rope.short_factor)
+        return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
+    if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL && !r->method.keeps_model_scaling) {
+        /* The pairs that stand still must go on standing. */
+        if (r->longrope || r->llama3 || r->method.scaling != GYRE_SCALING_LINEAR)
+            return cli_error(err, GYRE_EUNSUPPORTED,
+                             "method %s: some pairs of this model stand still, and it turns all (%s)", r->label, e->path);
+        out->rope.scaling = GYRE_SCALING_PROPORTIONAL;
+        out->rope.proportion = base->rope.proportion;
+    }
+    if (r->longrope) {
+        out->rope.scaling = GYRE_SCALING_LONGROPE;
+        out->rope.short_factor = base->rope.short_factor;
+        out->rope.long_factor = base->rope.long_factor;
+    }
+    if (r->llama3) {
+        out->rope.scaling = GYRE_SCALING_LLAMA3;
+        out->rope.low_freq = 1;
+        out->rope.high_freq = 4;
+    }
+    /* A ramp that the model was trained with keeps its ends as they were, rounded or not. */
+    if (out->rope.scaling == GYRE_SCALING_YARN || out->rope.scaling == GYRE_SCALING_BY_PARTS)
+        out->rope.fractional_bounds = base->rope.fractional_bounds;
+    /* Where the attention is latent, YaRN's share of the softmax hangs on these two. */
+    if (out->rope.scaling == GYRE_SCALING_YARN && !r->method.keeps_model_scaling) {
+        out->rope.mscale = base->rope.mscale;
+        out->rope.mscale_all_dim = base->rope.mscale_all_dim;
+    }
+    return GYRE_OK;
+}
+
+/* -- figures -- */
+/* Radians per position: theta before any scaling, near and far under the recipe, at the trained and at the new length. */
+typedef struct pair_frequencies {
+    int64_t pairs;
+    double *theta, *near, *far;
+} pair_frequencies;
+
+static void free_frequencies(pair_frequencies *s) {
+    free(s->theta);
+    free(s->near);
+    free(s->far);
+}
+
+static gyre_status read_frequencies(const gyre_encoding *encoding, const extension *e, pair_frequencies *s,
+                                    gyre_error *err) {
+    gyre_config plain = *gyre_encoding_get_config(encoding);
+    gyre_encoding *trained = NULL;
+    s->pairs = plain.rope.dim / 2;
+    s->theta = calloc((size_t)s->pairs, sizeof(double));
+    s->near = calloc((size_t)s->pairs, sizeof(double));
+    s->far = calloc((size_t)s->pairs, sizeof(double));
+    if (!s->theta || !s->near || !s->far) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
+    if (plain.rope.scaling != GYRE_SCALING_PROPORTIONAL) plain.rope.scaling = GYRE_SCALING_NONE;
+    plain.rope.factor = 1;
+    plain.rope.resonance = 0;
+    gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->to, s->far, NULL);
+    gyre_encoding_free(trained);
+    return status;
+}
+
+/* The first position below the trained length at which a pair stands elsewhere than in training; -1 = none. */
+static int64_t first_change(const pair_frequencies *s, int64_t trained) {
+    double most = 0;
+    for (int64_t i = 0; i < s->pairs; i++)
+        most = fmax(most, fabs(s->near[i] - s->theta[i]));
+    if (!(most * (double)(trained - 1) > same_angle)) return -1;
+    int64_t position = (int64_t)floor(same_angle / most);
+    while ((double)position * most <= same_angle)
+        position++;
+    return position;
+}
+
+/* What the largest distance of `length` tokens turns by, and 1: that many tokens seem to be there. */
+static double effective_length(const struct gyre_rope_config *rope, int64_t length) {
+    const int64_t most = length - 1, past = most - rope->far_window;
+    const int64_t group = rope->far == GYRE_FAR_GROUPED ? (int64_t)rope->far_factor : 1;
+    if (rope->far == GYRE_FAR_AS_NEAR || past <= 0) return (double)length;
+    if (rope->far == GYRE_FAR_CLAMPED) return (double)rope->far_window + 1;
+    if (rope->far == GYRE_FAR_LEAKY) return (double)rope->far_window + (double)past / rope->far_factor + 1;
+    const int64_t groups = most / group + rope->far_window - rope->far_window / group;
+    return (double)groups + 1;
+}
+
+/* The first distance that turns otherwise for being far; -1 = none below the trained length. */
+static int64_t first_far_change(const struct gyre_rope_config *rope, double fastest, int64_t trained) {
+    double off = fastest; /* of every distance past the window */
+    int64_t distance = rope->far_window + 1;
+    if (rope->far == GYRE_FAR_AS_NEAR || (rope->far != GYRE_FAR_CLAMPED && rope->far_factor == 1)) return -1;
+    if (rope->far == GYRE_FAR_LEAKY) off *= fabs(1 - 1 / rope->far_factor);
+    /* A window that is no multiple of the group: some pairs of tokens at that distance lie a group apart more. */
+    if (rope->far == GYRE_FAR_GROUPED && rope->far_window % (int64_t)rope->far_factor != 0) return rope->far_window;
+    while (distance < trained && (double)(distance - rope->far_window) * off <= same_angle)
+        distance++;
+    return distance < trained ? distance : -1;
+}
+
+static int64_t first_of(int64_t a, int64_t b) {
+    return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static void measure(const pair_frequencies *s, const extension *e, const struct gyre_rope_config *rope, extend_effect *out) {
+    const double trained = (double)e->trained, to = effective_length(rope, e->to), rounding = 1 + 1e-9;
+    double slowest = 0;
+    out->changed_from = first_of(first_change(s, e->trained), first_far_change(rope, s->near[0], e->trained));
+    for (int64_t i = 0; i < s->pairs; i++) {
+        const double lost = trained * (s->theta[i] - s->far[i]) / two_pi;
+        out->revolutions_lost += lost;
+        out->max_revolutions_lost = fmax(out->max_revolutions_lost, lost);
+        if (trained * s->theta[i] < two_pi) {
+            out->incomplete++;
+            out->unseen += to * s->far[i] > trained * s->theta[i] * rounding;
+        }
+        if (s->far[i] > 0 && (slowest == 0 || s->far[i] < slowest)) slowest = s->far[i];
+    }
+    out->max_wavelength = slowest > 0 ? two_pi / slowest : 0;
+}
+
+gyre_status extend_effect_compute(const extend_method *r, const extension *e, extend_effect *out, gyre_error *err) {
+    gyre_config config;
+    gyre_encoding *encoding = NULL;
+    pair_frequencies s = {0, NULL, NULL, NULL};
+    extend_effect f = {0};
+    gyre_status status = extend_method_config(r, e, &config, err);
+    if (status == GYRE_OK) status = gyre_encoding_create(&encoding, &config, NULL, err);
+    if (status == GYRE_OK) status = gyre_encoding_scaling_parts(encoding, e->to, &f.parts);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->to, NULL, &f.attention_factor);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, NULL, &f.near_factor);
+    if (status == GYRE_OK) status = read_frequencies(encoding, e, &s, err);
+    if (status == GYRE_OK) {
+        f.factor = gyre_encoding_get_config(encoding)->rope.factor;
+        measure(&s, e, &gyre_encoding_get_config(encoding)->rope, &f);
+        *out = f;
+    }
+    free_frequencies(&s);
+    gyre_encoding_free(encoding);
+    return status;
+}

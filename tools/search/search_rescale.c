@@ -1,0 +1,228 @@
+/* search_rescale.c: factors for the pairs: from known methods, and varied so that they never fall along the pairs.
+ *
+ * No function of libm is called on the way from the seed to a child, so children are the same everywhere. */
+#include "tools/search/search_rescale.h"
+#include "tools/common/cli.h"
+#include <math.h>
+#include <string.h>
+
+static const double mutation_probability = 0.3; /* the paper's probability that a gene changes */
+static const double steps_per_unit = 1000;
+
+/* -- chance -- */
+uint64_t search_random_next(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+double search_random_uniform(uint64_t *state) {
+    return (double)(search_random_next(state) >> 11) * 0x1p-53;
+}
+
+int64_t search_random_below(uint64_t *state, int64_t n) {
+    return (int64_t)(search_random_uniform(state) * (double)n);
+}
+
+/* Mean 0, variance 1: the sum of twelve uniforms less its mean. */
+static double normal(uint64_t *random) {
+    double sum = -6;
+    for (int i = 0; i < 12; i++)
+        sum += search_random_uniform(random);
+    return sum;
+}
+
+/* -- the space -- */
+search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed) {
+    const double stretch = (double)to / (double)trained;
+    if (fixed != 0) return (search_space){pairs, 1.25 * stretch, fixed, fixed};
+    return (search_space){pairs, 1.25 * stretch, 1, 1 + 0.2 * log(stretch)};
+}
+
+int search_is_valid(const search_space *space, const search_rescale *rescale) {
+    double below = 1;
+    for (int64_t i = 0; i < space->pairs; i++) {
+        if (!(rescale->factor[i] >= below && rescale->factor[i] <= space->max_factor)) return 0;
+        below = rescale->factor[i];
+    }
+    return rescale->attention >= space->attention_min && rescale->attention <= space->attention_max;
+}
+
+int search_equal(const search_space *space, const search_rescale *a, const search_rescale *b) {
+    for (int64_t i = 0; i < space->pairs; i++)
+        if (a->factor[i] != b->factor[i]) return 0;
+    return a->attention == b->attention;
+}
+
+static double clamp(double x, double low, double high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Finer than the paper's steps of 0.01: a fast pair turns many times, and feels less. */
+static double round_to_step(double x, double low, double high) {
+    return clamp(floor(x * steps_per_unit + 0.5) / steps_per_unit, low, high);
+}
+
+/* Into the space, the factors in order again. */
+static void repair(const search_space *space, search_rescale *rescale) {
+    double *f = rescale->factor;
+    for (int64_t i = 0; i < space->pairs; i++) {
+        const double x = round_to_step(f[i], 1, space->max_factor);
+        int64_t at = i;
+        for (; at > 0 && f[at - 1] > x; at--)
+            f[at] = f[at - 1];
+        f[at] = x;
+    }
+    rescale->attention = round_to_step(rescale->attention, space->attention_min, space->attention_max);
+}
+
+/* -- known methods -- */
+/* The frequencies that the scalings divide. */
+static gyre_status unscaled_frequencies(const gyre_config *base, double *out, gyre_error *err) {
+    gyre_config config = *base;
+    gyre_encoding *encoding = NULL;
+    config.rope.scaling = GYRE_SCALING_NONE;
+    config.rope.resonance = 0;
+    config.rope.factor = 0;
+    config.rope.table_positions = GYRE_NO_TABLE;
+    gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, 0, out, NULL);
+    gyre_encoding_free(encoding);
+    return status;
+}
+
+gyre_status search_rescale_from_method(const search_space *space, const method *m, const gyre_config *base, int64_t trained,
+                                       int64_t to, const method_betas *betas, search_rescale *out, gyre_error *err) {
+    double plain[SEARCH_PAIRS], method_frequencies[SEARCH_PAIRS], below = 1;
+    gyre_config config;
+    gyre_encoding *encoding = NULL;
+    search_rescale rescale = {{0}, 0};
+    gyre_status status = unscaled_frequencies(base, plain, err);
+    if (status == GYRE_OK) status = method_config(m, base, trained, to, betas, &config, err);
+    if (status == GYRE_OK) {
+        config.rope.table_positions = GYRE_NO_TABLE;
+        status = gyre_encoding_create(&encoding, &config, NULL, err);
+    }
+    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, to, method_frequencies, &rescale.attention);
+    gyre_encoding_free(encoding);
+    if (status != GYRE_OK) return status;
+    for (int64_t i = 0; i < space->pairs; i++) /* the quotient of two rounded numbers may fall by the last bit */
+        below = rescale.factor[i] = clamp(plain[i] / method_frequencies[i], below, space->max_factor);
+    rescale.attention = clamp(rescale.attention, space->attention_min, space->attention_max);
+    *out = rescale;
+    return GYRE_OK;
+}
+
+void search_rescale_config(const search_rescale *rescale, const double *ones, const gyre_config *base, int64_t trained,
+                           int64_t to, gyre_config *out) {
+    gyre_config config = *base;
+    struct gyre_rope_config *rope = &config.rope;
+    config.trained_length = trained;
+    rope->scaling = GYRE_SCALING_LONGROPE;
+    rope->context_length = to;
+    rope->factor = (double)to / (double)trained;
+    rope->attention_factor = rescale->attention;
+    rope->mscale = rope->mscale_all_dim = rope->beta_fast = rope->beta_slow = 0;
+    rope->low_freq = rope->high_freq = rope->proportion = rope->mixed_exponent = 0;
+    rope->fractional_bounds = rope->resonance = 0;
+    rope->short_factor = ones;
+    rope->long_factor = rescale->factor;
+    *out = config;
+}
+
+/* -- children -- */
+/* From the first pair to the last, each between the neighbours that it has by then. */
+static void draw_between(const search_space *space, search_rescale *g, uint64_t *random) {
+    for (int64_t i = 0; i < space->pairs; i++) {
+        const double low = i > 0 ? g->factor[i - 1] : 1, high = i + 1 < space->pairs ? g->factor[i + 1] : space->max_factor;
+        const double drawn = low + (high - low) * search_random_uniform(random);
+        if (search_random_uniform(random) < mutation_probability) g->factor[i] = round_to_step(drawn, low, high);
+    }
+}
+
+/* out = how far the factors move, relatively: large steps early or late, by chance. */
+static double draw_step(uint64_t *random) {
+    static const double steps[] = {0.01, 0.03, 0.1, 0.3};
+    return steps[search_random_below(random, 4)];
+}
+
+static void perturb_some(const search_space *space, search_rescale *g, uint64_t *random) {
+    const double step = draw_step(random);
+    for (int64_t i = 0; i < space->pairs; i++) {
+        const double by = 1 + step * normal(random);
+        if (search_random_uniform(random) < mutation_probability) g->factor[i] *= by;
+    }
+}
+
+/* What lies above 1 is moved, or all of it: fast pairs are near 1 and feel the former, slow ones the latter. */
+static void perturb_range(const search_space *space, search_rescale *g, uint64_t *random) {
+    const int64_t first = search_random_below(random, space->pairs),
+                  count = 1 + search_random_below(random, space->pairs - first);
+    const double kept = search_random_uniform(random) < 0.5 ? 1 : 0, by = 1 + draw_step(random) * normal(random);
+    for (int64_t i = first; i < first + count; i++)
+        g->factor[i] = kept + (g->factor[i] - kept) * by;
+}
+
+static void perturb_attention(const search_space *space, search_rescale *g, uint64_t *random) {
+    const double by = 0.15 * (space->attention_max - space->attention_min) * normal(random);
+    if (search_random_uniform(random) < mutation_probability) g->attention += by;
+}
+
+void search_mutate(const search_space *space, const search_rescale *parent, uint64_t *random, search_rescale *out) {
+    search_rescale g = *parent;
+    switch (search_random_below(random, 3)) {
+    case 0:
+        draw_between(space, &g, random);
+        break;
+    case 1:
+        perturb_some(space, &g, random);
+        break;
+    default:
+        perturb_range(space, &g, random);
+    }
+    perturb_attention(space, &g, random);
+    repair(space, &g);
+    *out = g;
+}
+
+static void uniform_crossover(const search_space *space, const search_rescale *b, uint64_t *random, search_rescale *g) {
+    for (int64_t i = 0; i < space->pairs; i++)
+        if (search_random_uniform(random) < 0.5) g->factor[i] = b->factor[i];
+    if (search_random_uniform(random) < 0.5) g->attention = b->attention;
+}
+
+/* The middle of three: what each of them owes to the windows' noise alone goes out. */
+static void average(const search_space *space, const search_rescale *b, const search_rescale *c, search_rescale *g) {
+    for (int64_t i = 0; i < space->pairs; i++)
+        g->factor[i] = (g->factor[i] + b->factor[i] + c->factor[i]) / 3;
+    g->attention = (g->attention + b->attention + c->attention) / 3;
+}
+
+/* g += by (b - c) */
+static void add_difference(const search_space *space, const search_rescale *b, const search_rescale *c, double by,
+                           search_rescale *g) {
+    for (int64_t i = 0; i < space->pairs; i++)
+        g->factor[i] += by * (b->factor[i] - c->factor[i]);
+    g->attention += by * (b->attention - c->attention);
+}
+
+void search_cross(const search_space *space, const search_rescale *a, const search_rescale *b, const search_rescale *c,
+                  uint64_t *random, search_rescale *out) {
+    search_rescale g = *a;
+    switch (search_random_below(random, 4)) {
+    case 0:
+        uniform_crossover(space, b, random, &g);
+        break;
+    case 1:
+        add_difference(space, b, a, search_random_uniform(random), &g);
+        break;
+    case 2:
+        average(space, b, c, &g);
+        break;
+    default:
+        add_difference(space, b, c, 1.2 * search_random_uniform(random), &g);
+    }
+    repair(space, &g);
+    *out = g;
+}
