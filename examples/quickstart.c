@@ -9,8 +9,8 @@ int main(void) {
     gyre_encoding *rope = NULL;
     gyre_status status = gyre_encoding_create(&rope, &config, NULL, NULL);
     if (!status)
-        status =
-            gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &(gyre_positions){.base = 100000}, &in, &view, NULL);
+        status = gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &(gyre_positions){.base = 100000}, &in, &view,
+                             NULL, NULL);
     printf("%s: (1, 0) at position 100000 is (%f, %f)\n", gyre_status_text(status), q[0][0][0], q[0][0][64]);
     gyre_encoding_free(rope);
     return status != GYRE_OK;

@@ -36,6 +36,19 @@
 #define GYRE_MUST_CHECK
 #endif
 
+/* A struct that begins with its size, all other fields zero, which are their defaults: gyre_config c = GYRE_INIT(gyre_config); */
+#ifdef __cplusplus
+template <class type> inline type gyre_init() {
+    type value = type();
+    value.size = sizeof(type);
+    return value;
+}
+#define GYRE_INIT(type) gyre_init<type>()
+#else
+#define GYRE_INIT(type)                                                                                                     \
+    { .size = sizeof(type) }
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -313,16 +326,6 @@ typedef struct gyre_config {
         gyre_decay decay; /* KERPLE */
     } score;
 } gyre_config;
-/* clang-format off */
-#define GYRE_CONFIG_INIT                                                                       \
-    { sizeof(gyre_config), GYRE_KIND_NOPE, 0, 0, 0,                                                 \
-      {0, 0, GYRE_SINUSOID_INTERLEAVED, 0, 0, 0, 0, 0, 0, 0},                                       \
-      {0, 0, GYRE_LAYOUT_HALF, 0, GYRE_SCALING_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,         \
-       NULL, NULL, 0, 0, 0, GYRE_AXES_CHUNKED, {0, 0, 0, 0}, GYRE_FAR_AS_NEAR, 0, 0,           \
-       GYRE_ANGLE_PATH_EXACT, GYRE_LENGTH_POLICY_DECLARED, 0},                                            \
-      {GYRE_TEMPERATURE_NONE, 0, 0},                                                           \
-      {NULL, NULL, 0, 0, 0, 0, 0, 0, 0, GYRE_DECAY_LOG} }
-/* clang-format on */
 
 /* out = "nope", "learned", ...: how the command and config.json spell the kind; NULL past the last.  Kinds count from 0. */
 GYRE_API const char *gyre_kind_name(gyre_kind kind);
@@ -416,14 +419,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_entry(const gyre_encodi
  * argument, memory or the table is missing), ESHAPE, EDTYPE, ERANGE (a position outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables,
                                                     const gyre_positions *positions, const gyre_cview *in,
-                                                    const gyre_view *out, const gyre_exec *exec);
+                                                    const gyre_view *out, const gyre_exec *exec, gyre_error *err);
 /* gradients.input += the gradient of a loss to the input table, given dout: each row that p(position of t) is made of gets
  * its share of dout[b, t, 0, :], in token order; the number of a trained scale gets dout . (what it multiplies), summed in
  * fixed blocks of tokens.  The gradient to `in` is dout itself.  Where the scheme has no input table there is nothing to do:
  * gradients are not looked at.  Errors as gyre_add_input. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
                                                              const gyre_cview *dout, const gyre_table_gradients *gradients,
-                                                             const gyre_exec *exec);
+                                                             const gyre_exec *exec, gyre_error *err);
 
 typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GYRE_DIRECTION_ADJOINT } gyre_direction;
 typedef enum gyre_role { GYRE_ROLE_QUERY, GYRE_ROLE_KEY } gyre_role;
@@ -442,7 +445,7 @@ typedef enum gyre_role { GYRE_ROLE_QUERY, GYRE_ROLE_KEY } gyre_role;
  * magnitude, attention factor and temperature included, leaves 2^-100 .. 2^100). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
                                                  const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
-                                                 const gyre_exec *exec);
+                                                 const gyre_exec *exec, gyre_error *err);
 
 /* cosine[b, t, 0, i], sine[b, t, 0, i] = what pair i of the token turns by, attention factor included, forward and
  * clockwise as the encoding has it: for who rotates by himself.  Without temperature, far turns and xPos's magnitudes. Views
@@ -450,7 +453,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
  * whose last stride is 1 are the fast way, where the encoding has one axis and a table of any size.  No overlap.  Errors:
  * EUNSUPPORTED (nothing rotates), EINVAL, ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions,
-                                                  const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec);
+                                                  const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec,
+                                                  gyre_error *err);
 
 /* out = in with the rows of a projection to queries or keys reordered: a model whose rotation pairs channels as `from` (HALF
  * or INTERLEAVED) gives the same scores under `to`.  Views [1, heads, head_dim, inputs] (a bias has inputs 1; for keys of
@@ -458,7 +462,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding,
  * move, bit for bit.  The encoding's own layout does not matter.  Errors: EUNSUPPORTED (it rotates nothing), EINVAL, ESHAPE,
  * EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
-                                                       const gyre_cview *in, const gyre_view *out);
+                                                       const gyre_cview *in, const gyre_view *out, gyre_error *err);
 
 /* scores[b, q, h, k] += b(h, position of q, position of k), for schemes that put a number on each score; ALiBi:
  * -slope_h |q - k|.  scores: [batch, query, heads, key] of F32, F16, BF16 or F64, computed in double, rounded once.  The
@@ -466,18 +470,23 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *enco
  * ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables,
                                                    const gyre_positions *queries, const gyre_positions *keys,
-                                                   const gyre_view *scores, const gyre_exec *exec);
+                                                   const gyre_view *scores, const gyre_exec *exec, gyre_error *err);
 /* gradients.bias += that of a loss to the bias table, given dscores, shaped and typed as scores above; row by row in order
  * of batch and query.  Nothing to do, and OK, where the scheme trains no bias table.  Errors as gyre_add_bias. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables,
                                                             const gyre_positions *queries, const gyre_positions *keys,
                                                             const gyre_cview *dscores, const gyre_table_gradients *gradients,
-                                                            const gyre_exec *exec);
+                                                            const gyre_exec *exec, gyre_error *err);
 
 /* -- attention: all four places in one pass, never n x n -- */
-/* args.causal: query t of n sees keys 0 .. t + keys - n, whatever their positions; the window counts so too.  For positions
- * that do not rise with the order of tokens: the patches of an image have one time and several rows and columns. */
-enum { GYRE_CAUSAL_BY_ORDER = 2 };
+/* Which keys a query sees. */
+typedef enum gyre_causal {
+    GYRE_CAUSAL_NONE,        /* all of them */
+    GYRE_CAUSAL_BY_POSITION, /* keys whose position is not above its own */
+    GYRE_CAUSAL_BY_ORDER     /* query t of n sees keys 0 .. t + keys - n, whatever their positions; the window counts so too.
+                              * For positions that do not rise with the order of tokens: the patches of an image have one time
+                              * and several rows and columns */
+} gyre_causal;
 typedef struct gyre_attention_args {
     size_t size;                   /* set by GYRE_ATTENTION_INIT; any other is EINVAL */
     const gyre_encoding *encoding; /* NULL = positions were applied before, or there are none */
@@ -490,9 +499,9 @@ typedef struct gyre_attention_args {
                                   * 1 / sqrt(head_dim (1 + terms)) */
     double softcap;              /* c > 0: a score s, its biases in it, becomes c tanh(s / c) before mask and softmax
                                   * (Gemma 2); 0 = off */
-    int causal;                  /* 1: a query sees keys whose position is not above its own; GYRE_CAUSAL_BY_ORDER */
-    int64_t window;              /* a query at m sees keys with |m - n| < window; 0 = unlimited */
-    int64_t sinks;               /* and, whatever the window, keys at positions below this one: StreamingLLM, 2309.17453;
+    gyre_causal causal;
+    int64_t window; /* a query at m sees keys with |m - n| < window; 0 = unlimited */
+    int64_t sinks;  /* and, whatever the window, keys at positions below this one: StreamingLLM, 2309.17453;
                                   * with GYRE_CAUSAL_BY_ORDER the first so many keys that are there (from k_first on) */
     /* Sequences of a packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and
      * keys likewise.  [sequences + 1] each, from 0 up to all tokens, never falling; NULL = the rows of the batch.  Where
@@ -519,14 +528,6 @@ typedef struct gyre_attention_args {
                              * its last */
     int64_t weights_first;
 } gyre_attention_args;
-/* clang-format off */
-#define GYRE_ATTENTION_INIT                                                                    \
-    { sizeof(gyre_attention_args), NULL, NULL,                                                 \
-      {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}},      \
-      {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, 0, 0, 0, 0, 0,         \
-      NULL, NULL, 0, NULL, NULL, {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, 0, 0, \
-      {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, {NULL, GYRE_DTYPE_F32, {0}, {0}}, 0 }
-/* clang-format on */
 
 /* out = bytes of scratch the call below needs under exec; grows with n (head_dim), the tables and exec->width, never with n
  * x n. 0 = the arguments are invalid.  gradient: 1 for gyre_attention_gradient. */
@@ -548,7 +549,7 @@ GYRE_API size_t gyre_attention_scratch(const gyre_attention_args *args, int grad
  * their order, so far apart that 2^-100 is left of a pair: 28 000 positions at xpos_base 512), EUNSUPPORTED (xPos and far
  * turns without causal 1), ENOMEM (scratch too small). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes,
-                                                    const gyre_exec *exec);
+                                                    const gyre_exec *exec, gyre_error *err);
 
 /* dqkv = gradients of a loss to the raw q, k and v (overwritten; shaped as they are, each of F32 or of the type of its
  * input), given dout (F32, F16 or BF16) and the out and lse that gyre_attention wrote.  dqkv may overlap neither the inputs
@@ -559,111 +560,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *a
  * (GYRE_LENGTH_POLICY_CAUSAL). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout,
                                                              const gyre_view dqkv[3], const gyre_table_gradients *gradients,
-                                                             void *scratch, size_t bytes, const gyre_exec *exec);
-
-/* -- keys and values of tokens read before -- */
-/* A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.  A sequence is
- * a list of stretches of pages; sequences that share a prefix share its pages until one of them writes there.  A token keeps
- * the position it was appended at; what moves is a number on its stretch, so a shift of any kind touches no key, and a
- * thousand lose no more than one does.  No two calls may change a cache at once; reading (gyre_cache_attention, _tokens,
- * _positions, _usage, _save) may happen on several threads. */
-typedef struct gyre_cache gyre_cache;
-typedef enum gyre_cache_keys {
-    GYRE_CACHE_KEYS_RAW,    /* turned each time they are read */
-    GYRE_CACHE_KEYS_ROTATED /* turned once, before they are rounded to the cache's type */
-} gyre_cache_keys;
-typedef struct gyre_cache_config {
-    size_t size;                   /* set by GYRE_CACHE_INIT; any other is EINVAL */
-    const gyre_encoding *encoding; /* the caller's, must outlive the cache; NULL = positions are applied before */
-    gyre_cache_keys keys; /* ROTATED asks for GYRE_LENGTH_POLICY_DECLARED, no xPos and no far turns (EUNSUPPORTED) */
-    gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
-    int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 where a type is Q8 */
-    int64_t value_dim;                 /* at most 1024; 0 = head_dim */
-    int64_t sequences;                 /* 0 .. sequences - 1; 0 = 1 */
-    int64_t max_tokens;                /* of all sequences together, shared ones counted once */
-    int64_t page_tokens;               /* 0 = one page for each sequence, max_tokens / sequences each: contiguous */
-    int64_t context_length;            /* ROTATED: the length in use; 0 = the encoding's own.  RAW: attention does not use
-                                        * it, each call says its own; files tell encodings apart by it */
-} gyre_cache_config;
-#define GYRE_CACHE_INIT                                                                                                     \
-    { sizeof(gyre_cache_config), NULL, GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_F32, GYRE_DTYPE_F32, 0, 0, 0, 0, 0, 0, 0 }
-
-/* *out = an empty cache, or a status and err (may be NULL) naming the field and its value.  All memory is taken here: pages,
- * and one more than max_tokens asks for, so that a page may be written anew (with malloc, untouched pages cost nothing; on
- * Linux huge pages are asked for, which are taken 2 MiB at a time).  Errors: EINVAL, EDTYPE (a type that is none of the
- * four), ESHAPE (head_dim is not that of an encoding that turns), EUNSUPPORTED, ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
-                                                       const gyre_alloc *alloc, gyre_error *err);
-GYRE_API void gyre_cache_free(gyre_cache *cache); /* NULL is fine */
-/* out = the config it was made from, defaults filled in, encoding and length as gyre_cache_set_encoding left them. */
-GYRE_API const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache);
-/* out = tokens of a sequence; -1 where there is no such sequence. */
-GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);
-/* out[i] = position (of axis `axis`) of token first + i now, i < count.  EINVAL outside the sequence. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first,
-                                                          int64_t count, int64_t axis, int64_t *out);
-/* Appends tokens: k [1, tokens, heads, head_dim] and v [1, tokens, heads, value_dim] raw, F32, F16 or BF16 of any strides,
- * and their positions, where they stand now.  Behind tokens that were shifted, a key is turned for its position less that
- * shift, which is then added as it is for them: the same but for rounding, and the sequence does not fall into more
- * stretches.  positions.context_length: with ROTATED 0, or one of the same frequencies as config.context_length (EINVAL);
- * with RAW not used. All or nothing.  Errors: EINVAL (also numbers that Q8 cannot keep: NaN, infinity, beyond a quarter of
- * the largest float), ESHAPE, EDTYPE, ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k,
-                                                       const gyre_cview *v, const gyre_positions *positions,
-                                                       const gyre_exec *exec);
-/* Tokens first .. first + count - 1 are no more; those after them come next to those before, at the positions they have.
- * Errors: EINVAL; ENOMEM where stretches run out (drop single tokens from a page of many and append, and each hole makes
- * one). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count);
-/* Positions of tokens first .. first + count - 1 grow by delta[axis].  A pure rotation: factors are not applied again.
- * Errors: EINVAL; ERANGE where one would be past 2^31 or where the encoding ends; ENOMEM where stretches run out. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
-                                                      const int64_t delta[GYRE_MAX_AXES]);
-/* Sequence `to`, whatever it held, becomes what `from` is, sharing its pages until one of the two writes.  Errors: EINVAL;
- * ENOMEM where stretches run out, and `to` is as it was. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to);
-/* StreamingLLM (Xiao 2023, arXiv 2309.17453): keeps the first `sinks` tokens and the last window - sinks, at positions 0 ..
- * window - 1 within the cache, on all axes; a sequence of no more than `window` tokens stays as it is.  *next (may be NULL)
- * = the position of the token to come, one past that of the last on axis 0.  Errors: EINVAL, ERANGE (the encoding has no
- * position window - 1), ENOMEM where stretches run out. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window,
-                                                      int64_t *next);
-/* Moves the cache to another encoding (a LongRoPE model past its switch, a changed base or factor), used at context `length`
- * (0 = its own), without reading the text again: raw keys as they are, rotated ones by the difference of the two rotations,
- * factors included, rounded once more to the cache's type.  The encodings must rotate the same channels in the same layout,
- * and the old one must still be there.  Errors: EINVAL (another layout), ESHAPE (other channels), EUNSUPPORTED (another
- * number of axes; an encoding that ROTATED keys cannot be kept by), ERANGE (a token stands where the new one has no
- * position). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding,
-                                                             int64_t length, const gyre_exec *exec);
-typedef struct gyre_cache_usage {
-    size_t bytes; /* taken at creation */
-    size_t used;  /* of those, of pages that hold tokens */
-    int64_t pages, free_pages;
-    int64_t tokens, shared_tokens; /* of all sequences; of those, tokens that another sequence has too, each once */
-} gyre_cache_usage;
-GYRE_API gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache);
-/* Writes all sequences to a file, with a checksum, under a temporary name that becomes `path` when all is on disk.  The mode
- * of a file that is replaced stays; where `path` is a link, the link is what is replaced.  Errors: EINVAL, EIO. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err);
-/* *out = the cache that was saved.  encoding: that of the saved cache, which the file knows by its frequencies (EINVAL where
- * it is another).  Errors: EINVAL, EIO, EFORMAT (with the offset), EUNSUPPORTED (ROTATED keys, and an encoding that they
- * cannot be kept by), ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding,
-                                                     const gyre_alloc *alloc, gyre_error *err);
-
-/* gyre_attention with the keys, values and positions of sequences[b] for batch row b; args.k, v and k_pos are not looked at,
- * args.encoding is the cache's.  Keys in mask and weights are as many as the longest of these sequences has; of those that a
- * shorter one has not, the mask's are not read and weights are 0.  A query normally is among the tokens appended last:
- * append before attending.  Up to 8 queries a row go by a way that reads each key and value once for all heads that share
- * them, split over the keys so that all threads help one sequence.  Errors as gyre_attention; EINVAL for packed batches
- * (q_starts, k_starts) and dropout, and where ROTATED keys are asked for under another length than theirs.
- * Scratch: sequences NULL = for any, up to max_tokens long, so that it can be taken before there are tokens. */
-GYRE_API size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
-                                             const gyre_attention_args *args, const gyre_exec *exec);
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
-                                                          const gyre_attention_args *args, void *scratch, size_t bytes,
-                                                          const gyre_exec *exec);
+                                                             void *scratch, size_t bytes, const gyre_exec *exec,
+                                                             gyre_error *err);
 
 #ifdef __cplusplus
 }

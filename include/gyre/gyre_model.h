@@ -20,9 +20,6 @@ typedef struct gyre_model_config {
     double norm_epsilon;
     gyre_config position; /* its head_dim, heads and input.dim are filled in from the fields above */
 } gyre_model_config;
-/* clang-format off */
-#define GYRE_MODEL_CONFIG_INIT { sizeof(gyre_model_config), 256, 128, 5, 4, 4, 32, 352, 1e-5, GYRE_CONFIG_INIT }
-/* clang-format on */
 
 typedef struct gyre_model gyre_model;
 
@@ -98,17 +95,6 @@ typedef struct gyre_context_options {
     gyre_dtype cache_dtype; /* F32, F16, BF16 or Q8: what keys and values are kept as */
     const gyre_exec *exec;  /* every read is split over it, the bits the same; borrowed; NULL = this thread */
 } gyre_context_options;
-#define GYRE_CONTEXT_INIT                                                                                                   \
-    { sizeof(gyre_context_options), NULL, 0, GYRE_DTYPE_F32, NULL }
-/* gyre_context_create with all there is to choose. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_open(gyre_context **out, const gyre_model *model,
-                                                       const gyre_context_options *options, gyre_error *err);
-/* out = bytes of keys, values, activations and scratch that it holds.  Of a cache half are address space that nothing is
- * written to. */
-GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
-/* Forgets all but the first `tokens` (EINVAL: more than were read, or a window is set). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_truncate(gyre_context *context, int64_t tokens);
-
 /* *out = an empty sequence of at most max_tokens tokens.  encoding: another than the model's own (a context extension), or
  * NULL; borrowed, as the model is, whose weights must not change while the context lives.  Every table that it has must be
  * one that the model has, of the same shape; of a projected sinusoid the number of rows may be another.  Where layers differ
@@ -116,7 +102,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_truncate(gyre_context *context
  * every other group that turns just so: Gemma 3's local layers keep their own. Errors: EINVAL, ESHAPE (an encoding of other
  * heads), EDTYPE (a type that no cache has), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
-                                                         const gyre_encoding *encoding, int64_t max_tokens, gyre_error *err);
+                                                         const gyre_context_options *options, gyre_error *err);
+/* out = bytes of keys, values, activations and scratch that it holds.  Of a cache half are address space that nothing is
+ * written to. */
+GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
+/* Forgets all but the first `tokens` (EINVAL: more than were read, or a window is set). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_truncate(gyre_context *context, int64_t tokens);
+
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Forgets all tokens. */
 GYRE_API void gyre_context_reset(gyre_context *context);
@@ -187,8 +179,6 @@ typedef struct gyre_sampling {
     double top_p;       /* of the likeliest tokens that together have this share; 1 = all */
     int64_t top_k;      /* at most so many; 0 = all */
 } gyre_sampling;
-#define GYRE_SAMPLING_INIT                                                                                                  \
-    { sizeof(gyre_sampling), 0, 1, 0 }
 /* out = a token drawn from logits[vocab], which are overwritten; state: of the generator, advanced once whatever is drawn.
  * The same logits and state give the same token everywhere.  -1 where a logit is NaN or none is finite. */
 GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
@@ -242,8 +232,6 @@ typedef struct gyre_eval_options {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_eval_options;
-#define GYRE_EVAL_INIT                                                                                                      \
-    { sizeof(gyre_eval_options), 0, 0, 0, GYRE_EVAL_PROTOCOL_SLIDING, NULL, NULL, 0, NULL, GYRE_DTYPE_F32, NULL, NULL }
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
@@ -273,8 +261,6 @@ enum {
     GYRE_PASSKEY_LENGTH = 6, /* bytes of MARK d d d d END */
     GYRE_PASSKEY_MARK = 0xF5 /* the markers are this byte and the seven after it, END the next */
 };
-#define GYRE_PASSKEY_INIT                                                                                                   \
-    { sizeof(gyre_passkey_options), 0, 104, 8, 1, NULL, NULL }
 typedef struct gyre_passkey_result {
     int64_t trials, right, windows;
 } gyre_passkey_result;
@@ -302,11 +288,6 @@ typedef struct gyre_convert_options {
     int (*stop)(void *ctx); /* asked now and then: not 0 = end with EIO, nothing written; or NULL */
     void *progress_ctx;     /* of both */
 } gyre_convert_options;
-#define GYRE_CONVERT_INIT                                                                                                   \
-    {                                                                                                                       \
-        sizeof(gyre_convert_options), GYRE_MODEL_FORMAT_SAFETENSORS, 0, GYRE_DTYPE_F32, 0, GYRE_LAYOUT_HALF, 0,             \
-            GYRE_LAYOUT_HALF, NULL, NULL, NULL                                                                              \
-    }
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF file, config and tokenizer with it, under a temporary name until it is whole.  Rows of query and key
  * are permuted, head by head, where the layout of pairs changes.  Errors: those of gyre_model_open; EUNSUPPORTED (what the

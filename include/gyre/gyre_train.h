@@ -37,10 +37,10 @@ typedef struct gyre_train_options {
     uint64_t seed;             /* of the weights and of the sequences drawn */
     gyre_task task; /* other than TEXT: text may be NULL, mix is not looked at, vocab must be the task's at least */
 } gyre_train_options;
-/* clang-format off */
-#define GYRE_TRAIN_INIT \
-    { sizeof(gyre_train_options), GYRE_MODEL_CONFIG_INIT, 256, 8, 4883, 100, 4e-3, 0.1, 0.1, 1.0, 0.8, 1, GYRE_TASK_TEXT }
-/* clang-format on */
+
+/* Sets fields that are zero to how the bundled models were trained: warm-up, weight decay, clipping, retrieval.  Begin with it, then
+ * change what differs. */
+GYRE_API void gyre_train_options_suggest(gyre_train_options *options);
 
 typedef struct gyre_trainer gyre_trainer;
 
@@ -104,8 +104,6 @@ typedef struct gyre_task_options {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; or NULL */
     void *progress_ctx;
 } gyre_task_options;
-#define GYRE_TASK_INIT                                                                                                      \
-    { sizeof(gyre_task_options), GYRE_TASK_POSGEN_RECURSIVE, 64, 1000, 1, NULL, NULL }
 
 /* right[i] = how many determined tokens with i symbols between them and the start were the model's likeliest, given all the
  * right ones before; asked[i] = of how many; i < length.  encoding: NULL = the model's own.  Errors: EINVAL (no task, a

@@ -139,7 +139,8 @@ static gyre_status check_call(const gyre_attention_args *args, const gyre_cview 
 
 gyre_status gyre_attention_gradient(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3],
                                     const gyre_table_gradients *gradients, void *scratch, size_t bytes,
-                                    const gyre_exec *exec) {
+                                    const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     gyre_attention_plan plan;
     gyre_segments segments;
     gyre_segment segment;

@@ -447,6 +447,8 @@ size_t gyre_attention_run_scratch(const gyre_attention_args *args, const gyre_ke
     return plan.bytes > 0 ? plan.bytes : ALIGNMENT; /* 0 means invalid */
 }
 
-gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes, const gyre_exec *exec) {
+gyre_status gyre_attention(const gyre_attention_args *args, void *scratch, size_t bytes, const gyre_exec *exec,
+                           gyre_error *err) {
+    (void)err;
     return gyre_attention_run(args, NULL, scratch, bytes, exec);
 }

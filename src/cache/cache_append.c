@@ -215,7 +215,8 @@ static void put_positions(const gyre_cache *cache, const gyre_sequence *s, const
 }
 
 gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k, const gyre_cview *v,
-                              const gyre_positions *positions, const gyre_exec *exec) {
+                              const gyre_positions *positions, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     gyre_sequence *s = gyre_cache_sequence(cache, sequence);
     if (!s || !k || !v || !positions) return GYRE_EINVAL;
     gyre_status status = check(cache, k, v, positions);

@@ -148,7 +148,8 @@ size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequ
 }
 
 gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
-                                 void *scratch, size_t bytes, const gyre_exec *exec) {
+                                 void *scratch, size_t bytes, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     call c = {.cache = cache, .sequences = sequences, .args = args};
     gyre_status status = check_batch(&c);
     if (status) return status;

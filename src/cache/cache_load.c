@@ -125,7 +125,7 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
 /* A config that gyre_cache_create refuses is the file's fault, but for memory, and for an encoding that cannot be kept. */
 static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_encoding *encoding, const gyre_alloc *alloc,
                           gyre_cache **out) {
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     const int64_t small[] = {h->keys, h->key_dtype, h->value_dtype};
     for (int i = 0; i < 3; i++)
         if (small[i] < 0 || small[i] > GYRE_DTYPE_Q8) return malformed(r, 0, "a type that is none");

@@ -174,7 +174,8 @@ static void add_tokens(void *arg, int64_t block) {
 }
 
 gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *positions,
-                           const gyre_cview *in, const gyre_view *out, const gyre_exec *exec) {
+                           const gyre_cview *in, const gyre_view *out, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
     if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
     gyre_status status = gyre_in_out_check(in, out);
@@ -274,7 +275,8 @@ static void accumulate_scale(add_gradient_call *a, const gyre_exec *exec) {
 }
 
 gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *dout,
-                                    const gyre_table_gradients *gradients, const gyre_exec *exec) {
+                                    const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     if (!encoding || !positions || !dout) return GYRE_EINVAL;
     if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
     if (!gyre_is_real(dout->dtype)) return GYRE_EDTYPE;

@@ -93,7 +93,8 @@ static gyre_status check_positions(const bias_call *a, const gyre_cview *scores)
 }
 
 gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
-                          const gyre_positions *keys, const gyre_view *scores, const gyre_exec *exec) {
+                          const gyre_positions *keys, const gyre_view *scores, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     if (!scores) return GYRE_EINVAL;
     bias_call a = {encoding, tables, queries, keys, scores, NULL, NULL};
     const gyre_cview scores_in = gyre_const(*scores);
@@ -108,7 +109,8 @@ gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tabl
 
 gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
                                    const gyre_positions *keys, const gyre_cview *dscores,
-                                   const gyre_table_gradients *gradients, const gyre_exec *exec) {
+                                   const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     if (!dscores) return GYRE_EINVAL;
     const gyre_view *gradient = gyre_table_gradient_of(gradients, GYRE_TABLE_BIAS);
     bias_call a = {encoding, tables, queries, keys, NULL, dscores, gradient};

@@ -1,6 +1,7 @@
 /* encoding.c: creation, and what can be asked of the object. */
 #include "core/rotation/angles.h"
 #include "core/rotation/temperature.h"
+#include "core/sized.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -79,12 +80,11 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
     return GYRE_OK;
 }
 
-gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config, const gyre_alloc *alloc, gyre_error *err) {
+gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, const gyre_alloc *alloc, gyre_error *err) {
     const gyre_alloc system = {system_alloc, system_free, NULL};
-    if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
-    if (config->size != sizeof *config)
-        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu; start from GYRE_CONFIG_INIT (gyre_config)", config->size,
-                         sizeof *config);
+    gyre_config own, *config = &own;
+    if (!out || !given) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
+    if (gyre_sized_read(&own, sizeof own, given, "gyre_config", err)) return GYRE_EINVAL;
     const gyre_scheme *scheme = gyre_scheme_find(config->kind);
     if (!scheme) return gyre_fail(err, GYRE_EINVAL, "kind: %d names no scheme (gyre_config)", (int)config->kind);
     gyre_status status = check_common(config, err);

@@ -1,5 +1,6 @@
 /* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
+#include "core/sized.h"
 
 #include "files/file_read.h"
 #include "files/fnv1a.h"
@@ -47,11 +48,30 @@ static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err)
                      (long long)reach, MOST_NUMBERS);
 }
 
+void gyre_model_config_complete(gyre_model_config *c) {
+    c->size = sizeof *c;
+    c->position.size = sizeof c->position;
+    if (!c->vocab) c->vocab = 256;
+    if (!c->model_dim) c->model_dim = 128;
+    if (!c->layers) c->layers = 5;
+    if (!c->heads) c->heads = 4;
+    if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->head_dim && c->heads > 0) c->head_dim = c->model_dim / c->heads;
+    if (!c->mlp_dim) c->mlp_dim = (c->model_dim * 8 / 3 + 31) / 32 * 32;
+    if (c->norm_epsilon == 0.0) c->norm_epsilon = 1e-5;
+}
+
+gyre_model_config gyre_model_config_default(void) {
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    gyre_model_config_complete(&config);
+    return config;
+}
+
 /* The model without its weights: config complete, encoding made. */
-static gyre_status init_layout(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
-    if (config->size != sizeof *config)
-        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
-                         sizeof *config);
+static gyre_status init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err) {
+    gyre_model_config own, *config = &own;
+    if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
+    gyre_model_config_complete(config);
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;

@@ -22,6 +22,11 @@ struct gyre_model {
 gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_replacement *folder, gyre_dtype dtype,
                                  gyre_error *err);
 
+/* Fills in the defaults of fields that are zero. */
+void gyre_model_config_complete(gyre_model_config *config);
+/* out = a config of defaults alone. */
+gyre_model_config gyre_model_config_default(void);
+
 /* Checks the sizes, completes config->position and creates the encoding.  Weights stay unset (allocated). */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);
 

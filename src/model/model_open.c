@@ -28,7 +28,7 @@ static int is_native(const char *path) {
 static void fill_config(gyre_model *model) {
     const gyre_architecture *a = &model->network->arch;
     model->encoding = model->network->group[model->network->main_group].encoding;
-    model->config = (gyre_model_config)GYRE_MODEL_CONFIG_INIT;
+    model->config = gyre_model_config_default();
     model->config.vocab = a->vocab;
     model->config.model_dim = a->model_dim;
     model->config.layers = a->layers;

@@ -98,20 +98,20 @@ static void refuses_bad_tables(void **state) {
             void *scratch = scratch_for(bytes);
             memset(p.out, 0x5A, p.out_size * sizeof *p.out);
             view->data = NULL;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EINVAL);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
             *view = kept;
             view->shape[2]++;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_ESHAPE);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ESHAPE);
             *view = kept;
             view->dtype = GYRE_DTYPE_BF16;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EDTYPE);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EDTYPE);
             *view = kept;
             args.tables = NULL;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EINVAL);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
             for (size_t b = 0; b < p.out_size * sizeof *p.out; b++)
                 assert_int_equal(((unsigned char *)p.out)[b], 0x5A);
             args.tables = &tables;
-            assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+            assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
             free(scratch);
             free_problem(&p);
         }

@@ -110,7 +110,7 @@ static void rope_config(const json_t *p, gyre_config *config) {
 static gyre_config reference_config(const json_t *object, double *slopes) {
     const char *kind = test_string(object, "kind");
     const json_t *p = json_object_get(object, "parameters");
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     if (strncmp(kind, "rope", 4) == 0) {
         rope_config(p, &config);
     } else if (strcmp(kind, "alibi") == 0) {
@@ -168,7 +168,7 @@ static void check_case(const json_t *object, problem *p) {
     args.scale = 0; /* the default, DeBERTa's too */
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
     free(scratch);
     for (int64_t row = 0; row < s->queries * s->heads; row++) {
         double largest = 0;
@@ -337,15 +337,16 @@ static void bias_alone(void **state) {
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         if (schemes[scheme].kind != GYRE_KIND_T5 && schemes[scheme].kind != GYRE_KIND_KERPLE) {
-            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL), GYRE_EUNSUPPORTED);
-            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL),
+                             GYRE_EUNSUPPORTED);
             free_problem(&p);
             continue;
         }
-        assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL), GYRE_EINVAL);
+        assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL, NULL), GYRE_EINVAL);
         assert_memory_equal(scores, was, sizeof was);
-        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL));
-        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL));
         for (int i = 0; i < N; i++) {
             const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
             test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
@@ -426,8 +427,8 @@ static void refuses_bad_tables(void **state) {
                                gyre_dense(p.grad[K], GYRE_DTYPE_F32, 1, 7, 1, 8),
                                gyre_dense(p.grad[V], GYRE_DTYPE_F32, 1, 7, 1, 8)};
     memset(p.out, 0x5A, p.out_size * sizeof *p.out);
-#define FORWARD  gyre_attention(&args, scratch, bytes, NULL)
-#define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL)
+#define FORWARD  gyre_attention(&args, scratch, bytes, NULL, NULL)
+#define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL)
     args.tables = NULL;
     assert_int_equal(FORWARD, GYRE_EINVAL);
     args.tables = &tables;
@@ -459,7 +460,7 @@ static void refuses_bad_tables(void **state) {
     assert_ok(BACKWARD);
     for (size_t i = 0; i < p.size[TABLE_A]; i++)
         assert_true(p.table[TABLE_A][i] == 0);
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL, NULL));
     free(scratch);
     free_problem(&p);
 }
@@ -470,7 +471,7 @@ static void scratch_does_not_wrap(void **state) {
     gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = 70000);
     config.heads = INT32_MAX;
     config.head_dim = 65536;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
     args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, 1, 65536);
     args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
@@ -493,7 +494,7 @@ static void scratch_is_linear(void **state) {
                 config.heads = 12;
                 if (config.kind == GYRE_KIND_BERT) config.score.max_distance = n;
                 gyre_encoding *e = test_encoding(&config);
-                gyre_attention_args args = GYRE_ATTENTION_INIT;
+                gyre_attention_args args = GYRE_INIT(gyre_attention_args);
                 args.encoding = e;
                 args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
                 args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);

@@ -33,7 +33,7 @@ static int remove_folder(void **state) {
 }
 
 static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     c.vocab = 50;
     c.model_dim = 24;
     c.layers = 2;

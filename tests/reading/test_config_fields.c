@@ -1,6 +1,7 @@
 /* test_config_fields.c: every field of a config through config.json, one by one. */
 #include "config_compare.h"
 #include "model/architecture/model_config_json.h"
+#include "model/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@ static const char path[] = "the/config.json";
 
 /* Prints a config as it is, of whatever encoding would take it, and reads it again. */
 static json_t *print_and_parse(const gyre_config *position, const gyre_config *plain) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT, back;
+    gyre_model_config config = gyre_model_config_default(), back;
     gyre_config_arrays arrays;
     gyre_error err = {0, ""};
     char *text;
@@ -82,8 +83,8 @@ FIELD(set_block, c->rope.length_block = 48)
 
 /* A config of the default model as its encoding completes it; arrays left out. */
 static gyre_config complete(gyre_kind kind) {
-    const gyre_model_config sizes = GYRE_MODEL_CONFIG_INIT;
-    gyre_config c = GYRE_CONFIG_INIT;
+    const gyre_model_config sizes = gyre_model_config_default();
+    gyre_config c = GYRE_INIT(gyre_config);
     c.kind = kind;
     c.head_dim = sizes.head_dim;
     c.heads = sizes.heads;

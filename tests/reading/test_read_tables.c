@@ -166,7 +166,7 @@ static void added_at(const gyre_layer_reading *group, int64_t position, double *
     memset(out, 0, (size_t)dim * sizeof *out);
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_add_input(encoding, NULL, &at, &in, &view, NULL));
+    assert_ok(gyre_add_input(encoding, NULL, &at, &in, &view, NULL, NULL));
     gyre_encoding_free(encoding);
 }
 

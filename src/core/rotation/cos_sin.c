@@ -54,7 +54,8 @@ static void compute_block(void *arg, int64_t block) {
 }
 
 gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_view *cosine,
-                         const gyre_view *sine, const gyre_exec *exec) {
+                         const gyre_view *sine, const gyre_exec *exec, gyre_error *err) {
+    (void)err;
     if (!encoding || !positions || !cosine || !sine) return GYRE_EINVAL;
     if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE) return GYRE_EUNSUPPORTED;
     if (cosine->dtype != sine->dtype || (cosine->dtype != GYRE_DTYPE_F32 && cosine->dtype != GYRE_DTYPE_F64))

@@ -105,7 +105,8 @@ static void permute_head(const struct gyre_rope_config *rope, gyre_layout from, 
 }
 
 gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to, const gyre_cview *in,
-                              const gyre_view *out) {
+                              const gyre_view *out, gyre_error *err) {
+    (void)err;
     if (!encoding || !in || !out) return GYRE_EINVAL;
     if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return GYRE_EUNSUPPORTED;
     if ((from != GYRE_LAYOUT_HALF && from != GYRE_LAYOUT_INTERLEAVED) ||

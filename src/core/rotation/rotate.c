@@ -378,7 +378,9 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
 }
 
 gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
-                        const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec) {
+                        const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
+                        gyre_error *err) {
+    (void)err;
     if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
     if (direction != GYRE_DIRECTION_FORWARD && direction != GYRE_DIRECTION_INVERSE && direction != GYRE_DIRECTION_ADJOINT)
         return GYRE_EINVAL;

@@ -110,7 +110,7 @@ gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *
     gyre_build *build = gyre_build_begin(path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
     json_t *root = gyre_json_load(json, bytes, &error);
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
     const gyre_json_source source = {build, json, bytes};
     const gyre_scope s = {&source, root, ""};

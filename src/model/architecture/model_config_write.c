@@ -50,7 +50,7 @@ static void put_set(json_writer *w, const char *key, unsigned set, const gyre_co
 /* What a config of this kind is by itself: fields that have the same value need not be said.  Where a kind needs more to be
  * one at all, all zeros. */
 static position_config default_config(const position_config *c) {
-    position_config plain = GYRE_CONFIG_INIT;
+    position_config plain = GYRE_INIT(gyre_config);
     gyre_encoding *encoding;
     plain.kind = c->kind;
     plain.head_dim = c->head_dim;
