@@ -38,8 +38,8 @@ typedef struct gyre_train_options {
     gyre_task task; /* other than TEXT: text may be NULL, mix is not looked at, vocab must be the task's at least */
 } gyre_train_options;
 
-/* Sets fields that are zero to how the bundled models were trained: warm-up, weight decay, clipping, retrieval.  Begin with it, then
- * change what differs. */
+/* Sets fields that are zero to how the bundled models were trained: warm-up, weight decay, clipping, retrieval.  Begin with
+ * it, then change what differs. */
 GYRE_API void gyre_train_options_suggest(gyre_train_options *options);
 
 typedef struct gyre_trainer gyre_trainer;
