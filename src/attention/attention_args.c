@@ -6,6 +6,10 @@
 #include "attention/option_args.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "core/view.h"
 #include <float.h>
 #include <math.h>

@@ -2,6 +2,7 @@
 #include "attention/backward.h"
 #include "attention/attention_rotation.h"
 #include "attention/tables.h"
+#include "core/exec.h"
 #include "core/view.h"
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "attention/backward.h"
 #include "attention/visibility.h"
 #include "core/convert.h"
+#include "core/exec.h"
 #include "core/view.h"
 #include <math.h>
 

@@ -1,6 +1,9 @@
 /* segments.c: a call cut into passes of one shape and one length in use. */
 #include "attention/segments.h"
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/rotation/frequency.h"
+#include "core/scheme.h"
 #include "core/view.h"
 
 /* Frequencies depend on a length that the call does not say and that is not the same for all. */

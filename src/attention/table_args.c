@@ -2,6 +2,11 @@
 #include "attention/backward.h"
 #include "attention/tables.h"
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
 
 #include <string.h>

@@ -2,7 +2,10 @@
 #include "cache/cache.h"
 
 #include "core/convert.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/rotate_rows.h"
 #include "core/view.h"
 
 #include <float.h>

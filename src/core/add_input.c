@@ -1,7 +1,12 @@
 /* add_input.c: the input place, p(position) added to each token. */
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
+#include "kernels/kernels.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,17 +20,6 @@ enum {
     MAX_KERNEL_CHANNELS = 8192
 };
 static const double MIN_PARALLEL_BYTES = 1 << 20; /* bytes below which waking another thread takes longer than the work */
-
-gyre_status gyre_input_config_check(gyre_encoding *encoding, gyre_error *err) {
-    struct gyre_input_config *input = &encoding->config.input;
-    if (input->dim == 0)
-        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; %s needs the model's width (gyre_config)",
-                         encoding->scheme->name);
-    if (input->scale == 0.0) input->scale = 1.0;
-    if (!(fabs(input->scale) <= 0x1p64)) /* past it what is added has no float */
-        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is no number within 2^64 of 0 (gyre_config)", input->scale);
-    return GYRE_OK;
-}
 
 static int acts_at_input(const gyre_encoding *encoding) {
     return (encoding->scheme->places & GYRE_PLACE_INPUT) != 0;

@@ -1,6 +1,10 @@
 /* bias.c: the score place, b(head, m, n) added to scores that lie in memory, and its gradient. */
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
 
 enum { KEY_CHUNK = 256 };

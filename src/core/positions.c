@@ -1,5 +1,6 @@
 /* positions.c: which position each token has. */
-#include "core/rotation/angles.h"
+#include "core/positions.h"
+#include "core/encoding.h"
 
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis) {
     if (!positions->data) return positions->base + token;
@@ -31,6 +32,14 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
 void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t first, int64_t count, int64_t *out) {
     for (int64_t i = 0; i < count; i++)
         out[i] = gyre_position_at(positions, batch, first + i, 0);
+}
+
+void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
+                              int64_t count, double *out) {
+    const int64_t axes = gyre_axes_of(encoding);
+    for (int64_t a = 0; a < axes; a++)
+        for (int64_t i = 0; i < count; i++)
+            out[i * axes + a] = (double)gyre_position_at(positions, batch, first + i, a);
 }
 
 gyre_status gyre_positions_from_mask(const unsigned char *mask, int64_t batch, int64_t tokens, int64_t *out) {

@@ -1,4 +1,7 @@
 #include "train/trainer.h"
+#include "core/exec.h"
+#include "core/fail.h"
+#include "core/positions.h"
 #include "core/sized.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
 /* cos_sin.c: cos and sin of positions for who rotates by himself. */
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
 #include "core/view.h"

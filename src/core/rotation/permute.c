@@ -2,6 +2,7 @@
 #include "core/rotation/permute.h"
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/scheme.h"
 #include "core/view.h"
 
 #include <string.h>

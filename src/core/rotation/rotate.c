@@ -3,10 +3,16 @@
  * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
  * Channels side by side go to the kernels as they lie; others are gathered into the half layout first. */
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
 #include "core/rotation/permute.h"
+#include "core/rotation/temperature.h"
+#include "core/scheme.h"
 #include "core/view.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>
