@@ -6,9 +6,11 @@
 /* Largest magnitude of a position.  The error bound of angles holds up to here; larger positions are refused. */
 #define GYRE_MAX_POSITION ((int64_t)1 << 31)
 
-/* GYRE_OK, or EINVAL / EDTYPE / ERANGE for positions outside what `encoding` (NULL = any) accepts. */
+/* Checks the positions of batch x tokens tokens against what `encoding` (NULL = any) accepts.  name and where: of the
+ * argument and of the function the user called, for err, which may be NULL.
+ * Errors: EINVAL (NULL, or a negative length), EDTYPE, ERANGE. */
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
-                                 int64_t tokens);
+                                 int64_t tokens, const char *name, const char *where, gyre_error *err);
 /* out = axis `axis` of the position of a token. */
 int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t token, int64_t axis);
 /* out[i] = position (axis 0) of token first + i of batch row `batch`. */
