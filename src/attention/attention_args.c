@@ -6,6 +6,10 @@
 #include "attention/option_args.h"
 #include "attention/tables.h"
 #include "attention/tiles.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "core/view.h"
 #include <float.h>
 #include <math.h>
@@ -73,11 +77,11 @@ gyre_status gyre_attention_args_check(const gyre_attention_args *args, const gyr
 }
 
 gyre_status gyre_attention_views_check(const gyre_attention_args *args, const gyre_key_source *source) {
-    gyre_status status = gyre_cview_check(&args->q);
-    if (!status && !source) status = gyre_cview_check(&args->k);
-    if (!status && !source) status = gyre_cview_check(&args->v);
-    if (!status) status = gyre_output_check(&args->out);
-    if (!status && args->lse.data) status = gyre_output_check(&args->lse);
+    gyre_status status = gyre_cview_check(&args->q, "q", "gyre_attention", NULL);
+    if (!status && !source) status = gyre_cview_check(&args->k, "k", "gyre_attention", NULL);
+    if (!status && !source) status = gyre_cview_check(&args->v, "v", "gyre_attention", NULL);
+    if (!status) status = gyre_output_check(&args->out, "out", "gyre_attention", NULL);
+    if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", "gyre_attention", NULL);
     return status;
 }
 
@@ -187,8 +191,11 @@ gyre_status gyre_attention_plan_check(const gyre_attention_plan *plan, const voi
     if (bytes < plan->bytes) return GYRE_ENOMEM;
     if (plan->bytes > 0 && (!scratch || (uintptr_t)scratch % ALIGNMENT != 0)) return GYRE_EINVAL;
     gyre_status status = gyre_tables_check(plan);
-    if (!status) status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries);
-    if (!status) status = gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys);
+    if (!status)
+        status = gyre_positions_check(args->encoding, &args->q_pos, args->q.shape[0], plan->queries, "q_pos",
+                                      "gyre_attention", NULL);
+    if (!status)
+        status = gyre_positions_check(args->encoding, &k_pos, args->k.shape[0], plan->keys, "k_pos", "gyre_attention", NULL);
     return status ? status : gyre_attention_rotation_check_range(plan);
 }
 

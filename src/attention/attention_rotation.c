@@ -1,6 +1,11 @@
 /* attention_rotation.c: angles of a call, and who turns by which. */
 #include "attention/attention_rotation.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
+#include "core/rotation/rotate_rows.h"
+#include "core/scheme.h"
 
 #include <string.h>
 

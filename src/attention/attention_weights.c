@@ -1,5 +1,6 @@
 /* attention_weights.c: attention weights written down. */
 #include "attention/attention_weights.h"
+#include "core/exec.h"
 #include "core/view.h"
 
 #include <math.h>

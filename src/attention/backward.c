@@ -2,6 +2,7 @@
 #include "attention/backward.h"
 #include "attention/attention_rotation.h"
 #include "attention/tables.h"
+#include "core/exec.h"
 #include "core/view.h"
 #include <string.h>
 
@@ -84,12 +85,12 @@ static gyre_status check_views(const gyre_attention_args *args, const gyre_cview
     const gyre_cview *like[3] = {&args->q, &args->k, &args->v};
     if (!is_one_of(dout->dtype, inputs, 3)) return GYRE_EDTYPE;
     if (!gyre_same_shape(dout->shape, args->out.shape)) return GYRE_ESHAPE;
-    gyre_status status = gyre_cview_check(dout);
+    gyre_status status = gyre_cview_check(dout, "dout", "gyre_attention_gradient", NULL);
     for (int i = 0; i < 3 && !status; i++) {
         const gyre_dtype outputs[] = {GYRE_DTYPE_F32, like[i]->dtype};
         if (!is_one_of(dqkv[i].dtype, outputs, 2)) return GYRE_EDTYPE;
         if (!gyre_same_shape(dqkv[i].shape, like[i]->shape)) return GYRE_ESHAPE;
-        status = gyre_output_check(&dqkv[i]);
+        status = gyre_output_check(&dqkv[i], "dqkv", "gyre_attention_gradient", NULL);
     }
     return status ? status : gyre_attention_views_check(args, NULL);
 }

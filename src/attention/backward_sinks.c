@@ -4,6 +4,7 @@
 #include "attention/backward.h"
 #include "attention/visibility.h"
 #include "core/convert.h"
+#include "core/exec.h"
 #include "core/view.h"
 #include <math.h>
 
@@ -12,7 +13,9 @@ gyre_status gyre_sink_gradient_check(const gyre_attention_plan *plan, const gyre
     if (!gradients || !gradients->sink_logits.data || !plan->args->sink_logits.data) return GYRE_OK;
     const gyre_view *view = &gradients->sink_logits;
     if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64) return GYRE_EDTYPE;
-    return gyre_same_shape(view->shape, shape) ? gyre_output_check(view) : GYRE_ESHAPE;
+    return gyre_same_shape(view->shape, shape)
+               ? gyre_output_check(view, "gradients.sink_logits", "gyre_attention_gradient", NULL)
+               : GYRE_ESHAPE;
 }
 
 /* dout . out of one row, by parts. */

@@ -5,6 +5,9 @@
  * other way, <E(m) q, R(s) k> = <R(-s) E(m) q, k>. */
 #include "attention/decode.h"
 #include "attention/attention_rotation.h"
+#include "core/encoding.h"
+#include "core/rotation/rotate_rows.h"
+#include "core/scheme.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>

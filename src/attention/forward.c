@@ -13,6 +13,7 @@
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/visibility.h"
+#include "core/exec.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>

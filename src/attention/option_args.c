@@ -26,7 +26,7 @@ static gyre_status check_mask(const gyre_attention_args *args) {
     if (!mask->data) return GYRE_OK;
     const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], max_keys(args)};
     if (mask->dtype != GYRE_DTYPE_F32 && mask->dtype != GYRE_DTYPE_F16 && mask->dtype != GYRE_DTYPE_BF16) return GYRE_EDTYPE;
-    return gyre_same_shape(mask->shape, shape) ? gyre_cview_check(mask) : GYRE_ESHAPE;
+    return gyre_same_shape(mask->shape, shape) ? gyre_cview_check(mask, "mask", "gyre_attention", NULL) : GYRE_ESHAPE;
 }
 
 static gyre_status check_sinks(const gyre_attention_args *args) {
@@ -34,7 +34,8 @@ static gyre_status check_sinks(const gyre_attention_args *args) {
     const int64_t shape[4] = {1, 1, args->q.shape[2], 1};
     if (!sinks->data) return GYRE_OK;
     if (sinks->dtype != GYRE_DTYPE_F32) return GYRE_EDTYPE;
-    return gyre_same_shape(sinks->shape, shape) ? gyre_cview_check(sinks) : GYRE_ESHAPE;
+    return gyre_same_shape(sinks->shape, shape) ? gyre_cview_check(sinks, "sink_logits", "gyre_attention", NULL)
+                                                : GYRE_ESHAPE;
 }
 
 gyre_status gyre_weights_check(const gyre_attention_args *args) {
@@ -45,7 +46,7 @@ gyre_status gyre_weights_check(const gyre_attention_args *args) {
     const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], max_keys(args)};
     if (!gyre_same_shape(weights->shape, shape)) return GYRE_ESHAPE;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first) return GYRE_EINVAL;
-    return gyre_output_check(weights);
+    return gyre_output_check(weights, "weights", "gyre_attention", NULL);
 }
 
 gyre_status gyre_options_check(const gyre_attention_args *args) {

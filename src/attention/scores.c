@@ -4,6 +4,8 @@
 #include "attention/tables.h"
 #include "attention/tiles.h"
 #include "attention/visibility.h"
+#include "core/encoding.h"
+#include "core/scheme.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* segments.c: a call cut into passes of one shape and one length in use. */
 #include "attention/segments.h"
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/rotation/frequency.h"
+#include "core/scheme.h"
 #include "core/view.h"
 
 /* Frequencies depend on a length that the call does not say and that is not the same for all. */
@@ -50,10 +53,12 @@ gyre_status gyre_segments_positions_check(const gyre_attention_args *args) {
     gyre_positions k_pos = args->k_pos;
     k_pos.context_length = 0;
     if (!split_by_sequence(args)) return GYRE_OK;
-    if (!k_pos.data && gyre_positions_check(NULL, &k_pos, 1, args->k.shape[1] > 0)) return GYRE_ERANGE;
-    if (!args->q_pos.data) return gyre_positions_check(NULL, &args->q_pos, 1, args->q.shape[1] > 0);
+    if (!k_pos.data && gyre_positions_check(NULL, &k_pos, 1, args->k.shape[1] > 0, "k_pos", "gyre_attention", NULL))
+        return GYRE_ERANGE;
+    if (!args->q_pos.data)
+        return gyre_positions_check(NULL, &args->q_pos, 1, args->q.shape[1] > 0, "q_pos", "gyre_attention", NULL);
     if (!length_is_dynamic(args)) return GYRE_OK;
-    return gyre_positions_check(NULL, &args->q_pos, args->q.shape[0], args->q.shape[1]);
+    return gyre_positions_check(NULL, &args->q_pos, args->q.shape[0], args->q.shape[1], "q_pos", "gyre_attention", NULL);
 }
 
 /* -- narrowing -- */

@@ -2,6 +2,11 @@
 #include "attention/backward.h"
 #include "attention/tables.h"
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
 
 #include <string.h>
@@ -90,15 +95,14 @@ void gyre_tables_measure(gyre_attention_plan *plan) {
 gyre_status gyre_tables_check(const gyre_attention_plan *plan) {
     gyre_status status = GYRE_OK;
     for (int which = GYRE_TABLE_QUERY; plan->uses_tables && which < GYRE_TABLE_COUNT && !status; which++)
-        status = gyre_table_check(plan->encoding, (gyre_table)which, gyre_table_of(plan->args->tables, (gyre_table)which));
+        status = gyre_table_check(plan->encoding, (gyre_table)which, plan->args->tables, "gyre_attention", NULL);
     return status;
 }
 
 gyre_status gyre_tables_gradient_check(const gyre_attention_plan *plan, const gyre_table_gradients *gradients) {
     gyre_status status = GYRE_OK;
     for (int which = GYRE_TABLE_QUERY; plan->uses_tables && which < GYRE_TABLE_COUNT && !status; which++)
-        status = gyre_table_gradient_check(plan->encoding, (gyre_table)which,
-                                           gyre_table_gradient_of(gradients, (gyre_table)which));
+        status = gyre_table_gradient_check(plan->encoding, (gyre_table)which, gradients, "gyre_attention_gradient", NULL);
     return status;
 }
 

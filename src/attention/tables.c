@@ -1,6 +1,9 @@
 /* tables.c: the tables' part in a meeting of a tile of queries and a tile of keys. */
 #include "attention/tables.h"
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
 
 #include <string.h>

@@ -4,6 +4,10 @@
 #include "attention/tables.h"
 #include "attention/visibility.h"
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/positions.h"
+#include "core/rotation/temperature.h"
+#include "core/scheme.h"
 #include "core/view.h"
 #include <math.h>
 #include <string.h>

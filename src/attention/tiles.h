@@ -7,6 +7,7 @@
 #include "attention/partials.h"
 #include "attention/segments.h"
 #include "core/rotation/angle_table.h"
+#include "kernels/kernels.h"
 #include <stdatomic.h>
 
 /* 64 queries share what a tile of keys costs: its reads, and products with table rows, of which 64 queries need little more

@@ -26,7 +26,7 @@ static gyre_status check_masks(const call *c) {
     if (!weights->data) return GYRE_OK;
     if (weights->dtype != GYRE_DTYPE_F32) return GYRE_EDTYPE;
     if (weights->shape[0] != c->batch || weights->shape[3] != c->longest) return GYRE_ESHAPE;
-    return gyre_output_check(weights);
+    return gyre_output_check(weights, "weights", "gyre_cache_attention", NULL);
 }
 
 static gyre_status check_sequences(call *c) {
@@ -54,8 +54,8 @@ static gyre_status check_batch(call *c) {
     c->batch = args->q.shape[0];
     if (c->batch < 0 || args->out.shape[0] != c->batch) return GYRE_ESHAPE;
     if (args->lse.data && args->lse.shape[0] != c->batch) return GYRE_ESHAPE;
-    gyre_status status = gyre_output_check(&args->out);
-    if (!status && args->lse.data) status = gyre_output_check(&args->lse);
+    gyre_status status = gyre_output_check(&args->out, "out", "gyre_cache_attention", NULL);
+    if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", "gyre_cache_attention", NULL);
     if (!status) status = check_sequences(c);
     if (!status) status = check_masks(c);
     const size_t bytes = (size_t)(c->longest * c->cache->axes) * sizeof(int64_t);

@@ -1,6 +1,7 @@
 /* cache_save.c: a cache written to a file that has its name only when it is whole. */
 #include "cache/cache_file.h"
-#include "core/rotation/angles.h"
+#include "core/fail.h"
+#include "core/rotation/frequency.h"
 
 #include <errno.h>
 #include <fcntl.h>

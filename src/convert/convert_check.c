@@ -1,7 +1,7 @@
 /* convert_check.c: what was written of the positions, read back as its usual program reads it. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * loads by mistake. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/json_load.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"

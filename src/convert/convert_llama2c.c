@@ -2,7 +2,7 @@
  * layers in a row.  Nothing but its size tells such a file from another. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "model/model.h"
 

@@ -2,7 +2,7 @@
 #include "convert/convert_model.h"
 #include "core/sized.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/replace_file.h"
 #include "files/safetensors_stream.h"

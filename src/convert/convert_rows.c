@@ -1,7 +1,7 @@
 /* convert_rows.c: one tensor, a block of rows at a time: taken from where they lie, widened, narrowed, handed on. */
 #include "convert/convert_model.h"
 #include "core/convert.h"
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "core/rotation/permute.h"
 #include "kernels/kernels.h"
 

@@ -1,7 +1,7 @@
 /* convert_source.c: a model to be converted, whatever holds it. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "model/architecture/architecture_families.h"
 #include "model/architecture/model_config_json.h"

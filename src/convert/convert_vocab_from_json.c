@@ -1,7 +1,7 @@
 /* convert_vocab_from_json.c: the tokens of a tokenizer.json, for the keys of a GGUF. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 
 #include <inttypes.h>

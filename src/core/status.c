@@ -1,5 +1,5 @@
 /* status.c: what went wrong, in words. */
-#include "core/encoding.h"
+#include "core/fail.h"
 
 #include <stdarg.h>
 #include <stdio.h>

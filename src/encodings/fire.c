@@ -5,6 +5,9 @@
  * A network of one input is made of straight pieces: past the bend of each hidden unit the next begins.  So a head's pieces
  * are listed once, and a pair costs finding its piece, which is mostly that of the key before. */
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/fail.h"
+#include "core/relative_table.h"
 #include "core/view.h"
 #include "encodings/schemes.h"
 

@@ -1,6 +1,9 @@
 /* sandwich.c: p_m . p_n / (8 (h + 1) / heads), the product of two sinusoids of `width` channels, compressed for each head:
  * the sum of cos((m - n) theta_i), theta_i = 10000^(-2 i / width).  A constant, such as the width / 2 that some
  * implementations subtract, cancels in the softmax. */
+#include "core/encoding.h"
+#include "core/fail.h"
+#include "core/relative_table.h"
 #include "core/rotation/angles.h"
 #include "encodings/schemes.h"
 

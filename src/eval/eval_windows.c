@@ -1,4 +1,6 @@
 #include "eval/eval_windows.h"
+#include "core/exec.h"
+#include "core/fail.h"
 #include "model/layers.h"
 #include <stdlib.h>
 

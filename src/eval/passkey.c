@@ -1,4 +1,5 @@
 /* passkey.c: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
+#include "core/fail.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "model/layers.h"

@@ -1,5 +1,5 @@
 /* text.c: files, and whole folders of them, as token ids. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/fnv1a.h"
 #include "files/replace_folder.h"

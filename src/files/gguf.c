@@ -2,7 +2,7 @@
  * keys are walked once: a vocabulary of 150 000 words is among them. */
 #include "files/gguf.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
 

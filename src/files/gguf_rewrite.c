@@ -1,7 +1,7 @@
 /* gguf_rewrite.c: header and keys anew, the rest of the file copied block by block. */
 #include "files/gguf_rewrite.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 
 #include <errno.h>

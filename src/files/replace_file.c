@@ -2,7 +2,7 @@
 #define _XOPEN_SOURCE 700 /* realpath; NOLINT(bugprone-reserved-identifier): the system asks for it */
 #include "files/replace_file.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 
 #include <errno.h>
 #include <fcntl.h>

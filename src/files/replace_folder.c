@@ -3,7 +3,7 @@
 #define _DEFAULT_SOURCE /* syscall and realpath */
 #include "files/replace_folder.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 
 #include <dirent.h>

@@ -3,6 +3,7 @@
 
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/fail.h"
 #include "files/json_locate.h"
 #include "files/printable_name.h"
 #include "files/safetensors_stream.h"

@@ -1,7 +1,7 @@
 /* safetensors_stream.c: the header, then bytes as they come. */
 #include "files/safetensors_stream.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* tensor_store_files.c: finding, opening and listing the files of a model. */
 #include "files/tensor_store_files.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/fnv1a.h"
 
 #include <errno.h>

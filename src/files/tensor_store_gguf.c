@@ -1,5 +1,5 @@
 /* tensor_store_gguf.c: the tensors of a GGUF, their dims turned round and their names ended. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/printable_name.h"
 #include "files/tensor_store_files.h"
 

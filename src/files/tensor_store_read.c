@@ -1,7 +1,7 @@
 /* tensor_store_read.c: what is stored, as numbers. */
 #include "files/tensor_store.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
 #include "files/quants.h"

@@ -1,5 +1,7 @@
 /* context.c: reading a sequence with a model: whole prefix or token by token, the same code. */
 #include "model/context.h"
+#include "core/fail.h"
+#include "core/positions.h"
 #include "core/sized.h"
 
 #include "model/layers.h"
@@ -264,7 +266,7 @@ static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error 
     const gyre_positions positions = {.base = x->cached < end ? x->cached : end - 1};
     for (int group = 0; group < x->net->groups && n > 0; group++) {
         const gyre_status status =
-            gyre_positions_check(gyre_context_encoding(x, group), &positions, 1, end - positions.base);
+            gyre_positions_check(gyre_context_encoding(x, group), &positions, 1, end - positions.base, NULL, NULL, NULL);
         if (status)
             return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_read)",
                              (long long)(end - 1), gyre_kind_name(config_of(x, group)->kind));

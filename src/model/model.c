@@ -1,5 +1,6 @@
 /* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
+#include "core/fail.h"
 #include "core/sized.h"
 
 #include "files/file_read.h"

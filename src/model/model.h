@@ -1,7 +1,6 @@
 /* model.h: what is inside a gyre_model. */
 #ifndef GYRE_MODEL_MODEL_H
 #define GYRE_MODEL_MODEL_H
-#include "core/encoding.h"
 #include "files/replace_folder.h"
 #include "gyre/gyre_model.h"
 #include "model/architecture/weight_layout.h"

@@ -1,4 +1,5 @@
 /* model_open.c: models that are opened to be read: their files mapped, their weights where they lie. */
+#include "core/fail.h"
 #include "model/model.h"
 
 #include "files/file_read.h"

@@ -2,6 +2,7 @@
 #include "model/network.h"
 
 #include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
 

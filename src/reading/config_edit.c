@@ -1,7 +1,7 @@
 /* config_edit.c: splices in the text of a JSON file. */
 #include "reading/config_edit.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/json_locate.h"
 
 #include <stdlib.h>

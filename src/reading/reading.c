@@ -1,5 +1,5 @@
 /* reading.c: finding out what a path or some bytes are, and who reads them. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "reading/family.h"

@@ -1,7 +1,7 @@
 /* reading_build.c: a reading under construction: memory that lives as long as it does, and the first failure. */
 #include "reading/reading_build.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * A config.json of transformers has one dict for all rotating layers (rope_scaling; since version 5 rope_parameters), or
  * one for each kind of layers.  In the latter case those that see every token get the new scaling, and those behind a
  * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
 #include "files/json_load.h"

@@ -1,5 +1,5 @@
 /* pre_tokenizer_regex.c: patterns of tokenizer.json are Oniguruma's (Ruby's syntax); most mean the same to PCRE2. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "tokenizer/pre_tokenizer.h"
 
 #include <stdlib.h>

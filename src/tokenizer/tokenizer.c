@@ -2,6 +2,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include "core/encoding.h"
+#include "core/fail.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

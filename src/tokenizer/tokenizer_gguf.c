@@ -1,6 +1,6 @@
 /* tokenizer_gguf.c: the tokenizer inside a GGUF, as llama.cpp reads it: "gpt2", byte-level with merges, and "llama", whose
  * pieces have scores. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/gguf.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_byte_level.h"

@@ -2,7 +2,7 @@
  * end. */
 #include "tokenizer/tokenizer_json.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "files/json_locate.h"

@@ -1,5 +1,5 @@
 /* tokenizer_open.c: which file of a model holds its tokenizer. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "files/replace_folder.h"

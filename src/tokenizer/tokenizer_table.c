@@ -1,7 +1,7 @@
 /* tokenizer_table.c: open addressing, grown at three quarters. */
 #include "tokenizer/tokenizer_table.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/fnv1a.h"
 
 #include <stdlib.h>

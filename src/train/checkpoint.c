@@ -1,5 +1,6 @@
 /* checkpoint.c: a run on disk.  Beside the model lie optimizer.safetensors (both moments) and training.json (options and
  * step). */
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"

@@ -1,5 +1,5 @@
 /* task.c: sequences whose difficulty does not depend on position: what fails far out is the position encoding. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "gyre/gyre_train.h"

@@ -1,4 +1,7 @@
 #include "train/trainer.h"
+#include "core/exec.h"
+#include "core/fail.h"
+#include "core/positions.h"
 #include "core/sized.h"
 #include <math.h>
 #include <stdlib.h>
@@ -118,7 +121,8 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
     if (exec) t->exec = *exec;
     split_batch(t);
     const gyre_positions positions = {0};
-    gyre_status status = gyre_positions_check(model->encoding, &positions, 1, options->context);
+    gyre_status status =
+        gyre_positions_check(model->encoding, &positions, 1, options->context, "options.context", "training", err);
     if (!status) status = gyre_layer_tables_create(&t->tables, model, model->encoding, NULL);
     if (!status) status = gyre_optimizer_create(&t->optimizer, model);
     if (!status) status = create_workers(t);

@@ -1,5 +1,7 @@
 /* test_fire.c: FIRE against its formula, written out unit by unit. */
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "naive_tables.h"
 
 enum { HEADS = 3, QUERIES = 9, KEYS = 300, SCORES = QUERIES * HEADS * KEYS, MOST_ROWS = 3 * 256 + 3 };

@@ -1,5 +1,5 @@
 /* test_rotate.c: rotations against figures, an error bound and the laws they obey. */
-#include "core/encoding.h"
+#include "core/rotation/rotate_rows.h"
 #include "support.h"
 
 #include <float.h>

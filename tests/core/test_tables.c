@@ -1,5 +1,6 @@
 /* test_tables.c: schemes that index tables by distance: rows against the reference figures, attention and every gradient
  * against the definition. */
+#include "kernels/kernels.h"
 #include "naive_tables.h"
 
 #include "each_tier.h"

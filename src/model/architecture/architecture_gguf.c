@@ -1,7 +1,7 @@
 /* architecture_gguf.c: what the decoder of a GGUF computes, by the keys that llama.cpp's loaders read. */
 #include "model/architecture/architecture_families.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/printable_name.h"
 #include "reading/gguf/gguf_source.h"
 

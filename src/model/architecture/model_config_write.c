@@ -2,6 +2,7 @@
  *
  * "model_type": "llama" is written only where transformers' Llama computes the same numbers; every other model is a "gyre",
  * which nobody can load by mistake. */
+#include "core/fail.h"
 #include "model/architecture/model_config_json.h"
 
 #include "model/model.h"

@@ -1,5 +1,5 @@
 /* gguf_rewrite_positions.c: a position encoding in the keys that llama.cpp reads. */
-#include "core/encoding.h"
+#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
 #include "reading/config_fields.h"

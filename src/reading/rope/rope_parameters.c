@@ -1,7 +1,8 @@
 /* rope_parameters.c: from a rotation to the keys of a config.json. */
 #include "reading/rope/rope_parameters.h"
 
-#include "core/encoding.h"
+#include "core/fail.h"
+#include "core/rotation/frequency.h"
 #include "reading/config_fields.h"
 
 #include <math.h>
