@@ -3,17 +3,18 @@
 
 #include "core/encoding.h"
 #include "files/file_read.h"
-#include "files/replace_file.h"
 #include "files/safetensors_stream.h"
+#include "files/target_path.h"
 #include "model/architecture/architecture_families.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* -- which family, which pairs -- */
 /* Between the containers: whom llama.cpp's converter takes for what, and back. */
@@ -133,21 +134,14 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
 
 /* The files of a model that are not its weights. */
 static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
-    static const char *const names[] = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "tokenizer.model",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "chat_template.jinja",
-                                        "generation_config.json"};
+    const gyre_checkpoint_file *file;
     gyre_status status = GYRE_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && status == GYRE_OK; i++) {
+    for (size_t i = 0; status == GYRE_OK && (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
         char path[PATH_MAX];
         struct stat info;
-        if (snprintf(path, sizeof path, "%s/%s", c->source.path, names[i]) >= PATH_MAX) continue;
-        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, names[i], path, err);
+        if (file->role != GYRE_CHECKPOINT_TOKENIZER) continue;
+        if (snprintf(path, sizeof path, "%s/%s", c->source.path, file->name) >= PATH_MAX) continue;
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, file->name, path, err);
     }
     return status;
 }
@@ -167,8 +161,8 @@ static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_repl
         there = 0;
     if (status == GYRE_OK && there) {
         status = gyre_convert_vocab_to_json(&pieces, c->length, &json, &config, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer.json", json, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer_config.json", config, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
     }
     free(json);
     free(config);
@@ -181,8 +175,8 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     char path[PATH_MAX];
     gyre_status status = gyre_folder_begin(&folder, c->target, err);
     if (status != GYRE_OK) return status;
-    status = gyre_folder_path(&folder, "model.safetensors", path, err);
-    if (status == GYRE_OK) status = gyre_folder_write(&folder, "config.json", c->config, err);
+    status = gyre_folder_path(&folder, GYRE_WEIGHTS_FILE, path, err);
+    if (status == GYRE_OK) status = gyre_folder_write(&folder, GYRE_CONFIG_FILE, c->config, err);
     if (status == GYRE_OK) status = write_tokens(c, &folder, err);
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
@@ -190,8 +184,12 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
+static gyre_status fail_code(gyre_error *err, const char *path, int code) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
+}
+
 static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    return fail_code(err, path, errno);
 }
 
 typedef struct gguf_sink {
@@ -232,7 +230,6 @@ static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_err
     status = put_gguf(sink, head, bytes, err);
     free(head);
     if (status == GYRE_OK) status = write_gguf_tensors(c, sink, err);
-    if (status == GYRE_OK && (fflush(sink->file) != 0 || fsync(fileno(sink->file)) != 0)) status = fail_io(err, sink->path);
     return status;
 }
 
@@ -255,23 +252,19 @@ static gyre_status check_gguf_target(const char *path, gyre_error *err) {
 }
 
 static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
-    gyre_file_replacement r;
-    int fd = -1;
+    gyre_atomic_file file;
+    char target[PATH_MAX];
     gyre_status status = check_gguf_target(c->target, err);
-    if (status == GYRE_OK) status = gyre_file_replacement_init(&r, c->source.path, c->target, "", err);
-    if (status == GYRE_OK) status = gyre_file_replacement_open(&r, &fd, err);
+    if (status == GYRE_OK) status = gyre_target_path(target, c->source.path, c->target, "", err);
     if (status != GYRE_OK) return status;
-    gguf_sink sink = {fdopen(fd, "wb"), c->target, 0};
-    if (!sink.file) {
-        status = fail_io(err, c->target);
-        close(fd);
-    } else {
-        status = write_gguf_file(c, &sink, err);
-        if (fclose(sink.file) != 0 && status == GYRE_OK) status = fail_io(err, c->target);
-    }
-    if (status == GYRE_OK) status = read_back(c, r.temporary, err);
-    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, err);
-    if (status != GYRE_OK) gyre_file_replacement_discard(&r);
+    int code = gyre_atomic_open(&file, target);
+    if (code) return fail_code(err, target, code);
+    gguf_sink sink = {gyre_atomic_stream(&file), c->target, 0};
+    status = sink.file ? write_gguf_file(c, &sink, err) : fail_io(err, c->target);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = fail_code(err, c->target, code);
+    if (status == GYRE_OK) status = read_back(c, file.temporary, err);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = fail_code(err, c->target, code);
+    gyre_atomic_discard(&file);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include "core/rotation/frequency.h"
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 /* WebAssembly has threads where it is built to have them, by -pthread. */
 #if defined(__wasm__) && !defined(_REENTRANT)
@@ -197,12 +198,6 @@ void gyre_positions_read(const gyre_positions *positions, int64_t batch, int64_t
 
 /* out = what a query at `position` is multiplied by (gyre_temperature), 1 where nothing is asked. */
 double gyre_temperature_at(const gyre_encoding *encoding, int64_t position);
-
-/* err->text = the formatted "what: why (where)"; returns status.  err may be NULL. */
-gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#ifdef __clang_analyzer__ /* which does not see into status.c: that it returns its status */
-#define gyre_fail(err, status, ...) ((void)gyre_fail(err, status, __VA_ARGS__), (status))
-#endif
 
 /* exec->run, or a plain loop where exec is NULL. */
 void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);

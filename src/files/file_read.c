@@ -2,7 +2,7 @@
 #define _DEFAULT_SOURCE /* madvise: POSIX's own keeps the pages with glibc */
 #include "files/file_read.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,9 +2,9 @@
  * keys are walked once: a vocabulary of 150 000 words is among them. */
 #include "files/gguf.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,10 @@
 /* gguf_rewrite.c: header and keys anew, the rest of the file copied block by block. */
 #include "files/gguf_rewrite.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/target_path.h"
+#include "util/atomic_file.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,13 +13,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-enum { BLOCK = 1 << 20, MAX_PATH_BYTES = 4096 };
+enum { BLOCK = 1 << 20 };
+
+static gyre_status fail_code(gyre_error *err, const char *path, int code) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
+}
 
 static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    return fail_code(err, path, errno);
 }
 
 /* -- edits -- */
@@ -172,31 +177,6 @@ static gyre_status copy_data(sink *s, int from, const gyre_gguf *file, const cha
     return GYRE_OK;
 }
 
-/* -- its place -- */
-static gyre_status check_target(const char *path, const char *target, gyre_error *err) {
-    struct stat source, there;
-    if (stat(path, &source) != 0) return fail_io(err, path);
-    if (stat(target, &there) != 0) return errno == ENOENT ? GYRE_OK : fail_io(err, target);
-    if (source.st_dev == there.st_dev && source.st_ino == there.st_ino)
-        return gyre_fail(err, GYRE_EINVAL, "%s: the model's own file, which is not replaced", target);
-    if (!S_ISREG(there.st_mode)) return gyre_fail(err, GYRE_EINVAL, "%s: there, and no regular file", target);
-    return GYRE_OK;
-}
-
-/* A rename lasts once its folder is on the disk. */
-static gyre_status sync_folder(const char *target, gyre_error *err) {
-    char folder[MAX_PATH_BYTES];
-    const char *slash = strrchr(target, '/');
-    const int length = slash && slash != target ? (int)(slash - target) : 1;
-    snprintf(folder, sizeof folder, "%.*s", length, slash ? target : ".");
-    const int descriptor = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor < 0) return fail_io(err, folder);
-    const int failed = fsync(descriptor) != 0 && errno != EINVAL; /* some file systems cannot */
-    const gyre_status status = failed ? fail_io(err, folder) : GYRE_OK;
-    close(descriptor);
-    return status;
-}
-
 typedef struct job {
     const char *path, *target;
     const gyre_gguf_edit *edits;
@@ -213,44 +193,23 @@ static gyre_status write_all(const job *j, FILE *stream, const gyre_gguf *file, 
     return status == GYRE_OK && s.error ? fail_io(err, j->target) : status;
 }
 
-/* The next name where one is taken: what a process of the same number left behind.  -1 with errno set. */
-static int create_temporary(const char *target, char temporary[MAX_PATH_BYTES]) {
-    int to = -1;
-    for (int attempt = 0; to < 0 && attempt < 100; attempt++) {
-        const int length = snprintf(temporary, MAX_PATH_BYTES, "%s.%ld-%d.tmp", target, (long)getpid(), attempt);
-        errno = ENAMETOOLONG;
-        if (length < MAX_PATH_BYTES) to = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (to < 0 && errno != EEXIST) break;
-    }
-    return to;
-}
-
-static gyre_status write_temporary(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
-    char temporary[MAX_PATH_BYTES];
-    struct stat old;
-    const int exists = stat(j->target, &old) == 0, to = create_temporary(j->target, temporary);
-    if (to < 0) return fail_io(err, j->target);
-    if (exists) (void)fchmod(to, old.st_mode & 0777);
-    FILE *stream = fdopen(to, "wb");
-    if (!stream) {
-        const gyre_status status = fail_io(err, temporary);
-        close(to);
-        unlink(temporary);
-        return status;
-    }
-    gyre_status status = write_all(j, stream, file, from, err);
-    if (status == GYRE_OK && (fflush(stream) != 0 || fsync(to) != 0)) status = fail_io(err, j->target);
-    if (fclose(stream) != 0 && status == GYRE_OK) status = fail_io(err, j->target);
-    if (status == GYRE_OK && j->check) status = j->check(j->context, temporary, err);
-    if (status == GYRE_OK && rename(temporary, j->target) != 0) status = fail_io(err, j->target);
-    if (status != GYRE_OK) unlink(temporary);
-    return status == GYRE_OK ? sync_folder(j->target, err) : status;
+static gyre_status replace_target(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
+    gyre_atomic_file output;
+    int code = gyre_atomic_open(&output, j->target);
+    if (code) return fail_code(err, j->target, code);
+    FILE *stream = gyre_atomic_stream(&output);
+    gyre_status status = stream ? write_all(j, stream, file, from, err) : fail_io(err, j->target);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&output)) != 0) status = fail_code(err, j->target, code);
+    if (status == GYRE_OK && j->check) status = j->check(j->context, output.temporary, err);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&output)) != 0) status = fail_code(err, j->target, code);
+    gyre_atomic_discard(&output);
+    return status;
 }
 
 static gyre_status rewrite(const job *j, const gyre_gguf *file, gyre_error *err) {
     const int from = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (from < 0) return fail_io(err, j->path);
-    const gyre_status status = write_temporary(j, file, from, err);
+    const gyre_status status = replace_target(j, file, from, err);
     close(from);
     return status;
 }
@@ -266,11 +225,12 @@ static gyre_status open_mapped(gyre_gguf **file, const gyre_mapping *map, const 
 
 gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int64_t count, const char *target,
                               gyre_gguf_check *check, void *context, gyre_error *err) {
-    const job j = {path, target, edits, count, check, context};
+    char resolved[PATH_MAX];
+    const job j = {path, resolved, edits, count, check, context};
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
     gyre_status status = check_edits(edits, count, err);
-    if (status == GYRE_OK) status = check_target(path, target, err);
+    if (status == GYRE_OK) status = gyre_target_path(resolved, path, target, "", err);
     if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
     if (status == GYRE_OK) status = open_mapped(&file, &map, path, err);
     if (status == GYRE_OK) status = rewrite(&j, file, err);

@@ -1,7 +1,7 @@
 /* gguf_writer.c: GGUF version 3, little-endian, tensors at multiples of 32. */
 #include "files/gguf_writer.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,10 @@
 #define _DEFAULT_SOURCE /* syscall and realpath */
 #include "files/replace_folder.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+#include "util/file_write.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -17,29 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What a checkpoint may hold.  A folder that holds anything else is somebody's own and is never replaced. */
-static const char *const checkpoint_files[] = {"config.json",
-                                               "model.safetensors",
-                                               "optimizer.safetensors",
-                                               "training.json",
-                                               "README.md",
-                                               "train.log",
-                                               "tokenizer.json",
-                                               "tokenizer_config.json",
-                                               "tokenizer.model",
-                                               "special_tokens_map.json",
-                                               "added_tokens.json",
-                                               "vocab.json",
-                                               "merges.txt",
-                                               "chat_template.jinja",
-                                               "generation_config.json"};
-/* Of these, what people write or read along: carried over into the new folder. */
-static const char *const carried_files[] = {"README.md", "train.log"};
-
 static const char temporary_suffix[] = ".tmp-", aside_suffix[] = ".old-";
 
+static gyre_status fail_code(gyre_error *err, const char *path, int code) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
+}
+
 static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
+    return fail_code(err, path, errno);
 }
 
 static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
@@ -66,14 +53,14 @@ static int is_dot_entry(const char *name) {
 }
 
 /* -- syncing -- */
-/* Files and folders alike.  A file system that cannot sync a folder says EINVAL: it has done what it can. */
 static gyre_status sync_path(const char *path, gyre_error *err) {
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_io(err, path);
-    const int failed = fsync(descriptor) != 0 && errno != EINVAL;
-    const gyre_status status = failed ? fail_io(err, path) : GYRE_OK;
-    close(descriptor);
-    return status;
+    const int code = gyre_sync_path(path);
+    return code ? fail_code(err, path, code) : GYRE_OK;
+}
+
+static gyre_status sync_parent(const char *path, gyre_error *err) {
+    const int code = gyre_sync_parent(path);
+    return code ? fail_code(err, path, code) : GYRE_OK;
 }
 
 /* Calls visit for every entry but . and .. until it fails. */
@@ -106,12 +93,6 @@ static gyre_status sync_entry(const char *folder, const char *name, void *arg, g
 static gyre_status sync_folder(const char *folder, gyre_error *err) {
     const gyre_status status = for_each_entry(folder, sync_entry, NULL, err);
     return status == GYRE_OK ? sync_path(folder, err) : status;
-}
-
-static gyre_status sync_parent(const char *path, gyre_error *err) {
-    char parent[PATH_MAX];
-    parent_of(path, parent);
-    return sync_path(parent, err);
 }
 
 /* -- removing -- */
@@ -196,8 +177,9 @@ static gyre_status make_parents(char *path, gyre_error *err) {
 
 static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     (void)arg;
-    for (size_t i = 0; i < sizeof checkpoint_files / sizeof *checkpoint_files; i++)
-        if (strcmp(checkpoint_files[i], name) == 0) return GYRE_OK;
+    const gyre_checkpoint_file *file;
+    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
+        if (strcmp(file->name, name) == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
 }
 
@@ -240,11 +222,17 @@ gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *
 
 /* -- writing files -- */
 static gyre_status write_file(const char *path, const char *bytes, size_t size, gyre_error *err) {
-    FILE *stream = fopen(path, "wb");
-    if (!stream) return fail_io(err, path);
-    const int written = fwrite(bytes, 1, size, stream) == size && fflush(stream) == 0 && fsync(fileno(stream)) == 0;
-    gyre_status status = written ? GYRE_OK : fail_io(err, path);
-    if (fclose(stream) != 0 && status == GYRE_OK) status = fail_io(err, path);
+    const int code = gyre_file_write(path, bytes, size);
+    return code ? fail_code(err, path, code) : GYRE_OK;
+}
+
+static gyre_status copy_file(const char *from, const char *to, gyre_error *err) {
+    char *bytes;
+    size_t size;
+    gyre_status status = gyre_file_read(from, &bytes, &size, err);
+    if (status != GYRE_OK) return status;
+    status = write_file(to, bytes, size, err);
+    free(bytes);
     return status;
 }
 
@@ -255,30 +243,20 @@ gyre_status gyre_folder_write(const gyre_folder_replacement *folder, const char 
 }
 
 gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *name, const char *from, gyre_error *err) {
-    char path[PATH_MAX], *bytes;
-    size_t size;
-    gyre_status status = gyre_folder_path(folder, name, path, err);
-    if (status == GYRE_OK) status = gyre_file_read(from, &bytes, &size, err);
-    if (status != GYRE_OK) return status;
-    status = write_file(path, bytes, size, err);
-    free(bytes);
-    return status;
+    char path[PATH_MAX];
+    const gyre_status status = gyre_folder_path(folder, name, path, err);
+    return status == GYRE_OK ? copy_file(from, path, err) : status;
 }
 
 /* -- putting it in place -- */
 /* A hard link, so that a log still being written goes on in the new folder; a copy where links are not to be had. */
 static gyre_status carry_over(const gyre_folder_replacement *folder, const char *name, gyre_error *err) {
-    char from[PATH_MAX], to[PATH_MAX], *text;
-    size_t bytes;
+    char from[PATH_MAX], to[PATH_MAX];
     gyre_status status = join(folder->final, name, from, err);
     if (status == GYRE_OK) status = join(folder->temporary, name, to, err);
     if (status != GYRE_OK) return status;
     if (link(from, to) == 0 || errno == EEXIST || errno == ENOENT) return GYRE_OK;
-    status = gyre_file_read(from, &text, &bytes, err);
-    if (status != GYRE_OK) return status;
-    status = write_file(to, text, bytes, err);
-    free(text);
-    return status;
+    return copy_file(from, to, err);
 }
 
 /* RENAME_EXCHANGE, by number: C libraries older than the call do not name it.  1 = done, 0 = not to be had here. */
@@ -308,8 +286,10 @@ static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder,
 }
 
 static gyre_status replace(const gyre_folder_replacement *folder, gyre_error *err) {
-    for (size_t i = 0; i < sizeof carried_files / sizeof *carried_files; i++) {
-        const gyre_status status = carry_over(folder, carried_files[i], err);
+    const gyre_checkpoint_file *file;
+    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
+        if (file->role != GYRE_CHECKPOINT_NOTES) continue;
+        const gyre_status status = carry_over(folder, file->name, err);
         if (status != GYRE_OK) return status;
     }
     gyre_status status = sync_folder(folder->temporary, err);

@@ -3,11 +3,7 @@
 #ifndef GYRE_MODEL_REPLACE_FOLDER_H
 #define GYRE_MODEL_REPLACE_FOLDER_H
 #include "gyre/gyre.h"
-#include <limits.h>
-
-#ifndef PATH_MAX
-#define PATH_MAX 4096
-#endif
+#include "util/path.h"
 
 typedef struct gyre_folder_replacement {
     char final[PATH_MAX], temporary[PATH_MAX];

@@ -2,10 +2,10 @@
 #include "files/safetensors.h"
 
 #include "core/convert.h"
-#include "core/encoding.h"
 #include "files/json_locate.h"
 #include "files/printable_name.h"
 #include "files/safetensors_stream.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <jansson.h>

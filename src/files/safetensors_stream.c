@@ -1,7 +1,8 @@
 /* safetensors_stream.c: the header, then bytes as they come. */
 #include "files/safetensors_stream.h"
 
-#include "core/encoding.h"
+#include "util/atomic_file.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -9,12 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SIZE_BYTES = 8 };
 
 struct gyre_safetensors_stream {
-    FILE *file;
+    gyre_atomic_file file;
+    FILE *out; /* the stream of `file` */
     char *path;
     uint64_t expected_bytes, bytes_written; /* bytes of data */
 };
@@ -70,33 +71,45 @@ static int write_header(FILE *file, const char *header) {
 }
 
 /* -- the stream -- */
-static gyre_status fail_io(const gyre_safetensors_stream *stream, gyre_error *err) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", stream->path, strerror(errno));
+static gyre_status fail_io(const gyre_safetensors_stream *stream, int code, gyre_error *err) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", stream->path, strerror(code));
+}
+
+static void stream_free(gyre_safetensors_stream *stream) {
+    free(stream->path);
+    free(stream);
 }
 
 void gyre_safetensors_stream_discard(gyre_safetensors_stream *stream) {
     if (!stream) return;
-    if (stream->file) (void)fclose(stream->file);
-    free(stream->path);
-    free(stream);
+    gyre_atomic_discard(&stream->file);
+    stream_free(stream);
+}
+
+static gyre_status begin_file(gyre_safetensors_stream *stream, const char *header, gyre_error *err) {
+    const int code = gyre_atomic_open(&stream->file, stream->path);
+    if (code) return fail_io(stream, code, err);
+    stream->out = gyre_atomic_stream(&stream->file);
+    if (stream->out && write_header(stream->out, header)) return GYRE_OK;
+    const gyre_status status = fail_io(stream, errno, err);
+    gyre_atomic_discard(&stream->file);
+    return status;
 }
 
 gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const char *path,
                                          const gyre_safetensors_spec *tensors, int64_t count, gyre_error *err) {
     char *header = NULL;
     gyre_safetensors_stream *stream = calloc(1, sizeof *stream);
-    if (stream) stream->path = strdup(path);
-    gyre_status status = stream && stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
+    if (!stream) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
+    stream->path = strdup(path);
+    gyre_status status = stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
     if (status == GYRE_OK) status = print_header(tensors, count, path, &header, &stream->expected_bytes, err);
-    if (status == GYRE_OK) {
-        stream->file = fopen(path, "wb");
-        if (!stream->file || !write_header(stream->file, header)) status = fail_io(stream, err);
-    }
+    if (status == GYRE_OK) status = begin_file(stream, header, err);
     free(header);
     if (status == GYRE_OK)
         *out = stream;
     else
-        gyre_safetensors_stream_discard(stream);
+        stream_free(stream);
     return status;
 }
 
@@ -104,20 +117,20 @@ gyre_status gyre_safetensors_stream_write(gyre_safetensors_stream *stream, const
                                           gyre_error *err) {
     if (count > stream->expected_bytes - stream->bytes_written)
         return gyre_fail(err, GYRE_EINVAL, "safetensors: more bytes than the header says (%s)", stream->path);
-    if (count > 0 && fwrite(bytes, 1, count, stream->file) != count) return fail_io(stream, err);
+    if (count > 0 && fwrite(bytes, 1, count, stream->out) != count) return fail_io(stream, errno, err);
     stream->bytes_written += count;
     return GYRE_OK;
 }
 
 gyre_status gyre_safetensors_stream_close(gyre_safetensors_stream *stream, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    if (stream->bytes_written != stream->expected_bytes)
+    if (stream->bytes_written != stream->expected_bytes) {
         status = gyre_fail(err, GYRE_EINVAL, "safetensors: %" PRIu64 " bytes of %" PRIu64 " (%s)", stream->bytes_written,
                            stream->expected_bytes, stream->path);
-    else if (fflush(stream->file) != 0 || fsync(fileno(stream->file)) != 0)
-        status = fail_io(stream, err);
-    if (fclose(stream->file) != 0 && status == GYRE_OK) status = fail_io(stream, err);
-    stream->file = NULL;
+    } else {
+        const int code = gyre_atomic_commit(&stream->file);
+        if (code) status = fail_io(stream, code, err);
+    }
     gyre_safetensors_stream_discard(stream);
     return status;
 }

@@ -1,16 +1,15 @@
 /* tensor_store_files.c: finding, opening and listing the files of a model. */
 #include "files/tensor_store_files.h"
 
-#include "core/encoding.h"
 #include "files/fnv1a.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-static const char whole_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json";
 
 static gyre_status no_memory(const gyre_tensor_store *store, gyre_error *err) {
     return gyre_fail(err, GYRE_ENOMEM, "no memory for the list of tensors (%s)", store->path);
@@ -90,7 +89,8 @@ static int exists(const char *path) {
 
 /* One whole file goes before an index, as in transformers. */
 static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
-    char *whole = gyre_path_join(store->path, whole_name), *index = gyre_path_join(store->path, index_name);
+    char *whole = gyre_path_join(store->path, GYRE_WEIGHTS_FILE),
+         *index = gyre_path_join(store->path, GYRE_WEIGHTS_INDEX_FILE);
     gyre_status status;
     if (!whole || !index)
         status = no_memory(store, err);
@@ -99,7 +99,8 @@ static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
     else if (exists(index))
         status = gyre_tensor_store_open_index(store, index, err);
     else
-        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", whole_name, index_name, store->path);
+        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", GYRE_WEIGHTS_FILE, GYRE_WEIGHTS_INDEX_FILE,
+                           store->path);
     free(whole);
     free(index);
     return status;

@@ -1,7 +1,7 @@
 /* tensor_store_gguf.c: the tensors of a GGUF, their dims turned round and their names ended. */
-#include "core/encoding.h"
 #include "files/printable_name.h"
 #include "files/tensor_store_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* tensor_store_index.c: a model in several .safetensors, which an index lists: {"weight_map": {TENSOR: FILE, ...}}.  Every
  * tensor is in the file that the index says, and every file has no other. */
-#include "core/encoding.h"
 #include "files/json_locate.h"
 #include "files/printable_name.h"
 #include "files/tensor_store_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <jansson.h>

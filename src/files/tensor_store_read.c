@@ -1,10 +1,10 @@
 /* tensor_store_read.c: what is stored, as numbers. */
 #include "files/tensor_store.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
 #include "files/quants.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

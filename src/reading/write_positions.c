@@ -7,10 +7,13 @@
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
 #include "files/json_load.h"
-#include "files/replace_file.h"
+#include "files/target_path.h"
 #include "reading/config_edit.h"
 #include "reading/family.h"
 #include "reading/rope/rope_parameters.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
+#include "util/file_write.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -393,14 +396,28 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
 }
 
 /* -- the call -- */
+static gyre_status fail_writing(const char *path, int code, gyre_error *err) {
+    return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
+}
+
+/* The new text gets its name only after it was read back and found to say what it should. */
+static gyre_status replace_config(config_rewrite *w, const char *target) {
+    gyre_atomic_file file;
+    int code = gyre_atomic_open(&file, target);
+    if (code) return fail_writing(target, code, w->err);
+    code = gyre_write_all(file.fd, w->edit.text, w->edit.bytes);
+    if (!code) code = gyre_atomic_close(&file);
+    gyre_status status = code ? fail_writing(target, code, w->err) : verify(w, file.temporary);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = fail_writing(target, code, w->err);
+    gyre_atomic_discard(&file);
+    return status;
+}
+
 static gyre_status write_config(config_rewrite *w, const char *target) {
-    gyre_file_replacement r;
-    gyre_status status = gyre_file_replacement_init(&r, w->old_reading->path, target, "config.json", w->err);
+    char path[PATH_MAX];
+    gyre_status status = gyre_target_path(path, w->old_reading->path, target, GYRE_CONFIG_FILE, w->err);
     if (status == GYRE_OK) status = change_all(w);
-    if (status == GYRE_OK) status = gyre_file_replacement_write(&r, w->edit.text, w->edit.bytes, w->err);
-    if (status == GYRE_OK) status = verify(w, r.temporary);
-    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, w->err);
-    gyre_file_replacement_discard(&r);
+    if (status == GYRE_OK) status = replace_config(w, path);
     json_decref(w->parameters.values);
     return status;
 }
@@ -430,10 +447,10 @@ static gyre_status change_config(config_rewrite *w, const char *target) {
 /* In a folder it keeps its own name. */
 static gyre_status change_gguf(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
-    gyre_file_replacement r;
+    char written[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    const gyre_status status = gyre_file_replacement_init(&r, path, target, slash ? slash + 1 : path, err);
-    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, r.final, err) : status;
+    const gyre_status status = gyre_target_path(written, path, target, slash ? slash + 1 : path, err);
+    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;
 }
 
 static gyre_status check_arguments(const char *path, const gyre_config *position, int64_t length, const char *target,
