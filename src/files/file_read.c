@@ -90,14 +90,3 @@ void gyre_mapping_release_pages(const unsigned char *bytes, size_t size) {
     if (size <= before) return;
     (void)madvise((void *)(bytes + before), (size - before) / each * each, MADV_DONTNEED);
 }
-
-int gyre_file_starts_with(const char *path, const char *magic, size_t size) {
-    char head[16];
-    struct stat info;
-    if (size > sizeof head || stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-    FILE *file = fopen(path, "rb");
-    if (!file) return 0;
-    const int same = fread(head, 1, size, file) == size && memcmp(head, magic, size) == 0;
-    fclose(file);
-    return same;
-}

@@ -16,7 +16,5 @@ gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *e
 void gyre_mapping_close(gyre_mapping *mapping);
 /* `size` bytes of a mapping have been read: their pages need not stay in memory, and come back if they are read again. */
 void gyre_mapping_release_pages(const unsigned char *bytes, size_t size);
-/* out = 1 where path is a regular file that begins with the `size` bytes of `magic`. */
-int gyre_file_starts_with(const char *path, const char *magic, size_t size);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
     MAX_DEPTH = 8,            /* arrays within arrays; no file has been seen with more than one */
@@ -21,6 +22,21 @@ enum {
     MIN_TENSOR_INFO_BYTES = 8 + 4 + 4 + 8,
     RELEASE_BYTES = 1 << 20 /* bytes of an array that are forgotten at a time */
 };
+
+int gyre_gguf_has_magic(const void *bytes, size_t size) {
+    return size >= 4 && memcmp(bytes, "GGUF", 4) == 0;
+}
+
+int gyre_gguf_is_file(const char *path) {
+    char head[4];
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+    FILE *file = fopen(path, "rb");
+    if (!file) return 0;
+    const int same = gyre_gguf_has_magic(head, fread(head, 1, sizeof head, file));
+    fclose(file);
+    return same;
+}
 
 /* What is left to read. */
 typedef struct cursor {
@@ -418,7 +434,7 @@ static gyre_status check_count(const cursor *c, uint64_t count, uint64_t least, 
 
 static gyre_status read_gguf_header(cursor *c, gyre_gguf *file) {
     uint64_t version = 0, pairs = 0, tensors = 0;
-    if (c->size < 4 || memcmp(c->bytes, "GGUF", 4) != 0) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
+    if (!gyre_gguf_has_magic(c->bytes, c->size)) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
     c->at = 4;
     gyre_status status = read_uint(c, 4, "version", &version);
     if (status == GYRE_OK) status = check_version(c, (uint32_t)version);

@@ -46,6 +46,11 @@ typedef struct gyre_gguf_tensor {
     uint64_t bytes; /* 0 = of a type whose size is not known here */
 } gyre_gguf_tensor;
 
+/* out = 1 if the bytes begin as a GGUF file does. */
+int gyre_gguf_has_magic(const void *bytes, size_t size);
+/* out = 1 if `path` is a regular file that begins so. */
+int gyre_gguf_is_file(const char *path);
+
 /* All spans of a file are within it, keys and names are unique. */
 typedef struct gyre_gguf {
     const unsigned char *bytes;

@@ -2,6 +2,7 @@
 #include "files/tensor_store_files.h"
 
 #include "files/fnv1a.h"
+#include "files/gguf.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 
@@ -110,7 +111,7 @@ static gyre_status open_path(gyre_tensor_store *store, gyre_error *err) {
     struct stat info;
     if (stat(store->path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", store->path, strerror(errno));
     if (S_ISDIR(info.st_mode)) return open_folder(store, err);
-    if (gyre_file_starts_with(store->path, "GGUF", 4)) return gyre_tensor_store_open_gguf(store, err);
+    if (gyre_gguf_is_file(store->path)) return gyre_tensor_store_open_gguf(store, err);
     return open_one(store, store->path, err);
 }
 

@@ -22,6 +22,10 @@ struct gyre_model {
 gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_replacement *folder, gyre_dtype dtype,
                                  gyre_error *err);
 
+/* gyre_model_open_to_train with the folder's config.json already parsed. */
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+                                   gyre_error *err);
+
 /* Checks the sizes, completes config->position and creates the encoding.  Weights stay unset (allocated). */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);
 

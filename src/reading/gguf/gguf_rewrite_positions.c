@@ -174,14 +174,13 @@ typedef struct expected_rotation {
 } expected_rotation;
 
 /* 1: the layers turn as wanted. */
-static int rotation_matches(const gyre_layer_reading *group, const expected_rotation *w, double *room) {
-    gyre_encoding *encoding = NULL;
+static int rotation_matches(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w,
+                            double *room) {
     double attention = 0;
     if (group->config.kind != GYRE_KIND_ROPE || group->config.rope.dim != 2 * w->pairs) return 0;
-    int same = gyre_encoding_create(&encoding, &group->config, NULL, NULL) == GYRE_OK &&
-               gyre_encoding_frequencies(encoding, w->length, room, &attention) == GYRE_OK &&
+    const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
+    int same = gyre_encoding_frequencies(encoding, w->length, room, &attention) == GYRE_OK &&
                fabs(attention - w->attention) <= TOLERANCE * w->attention;
-    gyre_encoding_free(encoding);
     for (int64_t i = 0; i < w->pairs && same; i++)
         same = fabs(room[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
     return same;
@@ -192,7 +191,7 @@ static int all_rotations_match(const gyre_reading *reading, const expected_rotat
     int some = 0;
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *group = &reading->groups[i];
-        const int same = rotation_matches(group, w, room);
+        const int same = rotation_matches(reading, group, w, room);
         if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
         some |= same;
     }
