@@ -184,14 +184,6 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
-static gyre_status fail_code(gyre_error *err, const char *path, int code) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
-}
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return fail_code(err, path, errno);
-}
-
 typedef struct gguf_sink {
     FILE *file;
     const char *path;
@@ -200,7 +192,7 @@ typedef struct gguf_sink {
 
 static gyre_status put_gguf(void *sink, const void *bytes, size_t count, gyre_error *err) {
     gguf_sink *s = sink;
-    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return fail_io(err, s->path);
+    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return gyre_fail_errno(err, s->path, errno);
     s->bytes_written += count;
     return GYRE_OK;
 }
@@ -258,12 +250,12 @@ static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
     if (status == GYRE_OK) status = gyre_target_path(target, c->source.path, c->target, "", err);
     if (status != GYRE_OK) return status;
     int code = gyre_atomic_open(&file, target);
-    if (code) return fail_code(err, target, code);
+    if (code) return gyre_fail_errno(err, target, code);
     gguf_sink sink = {gyre_atomic_stream(&file), c->target, 0};
-    status = sink.file ? write_gguf_file(c, &sink, err) : fail_io(err, c->target);
-    if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = fail_code(err, c->target, code);
+    status = sink.file ? write_gguf_file(c, &sink, err) : gyre_fail_errno(err, c->target, errno);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
     if (status == GYRE_OK) status = read_back(c, file.temporary, err);
-    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = fail_code(err, c->target, code);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
     gyre_atomic_discard(&file);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "files/gguf.h"
 
 #include "files/file_read.h"
+#include "files/little_endian.h"
 #include "files/printable_name.h"
 #include "util/error.h"
 
@@ -65,13 +66,6 @@ static gyre_status failed(const cursor *c, gyre_status status, uint64_t offset, 
 #endif
 
 /* -- numbers -- */
-static uint64_t load_le(const unsigned char *bytes, size_t count) {
-    uint64_t x = 0;
-    for (size_t i = 0; i < count; i++)
-        x |= (uint64_t)bytes[i] << (8 * i);
-    return x;
-}
-
 static const struct {
     const char *name;
     size_t bytes;
@@ -111,7 +105,7 @@ int gyre_gguf_integer(const gyre_gguf_value *value, uint64_t i, int64_t *out) {
         return 1;
     }
     const size_t bytes = gyre_gguf_type_size(type);
-    const uint64_t bits = load_le(at, bytes);
+    const uint64_t bits = gyre_load_le(at, bytes);
     if (type == GYRE_GGUF_I8 || type == GYRE_GGUF_I16 || type == GYRE_GGUF_I32 || type == GYRE_GGUF_I64) {
         *out = sign_extend(bits, bytes);
         return 1;
@@ -127,19 +121,19 @@ int gyre_gguf_number(const gyre_gguf_value *value, uint64_t i, double *out) {
     const unsigned char *at = element_of(value, i, &type);
     if (!at) return 0;
     if (type == GYRE_GGUF_F32) {
-        const uint32_t bits = (uint32_t)load_le(at, 4);
+        const uint32_t bits = (uint32_t)gyre_load_le(at, 4);
         float x;
         memcpy(&x, &bits, sizeof x);
         *out = (double)x;
         return 1;
     }
     if (type == GYRE_GGUF_F64) {
-        const uint64_t bits = load_le(at, 8);
+        const uint64_t bits = gyre_load_le(at, 8);
         memcpy(out, &bits, sizeof *out);
         return 1;
     }
     if (type == GYRE_GGUF_U64) {
-        *out = (double)load_le(at, 8);
+        *out = (double)gyre_load_le(at, 8);
         return 1;
     }
     if (!gyre_gguf_integer(value, i, &whole)) return 0;
@@ -156,7 +150,7 @@ int gyre_gguf_equals(const gyre_gguf_value *value, const char *text) {
 static gyre_status read_uint(cursor *c, size_t bytes, const char *what, uint64_t *out) {
     *out = 0;
     if (c->size - c->at < bytes) return failed(c, GYRE_EFORMAT, c->at, "%s: the file ends within it", what);
-    *out = load_le(c->bytes + c->at, bytes);
+    *out = gyre_load_le(c->bytes + c->at, bytes);
     c->at += bytes;
     return GYRE_OK;
 }
@@ -541,4 +535,15 @@ void gyre_gguf_free(gyre_gguf *file) {
     free(file->kvs_by_key);
     free(file->tensors_by_name);
     free(file);
+}
+
+gyre_status gyre_gguf_open_path(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err) {
+    gyre_error why = {0, ""};
+    gyre_status status = gyre_mapping_open(map, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_gguf_open_mapped(out, map->bytes, map->size, &why);
+    if (status == GYRE_OK) return GYRE_OK;
+    (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
+    if (err) err->offset = why.offset;
+    return status;
 }

@@ -2,6 +2,7 @@
  * versions 2 and 3.  Nothing is copied and no tensor is touched: a file of any size may be mapped. */
 #ifndef GYRE_READING_GGUF_H
 #define GYRE_READING_GGUF_H
+#include "files/file_read.h"
 #include "gyre/gyre.h"
 
 /* As the format numbers them. */
@@ -70,6 +71,9 @@ typedef struct gyre_gguf {
 gyre_status gyre_gguf_open(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
 /* The same of a gyre_mapping's bytes: the pages of long arrays of words, once walked, are not kept in memory. */
 gyre_status gyre_gguf_open_mapped(gyre_gguf **out, const void *bytes, size_t size, gyre_error *err);
+/* Maps and opens the file at `path`.  *map must outlive *out, and the caller closes it, also after an error.  err->text names
+ * path and byte. */
+gyre_status gyre_gguf_open_path(gyre_gguf **out, gyre_mapping *map, const char *path, gyre_error *err);
 void gyre_gguf_free(gyre_gguf *file); /* NULL is fine */
 /* out = the key's, or NULL. */
 const gyre_gguf_kv *gyre_gguf_find_key(const gyre_gguf *file, const char *key);

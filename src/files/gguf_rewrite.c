@@ -2,6 +2,7 @@
 #include "files/gguf_rewrite.h"
 
 #include "files/file_read.h"
+#include "files/little_endian.h"
 #include "files/target_path.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
@@ -16,14 +17,6 @@
 #include <unistd.h>
 
 enum { BLOCK = 1 << 20 };
-
-static gyre_status fail_code(gyre_error *err, const char *path, int code) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
-}
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return fail_code(err, path, errno);
-}
 
 /* -- edits -- */
 /* The range of an integer type. */
@@ -111,8 +104,7 @@ static void put(sink *s, const void *bytes, size_t count) {
 
 static void put_number(sink *s, uint64_t x, size_t count) {
     unsigned char bytes[8];
-    for (size_t i = 0; i < count; i++)
-        bytes[i] = (unsigned char)(x >> (8 * i));
+    gyre_store_le(bytes, x, count);
     put(s, bytes, count);
 }
 
@@ -168,7 +160,8 @@ static gyre_status copy_data(sink *s, int from, const gyre_gguf *file, const cha
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             free(block);
-            return got < 0 ? fail_io(err, path) : gyre_fail(err, GYRE_EIO, "%s: became shorter while it was copied", path);
+            return got < 0 ? gyre_fail_errno(err, path, errno)
+                           : gyre_fail(err, GYRE_EIO, "%s: became shorter while it was copied", path);
         }
         put(s, block, (size_t)got);
         at += (uint64_t)got;
@@ -190,50 +183,46 @@ static gyre_status write_all(const job *j, FILE *stream, const gyre_gguf *file, 
     put_metadata(&s, file, j->edits, j->count);
     const gyre_status status = copy_data(&s, from, file, j->path, err);
     errno = s.error;
-    return status == GYRE_OK && s.error ? fail_io(err, j->target) : status;
+    return status == GYRE_OK && s.error ? gyre_fail_errno(err, j->target, errno) : status;
 }
 
 static gyre_status replace_target(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
     gyre_atomic_file output;
     int code = gyre_atomic_open(&output, j->target);
-    if (code) return fail_code(err, j->target, code);
+    if (code) return gyre_fail_errno(err, j->target, code);
     FILE *stream = gyre_atomic_stream(&output);
-    gyre_status status = stream ? write_all(j, stream, file, from, err) : fail_io(err, j->target);
-    if (status == GYRE_OK && (code = gyre_atomic_close(&output)) != 0) status = fail_code(err, j->target, code);
+    gyre_status status = stream ? write_all(j, stream, file, from, err) : gyre_fail_errno(err, j->target, errno);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
     if (status == GYRE_OK && j->check) status = j->check(j->context, output.temporary, err);
-    if (status == GYRE_OK && (code = gyre_atomic_commit(&output)) != 0) status = fail_code(err, j->target, code);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
     gyre_atomic_discard(&output);
     return status;
 }
 
 static gyre_status rewrite(const job *j, const gyre_gguf *file, gyre_error *err) {
     const int from = open(j->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (from < 0) return fail_io(err, j->path);
+    if (from < 0) return gyre_fail_errno(err, j->path, errno);
     const gyre_status status = replace_target(j, file, from, err);
     close(from);
     return status;
 }
 
-static gyre_status open_mapped(gyre_gguf **file, const gyre_mapping *map, const char *path, gyre_error *err) {
-    gyre_error why = {0, ""};
-    const gyre_status status = gyre_gguf_open_mapped(file, map->bytes, map->size, &why);
-    if (status == GYRE_OK) return status;
-    (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
-    if (err) err->offset = why.offset;
-    return status;
+gyre_status gyre_gguf_rewrite_from(const gyre_gguf *file, const char *path, const gyre_gguf_edits *edits, const char *target,
+                                   gyre_gguf_check *check, void *context, gyre_error *err) {
+    char resolved[PATH_MAX];
+    const job j = {path, resolved, edits->list, edits->count, check, context};
+    gyre_status status = check_edits(edits->list, edits->count, err);
+    if (status == GYRE_OK) status = gyre_target_path(resolved, path, target, "", err);
+    return status == GYRE_OK ? rewrite(&j, file, err) : status;
 }
 
 gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int64_t count, const char *target,
                               gyre_gguf_check *check, void *context, gyre_error *err) {
-    char resolved[PATH_MAX];
-    const job j = {path, resolved, edits, count, check, context};
+    const gyre_gguf_edits all = {edits, count};
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
-    gyre_status status = check_edits(edits, count, err);
-    if (status == GYRE_OK) status = gyre_target_path(resolved, path, target, "", err);
-    if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
-    if (status == GYRE_OK) status = open_mapped(&file, &map, path, err);
-    if (status == GYRE_OK) status = rewrite(&j, file, err);
+    gyre_status status = gyre_gguf_open_path(&file, &map, path, err);
+    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, path, &all, target, check, context, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);
     return status;

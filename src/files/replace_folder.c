@@ -21,14 +21,6 @@
 
 static const char temporary_suffix[] = ".tmp-", aside_suffix[] = ".old-";
 
-static gyre_status fail_code(gyre_error *err, const char *path, int code) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
-}
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return fail_code(err, path, errno);
-}
-
 static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
     if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
@@ -55,12 +47,12 @@ static int is_dot_entry(const char *name) {
 /* -- syncing -- */
 static gyre_status sync_path(const char *path, gyre_error *err) {
     const int code = gyre_sync_path(path);
-    return code ? fail_code(err, path, code) : GYRE_OK;
+    return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
 }
 
 static gyre_status sync_parent(const char *path, gyre_error *err) {
     const int code = gyre_sync_parent(path);
-    return code ? fail_code(err, path, code) : GYRE_OK;
+    return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
 }
 
 /* Calls visit for every entry but . and .. until it fails. */
@@ -69,12 +61,12 @@ static gyre_status for_each_entry(const char *folder,
                                   void *arg, gyre_error *err) {
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
-    if (!entries) return fail_io(err, folder);
+    if (!entries) return gyre_fail_errno(err, folder, errno);
     while (status == GYRE_OK) {
         errno = 0;
         const struct dirent *entry = readdir(entries);
         if (!entry) {
-            if (errno != 0) status = fail_io(err, folder);
+            if (errno != 0) status = gyre_fail_errno(err, folder, errno);
             break;
         }
         if (!is_dot_entry(entry->d_name)) status = visit(folder, entry->d_name, arg, err);
@@ -134,7 +126,8 @@ static gyre_status recover_entry(const char *folder, const char *entry, void *fi
     if (!temporary && !aside) return GYRE_OK;
     const gyre_status status = join(folder, entry, path, err);
     if (status != GYRE_OK) return status;
-    if (aside && lstat(final, &info) != 0 && errno == ENOENT) return rename(path, final) == 0 ? GYRE_OK : fail_io(err, path);
+    if (aside && lstat(final, &info) != 0 && errno == ENOENT)
+        return rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
     remove_folder(path);
     return GYRE_OK;
 }
@@ -153,7 +146,7 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     if (is_link || is_dot_entry(last_component(out))) {
         char given[PATH_MAX];
         memcpy(given, out, length + 1);
-        if (!realpath(given, out)) return fail_io(err, given);
+        if (!realpath(given, out)) return gyre_fail_errno(err, given, errno);
         if (strlen(out) >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", out);
     }
     if (strcmp(out, "/") == 0) return gyre_fail(err, GYRE_EINVAL, "folder: / cannot be replaced");
@@ -168,7 +161,7 @@ static gyre_status make_parents(char *path, gyre_error *err) {
         if (mkdir(path, 0777) == 0)
             status = sync_parent(path, err);
         else if (errno != EEXIST)
-            status = fail_io(err, path);
+            status = gyre_fail_errno(err, path, errno);
         *slash = '/';
         if (status != GYRE_OK) return status;
     }
@@ -187,7 +180,7 @@ static gyre_status check_entry(const char *folder, const char *name, void *arg, 
 static gyre_status check_replaceable(const char *final, int *exists, gyre_error *err) {
     struct stat info;
     *exists = lstat(final, &info) == 0;
-    if (!*exists) return errno == ENOENT ? GYRE_OK : fail_io(err, final);
+    if (!*exists) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, final, errno);
     if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
     return for_each_entry(final, check_entry, NULL, err);
 }
@@ -211,7 +204,7 @@ gyre_status gyre_folder_begin(gyre_folder_replacement *folder, const char *final
     if (status == GYRE_OK) status = check_replaceable(f.final, &exists, err);
     if (status != GYRE_OK) return status;
     snprintf(f.temporary, sizeof f.temporary, "%.*s%s%ld", PATH_MAX - 32, f.final, temporary_suffix, (long)getpid());
-    if (mkdir(f.temporary, 0777) != 0) return fail_io(err, f.temporary);
+    if (mkdir(f.temporary, 0777) != 0) return gyre_fail_errno(err, f.temporary, errno);
     *folder = f;
     return GYRE_OK;
 }
@@ -223,7 +216,7 @@ gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *
 /* -- writing files -- */
 static gyre_status write_file(const char *path, const char *bytes, size_t size, gyre_error *err) {
     const int code = gyre_file_write(path, bytes, size);
-    return code ? fail_code(err, path, code) : GYRE_OK;
+    return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
 }
 
 static gyre_status copy_file(const char *from, const char *to, gyre_error *err) {
@@ -275,9 +268,9 @@ static int exchange(const char *a, const char *b) {
 static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder, gyre_error *err) {
     char aside[PATH_MAX];
     snprintf(aside, sizeof aside, "%.*s%s%ld", PATH_MAX - 32, folder->final, aside_suffix, (long)getpid());
-    if (rename(folder->final, aside) != 0) return fail_io(err, folder->final);
+    if (rename(folder->final, aside) != 0) return gyre_fail_errno(err, folder->final, errno);
     if (rename(folder->temporary, folder->final) != 0) {
-        const gyre_status status = fail_io(err, folder->final);
+        const gyre_status status = gyre_fail_errno(err, folder->final, errno);
         (void)!rename(aside, folder->final); /* failing that too, the next gyre_folder_recover does it */
         return status;
     }
@@ -308,7 +301,8 @@ gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err)
         status = replace(folder, err);
     } else {
         status = sync_folder(folder->temporary, err);
-        if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0) status = fail_io(err, folder->final);
+        if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0)
+            status = gyre_fail_errno(err, folder->final, errno);
     }
     if (status == GYRE_OK) status = sync_parent(folder->final, err);
     return status;

@@ -3,6 +3,7 @@
 
 #include "core/convert.h"
 #include "files/json_locate.h"
+#include "files/little_endian.h"
 #include "files/printable_name.h"
 #include "files/safetensors_stream.h"
 #include "util/error.h"
@@ -227,18 +228,11 @@ static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, g
     return check_tiling(file, err);
 }
 
-static uint64_t read_header_size(const unsigned char *map) {
-    uint64_t size = 0;
-    for (int i = 0; i < SIZE_BYTES; i++)
-        size |= (uint64_t)map[i] << (8 * i);
-    return size;
-}
-
 static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     const unsigned char *map = file->map.bytes;
     if (file->map.size < SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->map.size, file->path);
-    const uint64_t size = read_header_size(map);
+    const uint64_t size = gyre_load_le(map, SIZE_BYTES);
     if (size > MAX_HEADER_BYTES || size > file->map.size - SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: a header of %" PRIu64 " bytes in a file of %zu (%s)", size,
                          file->map.size, file->path);

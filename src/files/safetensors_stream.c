@@ -1,6 +1,7 @@
 /* safetensors_stream.c: the header, then bytes as they come. */
 #include "files/safetensors_stream.h"
 
+#include "files/little_endian.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
 
@@ -64,17 +65,12 @@ static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t co
 static int write_header(FILE *file, const char *header) {
     const size_t length = strlen(header), padded = (length + 7) / 8 * 8;
     unsigned char size[SIZE_BYTES];
-    for (int i = 0; i < SIZE_BYTES; i++)
-        size[i] = (unsigned char)((uint64_t)padded >> (8 * i));
+    gyre_store_le(size, padded, SIZE_BYTES);
     return fwrite(size, 1, SIZE_BYTES, file) == SIZE_BYTES && fwrite(header, 1, length, file) == length &&
            fwrite("       ", 1, padded - length, file) == padded - length;
 }
 
 /* -- the stream -- */
-static gyre_status fail_io(const gyre_safetensors_stream *stream, int code, gyre_error *err) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", stream->path, strerror(code));
-}
-
 static void stream_free(gyre_safetensors_stream *stream) {
     free(stream->path);
     free(stream);
@@ -88,10 +84,10 @@ void gyre_safetensors_stream_discard(gyre_safetensors_stream *stream) {
 
 static gyre_status begin_file(gyre_safetensors_stream *stream, const char *header, gyre_error *err) {
     const int code = gyre_atomic_open(&stream->file, stream->path);
-    if (code) return fail_io(stream, code, err);
+    if (code) return gyre_fail_errno(err, stream->path, code);
     stream->out = gyre_atomic_stream(&stream->file);
     if (stream->out && write_header(stream->out, header)) return GYRE_OK;
-    const gyre_status status = fail_io(stream, errno, err);
+    const gyre_status status = gyre_fail_errno(err, stream->path, errno);
     gyre_atomic_discard(&stream->file);
     return status;
 }
@@ -117,7 +113,7 @@ gyre_status gyre_safetensors_stream_write(gyre_safetensors_stream *stream, const
                                           gyre_error *err) {
     if (count > stream->expected_bytes - stream->bytes_written)
         return gyre_fail(err, GYRE_EINVAL, "safetensors: more bytes than the header says (%s)", stream->path);
-    if (count > 0 && fwrite(bytes, 1, count, stream->out) != count) return fail_io(stream, errno, err);
+    if (count > 0 && fwrite(bytes, 1, count, stream->out) != count) return gyre_fail_errno(err, stream->path, errno);
     stream->bytes_written += count;
     return GYRE_OK;
 }
@@ -129,7 +125,7 @@ gyre_status gyre_safetensors_stream_close(gyre_safetensors_stream *stream, gyre_
                            stream->expected_bytes, stream->path);
     } else {
         const int code = gyre_atomic_commit(&stream->file);
-        if (code) status = fail_io(stream, code, err);
+        if (code) status = gyre_fail_errno(err, stream->path, code);
     }
     gyre_safetensors_stream_discard(stream);
     return status;

@@ -109,7 +109,7 @@ static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
 
 static gyre_status open_path(gyre_tensor_store *store, gyre_error *err) {
     struct stat info;
-    if (stat(store->path, &info) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s", store->path, strerror(errno));
+    if (stat(store->path, &info) != 0) return gyre_fail_errno(err, store->path, errno);
     if (S_ISDIR(info.st_mode)) return open_folder(store, err);
     if (gyre_gguf_is_file(store->path)) return gyre_tensor_store_open_gguf(store, err);
     return open_one(store, store->path, err);

@@ -123,12 +123,8 @@ gyre_status gyre_tensor_store_open_gguf(gyre_tensor_store *store, gyre_error *er
     if (store->files) store->files->path = strdup(store->path);
     if (!store->files || !store->files->path) return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", store->path);
     store->files_count = 1;
-    gyre_status status = gyre_mapping_open(&store->files->map, store->path, err);
-    if (status != GYRE_OK) return status;
-    gyre_error why = {0, ""};
-    status = gyre_gguf_open_mapped(&store->gguf, store->files->map.bytes, store->files->map.size, &why);
-    if (status != GYRE_OK) return failed(store, status, why.offset, why.text, err);
-    status = check_not_split(store, err);
+    gyre_status status = gyre_gguf_open_path(&store->gguf, &store->files->map, store->path, err);
+    if (status == GYRE_OK) status = check_not_split(store, err);
     if (status == GYRE_OK) status = take_tensors(store, err);
     return status == GYRE_OK ? check_no_overlap(store, err) : status;
 }

@@ -4,11 +4,12 @@
  * one for each kind of layers.  In the latter case those that see every token get the new scaling, and those behind a
  * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
 #include "core/encoding.h"
-#include "files/gguf_rewrite.h"
+#include "files/gguf.h"
 #include "files/target_path.h"
 #include "reading/config_document.h"
 #include "reading/config_edit.h"
 #include "reading/family.h"
+#include "reading/gguf/gguf_rewrite_positions.h"
 #include "reading/rope/rope_parameters.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
     if (!err) return status;
@@ -12,4 +13,8 @@ gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, 
     vsnprintf(err->text, sizeof err->text, format, arguments);
     va_end(arguments);
     return status;
+}
+
+gyre_status gyre_fail_errno(gyre_error *err, const char *path, int code) {
+    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
 }

@@ -8,5 +8,7 @@ gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, .
 #ifdef __clang_analyzer__ /* It does not look into error.c.  The macro tells it that gyre_fail returns its status. */
 #define gyre_fail(err, status, ...) ((void)gyre_fail(err, status, __VA_ARGS__), (status))
 #endif
+/* "PATH: what strerror says of `code`"; returns GYRE_EIO. */
+gyre_status gyre_fail_errno(gyre_error *err, const char *path, int code);
 
 #endif

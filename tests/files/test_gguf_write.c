@@ -2,6 +2,7 @@
  * nothing. */
 #include "files/gguf_rewrite.h"
 #include "gguf_models.h"
+#include "reading/gguf/gguf_rewrite_positions.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,4 +1,6 @@
 /* gguf_rewrite_positions.c: a position encoding in the keys that llama.cpp reads. */
+#include "reading/gguf/gguf_rewrite_positions.h"
+
 #include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
@@ -250,7 +252,8 @@ static gyre_status rewrite(const gyre_gguf *file, const gyre_encoding *encoding,
     p->err = err;
     gyre_status status = take_architecture(p);
     if (status == GYRE_OK) status = make_edits(p, gyre_encoding_get_config(encoding), w->attention, w->length);
-    if (status == GYRE_OK) status = gyre_gguf_rewrite(w->path, p->edits, p->count, target, check_written, w, err);
+    const gyre_gguf_edits edits = {p->edits, p->count};
+    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, w->path, &edits, target, check_written, w, err);
     free(p);
     return status;
 }
@@ -260,17 +263,11 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
-    gyre_error why = {0, ""};
     double *frequencies = malloc((size_t)pairs * sizeof *frequencies);
     expected_rotation w = {path, frequencies, 0, pairs, length};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
-    if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
-    if (status == GYRE_OK) {
-        status = gyre_gguf_open_mapped(&file, map.bytes, map.size, &why);
-        if (status != GYRE_OK) (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
-        if (status != GYRE_OK && err) err->offset = why.offset;
-    }
+    if (status == GYRE_OK) status = gyre_gguf_open_path(&file, &map, path, err);
     if (status == GYRE_OK) status = rewrite(file, encoding, &w, target, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);
