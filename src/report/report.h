@@ -9,8 +9,8 @@
  *
  * Figures are drawn by the program gnuplot, looked up in PATH and run without a shell; every call that draws can fail with
  * EIO where gnuplot is missing or fails, its own words in the error.  No call prints, except to the FILE it is given. */
-#ifndef GYRE_REPORT_H
-#define GYRE_REPORT_H
+#ifndef GYRE_REPORT_REPORT_H
+#define GYRE_REPORT_REPORT_H
 #include "gyre/gyre.h"
 
 #include <stdio.h>
@@ -152,7 +152,7 @@ typedef struct gyre_report_heatmap {
 /* DIVERGING: blue, white, red, for values on both sides of the middle.  SEQUENTIAL: light to dark. */
 typedef enum gyre_report_palette { GYRE_REPORT_PALETTE_DIVERGING, GYRE_REPORT_PALETTE_SEQUENTIAL } gyre_report_palette;
 typedef struct gyre_report_heatmap_grid {
-    size_t size; /* set by GYRE_REPORT_HEATMAP_GRID_INIT */
+    size_t size; /* set by GYRE_REPORT_REPORT_HEATMAP_GRID_INIT */
     const char *title;
     gyre_report_axis x; /* LINEAR; low, high: what the first and the last column stand for; equal = 0 .. width - 1 */
     gyre_report_axis y; /* LINEAR; low, high: the first row (at the bottom) and the last; equal = 0 .. height - 1 */
@@ -163,7 +163,7 @@ typedef struct gyre_report_heatmap_grid {
     int64_t columns; /* maps side by side, then a new row of them; 0 = up to 3 */
 } gyre_report_heatmap_grid;
 /* clang-format off */
-#define GYRE_REPORT_HEATMAP_GRID_INIT                                                                       \
+#define GYRE_REPORT_REPORT_HEATMAP_GRID_INIT                                                                       \
     { sizeof(gyre_report_heatmap_grid), NULL,                                                               \
       {NULL, GYRE_REPORT_SCALE_LINEAR, 0, 0}, {NULL, GYRE_REPORT_SCALE_LINEAR, 0, 0},                        \
       {NULL, GYRE_REPORT_SCALE_LINEAR, 0, 0}, GYRE_REPORT_PALETTE_DIVERGING, NULL, 0, 0 }
@@ -218,4 +218,4 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_page_write(const gyre_report_pa
 #ifdef __cplusplus
 }
 #endif
-#endif /* GYRE_REPORT_H */
+#endif /* GYRE_REPORT_REPORT_H */
