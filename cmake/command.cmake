@@ -1,4 +1,4 @@
-# command.cmake: the gyre command.  It uses the public headers and src/report/, which is compiled into it.
+# command.cmake: the gyre command.  It sees the public headers, src/util and src/report/report.h.  src/report is compiled into it.
 file(GLOB_RECURSE command_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/tools/*.c ${PROJECT_SOURCE_DIR}/src/report/*.c)
 add_library(gyre_command_objects OBJECT ${command_sources})

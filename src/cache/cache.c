@@ -1,8 +1,8 @@
 /* cache.c: making a cache, and what can be asked of it. */
 #include "cache/cache.h"
 
-#include "core/fail.h"
 #include "core/huge_pages.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

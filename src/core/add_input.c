@@ -2,12 +2,12 @@
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/scheme.h"
 #include "core/table_view.h"
 #include "core/view.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

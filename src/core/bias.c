@@ -2,11 +2,11 @@
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/scheme.h"
 #include "core/table_view.h"
 #include "core/view.h"
+#include "util/error.h"
 
 enum { KEY_CHUNK = 256 };
 

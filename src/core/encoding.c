@@ -1,6 +1,6 @@
 /* encoding.c: memory of the object, and what can be asked of it. */
 #include "core/encoding.h"
-#include "core/fail.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 

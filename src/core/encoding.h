@@ -6,6 +6,8 @@
 #define GYRE_CORE_ENCODING_H
 #include "core/distance_map.h"
 #include "gyre/gyre.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 struct gyre_angle_table; /* core/rotation/angle_table.h */
 struct gyre_frequency;   /* core/rotation/frequency.h */

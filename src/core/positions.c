@@ -1,8 +1,8 @@
 /* positions.c: which position each token has. */
 #include "core/positions.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/view.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

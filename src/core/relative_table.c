@@ -2,8 +2,8 @@
 #include "core/relative_table.h"
 #include "core/convert.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/view.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stddef.h>

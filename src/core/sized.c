@@ -1,6 +1,6 @@
 /* sized.c: public structs that begin with `size` and may grow in a later version. */
 #include "core/sized.h"
-#include "core/fail.h"
+#include "util/error.h"
 
 #include <string.h>
 

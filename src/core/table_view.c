@@ -1,8 +1,8 @@
 /* table_view.c: the views of a caller's tables, and their checks. */
 #include "core/table_view.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/view.h"
+#include "util/error.h"
 
 #include <stddef.h>
 

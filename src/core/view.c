@@ -1,6 +1,6 @@
 /* view.c: strided views. */
 #include "core/view.h"
-#include "core/fail.h"
+#include "util/error.h"
 
 size_t gyre_dtype_size(gyre_dtype dtype) {
     switch (dtype) {

@@ -1,9 +1,9 @@
 /* bert.c: a trained vector for every distance there can be, against the query (relative_key) and against the key too
  * (relative_key_query).  Nothing is clipped, so a position past the last is refused. */
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     return encoding->config.score.max_distance - 1 - distance;

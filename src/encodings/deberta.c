@@ -2,9 +2,9 @@
  * the released checkpoints do.  The tables are projections of one embedding, made by the caller, so each head has its own.
  * v1 clamps distances; v2 and v3 count them in buckets that grow like a logarithm past half their number. */
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,11 +1,11 @@
 /* encoding_create.c: from a config to an encoding. */
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/rotation/temperature.h"
 #include "core/sized.h"
 #include "encodings/schemes.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

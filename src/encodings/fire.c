@@ -6,10 +6,10 @@
  * are listed once, and a pair costs finding its piece, which is mostly that of the key before. */
 #include "core/convert.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/relative_table.h"
 #include "core/view.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* input_config.c: checks that all additions at the input share. */
 #include "encodings/input_config.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/scheme.h"
+#include "util/error.h"
 
 #include <math.h>
 

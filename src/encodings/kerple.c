@@ -2,10 +2,10 @@
  * keeps both above 0, and r2 of the power at 2 or below; that is the trainer's to see to. */
 #include "core/convert.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/relative_table.h"
 #include "core/view.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
  * the sum of cos((m - n) theta_i), theta_i = 10000^(-2 i / width).  A constant, such as the width / 2 that some
  * implementations subtract, cancels in the softmax. */
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/relative_table.h"
 #include "core/rotation/angles.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "eval/eval_windows.h"
 #include "core/exec.h"
-#include "core/fail.h"
 #include "model/layers.h"
+#include "util/error.h"
 #include <stdlib.h>
 
 typedef struct worker {

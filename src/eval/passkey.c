@@ -1,9 +1,9 @@
 /* passkey.c: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
-#include "core/fail.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "model/layers.h"
 #include "model/random.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 

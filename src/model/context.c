@@ -1,8 +1,8 @@
 /* context.c: reading a sequence with a model: whole prefix or token by token, the same code. */
 #include "model/context.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/sized.h"
+#include "util/error.h"
 
 #include "model/layers.h"
 

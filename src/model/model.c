@@ -1,14 +1,14 @@
 /* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
-#include "core/fail.h"
 #include "core/sized.h"
+#include "util/error.h"
 
-#include "files/file_read.h"
 #include "files/fnv1a.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "model/architecture/model_config_json.h"
 #include "model/random.h"
+#include "util/checkpoint_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -241,34 +241,24 @@ static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file,
     return status;
 }
 
-static gyre_status read_config(const char *path, gyre_model_config *config, gyre_config_arrays *arrays, gyre_error *err) {
-    char *json;
-    size_t bytes;
-    gyre_status status = gyre_file_read(path, &json, &bytes, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_model_config_parse(json, bytes, path, config, arrays, err);
-    free(json);
-    return status;
-}
-
 /* A config that no model can have is a malformed file here, whoever found it out. */
 static gyre_status fail_with_path(gyre_status status, const gyre_error *why, const char *path, gyre_error *err) {
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why->text, path);
 }
 
-static gyre_status load_folder(gyre_model *model, const char *folder, gyre_error *err) {
-    char described[PATH_MAX], weights[PATH_MAX];
+static gyre_status load_folder(gyre_model *model, const char *folder, const gyre_config_document *document,
+                               gyre_error *err) {
+    char weights[PATH_MAX];
     gyre_model_config config;
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
-    gyre_status status = join_path(folder, "config.json", described, err);
-    if (status == GYRE_OK) status = join_path(folder, "model.safetensors", weights, err);
-    if (status == GYRE_OK) status = read_config(described, &config, &arrays, err);
+    gyre_status status = join_path(folder, GYRE_WEIGHTS_FILE, weights, err);
+    if (status == GYRE_OK) status = gyre_model_config_read(document, &config, &arrays, err);
     if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
     if (status == GYRE_OK) {
         status = check_file(model, &config, file, weights, &why);
-        if (status != GYRE_OK) status = fail_with_path(status, &why, described, err);
+        if (status != GYRE_OK) status = fail_with_path(status, &why, document->path, err);
     }
     if (status == GYRE_OK) status = read_weights(model, file, err);
     if (status == GYRE_OK) status = gyre_network_from_model(&model->network, model, err);
@@ -277,17 +267,29 @@ static gyre_status load_folder(gyre_model *model, const char *folder, gyre_error
     return status;
 }
 
-gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err) {
-    if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+                                   gyre_error *err) {
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = load_folder(model, folder, err);
+    gyre_status status = load_folder(model, folder, document, err);
     if (status == GYRE_OK && !(model->path = strdup(folder)))
         status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
     if (status == GYRE_OK)
         *out = model;
     else
         gyre_model_free(model);
+    return status;
+}
+
+gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err) {
+    char path[PATH_MAX];
+    gyre_config_document document;
+    if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
+    gyre_status status = join_path(folder, GYRE_CONFIG_FILE, path, err);
+    if (status == GYRE_OK) status = gyre_config_document_open(&document, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_model_open_native(out, folder, &document, err);
+    gyre_config_document_free(&document);
     return status;
 }
 
@@ -315,9 +317,9 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
     char path[PATH_MAX], *json;
     gyre_status status = gyre_model_config_to_json(&model->config, dtype, &json, err);
     if (status != GYRE_OK) return status;
-    status = gyre_folder_write(folder, "config.json", json, err);
+    status = gyre_folder_write(folder, GYRE_CONFIG_FILE, json, err);
     free(json);
-    if (status == GYRE_OK) status = gyre_folder_path(folder, "model.safetensors", path, err);
+    if (status == GYRE_OK) status = gyre_folder_path(folder, GYRE_WEIGHTS_FILE, path, err);
     return status == GYRE_OK ? write_weights(model, path, dtype, err) : status;
 }
 

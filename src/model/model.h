@@ -25,6 +25,9 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
 void gyre_model_config_complete(gyre_model_config *config);
 /* out = a config of defaults alone. */
 gyre_model_config gyre_model_config_default(void);
+/* gyre_model_open_to_train with the folder's config.json already parsed. */
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+                                   gyre_error *err);
 
 /* Checks the sizes, completes config->position and creates the encoding.  Weights stay unset (allocated). */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);

@@ -1,6 +1,6 @@
 /* network.c: a network's memory, and the one over the weights of a model made here. */
 #include "model/network.h"
-#include "core/fail.h"
+#include "util/error.h"
 
 #include "model/model.h"
 

@@ -1,10 +1,10 @@
 /* checkpoint.c: a run on disk.  Beside the model lie optimizer.safetensors (both moments) and training.json (options and
  * step). */
-#include "core/fail.h"
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "train/trainer.h"
+#include "util/error.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* task.c: sequences whose difficulty does not depend on position: what fails far out is the position encoding. */
-#include "core/fail.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "gyre/gyre_train.h"
 #include "model/random.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 #include "train/trainer.h"
 #include "core/exec.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/sized.h"
+#include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -59,7 +59,7 @@ gyre_status attn_data_create(attn_data *d, int gradient, gyre_error *err) {
     }
     if (!failed) return GYRE_OK;
     attn_data_free(d);
-    return cli_error(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
+    return gyre_fail(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
 }
 
 void attn_data_free(attn_data *d) {
@@ -89,7 +89,7 @@ static gyre_status make_encoding(attn_call *call, const gyre_config *config, con
     if (status || s[0] == 0) return status;
     call->table = alloc_random(s[0] * s[1] * s[2] * s[3], GYRE_DTYPE_F32, 10);
     call->tables.bias = gyre_cdense(call->table, GYRE_DTYPE_F32, s[0], s[1], s[2], s[3]);
-    return call->table ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
+    return call->table ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
 }
 
 void attn_call_init_args(attn_call *out, const attn_data *data) {
@@ -124,9 +124,9 @@ static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int cou
         const size_t bytes = attn_scratch_bytes(call, &execs[i]);
         if (bytes > call->bytes) call->bytes = bytes;
     }
-    if (call->bytes == 0) return cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
+    if (call->bytes == 0) return gyre_fail(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
     call->scratch = bench_alloc_huge(call->bytes);
-    return call->scratch ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
+    return call->scratch ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
 }
 
 gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_data *data, int gradient,
@@ -165,7 +165,7 @@ static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error
         status = gyre_cache_append(call->cache, sequence_id, &k, &v, &positions, NULL, NULL);
     }
     free(memory);
-    return status ? cli_error(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
 }
 
 gyre_status attn_call_create_cached(attn_call *out, const gyre_config *config, gyre_cache_keys keys, gyre_dtype dtype,

@@ -201,11 +201,11 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     b->scratch_bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (!b->q || !b->k || !b->v || !b->out || !b->scratch)
-        return cli_error(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
+        return gyre_fail(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
     memcpy(b->path, "/tmp/gyre_bench_XXXXXX", sizeof "/tmp/gyre_bench_XXXXXX");
     const int fd = mkstemp(b->path);
     if (fd < 0) *b->path = '\0';
-    if (fd < 0) return cli_error(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
+    if (fd < 0) return gyre_fail(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
     close(fd);
     return GYRE_OK;
 }
@@ -278,7 +278,7 @@ static int measure_types(const bench_options *o) {
         cache_bench b = {.exec = NULL};
         gyre_status status = open_bench(&b, TYPES[i].type, &err);
         if (!status && (append(&b, TOKENS) || attend(&b)))
-            status = cli_error(&err, GYRE_EINVAL, "types: failed (gyre bench)");
+            status = gyre_fail(&err, GYRE_EINVAL, "types: failed (gyre bench)");
         double all = 0, off = 0;
         for (int j = 0; j < QUERY_HEADS * HEAD_DIM && !status; j++) {
             if (i == 0) kept[j] = b.out[j];

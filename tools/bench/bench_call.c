@@ -22,7 +22,7 @@ gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_er
         *all[i] = alloc_random(count, (uint64_t)i + 1, -1, 1);
         if (*all[i]) continue;
         bench_data_free(out);
-        return cli_error(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
+        return gyre_fail(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
     }
     return GYRE_OK;
 }
@@ -81,9 +81,9 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
     config.input.dim = shape->heads * shape->head_dim;
     if (scheme->configure) scheme->configure(&config, shape->tokens);
     gyre_status status = gyre_config_suggest(&config);
-    if (status) return cli_error(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
+    if (status) return gyre_fail(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
     status = gyre_encoding_create(out, &config, NULL, &why);
-    return status ? cli_error(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
 }
 
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
@@ -128,7 +128,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
     if (status) {
         bench_call_free(out);
-        return cli_error(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
+        return gyre_fail(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
     }
     describe_call(out, causal, data);
     return GYRE_OK;
@@ -183,5 +183,5 @@ gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gy
     else if (bytes)
         status = gyre_attention(&call->args, scratch, bytes, exec, NULL);
     free(scratch);
-    return status ? cli_error(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
 }

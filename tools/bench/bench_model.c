@@ -32,7 +32,7 @@ static gyre_status make_folder(model_files *files, gyre_error *err) {
     const int length = snprintf(files->folder, sizeof files->folder, "%s/gyre_bench_XXXXXX", base && *base ? base : "/tmp");
     if (length < 0 || (size_t)length >= sizeof files->folder || !mkdtemp(files->folder)) {
         *files->folder = '\0';
-        return cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (gyre bench model)",
+        return gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (gyre bench model)",
                          base && *base ? base : "/tmp", strerror(errno));
     }
     for (int t = 0; t < TYPE_COUNT; t++)
@@ -174,7 +174,7 @@ static gyre_status model_bench_open(model_bench *s, const gyre_model *model, con
     s->logits = bench_alloc_huge((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
     gyre_status status = s->windows && s->ids && s->logits
                              ? GYRE_OK
-                             : cli_error(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
+                             : gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
     for (int64_t i = 0; i < tokens && !status; i++)
         s->ids[i] = (int32_t)(i * 7919 % vocab);
     if (!status) status = open_context(&s->prefill, model, PREFILL, exec, err);

@@ -1,5 +1,6 @@
 /* bench_schemes.c: the schemes that gyre bench compares, in the forms that papers and checkpoints use. */
 #include "tools/bench/bench.h"
+#include "util/suggest.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,7 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
         if (used < (int)sizeof known)
             used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
-    const char *nearest = cli_closest_name(word, names, 2 * count);
+    const char *nearest = gyre_closest_name(word, names, 2 * count);
     if (nearest) cli_usage_error("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
     cli_usage_error("--schemes: \"%s\" is none of %s", word, known);
 }

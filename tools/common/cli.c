@@ -2,6 +2,9 @@
 /* For realpath. */
 #define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): its name is given
 #include "tools/common/cli.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
+#include "util/suggest.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +19,15 @@
 
 /* -- state of the process: one command runs in it -- */
 static const char *command_name = "gyre";
-/* Read by the signal handler, so kept apart from the structs that own them. */
-static char pending_file[PATH_MAX], pending_copy[PATH_MAX + 48];
-static volatile sig_atomic_t file_pending, copy_pending, bar_drawn, deferred, interrupted;
+/* The files of cli_output, the one opened last on top.  Static, because the signal handler removes their temporaries. */
+enum { MAX_OUTPUTS = 2 };
+static gyre_atomic_file output_files[MAX_OUTPUTS];
+static int outputs_open;
+/* The temporary that gyre_reading_write makes beside its target. */
+static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
+static volatile sig_atomic_t copy_pending, bar_drawn, deferred, interrupted;
+
+enum { MAX_NAME_LENGTH = 32 }; /* of an option */
 
 static const char ERASE[] = "\r\033[K";
 
@@ -42,16 +51,6 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
-gyre_status(cli_error)(gyre_error *err, gyre_status status, const char *format, ...) {
-    if (!err) return status;
-    va_list arguments;
-    err->offset = 0;
-    va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 int cli_fail_error(const gyre_error *err) {
     const size_t length = strlen(err->text);
     if (length && err->text[length - 1] == ')') return cli_fail("%s", err->text);
@@ -73,43 +72,6 @@ void cli_usage_error(const char *format, ...) {
     print_line(format, arguments, where);
     va_end(arguments);
     exit(CLI_USAGE);
-}
-
-/* -- spelling -- */
-enum { MAX_NAME_LENGTH = 32 };
-
-/* Insertions, deletions and changes of one letter that make b of a. */
-static int edit_distance(const char *a, const char *b) {
-    int row[MAX_NAME_LENGTH + 1];
-    const int n = (int)strlen(b);
-    for (int j = 0; j <= n; j++)
-        row[j] = j;
-    for (int i = 1; *a; a++, i++) {
-        int corner = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            const int change = corner + (*a != b[j - 1]);
-            const int shift = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            corner = row[j];
-            row[j] = change < shift ? change : shift;
-        }
-    }
-    return row[n];
-}
-
-const char *cli_closest_name(const char *text, const char *const *names, int count) {
-    const char *best = NULL;
-    int least = 3; /* more than two slips are another word */
-    if (strlen(text) > MAX_NAME_LENGTH) return NULL;
-    for (int i = 0; i < count; i++) {
-        if (strlen(names[i]) > MAX_NAME_LENGTH) continue;
-        const int distance = edit_distance(text, names[i]);
-        if (distance < least && distance < (int)strlen(names[i])) {
-            least = distance;
-            best = names[i];
-        }
-    }
-    return best;
 }
 
 /* -- values of options -- */
@@ -262,7 +224,7 @@ static _Noreturn void option_error(const parse_state *p, const char *text) {
     }
     if (found && found->arg) cli_usage_error("--%s: its value %s is missing", found->name, found->arg);
     if (found) cli_usage_error("--%s: takes no value", found->name);
-    const char *nearest = cli_closest_name(name, names, all);
+    const char *nearest = gyre_closest_name(name, names, all);
     if (nearest) cli_usage_error("--%s: no such option; did you mean --%s?", name, nearest);
     cli_usage_error("--%s: no such option", name);
 }
@@ -322,7 +284,8 @@ static void on_signal(int number) {
         interrupted = 1;
         return;
     }
-    if (file_pending) (void)unlink(pending_file);
+    for (int i = 0; i < MAX_OUTPUTS; i++)
+        if (output_files[i].has_temporary) (void)unlink(output_files[i].temporary);
     if (copy_pending) (void)unlink(pending_copy);
     if (bar_drawn && write(STDERR_FILENO, ERASE, sizeof ERASE - 1) < 0) {
         /* the terminal is gone: nothing to tidy */
@@ -350,10 +313,10 @@ void cli_install_signal_handlers(void) {
 void cli_set_pending_copy(const char *target) {
     copy_pending = 0;
     if (!target) return;
-    char *real = realpath(target, NULL); /* a link's file is the one that is replaced */
-    snprintf(pending_copy, sizeof pending_copy, "%.4095s.%ld-0.tmp", real ? real : target, (long)getpid());
+    char *real = realpath(target, NULL); /* the library replaces the file behind a link */
+    const int fits = gyre_atomic_temporary_name(pending_copy, real ? real : target, 0);
     free(real);
-    copy_pending = access(pending_copy, F_OK) != 0;
+    copy_pending = fits && access(pending_copy, F_OK) != 0;
 }
 
 void cli_defer_signals(void) {
@@ -396,15 +359,15 @@ gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) 
     while (length > 1 && path[length - 1] == '/')
         length--;
     lock->file = -1;
-    if (length + 6 > sizeof lock->path) return cli_error(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
+    if (length + 6 > sizeof lock->path) return gyre_fail(err, GYRE_EINVAL, "path: too long a name (%.200s...)", path);
     snprintf(lock->path, sizeof lock->path, "%.*s.lock", (int)length, path);
     lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock->file < 0) return cli_error(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
+    if (lock->file < 0) return gyre_fail(err, GYRE_EIO, "folder: cannot be written: %s (%s)", strerror(errno), path);
     struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(lock->file, F_SETLK, &all) == 0) return GYRE_OK;
     close(lock->file);
     lock->file = -1;
-    return cli_error(err, GYRE_EIO, "folder: another run is writing it (%s)", path);
+    return gyre_fail(err, GYRE_EIO, "folder: another run is writing it (%s)", path);
 }
 
 /* The name goes before the lock: who opens it after that makes a new file. */
@@ -498,42 +461,6 @@ const char *cli_format_count(double value, char out[16]) {
 }
 
 /* -- results -- */
-/* The name is noted before there is a file: a signal at any moment finds it, on any thread.  A name that is taken, by whom
- * ever, is given up before the next one is tried. */
-static int make_temporary(cli_output *output, size_t bytes) {
-    enum { ATTEMPTS = 100 };
-    struct timespec now = {0, 0};
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    unsigned draw = (unsigned)getpid() * 2654435761u ^ (unsigned)now.tv_nsec;
-    for (int i = 0; i < ATTEMPTS; i++, draw = draw * 1664525u + 1013904223u) {
-        snprintf(output->temporary, bytes, "%s.%06x", output->path, draw >> 8);
-        if (access(output->temporary, F_OK) == 0) continue;
-        snprintf(pending_file, sizeof pending_file, "%s", output->temporary);
-        file_pending = 1;
-        const int file = open(output->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (file < 0) file_pending = 0;
-        if (file >= 0 || errno != EEXIST) return file;
-    }
-    return -1;
-}
-
-static int open_temporary(cli_output *output) {
-    const size_t bytes = strlen(output->path) + sizeof ".XXXXXX";
-    output->temporary = malloc(bytes);
-    if (!output->temporary || bytes > sizeof pending_file) return errno = ENAMETOOLONG, CLI_FAILED;
-    const int file = make_temporary(output, bytes);
-    if (file < 0) return CLI_FAILED;
-    output->file = fdopen(file, "w");
-    return output->file ? 0 : CLI_FAILED;
-}
-
-static void release_output(cli_output *output) {
-    file_pending = 0;
-    free(output->path);
-    free(output->temporary);
-    *output = (cli_output){0};
-}
-
 static int same_file(const struct stat *a, const char *path) {
     struct stat b;
     return stat(path, &b) == 0 && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
@@ -541,7 +468,7 @@ static int same_file(const struct stat *a, const char *path) {
 
 /* out = 1 for what a model's folder is read for. */
 static int is_model_name(const char *name) {
-    static const char *const ends[] = {"config.json", ".safetensors", ".index.json", "tokenizer.json"};
+    static const char *const ends[] = {GYRE_CONFIG_FILE, ".safetensors", ".index.json", GYRE_TOKENIZER_FILE};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t length = strlen(name), end = strlen(ends[i]);
         if (length >= end && strcmp(name + length - end, ends[i]) == 0) return 1;
@@ -567,48 +494,36 @@ void cli_check_output(const char *output, const char *model) {
 }
 
 int cli_output_open(cli_output *output, const char *path) {
-    *output = (cli_output){.file = stdout};
+    *output = (cli_output){stdout, NULL};
     if (!path) return 0;
-    struct stat known;
-    const int exists = stat(path, &known) == 0;
-    /* Through a link: the rename is to put the new file where the link points, not in the place of the link. */
-    output->path = exists ? realpath(path, NULL) : strdup(path);
-    output->file = NULL;
-    if (!output->path || (exists && S_ISDIR(known.st_mode))) {
-        if (output->path) errno = EISDIR;
-    } else if (exists && !S_ISREG(known.st_mode)) {
-        output->file = fopen(output->path, "w");
-    } else {
-        (void)open_temporary(output);
+    gyre_atomic_file *file = &output_files[outputs_open];
+    int code = outputs_open < MAX_OUTPUTS ? gyre_atomic_open(file, path) : EMFILE;
+    if (!code && !gyre_atomic_stream(file)) {
+        code = errno;
+        gyre_atomic_discard(file);
     }
-    if (output->file) return 0;
-    const int reason = errno;
-    if (file_pending) (void)unlink(pending_file);
-    release_output(output);
-    return cli_fail("%s: %s (--output)", path, strerror(reason));
+    if (code) return cli_fail("%s: %s (--output)", path, strerror(code));
+    outputs_open++;
+    *output = (cli_output){file->stream, path};
+    return 0;
 }
 
-/* out = 0 if all that was written is where it belongs. */
-static int finish_file(const cli_output *output) {
-    int bad = fflush(output->file) || ferror(output->file);
-    if (!output->path) return bad;
-    if (output->temporary) bad = bad || fsync(fileno(output->file));
-    bad = fclose(output->file) || bad;
-    return bad || (output->temporary && rename(output->temporary, output->path));
+static int flush_stdout(void) {
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return 0;
+    return errno ? errno : EIO;
 }
 
 int cli_output_close(cli_output *output, int status) {
-    if (status) { /* reported before */
-        if (output->path) (void)fclose(output->file);
-    } else {
-        errno = 0;
-        if (finish_file(output))
-            status = cli_fail("%s: %s (writing the result)", output->path ? output->path : "standard output",
-                              strerror(errno ? errno : EIO));
+    const char *path = output->path;
+    gyre_atomic_file *file = path ? &output_files[--outputs_open] : NULL;
+    *output = (cli_output){NULL, NULL};
+    if (status) { /* the command has reported it */
+        if (file) gyre_atomic_discard(file);
+        return status;
     }
-    if (status && output->temporary) (void)unlink(output->temporary);
-    release_output(output);
-    return status;
+    const int code = file ? gyre_atomic_commit(file) : flush_stdout();
+    return code ? cli_fail("%s: %s (writing the result)", path ? path : "standard output", strerror(code)) : 0;
 }
 
 int cli_use_color(FILE *file) {

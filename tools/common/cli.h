@@ -4,6 +4,8 @@
 #ifndef GYRE_TOOLS_CLI_H
 #define GYRE_TOOLS_CLI_H
 #include "gyre/gyre.h"
+#include "util/atomic_file.h"
+#include "util/error.h"
 #include <argp.h>
 #include <jansson.h>
 #include <pthread.h>
@@ -30,12 +32,6 @@ enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same with the text of an error from the library. */
 int cli_fail_error(const gyre_error *err);
-/* err->text = the formatted "what: why (where)"; out = status.  For what a command finds out itself.  err may be NULL. */
-gyre_status cli_error(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#ifdef __clang_analyzer__ /* which does not see into cli.c: that it returns its status */
-#define cli_error(err, status, ...) ((void)cli_error(err, status, __VA_ARGS__), (status))
-#endif
-
 /* A remark on stderr that changes nothing in how the command ends. */
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The text reads "what: why"; where to read more is added.  Ends the program with CLI_USAGE: for use before work begins. */
@@ -65,16 +61,13 @@ int64_t cli_integers(const char *option, const char *text, int64_t least, int64_
 /* out = the index of text in names[0 .. count - 1]. */
 int cli_choice(const char *option, const char *text, const char *const *names, int count);
 
-/* out = the one of names nearest in spelling, or NULL where none is near. */
-const char *cli_closest_name(const char *text, const char *const *names, int count);
-
 /* Threads for a command: exec is valid as long as the pool.  0, or CLI_FAILED with the error printed. */
 int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec);
 
 /* -- Ctrl-C -- */
 /* SIGINT and SIGTERM remove a half-written output file, then end the program.  Called once, by main. */
 void cli_install_signal_handlers(void);
-/* They remove, too, what gyre_reading_write has of `target` (a file, never a folder) beside it; NULL = no more. */
+/* Both signals also remove the temporary of a gyre_reading_write to `target`, which is a file, not a folder.  NULL ends it. */
 void cli_set_pending_copy(const char *target);
 /* From now on the first of them only makes cli_interrupted() true, for a command that has something to save. */
 void cli_defer_signals(void);
@@ -114,10 +107,10 @@ void cli_progress_set(cli_progress *progress, int64_t done);
 void cli_progress_end(cli_progress *progress);
 
 /* -- results -- */
-/* Standard output, or a file that appears whole or not at all. */
+/* Standard output, or a file that is replaced atomically.  At most two files are open at once; the last one closes first. */
 typedef struct cli_output {
     FILE *file;
-    char *path, *temporary; /* NULL for standard output; temporary NULL where path is no regular file (/dev/null) */
+    const char *path; /* the caller's; NULL for standard output */
 } cli_output;
 /* A usage error where what `option` names would replace a file of the model, a file or a folder, that it is about.  target
  * and model may be NULL. */

@@ -15,7 +15,7 @@ static gyre_status read_lines(const char *path, void (*on_line)(void *ctx, json_
     const int bad = ferror(file);
     free(line);
     fclose(file);
-    return bad ? cli_error(err, GYRE_EIO, "journal: cannot be read (%s)", path) : GYRE_OK;
+    return bad ? gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", path) : GYRE_OK;
 }
 
 gyre_status journal_open(FILE **out, const char *path, void (*on_line)(void *ctx, json_t *line), void *ctx,
@@ -23,7 +23,7 @@ gyre_status journal_open(FILE **out, const char *path, void (*on_line)(void *ctx
     const gyre_status status = read_lines(path, on_line, ctx, err);
     if (status) return status;
     FILE *file = fopen(path, "a");
-    if (!file) return cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", path);
+    if (!file) return gyre_fail(err, GYRE_EIO, "journal: cannot be written (%s)", path);
     fputc('\n', file); /* ends a line that a kill cut off */
     *out = file;
     return GYRE_OK;

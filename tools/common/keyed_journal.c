@@ -23,9 +23,9 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     while (c == '\n')
         c = getc(file);
     fclose(file);
-    if (c != EOF && c != '{') return cli_error(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
+    if (c != EOF && c != '{') return gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
     if (c == EOF || resume) return GYRE_OK;
-    return cli_error(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
+    return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
 }
 
 gyre_status keyed_journal_open(keyed_journal *journal, const char *path, int resume, gyre_error *err) {
@@ -34,10 +34,10 @@ gyre_status keyed_journal_open(keyed_journal *journal, const char *path, int res
     gyre_status status = check_file(path, resume, err);
     if (status) return status;
     if (cli_lock_acquire(&journal->lock, path, NULL))
-        return cli_error(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
+        return gyre_fail(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
     journal->path = path;
     journal->figures = json_object();
-    if (!journal->figures) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", path);
+    if (!journal->figures) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", path);
     return journal_open(&journal->file, path, load_line, journal->figures, err);
 }
 
@@ -64,9 +64,9 @@ gyre_status keyed_journal_add(keyed_journal *journal, json_t *cell, json_t *figu
         return GYRE_OK;
     }
     json_t *line = cell && figures ? json_pack("{s:o, s:o}", "cell", cell, "figures", figures) : NULL;
-    if (!line) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", journal->path);
+    if (!line) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", journal->path);
     const int bad = json_dumpf(line, journal->file, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(17)) ||
                     fputc('\n', journal->file) == EOF || fflush(journal->file);
     json_decref(line);
-    return bad ? cli_error(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), journal->path) : GYRE_OK;
+    return bad ? gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), journal->path) : GYRE_OK;
 }

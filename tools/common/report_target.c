@@ -21,16 +21,16 @@ static int in_path(const char *program) {
 gyre_status file_target_check(const char *what, const char *path, gyre_error *err) {
     char folder[4096];
     struct stat is;
-    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return cli_error(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
+    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
     const char *slash = strrchr(path, '/');
     const int length = slash ? (int)(slash - path) : 1;
-    if (length >= (int)sizeof folder) return cli_error(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
+    if (length >= (int)sizeof folder) return gyre_fail(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
     snprintf(folder, sizeof folder, "%.*s", length ? length : 1, slash ? path : ".");
-    if (access(folder, W_OK) != 0) return cli_error(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
+    if (access(folder, W_OK) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
     return GYRE_OK;
 }
 
 gyre_status report_target_check(const char *path, gyre_error *err) {
-    if (!in_path("gnuplot")) return cli_error(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", path);
+    if (!in_path("gnuplot")) return gyre_fail(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", path);
     return file_target_check("report", path, err);
 }

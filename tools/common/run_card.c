@@ -26,7 +26,7 @@ static gyre_status hash_config(run_card *card, gyre_error *err) {
     char path[4096];
     const char *folder = card->input->options->path;
     const int n = snprintf(path, sizeof path, "%s/config.json", folder);
-    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
+    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
     return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
 }
 

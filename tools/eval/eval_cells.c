@@ -151,7 +151,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
     eval_cell *c = eval_cell_at(e, text, row, column);
     const int64_t context = e->options.contexts[column];
     gyre_status status = describe(encoding, context, c);
-    if (status) return cli_error(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
+    if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
     status = figures(e, encoding, text, context, c, err);
     if (status == GYRE_ERANGE) { /* a table that ends is an answer, not a failure */

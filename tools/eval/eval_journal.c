@@ -67,7 +67,7 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
 gyre_status eval_journal_open(evaluation *e, gyre_error *err) {
     const eval_options *o = &e->options;
     e->journal.ids = calloc((size_t)e->input.texts_count + 1, sizeof *e->journal.ids);
-    if (!e->journal.ids) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (eval)");
+    if (!e->journal.ids) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (eval)");
     for (int64_t t = 0; o->journal && t < e->input.texts_count; t++)
         e->journal.ids[t] = hash_of_ids(&e->input.texts[t]);
     return keyed_journal_open(&e->journal.lines, o->journal, o->resume, err);

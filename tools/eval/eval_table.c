@@ -30,7 +30,7 @@ static gyre_status allocate(eval_table *t, int64_t columns, int64_t rows, int64_
     t->table.rows = rows;
     if (t->columns && t->cells && t->heads) return GYRE_OK;
     eval_table_free(t);
-    return cli_error(err, GYRE_ENOMEM, "table: out of memory (eval)");
+    return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (eval)");
 }
 
 void eval_table_free(eval_table *t) {

@@ -69,7 +69,7 @@ static json_t *group_object(const gyre_reading *reading, const gyre_layer_readin
     if (explain_stats_compute(&stats, reading, group, err)) return NULL;
     json_t *object = json_object();
     if (explain_group_json(object, reading, &stats)) {
-        (void)cli_error(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
+        (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
         json_decref(object);
         object = NULL;
     }
@@ -80,7 +80,7 @@ static json_t *group_object(const gyre_reading *reading, const gyre_layer_readin
 /* out = every wanted group; NULL with err. */
 static json_t *group_objects(const explain_options *o, const gyre_reading *reading, gyre_error *err) {
     json_t *list = json_array();
-    if (!list) (void)cli_error(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
+    if (!list) (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
     for (int64_t i = 0; list && i < reading->groups_count; i++) {
         if (!explain_is_selected(&reading->groups[i], o->layer_type)) continue;
         json_t *object = group_object(reading, &reading->groups[i], err);

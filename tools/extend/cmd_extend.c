@@ -2,6 +2,7 @@
 #include "tools/common/cli.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
+#include "util/checkpoint_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -218,7 +219,7 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     const int is_folder = stat(o->write, &info) == 0 && S_ISDIR(info.st_mode);
     const int has_slash = o->write[strlen(o->write) - 1] == '/';
     const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
-    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : "config.json";
+    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : GYRE_CONFIG_FILE;
     snprintf(path, sizeof path, "%s%s%s", o->write, is_folder && !has_slash ? "/" : "", is_folder ? name : "");
     cli_set_pending_copy(path);
     const gyre_status status = gyre_reading_write(o->path, &config, o->to, o->write, &err);

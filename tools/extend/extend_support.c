@@ -2,6 +2,7 @@
  * config and reading it as each of them does. */
 #include "tools/common/cli.h"
 #include "tools/extend/extend.h"
+#include "util/checkpoint_files.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -231,7 +232,7 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
     const int64_t length = e->to;
     const int64_t pairs = gyre_encoding_get_config(want)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, most = 0;
-    if (!a) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
+    if (!a) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (gyre_encoding_get_config(got)->kind != GYRE_KIND_ROPE || gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
         snprintf(why, 200, "turns other channels");
         free(a);
@@ -264,7 +265,7 @@ static gyre_status check_reader(const extension *e, const char *path, const gyre
     out->support[reader] = EXTEND_SUPPORT_NONE;
     if (is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* no file of theirs */
     gyre_status status = gyre_reading_open(&reading, path, extend_readers[reader], e->to, &refusal);
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         drop_location(refusal.text, path);
         snprintf(why, sizeof out->why[reader], "%.190s", refusal.text);
@@ -313,11 +314,11 @@ static gyre_status check_in_folder(const char *folder, const extend_method *r, c
     char path[4200];
     gyre_config config;
     gyre_error refusal = {0, ""};
-    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : "config.json");
+    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : GYRE_CONFIG_FILE);
     gyre_status status = extend_method_config(r, e, &config, err);
     if (status != GYRE_OK) return status;
     status = gyre_reading_write(e->path, &config, e->to, path, &refusal);
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         drop_location(refusal.text, e->reading->path);
         set_unsupported(e, out, refusal.text);
@@ -365,8 +366,8 @@ gyre_status extend_check_support(const extend_method *r, const extension *e, ext
     }
     if (is_too_large(e)) return describe_unchecked(r, e, out, err);
     if (snprintf(folder, sizeof folder, "%s/gyre-extend-XXXXXX", where && *where ? where : "/tmp") >= (int)sizeof folder)
-        return cli_error(err, GYRE_EIO, "TMPDIR: the path is too long (extend)");
-    if (!mkdtemp(folder)) return cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there (extend)", folder);
+        return gyre_fail(err, GYRE_EIO, "TMPDIR: the path is too long (extend)");
+    if (!mkdtemp(folder)) return gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there (extend)", folder);
     const gyre_status status = check_in_folder(folder, r, e, out, err);
     rmdir(folder);
     return status;

@@ -89,7 +89,7 @@ static void load_line(void *memo, json_t *json) {
 
 gyre_status lab_memo_open(lab *l, gyre_error *err) {
     l->memo = calloc(1, sizeof *l->memo);
-    if (!l->memo) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
+    if (!l->memo) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
     if (!l->work) return GYRE_OK;
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/cells.jsonl", l->work);
@@ -196,7 +196,7 @@ static gyre_status cell(lab *l, const lab_measurement *s, int context, int posit
             *to = e;
             if (l->memo->journal) write_entry(l->memo->journal, to);
         } else if (!status)
-            status = cli_error(err, GYRE_ENOMEM, "cells: out of memory (%s)", "gyre lab");
+            status = gyre_fail(err, GYRE_ENOMEM, "cells: out of memory (%s)", "gyre lab");
         *out = to;
     }
     gyre_encoding_free(encoding);
@@ -210,7 +210,7 @@ gyre_status lab_measure(lab *l, const lab_measurement *s, lab_row *row, gyre_err
         const int positions = s->seed == 0 && (c == 0 || c == LAB_CONTEXTS - 1);
         cli_progress_label(&l->progress, "%s at %lld", row->name, (long long)l->plan.contexts[c]);
         const gyre_status status =
-            cli_interrupted() ? cli_error(err, GYRE_EIO, "stopped (%s)", "gyre lab") : cell(l, s, c, positions, &e, err);
+            cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab") : cell(l, s, c, positions, &e, err);
         if (status) return status;
         row->cells[s->seed][c] = e->cell;
         if (e->positions && s->seed == 0) {

@@ -133,7 +133,7 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     o.seed = (uint64_t)length; /* every row is asked the same sequences */
     o.progress = cli_progress_step;
     o.progress_ctx = &t->lab->progress;
-    gyre_status status = right ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
+    gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     if (!status)
         status = method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
     if (!status) status = gyre_task_measure(s->model, encoding, &o, right, asked, &t->lab->exec, err);
@@ -155,7 +155,7 @@ static gyre_status measure(task_lab *t, const task_measurement *s, task_result *
     for (int p = 0; p < t->points; p++) {
         if (p && t->length[p] == t->length[p - 1]) continue;
         if (cli_interrupted())
-            return cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
+            return gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
         gyre_status status = measure_length(t, s, t->length[p], out, err);
         if (status == GYRE_ERANGE) status = t->columns ? GYRE_OK : measure_length(t, s, t->lab->plan.trained, out, err);
         if (status) return status;
@@ -168,7 +168,7 @@ static gyre_status measure_row(task_lab *t, const task_measurement *s, task_row 
     char key[200];
     const int n = snprintf(key, sizeof key, "%s %s %lld %lld", s->name, s->method->label, (long long)t->lab->plan.longest,
                            (long long)t->sequences);
-    if (n < 0 || n >= (int)sizeof key) return cli_error(err, GYRE_EINVAL, "name: too long (%s)", s->name);
+    if (n < 0 || n >= (int)sizeof key) return gyre_fail(err, GYRE_EINVAL, "name: too long (%s)", s->name);
     if (task_memo_find(t->memo, key, t->points, out)) return GYRE_OK;
     cli_progress_label(&t->lab->progress, "%s, %s", t->rule[s->rule].description, row->name);
     const gyre_status status = measure(t, s, out, err);

@@ -75,7 +75,7 @@ static void load_line(void *memo, json_t *json) {
 gyre_status task_memo_open(task_lab *t, gyre_error *err) {
     char path[PATH_MAX];
     t->memo = calloc(1, sizeof *t->memo);
-    if (!t->memo) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
+    if (!t->memo) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", "gyre lab");
     snprintf(path, sizeof path, "%s/results.jsonl", t->lab->work);
     return journal_open(&t->memo->journal, path, load_line, t->memo, err);
 }
@@ -99,11 +99,11 @@ int task_memo_find(const task_memo *memo, const char *key, int points, task_resu
 
 gyre_status task_memo_add(task_memo *memo, const char *key, int points, const task_result *result, gyre_error *err) {
     entry *e = add(memo);
-    if (!e) return cli_error(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
+    if (!e) return gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     snprintf(e->key, sizeof e->key, "%s", key);
     e->points = points;
     e->result = *result;
-    return write_entry(memo->journal, e) ? cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", "results.jsonl")
+    return write_entry(memo->journal, e) ? gyre_fail(err, GYRE_EIO, "journal: cannot be written (%s)", "results.jsonl")
                                          : GYRE_OK;
 }
 

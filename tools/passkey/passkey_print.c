@@ -14,7 +14,7 @@ static gyre_status make_table(const passkey *p, passkey_table *t, const char *fi
     t->heads = calloc((size_t)o->lengths_count, sizeof *t->heads);
     t->depths = calloc((size_t)o->depths_count, sizeof *t->depths);
     if (!t->columns || !t->cells || !t->heads || !t->depths)
-        return cli_error(err, GYRE_ENOMEM, "table: out of memory (passkey)");
+        return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (passkey)");
     t->columns[0] = (gyre_report_column){.title = first};
     for (int64_t l = 0; l < o->lengths_count; l++) {
         snprintf(t->heads[l], sizeof t->heads[l], "%lld", (long long)o->lengths[l]);

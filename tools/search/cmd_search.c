@@ -218,7 +218,7 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     gyre_encoding_free(encoding);
     for (int64_t i = 0; i < count && !status; i++)
         if (!isfinite(nats[i]))
-            status = cli_error(err, GYRE_EINVAL, "window at token %lld: its loss is no finite number (search)",
+            status = gyre_fail(err, GYRE_EINVAL, "window at token %lld: its loss is no finite number (search)",
                                (long long)starts[i]);
     return status;
 }
@@ -281,7 +281,7 @@ static gyre_status evaluate_row(search_work *w, search_row *row, gyre_error *err
     const int64_t count = w->windows.held_out_count;
     const search_evaluation r = {"held-out", row->label, &row->rescale, w->space.pairs, -1, 0, count};
     row->nats = calloc((size_t)count, sizeof *row->nats);
-    if (!row->nats) return cli_error(err, GYRE_ENOMEM, "windows: out of memory (search)");
+    if (!row->nats) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
     cli_progress_label(&w->progress, "held out: %s", row->label);
     const gyre_status status = evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
     for (int64_t i = 0; i < count; i++)
@@ -316,7 +316,7 @@ static gyre_status check_written(const search_work *w, const search_rescale *res
         if (same) break;
     }
     gyre_reading_free(reading);
-    return same ? GYRE_OK : cli_error(err, GYRE_EFORMAT, "--write: read back it is not what was found (%s)", path);
+    return same ? GYRE_OK : gyre_fail(err, GYRE_EFORMAT, "--write: read back it is not what was found (%s)", path);
 }
 
 static gyre_status write_config(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err) {
@@ -372,7 +372,7 @@ static json_t *identity(const search_work *w) {
 static gyre_status search(search_work *w, gyre_error *err) {
     const search_options *o = w->options;
     json_t *search_identity = identity(w);
-    gyre_status status = search_identity ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    gyre_status status = search_identity ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     if (!status) status = search_journal_open(&w->journal, o->journal, search_identity, err);
     cli_progress_begin(&w->progress, "seeds", "tokens", (w->problem.budget + 6 * w->windows.held_out_count) * o->to);
     if (!status) status = search_run(&w->problem, &w->found, err);

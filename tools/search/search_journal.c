@@ -52,7 +52,7 @@ static gyre_status grow(search_journal *j, gyre_error *err) {
     search_journal larger = *j;
     larger.room = j->room ? 2 * j->room : 256;
     larger.entries = calloc(larger.room, sizeof *larger.entries);
-    if (!larger.entries) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    if (!larger.entries) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     for (size_t i = 0; i < j->room; i++)
         if (j->entries[i].nats) *slot(&larger, j->entries[i].key) = j->entries[i];
     free(j->entries);
@@ -66,7 +66,7 @@ static gyre_status insert(search_journal *j, const search_evaluation *r, const d
     entry *e = slot(j, key_of(r));
     if (e->nats) return GYRE_OK;
     double *copy = malloc((size_t)r->count * sizeof *copy);
-    if (!copy) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    if (!copy) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     memcpy(copy, nats, (size_t)r->count * sizeof *copy);
     *e = (entry){key_of(r), r->count, copy};
     j->count++;
@@ -113,7 +113,7 @@ static void load_evaluation(search_journal *j, const json_t *line) {
     r.count = (int64_t)json_array_size(nats);
     if (r.pairs < 0 || r.count < 1) return;
     double *values = malloc((size_t)r.count * sizeof *values);
-    if (!values) j->status = cli_error(&j->err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+    if (!values) j->status = gyre_fail(&j->err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
     if (values && read_numbers(nats, values, r.count) == r.count) {
         j->status = insert(j, &r, values, &j->err);
         j->loaded += r.count;
@@ -130,7 +130,7 @@ static void reject_other_search(search_journal *j, const json_t *line) {
         if (json_equal(got, want)) continue;
         char *is = json_dumps(got, JSON_ENCODE_ANY), *be = json_dumps(want, JSON_ENCODE_ANY);
         j->status =
-            cli_error(&j->err, GYRE_EINVAL, "--journal: it is of another search: %s is %.80s there and %.80s here (%s)", key,
+            gyre_fail(&j->err, GYRE_EINVAL, "--journal: it is of another search: %s is %.80s there and %.80s here (%s)", key,
                       is ? is : "missing", be ? be : "?", j->path);
         free(is);
         free(be);
@@ -152,7 +152,7 @@ static gyre_status write_line(search_journal *j, json_t *line, gyre_error *err) 
     const int bad = !line || json_dumpf(line, j->file, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0;
     json_decref(line);
     if (bad || fputc('\n', j->file) == EOF || fflush(j->file) != 0)
-        return cli_error(err, GYRE_EIO, "--journal: cannot be written (%s)", j->path);
+        return gyre_fail(err, GYRE_EIO, "--journal: cannot be written (%s)", j->path);
     return GYRE_OK;
 }
 
@@ -179,12 +179,12 @@ static gyre_status check_file(const char *path, gyre_error *err) {
     for (size_t i = 0; i + 1 < sizeof begins && c != EOF && !bad; i++, c = getc(file))
         bad = c != begins[i] && c != '\n';
     fclose(file);
-    return bad ? cli_error(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
+    return bad ? gyre_fail(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
 }
 
 gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err) {
     search_journal *j = calloc(1, sizeof *j);
-    if (!j) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    if (!j) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     j->path = path;
     j->search_identity = search_identity;
     gyre_status status = path ? check_file(path, err) : GYRE_OK;

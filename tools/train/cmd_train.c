@@ -261,7 +261,7 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
                                 gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
     if (access(o->common.output, F_OK) == 0 && !o->replace)
-        return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
+        return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
                          o->common.output);
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }

@@ -5,8 +5,8 @@
  * round to another float than the cos and sin computed directly; where it might, it is computed directly. */
 #include "core/rotation/angle_table.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 #include "core/huge_pages.h"
 #include "core/rotation/angles.h"

@@ -1,12 +1,12 @@
 /* cos_sin.c: cos and sin of positions for who rotates by himself. */
 #include "core/encoding.h"
 #include "core/exec.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
 #include "core/scheme.h"
 #include "core/view.h"
+#include "util/error.h"
 
 enum { TOKENS_PER_ITEM = 256 }; /* of a work item */
 

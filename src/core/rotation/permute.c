@@ -2,9 +2,9 @@
 #include "core/rotation/permute.h"
 #include "core/convert.h"
 #include "core/encoding.h"
-#include "core/fail.h"
 #include "core/scheme.h"
 #include "core/view.h"
+#include "util/error.h"
 
 #include <string.h>
 

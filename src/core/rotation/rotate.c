@@ -5,7 +5,6 @@
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"
-#include "core/fail.h"
 #include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
@@ -14,6 +13,7 @@
 #include "core/scheme.h"
 #include "core/view.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <string.h>

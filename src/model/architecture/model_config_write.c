@@ -2,8 +2,8 @@
  *
  * "model_type": "llama" is written only where transformers' Llama computes the same numbers; every other model is a "gyre",
  * which nobody can load by mistake. */
-#include "core/fail.h"
 #include "model/architecture/model_config_json.h"
+#include "util/error.h"
 
 #include "model/model.h"
 #include "reading/config_fields.h"

@@ -1,6 +1,6 @@
 /* weight_layout.c: the tensors of a decoder, in order. */
 #include "model/architecture/weight_layout.h"
-#include "core/fail.h"
+#include "util/error.h"
 
 #include <stdio.h>
 
