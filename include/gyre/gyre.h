@@ -311,19 +311,20 @@ typedef struct gyre_config {
     struct gyre_score_config {
         const double *slopes;       /* ALiBi, [heads], within 2^64 of 0; NULL = the paper's; copied */
         const double *slopes_after; /* ALiBi: those for keys after the query; NULL = the same; copied */
-        double max_bias;      /* ALiBi: the paper's slopes end at 2^-max_bias (MPT's alibi_bias_max); 0 = 8; no matter where
+        double max_bias;       /* ALiBi: the paper's slopes end at 2^-max_bias (MPT's alibi_bias_max); 0 = 8; no matter where
                                  slopes are given */
-        int before_scale;     /* ALiBi: 1 = slopes are divided by sqrt(head_dim), as where the bias comes before the scale:
+        int before_scale;      /* ALiBi: 1 = slopes are divided by sqrt(head_dim), as where the bias comes before the scale:
                                  Falcon */
-        int64_t buckets;      /* T5: rows of the table, even, needed; DeBERTa: log buckets a side, even; 0 = none (v1) */
-        int64_t max_distance; /* T5: where the last bucket begins, 0 = 128; Shaw: where distances are clipped, needed; NeZha:
-                                 the same, 0 = 64; BERT: positions 0 .. this - 1, needed; DeBERTa: the largest distance,
-                                 needed; Transformer-XL: where distances are clamped (clamp_len), needed */
+        int64_t buckets;       /* T5: rows of the table, even; needed */
+        int64_t max_distance;  /* distances of this and more count as one: T5 (0 = 128), NeZha (0 = 64), Shaw, DeBERTa and
+                               * Transformer-XL (clamp_len; needed by all three) */
+        int64_t max_positions; /* BERT: positions 0 .. max_positions - 1; needed */
+        int64_t position_buckets; /* DeBERTa: log buckets a side, even; 0 = none (v1) */
         int bidirectional;    /* T5: 1 = half the buckets for keys after the query; Transformer-XL: 1 = rows for those too */
-        int64_t width; /* FIRE: hidden units of each head's network, at most 256, 0 = 32; Sandwich: channels of its sinusoid,
-                        * even, at most 65536, 0 = 128 */
-        unsigned terms;   /* GYRE_TERM_*; 0 = BERT: query; the others: all that the scheme knows */
-        gyre_decay decay; /* KERPLE */
+        int64_t hidden_units; /* FIRE: of each head's network, at most 256; 0 = 32 */
+        int64_t sinusoid_dim; /* Sandwich: channels of the sinusoid, even, at most 65536; 0 = 128 */
+        unsigned terms;       /* GYRE_TERM_*; 0 = BERT: query; the others: all that the scheme knows */
+        gyre_decay decay;     /* KERPLE */
     } score;
 } gyre_config;
 
