@@ -21,7 +21,7 @@ static int monotone_step(const gyre_distance_map *map) {
 gyre_status gyre_distance_map_make(gyre_encoding *encoding, int64_t clip_distance,
                                    int64_t (*row)(const gyre_encoding *, int64_t), gyre_error *err) {
     enum { MAX_CLIP_DISTANCE = INT32_MAX / 4 }; /* rows are counted in 32 bits, and DeBERTa has two buckets for one here */
-    if (clip_distance > MAX_CLIP_DISTANCE || encoding->config.score.buckets > MAX_CLIP_DISTANCE)
+    if (clip_distance > MAX_CLIP_DISTANCE || encoding->config.score.position_buckets > MAX_CLIP_DISTANCE)
         return gyre_fail(err, GYRE_EINVAL, "score: a table for distances to %" PRId64 " has too many rows (gyre_config)",
                          clip_distance);
     encoding->distance_map.clip_distance = clip_distance;

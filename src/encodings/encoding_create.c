@@ -41,7 +41,10 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
                   {"rope.far_window", config->rope.far_window},
                   {"score.buckets", config->score.buckets},
                   {"score.max_distance", config->score.max_distance},
-                  {"score.width", config->score.width},
+                  {"score.max_positions", config->score.max_positions},
+                  {"score.position_buckets", config->score.position_buckets},
+                  {"score.hidden_units", config->score.hidden_units},
+                  {"score.sinusoid_dim", config->score.sinusoid_dim},
                   {"rope.length_block", config->rope.length_block}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (counts[i].value < 0)

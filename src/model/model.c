@@ -40,13 +40,23 @@ enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 M
  * for there must not be any size. */
 static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
     enum { MOST = 1 << 20, MOST_NUMBERS = 1 << 26 };
-    const int64_t reach = c->position.score.max_distance, width = c->position.score.width;
-    if (reach > MOST || width > MOST)
-        return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
-                         (long long)(reach > MOST ? reach : width), MOST);
+    const struct gyre_score_config *score = &c->position.score;
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"max_distance", score->max_distance},
+                 {"max_positions", score->max_positions},
+                 {"hidden_units", score->hidden_units},
+                 {"sinusoid_dim", score->sinusoid_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value > MOST)
+            return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", sizes[i].name, (long long)sizes[i].value,
+                             MOST);
+    const int positions = score->max_positions > score->max_distance;
+    const int64_t reach = positions ? score->max_positions : score->max_distance;
     if ((2 * reach + 1) <= MOST_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "score.max_distance: %lld asks for more than %d numbers in tables (model)",
-                     (long long)reach, MOST_NUMBERS);
+    return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld asks for more than %d numbers in tables (model)",
+                     positions ? "max_positions" : "max_distance", (long long)reach, MOST_NUMBERS);
 }
 
 void gyre_model_config_complete(gyre_model_config *c) {

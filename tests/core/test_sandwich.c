@@ -4,7 +4,7 @@
 enum { HEADS = 3, DIM = 8 };
 
 static gyre_encoding *sandwich(int64_t width) {
-    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = width);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -117,10 +117,10 @@ static void bad_input(void **state) {
         gyre_config config;
         int heads;
         const char *field;
-    } bad[] = {{WITH(GYRE_KIND_SANDWICH, .width = 8), 0, "heads"},
-               {WITH(GYRE_KIND_SANDWICH, .width = 7), 2, "score.width"},
-               {WITH(GYRE_KIND_SANDWICH, .width = -2), 2, "score.width"},
-               {WITH(GYRE_KIND_SANDWICH, .width = 65538), 2, "score.width"},
+    } bad[] = {{WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 8), 0, "heads"},
+               {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 7), 2, "score.sinusoid_dim"},
+               {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = -2), 2, "score.sinusoid_dim"},
+               {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 65538), 2, "score.sinusoid_dim"},
                {WITH(GYRE_KIND_SANDWICH, .terms = GYRE_TERM_KEY), 2, "score.terms"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
@@ -131,9 +131,9 @@ static void bad_input(void **state) {
         assert_null(e);
         assert_true(strncmp(err.text, bad[i].field, strlen(bad[i].field)) == 0);
     }
-    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = 0);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 0);
     assert_ok(gyre_config_suggest(&config));
-    assert_int_equal(config.score.width, 128);
+    assert_int_equal(config.score.sinusoid_dim, 128);
 }
 
 int main(void) {

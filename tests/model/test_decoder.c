@@ -192,7 +192,7 @@ static void other_encodings(void **state) {
     c.position.score.max_distance = 16;
     m = model_of(&c);
     p = m->config.position;
-    p.score.buckets = 16;
+    p.score.position_buckets = 16;
     p.score.max_distance = 48;
     e = test_encoding(&p);
     check_encoding(m, e, 0, "another map to the same rows");
@@ -265,7 +265,7 @@ static void ends_of_tables(void **state) {
     static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(kinds[i]);
-        c.position.input.positions = c.position.score.max_distance = 6;
+        c.position.input.positions = c.position.score.max_positions = 6;
         gyre_model *m = model_of(&c);
         gyre_context *x = NULL;
         gyre_error err;

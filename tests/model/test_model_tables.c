@@ -103,7 +103,7 @@ static void test_layout_of_tables(void **state) {
     assert_tensor(model, "model.rel_embeddings.weight", 0, 0, 0);
     gyre_model_free(model);
     c = small_config(GYRE_KIND_BERT); /* one embedding for both sides */
-    c.position.score.max_distance = 5;
+    c.position.score.max_positions = 5;
     c.position.score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
     model = create(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 9, 8, 1);

@@ -92,10 +92,11 @@ static void put_field(json_writer *w, const gyre_config_field *f, position_confi
     }
 }
 
+/* A key that stands for another field under this kind is left out: the kind has no use for the field that owns it. */
 static void put_fields(json_writer *w, const gyre_config_field *fields, const position_config *c) {
     position_config copy = *c, plain = default_config(c);
     for (const gyre_config_field *f = fields; f->key; f++)
-        if (!is_equal(f, &copy, &plain)) put_field(w, f, &copy);
+        if (!is_equal(f, &copy, &plain) && !gyre_config_find_older(c->kind, f->key)) put_field(w, f, &copy);
 }
 
 /* 1 if no field of the list needs saying. */
