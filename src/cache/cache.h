@@ -6,7 +6,7 @@
  * token is appended, and moved where room runs out; only gyre_cache_set_encoding writes it anew. */
 #ifndef GYRE_ATTENTION_CACHE_H
 #define GYRE_ATTENTION_CACHE_H
-#include "attention/key_source.h"
+#include "attention/plan/key_source.h"
 #include "core/encoding.h"
 #include "core/scheme.h"
 #include "gyre/gyre_cache.h"

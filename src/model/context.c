@@ -30,27 +30,14 @@ static gyre_status create_caches(gyre_context *x, gyre_dtype type, gyre_error *e
     return GYRE_OK;
 }
 
-/* The most that any number of queries needs in a layer: few go another way than many, and as many as keys may share their
- * angles. */
-static size_t layer_scratch(const gyre_context *x, int64_t layer, int64_t rows) {
-    enum { DECODE_QUERIES = 8 };
-    size_t most = 0;
-    for (int64_t n = 1; n <= rows; n = n < DECODE_QUERIES || n >= rows - 1 ? n + 1 : rows - 1) {
-        const gyre_attention_args args = gyre_context_attention_args(x, layer, n, n);
-        const size_t bytes = gyre_cache_attention_scratch(x->cache[layer], NULL, &args, x->exec);
-        if (!bytes) return 0;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-/* Layers of a group need the same. */
+/* out = bytes for up to `rows` queries.  The layers of a group need the same. */
 static size_t attention_scratch(const gyre_context *x, int64_t rows) {
     size_t most = 0;
     for (int group = 0; group < x->net->groups; group++)
         for (int64_t layer = 0; layer < x->net->arch.layers; layer++) {
             if (x->net->layer[layer].group != group) continue;
-            const size_t bytes = layer_scratch(x, layer, rows);
+            const gyre_attention_args args = gyre_context_attention_args(x, layer, rows, rows);
+            const size_t bytes = gyre_cache_attention_scratch(x->cache[layer], NULL, &args, x->exec);
             if (!bytes) return 0;
             most = bytes > most ? bytes : most;
             break;
