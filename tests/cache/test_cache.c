@@ -123,26 +123,6 @@ static void defaults(void **state) {
 
 /* -- memory that runs out -- */
 
-typedef struct budget {
-    int left, held;
-    size_t bytes;
-} budget;
-
-static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
-    budget *b = ctx;
-    if (b->left-- <= 0) return NULL;
-    b->held++;
-    b->bytes += bytes;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *ctx, void *memory) {
-    budget *b = ctx;
-    assert_non_null(memory);
-    b->held--;
-    free(memory);
-}
-
 /* All memory is taken at creation, or none is. */
 static void failing_allocations(void **state) {
     (void)state;
@@ -150,8 +130,8 @@ static void failing_allocations(void **state) {
     gyre_encoding *encoding = case_encoding(&c);
     const gyre_cache_config config = case_config(&c, encoding);
     for (int n = 0;; n++) {
-        budget b = {n, 0, 0};
-        const gyre_alloc alloc = {budget_alloc, budget_free, &b};
+        test_budget b = {.left = n};
+        const gyre_alloc alloc = test_budget_alloc(&b);
         gyre_cache *cache = NULL;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_cache_create(&cache, &config, &alloc, &err);
@@ -159,20 +139,20 @@ static void failing_allocations(void **state) {
             assert_int_equal(status, GYRE_ENOMEM);
             assert_non_null(strstr(err.text, "memory"));
             assert_null(cache);
-            assert_int_equal(b.held, 0);
+            assert_int_equal(b.live, 0);
             continue;
         }
         model_sequence *s = calloc(2, sizeof *s);
         test_random random = {1};
-        const int held = b.held;
+        const int held = b.live;
         assert_int_equal(gyre_cache_get_usage(cache).bytes, b.bytes);
         assert_ok(model_append(cache, &c, s, 0, 40, 0, 1, &random));
         assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
         assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL, NULL));
-        assert_int_equal(b.held, held);
+        assert_int_equal(b.live, held);
         free(s);
         gyre_cache_free(cache);
-        assert_int_equal(b.held, 0);
+        assert_int_equal(b.live, 0);
         break;
     }
     gyre_encoding_free(encoding);

@@ -146,7 +146,6 @@ static const double slopes[HEADS] = {0.5, 1.0 / 3, 0.00390625};
 /* Dense, then with the keys apart and backwards, by one thread and by three. */
 static void every_score_gets_its_bias(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     static double x[ALL], want[ALL], wide[2 * ALL];
     int64_t q[BATCH][QUERIES], k[BATCH][KEYS];
     test_random random = {31};
@@ -162,16 +161,17 @@ static void every_score_gets_its_bias(void **state) {
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
     for (int type = 0; type < 4; type++) {
-        const size_t size = gyre_dtype_size(types[type]);
+        const size_t size = gyre_dtype_size(test_dtypes[type]);
         for (int i = 0; i < ALL; i++) {
             const int b = i / (QUERIES * HEADS * KEYS), m = i / (HEADS * KEYS) % QUERIES, h = i / KEYS % HEADS, n = i % KEYS;
-            test_put(x, types[type], (size_t)i, test_uniform(&random));
-            test_put(want, types[type], (size_t)i,
-                     test_get(x, types[type], (size_t)i) - slopes[h] * fabs((double)q[b][m] - (double)k[b][n]));
+            test_put(x, test_dtypes[type], (size_t)i, test_uniform(&random));
+            test_put(want, test_dtypes[type], (size_t)i,
+                     test_get(x, test_dtypes[type], (size_t)i) - slopes[h] * fabs((double)q[b][m] - (double)k[b][n]));
             memcpy((char *)wide + (size_t)(2 * (ALL - 1 - i)) * size, (char *)x + (size_t)i * size, size);
         }
-        const gyre_view dense = gyre_dense(x, types[type], BATCH, QUERIES, HEADS, KEYS);
-        gyre_view backwards = gyre_dense((char *)wide + 2 * (ALL - 1) * size, types[type], BATCH, QUERIES, HEADS, KEYS);
+        const gyre_view dense = gyre_dense(x, test_dtypes[type], BATCH, QUERIES, HEADS, KEYS);
+        gyre_view backwards =
+            gyre_dense((char *)wide + 2 * (ALL - 1) * size, test_dtypes[type], BATCH, QUERIES, HEADS, KEYS);
         for (int d = 0; d < 4; d++)
             backwards.stride[d] *= -2;
         assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &dense, NULL, NULL));

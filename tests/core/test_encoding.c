@@ -25,20 +25,8 @@ static gyre_config of(gyre_kind kind) {
         gyre_config *c = &config;                                                                                           \
         __VA_ARGS__;                                                                                                        \
         c->field_path = wrong;                                                                                              \
-        refused(c, #field_path);                                                                                            \
+        assert_config_refused(c, #field_path);                                                                              \
     } while (0)
-
-static void refused(const gyre_config *config, const char *field) {
-    gyre_encoding *out = (gyre_encoding *)&ones;
-    gyre_error err = {99, "untouched"};
-    const gyre_status status = gyre_encoding_create(&out, config, NULL, &err);
-    if (status != GYRE_EINVAL) fail_msg("%s: status %d, text %s", field, (int)status, err.text);
-    assert_ptr_equal(out, &ones);
-    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
-    assert_non_null(strchr(err.text, ':'));
-    assert_string_equal(err.text + strlen(err.text) - strlen(" (gyre_config)"), " (gyre_config)");
-    assert_int_equal(gyre_encoding_create(&out, config, NULL, NULL), GYRE_EINVAL); /* err is optional */
-}
 
 static void wrong_common_fields(void **state) {
     (void)state;
@@ -209,41 +197,23 @@ static void places_and_table_shapes(void **state) {
 }
 
 /* -- memory that runs out -- */
-typedef struct budget {
-    int left, held;
-} budget;
-
-static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
-    budget *b = ctx;
-    if (b->left-- <= 0) return NULL;
-    b->held++;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *ctx, void *memory) {
-    budget *b = ctx;
-    assert_non_null(memory);
-    b->held--;
-    free(memory);
-}
-
 /* How many allocations the config takes; every one before that, refused, is a clean ENOMEM. */
 static int survives(const gyre_config *config) {
     for (int n = 0; n < 100; n++) {
-        budget b = {n, 0};
-        const gyre_alloc alloc = {budget_alloc, budget_free, &b};
+        test_budget b = {.left = n};
+        const gyre_alloc alloc = test_budget_alloc(&b);
         gyre_encoding *e = NULL;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_encoding_create(&e, config, &alloc, &err);
         if (status == GYRE_OK) {
-            assert_int_equal(b.held, n);
+            assert_int_equal(b.live, n);
             gyre_encoding_free(e);
-            assert_int_equal(b.held, 0);
+            assert_int_equal(b.live, 0);
             return n;
         }
         assert_int_equal(status, GYRE_ENOMEM);
         assert_null(e);
-        assert_int_equal(b.held, 0);
+        assert_int_equal(b.live, 0);
         assert_non_null(strstr(err.text, "memory:"));
     }
     fail();

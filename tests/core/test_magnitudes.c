@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-enum { TYPES = 4, WIDE = NAIVE_CHANNELS };
+enum { WIDE = NAIVE_CHANNELS };
 
 static double x[WIDE], y[WIDE], z[WIDE], q[WIDE], k[WIDE];
 
@@ -21,7 +20,7 @@ typedef struct call {
     int64_t channels;
 } call;
 
-static gyre_status turn(const call *c, int64_t position, const void *in, void *out) {
+static gyre_status rotate(const call *c, int64_t position, const void *in, void *out) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
     const gyre_cview from = gyre_cdense(in, c->dtype, 1, 1, 1, c->channels);
     const gyre_view to = gyre_dense(out, c->dtype, 1, 1, 1, c->channels);
@@ -42,7 +41,7 @@ static void xpos_formula(void **state) {
     const int64_t dims[] = {64, WIDE};
     for (int d = 0; d < 2; d++)
         for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
-            for (int type = 0; type < TYPES; type++) {
+            for (int type = 0; type < TEST_DTYPES; type++) {
                 gyre_config config = xpos(dims[d], (gyre_layout)layout, 100);
                 config.rope.dim = dims[d] - 8;
                 config.rope.first_channel = 2;
@@ -51,11 +50,11 @@ static void xpos_formula(void **state) {
                 for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
                     for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
                         for (int64_t position = -100; position <= 2000; position += 100) {
-                            const call c = {e, (gyre_direction)direction, (gyre_role)role, types[type], dims[d]};
+                            const call c = {e, (gyre_direction)direction, (gyre_role)role, test_dtypes[type], dims[d]};
                             const naive_rotation naive = {gyre_encoding_get_config(e), NULL, c.direction, c.role};
-                            fill(&random, types[type], dims[d]);
-                            assert_ok(turn(&c, position, x, y));
-                            naive_check(&naive, &position, 1, types[type], x, y);
+                            fill(&random, test_dtypes[type], dims[d]);
+                            assert_ok(rotate(&c, position, x, y));
+                            naive_check(&naive, &position, 1, test_dtypes[type], x, y);
                         }
                 gyre_encoding_free(e);
             }
@@ -65,8 +64,8 @@ static long double score(const gyre_encoding *e, int64_t m, int64_t n) {
     long double sum = 0;
     const call query = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F64, 64},
                key = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F64, 64};
-    assert_ok(turn(&query, m, q, y));
-    assert_ok(turn(&key, n, k, z));
+    assert_ok(rotate(&query, m, q, y));
+    assert_ok(rotate(&key, n, k, z));
     for (int i = 0; i < 64; i++)
         sum += (long double)y[i] * (long double)z[i];
     return sum;
@@ -110,13 +109,13 @@ static void xpos_inverse_and_adjoint(void **state) {
         long double left = 0, right = 0;
         fill(&random, GYRE_DTYPE_F64, 64);
         test_fill_f64(&random, k, 64);
-        assert_ok(turn(&c, 900, x, y));
+        assert_ok(rotate(&c, 900, x, y));
         c.direction = GYRE_DIRECTION_INVERSE;
-        assert_ok(turn(&c, 900, y, z));
+        assert_ok(rotate(&c, 900, y, z));
         for (int i = 0; i < 64; i++)
             test_close(z[i], x[i], 1e-13L, "inverse");
         c.direction = GYRE_DIRECTION_ADJOINT;
-        assert_ok(turn(&c, 900, k, z));
+        assert_ok(rotate(&c, 900, k, z));
         for (int i = 0; i < 64; i++) {
             left += (long double)y[i] * (long double)k[i];
             right += (long double)x[i] * (long double)z[i];
@@ -162,8 +161,8 @@ static void xpos_out_of_range(void **state) {
     e = test_encoding(&config);
     const call query = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F32, 64},
                key = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F32, 64};
-    assert_int_equal(turn(&key, -50 + last / 2, in, out), GYRE_ERANGE);
-    assert_ok(turn(&query, -50 + last, in, out));
+    assert_int_equal(rotate(&key, -50 + last / 2, in, out), GYRE_ERANGE);
+    assert_ok(rotate(&query, -50 + last, in, out));
     gyre_encoding_free(e);
 }
 
@@ -207,7 +206,7 @@ static void temperature_figures(void **state) {
         const call c = {e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, GYRE_DTYPE_F64, 3};
         const double one[3] = {1, -2, 0};
         assert_int_equal(gyre_encoding_places(e), GYRE_PLACE_QUERY_KEY);
-        assert_ok(turn(&c, figures[i].position, one, y));
+        assert_ok(rotate(&c, figures[i].position, one, y));
         test_close(y[0], figures[i].want, 1e-15L, "temperature");
         test_close(y[1], -2 * figures[i].want, 1e-15L, "temperature");
         assert_true(y[2] == 0);
@@ -220,20 +219,20 @@ static void temperature_formula(void **state) {
     (void)state;
     test_random random = {55};
     for (int which = GYRE_TEMPERATURE_LOG; which <= GYRE_TEMPERATURE_MINISTRAL; which++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
                 for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
                     for (int64_t position = 0; position <= 4000; position += 500) {
                         gyre_config config = temperature(GYRE_KIND_ROPE, (gyre_temperature)which, 300, 0.7);
                         config.rope.table_positions = 2000;
                         gyre_encoding *e = test_encoding(&config);
-                        const call c = {e, (gyre_direction)direction, (gyre_role)role, types[type], 48};
+                        const call c = {e, (gyre_direction)direction, (gyre_role)role, test_dtypes[type], 48};
                         const naive_rotation naive = {gyre_encoding_get_config(e), NULL, c.direction, c.role};
-                        fill(&random, types[type], 48);
-                        assert_ok(turn(&c, position, x, y));
-                        naive_check(&naive, &position, 1.5L, types[type], x, y);
-                        assert_ok(turn(&c, position, x, x)); /* in place */
-                        assert_memory_equal(x, y, 48 * gyre_dtype_size(types[type]));
+                        fill(&random, test_dtypes[type], 48);
+                        assert_ok(rotate(&c, position, x, y));
+                        naive_check(&naive, &position, 1.5L, test_dtypes[type], x, y);
+                        assert_ok(rotate(&c, position, x, x)); /* in place */
+                        assert_memory_equal(x, y, 48 * gyre_dtype_size(test_dtypes[type]));
                         gyre_encoding_free(e);
                     }
 }
@@ -244,27 +243,28 @@ static void temperature_without_rotation(void **state) {
     test_random random = {56};
     const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ALIBI};
     for (int i = 0; i < 2; i++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++) {
                 gyre_config config = temperature(kinds[i], GYRE_TEMPERATURE_LOG, 100, 0);
                 config.heads = 4;
                 config.head_dim = WIDE;
                 gyre_encoding *e = test_encoding(&config);
-                const size_t size = gyre_dtype_size(types[type]);
+                const size_t size = gyre_dtype_size(test_dtypes[type]);
                 const double by = log(1001) / log(100), factor = direction == GYRE_DIRECTION_INVERSE ? 1 / by : by;
-                call c = {e, (gyre_direction)direction, GYRE_ROLE_QUERY, types[type], WIDE};
-                fill(&random, types[type], WIDE);
-                assert_ok(turn(&c, 1000, x, y));
+                call c = {e, (gyre_direction)direction, GYRE_ROLE_QUERY, test_dtypes[type], WIDE};
+                fill(&random, test_dtypes[type], WIDE);
+                assert_ok(rotate(&c, 1000, x, y));
                 for (int j = 0; j < WIDE; j++) {
-                    const double got = test_get(y, types[type], (size_t)j), from = test_get(x, types[type], (size_t)j);
-                    const double bound = 1e-15 * fabs(got) + 1.0000001 * test_half_ulp(types[type], got);
+                    const double got = test_get(y, test_dtypes[type], (size_t)j),
+                                 from = test_get(x, test_dtypes[type], (size_t)j);
+                    const double bound = 1e-15 * fabs(got) + 1.0000001 * test_half_ulp(test_dtypes[type], got);
                     test_close(got, from * factor, (long double)bound, "one rounding");
                 }
                 memset(x, 0xFF, 8); /* a NaN with a payload */
-                assert_ok(turn(&c, 99, x, y));
+                assert_ok(rotate(&c, 99, x, y));
                 assert_memory_equal(x, y, WIDE * size);
                 c.role = GYRE_ROLE_KEY;
-                assert_ok(turn(&c, 1000, x, y));
+                assert_ok(rotate(&c, 1000, x, y));
                 assert_memory_equal(x, y, WIDE * size);
                 gyre_encoding_free(e);
             }
@@ -279,13 +279,13 @@ static void temperature_inverse_and_adjoint(void **state) {
     long double left = 0, right = 0;
     fill(&random, GYRE_DTYPE_F64, 48);
     test_fill_f64(&random, k, 48);
-    assert_ok(turn(&c, 5000, x, y));
+    assert_ok(rotate(&c, 5000, x, y));
     c.direction = GYRE_DIRECTION_INVERSE;
-    assert_ok(turn(&c, 5000, y, z));
+    assert_ok(rotate(&c, 5000, y, z));
     for (int i = 0; i < 48; i++)
         test_close(z[i], x[i], 1e-14L, "inverse");
     c.direction = GYRE_DIRECTION_ADJOINT;
-    assert_ok(turn(&c, 5000, k, z));
+    assert_ok(rotate(&c, 5000, k, z));
     for (int i = 0; i < 48; i++) {
         left += (long double)y[i] * (long double)k[i];
         right += (long double)x[i] * (long double)z[i];
@@ -295,45 +295,29 @@ static void temperature_inverse_and_adjoint(void **state) {
 }
 
 /* -- what is refused -- */
-static void refused(const gyre_config *config, const char *field) {
-    gyre_encoding *e = NULL;
-    gyre_error err = {0, ""};
-    assert_int_equal(gyre_encoding_create(&e, config, NULL, &err), GYRE_EINVAL);
-    assert_null(e);
-    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
-    assert_non_null(strstr(err.text, " (gyre_config)"));
-}
-
-#define REFUSED(start, field_path, wrong)                                                                                   \
-    do {                                                                                                                    \
-        gyre_config broken = start;                                                                                         \
-        broken.field_path = wrong;                                                                                          \
-        refused(&broken, #field_path);                                                                                      \
-    } while (0)
-
 static void wrong_numbers(void **state) {
     (void)state;
     const double bad[] = {-1, (double)NAN, (double)INFINITY};
     const gyre_config good = xpos(64, GYRE_LAYOUT_HALF, 0),
                       log_n = temperature(GYRE_KIND_NOPE, GYRE_TEMPERATURE_LOG, 100, 0.1);
     for (int i = 0; i < 3; i++) {
-        REFUSED(good, rope.xpos_base, bad[i]);
-        REFUSED(log_n, query.slope, bad[i]);
+        ASSERT_CONFIG_REFUSED(good, rope.xpos_base, bad[i]);
+        ASSERT_CONFIG_REFUSED(log_n, query.slope, bad[i]);
     }
-    REFUSED(good, rope.xpos_base, 3.99);
-    REFUSED(good, rope.xpos_center, ((int64_t)1 << 31) + 1);
-    REFUSED(good, rope.xpos_center, INT64_MIN);
+    ASSERT_CONFIG_REFUSED(good, rope.xpos_base, 3.99);
+    ASSERT_CONFIG_REFUSED(good, rope.xpos_center, ((int64_t)1 << 31) + 1);
+    ASSERT_CONFIG_REFUSED(good, rope.xpos_center, INT64_MIN);
     gyre_config config = good;
     config.rope.axes = 2;
     config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = 16;
-    refused(&config, "rope.xpos_base");
-    REFUSED(log_n, query.temperature, (gyre_temperature)4);
-    REFUSED(log_n, query.temperature, (gyre_temperature)-1);
-    REFUSED(log_n, query.reference_length, 0); /* nor is there a trained_length */
-    REFUSED(log_n, query.reference_length, 1);
-    REFUSED(log_n, query.reference_length, -1);
-    REFUSED(log_n, query.slope, 0x1.1p32);
-    REFUSED(temperature(GYRE_KIND_ROPE, GYRE_TEMPERATURE_LLAMA4, 8, 0), query.reference_length, 0);
+    assert_config_refused(&config, "rope.xpos_base");
+    ASSERT_CONFIG_REFUSED(log_n, query.temperature, (gyre_temperature)4);
+    ASSERT_CONFIG_REFUSED(log_n, query.temperature, (gyre_temperature)-1);
+    ASSERT_CONFIG_REFUSED(log_n, query.reference_length, 0); /* nor is there a trained_length */
+    ASSERT_CONFIG_REFUSED(log_n, query.reference_length, 1);
+    ASSERT_CONFIG_REFUSED(log_n, query.reference_length, -1);
+    ASSERT_CONFIG_REFUSED(log_n, query.slope, 0x1.1p32);
+    ASSERT_CONFIG_REFUSED(temperature(GYRE_KIND_ROPE, GYRE_TEMPERATURE_LLAMA4, 8, 0), query.reference_length, 0);
     config = temperature(GYRE_KIND_NOPE, GYRE_TEMPERATURE_MINISTRAL, 0, 0);
     config.trained_length = 77;
     gyre_encoding *e = test_encoding(&config);

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-enum { TYPES = 4, WIDE = NAIVE_CHANNELS };
+enum { WIDE = NAIVE_CHANNELS };
 
 /* Bytes that hold a row of any type. */
 static double x[WIDE], y[WIDE], z[WIDE], w[WIDE];
@@ -15,18 +14,9 @@ static void fill(test_random *random, gyre_dtype dtype, int64_t n) {
         test_put(x, dtype, (size_t)i, test_uniform(random));
 }
 
-static gyre_status turn(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, int64_t position, const void *in,
-                        void *out) {
-    const int64_t n = gyre_encoding_get_config(e)->head_dim;
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
-    const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
-    const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL);
-}
-
 /* One token at position[0], position[1], ... of the axes. */
-static gyre_status turn_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
-                             const void *in, void *out) {
+static gyre_status rotate_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
+                               const void *in, void *out) {
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
     const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
@@ -55,11 +45,11 @@ static void for_all_variants(variant_check *check) {
     for (int i = 0; i < SHAPES; i++)
         for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
             for (int clockwise = 0; clockwise < 2; clockwise++)
-                for (int type = 0; type < TYPES; type++) {
+                for (int type = 0; type < TEST_DTYPES; type++) {
                     const gyre_config config = config_of(&shapes[i], (gyre_layout)layout, clockwise);
                     gyre_encoding *e = test_encoding(&config);
-                    fill(&random, types[type], config.head_dim);
-                    check(e, types[type], &random);
+                    fill(&random, test_dtypes[type], config.head_dim);
+                    check(e, test_dtypes[type], &random);
                     gyre_encoding_free(e);
                 }
 }
@@ -69,7 +59,7 @@ static void check_formula(const gyre_encoding *e, gyre_dtype dtype, test_random 
     for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
         for (int64_t position = -70; position < 5000; position += 1669) {
             const naive_rotation naive = {gyre_encoding_get_config(e), NULL, (gyre_direction)direction, GYRE_ROLE_KEY};
-            assert_ok(turn(e, naive.direction, dtype, position, x, y));
+            assert_ok(rotate_row(e, naive.direction, GYRE_ROLE_KEY, dtype, position, x, y));
             naive_check(&naive, &position, 1.25L, dtype, x, y);
         }
 }
@@ -78,9 +68,9 @@ static void check_in_place(const gyre_encoding *e, gyre_dtype dtype, test_random
     const size_t bytes = (size_t)gyre_encoding_get_config(e)->head_dim * gyre_dtype_size(dtype);
     (void)random;
     for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++) {
-        assert_ok(turn(e, (gyre_direction)direction, dtype, 321, x, y));
+        assert_ok(rotate_row(e, (gyre_direction)direction, GYRE_ROLE_KEY, dtype, 321, x, y));
         memcpy(z, x, bytes);
-        assert_ok(turn(e, (gyre_direction)direction, dtype, 321, z, z));
+        assert_ok(rotate_row(e, (gyre_direction)direction, GYRE_ROLE_KEY, dtype, 321, z, z));
         assert_memory_equal(y, z, bytes);
     }
 }
@@ -96,7 +86,7 @@ static void check_passed(const gyre_encoding *e, gyre_dtype dtype, test_random *
     }
     for (int in_place = 0; in_place < 2; in_place++) {
         memcpy(y, in_place ? x : w, bytes);
-        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, dtype, 77, in_place ? y : x, y));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, dtype, 77, in_place ? y : x, y));
         assert_memory_equal(x, y, first);
         assert_memory_equal((char *)x + end, (char *)y + end, bytes - end);
     }
@@ -106,12 +96,12 @@ static void check_inverse_and_adjoint(const gyre_encoding *e, gyre_dtype dtype, 
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
     if (dtype != GYRE_DTYPE_F64) return;
     long double left = 0, right = 0;
-    assert_ok(turn(e, GYRE_DIRECTION_FORWARD, dtype, 1234, x, y));
-    assert_ok(turn(e, GYRE_DIRECTION_INVERSE, dtype, 1234, y, z));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, dtype, 1234, x, y));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, dtype, 1234, y, z));
     for (int64_t i = 0; i < n; i++)
         test_close(z[i], x[i], 1e-15L, "inverse");
     test_fill_f64(random, w, (size_t)n);
-    assert_ok(turn(e, GYRE_DIRECTION_ADJOINT, dtype, 1234, w, z));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, dtype, 1234, w, z));
     for (int64_t i = 0; i < n; i++) {
         left += (long double)y[i] * (long double)w[i];
         right += (long double)x[i] * (long double)z[i];
@@ -147,27 +137,27 @@ static void interleaved_to_half_is_interleaved_moved(void **state) {
     (void)state;
     test_random random = {42};
     for (int i = 0; i < SHAPES; i++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int64_t position = 0; position < 900; position += 450) {
                 gyre_config config = config_of(&shapes[i], GYRE_LAYOUT_INTERLEAVED, 0);
                 config.rope.attention_factor = 1;
                 gyre_encoding *plain = test_encoding(&config);
                 config.rope.layout = GYRE_LAYOUT_INTERLEAVED_TO_HALF;
                 gyre_encoding *moved = test_encoding(&config);
-                const size_t size = gyre_dtype_size(types[type]);
-                fill(&random, types[type], config.head_dim);
+                const size_t size = gyre_dtype_size(test_dtypes[type]);
+                fill(&random, test_dtypes[type], config.head_dim);
                 memset(x, 0xFF, size); /* a NaN: of position 0, its bits must arrive */
-                assert_ok(turn(plain, GYRE_DIRECTION_FORWARD, types[type], position, x, y));
+                assert_ok(rotate_row(plain, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, x, y));
                 memcpy(w, x, sizeof w);
-                assert_ok(turn(moved, GYRE_DIRECTION_FORWARD, types[type], position, x, z));
-                assert_ok(turn(moved, GYRE_DIRECTION_FORWARD, types[type], position, w, w));
+                assert_ok(rotate_row(moved, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, x, z));
+                assert_ok(rotate_row(moved, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, w, w));
                 for (int64_t c = 0; c < config.head_dim; c++) {
                     const size_t from = (size_t)source(&shapes[i], c) * size, to = (size_t)c * size;
                     if (position > 0 && (from < 2 * size + (size_t)shapes[i].first * size)) continue;
                     assert_memory_equal((char *)y + from, (char *)z + to, size);
                     assert_memory_equal((char *)y + from, (char *)w + to, size);
                 }
-                assert_ok(turn(moved, GYRE_DIRECTION_INVERSE, types[type], 0, z, w));
+                assert_ok(rotate_row(moved, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, test_dtypes[type], 0, z, w));
                 if (position == 0) assert_memory_equal(w, x, (size_t)config.head_dim * size);
                 gyre_encoding_free(plain);
                 gyre_encoding_free(moved);
@@ -185,9 +175,9 @@ static void scores_in_every_layout_agree(void **state) {
         gyre_encoding *e = test_encoding(&config);
         random.state = 43;
         fill(&random, GYRE_DTYPE_F64, 48);
-        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 1000, x, y));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F64, 1000, x, y));
         fill(&random, GYRE_DTYPE_F64, 48);
-        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 993, x, z));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F64, 993, x, z));
         score[layout] = 0;
         for (int c = 0; c < 48; c++)
             score[layout] += y[c] * z[c];
@@ -203,19 +193,19 @@ static void strided_is_dense(void **state) {
     static double dense[ALL], in[ALL], apart[3 * ALL];
     test_random random = {44};
     for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++) {
-                const size_t size = gyre_dtype_size(types[type]);
+                const size_t size = gyre_dtype_size(test_dtypes[type]);
                 const gyre_config config = config_of(&shapes[2], (gyre_layout)layout, 0);
                 const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -3, 0, 0, 0, 0};
                 gyre_encoding *e = test_encoding(&config);
                 for (size_t i = 0; i < ALL; i++)
-                    test_put(in, types[type], i, test_uniform(&random));
-                const gyre_cview from = gyre_cdense(in, types[type], BATCH, TOKENS, HEADS, CHANNELS);
-                const gyre_view to = gyre_dense(dense, types[type], BATCH, TOKENS, HEADS, CHANNELS);
+                    test_put(in, test_dtypes[type], i, test_uniform(&random));
+                const gyre_cview from = gyre_cdense(in, test_dtypes[type], BATCH, TOKENS, HEADS, CHANNELS);
+                const gyre_view to = gyre_dense(dense, test_dtypes[type], BATCH, TOKENS, HEADS, CHANNELS);
                 assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL));
                 gyre_view there = {(char *)apart + (ALL - 1) * 3 * size,
-                                   types[type],
+                                   test_dtypes[type],
                                    {BATCH, TOKENS, HEADS, CHANNELS},
                                    {-3 * TOKENS * HEADS * CHANNELS, -3 * HEADS * CHANNELS, -3 * CHANNELS, -3}};
                 for (size_t i = 0; i < ALL; i++)
@@ -231,7 +221,7 @@ static void strided_is_dense(void **state) {
 static void clockwise_is_the_other_way_round(void **state) {
     (void)state;
     test_random random = {45};
-    for (int type = 0; type < TYPES; type++)
+    for (int type = 0; type < TEST_DTYPES; type++)
         for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
             for (int table = 0; table < 2; table++) {
                 gyre_config config = config_of(&shapes[1], GYRE_LAYOUT_HALF, 1);
@@ -239,10 +229,10 @@ static void clockwise_is_the_other_way_round(void **state) {
                 gyre_encoding *clockwise = test_encoding(&config);
                 config.rope.clockwise = 0;
                 gyre_encoding *counter = test_encoding(&config);
-                fill(&random, types[type], 40);
-                assert_ok(turn(clockwise, (gyre_direction)direction, types[type], 444, x, y));
-                assert_ok(turn(counter, (gyre_direction)direction, types[type], -444, x, z));
-                assert_memory_equal(y, z, 40 * gyre_dtype_size(types[type]));
+                fill(&random, test_dtypes[type], 40);
+                assert_ok(rotate_row(clockwise, (gyre_direction)direction, GYRE_ROLE_KEY, test_dtypes[type], 444, x, y));
+                assert_ok(rotate_row(counter, (gyre_direction)direction, GYRE_ROLE_KEY, test_dtypes[type], -444, x, z));
+                assert_memory_equal(y, z, 40 * gyre_dtype_size(test_dtypes[type]));
                 gyre_encoding_free(clockwise);
                 gyre_encoding_free(counter);
             }
@@ -300,14 +290,14 @@ static void pairs_turn_by_their_axes(void **state) {
         gyre_encoding *e = test_encoding(&config);
         int axis[WIDE];
         axis_map(&deals[i], axis);
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++)
                 for (size_t p = 0; p < sizeof positions / sizeof *positions; p++) {
                     const naive_rotation naive = {gyre_encoding_get_config(e), axis, (gyre_direction)direction,
                                                   GYRE_ROLE_KEY};
-                    fill(&random, types[type], config.head_dim);
-                    assert_ok(turn_axes(e, naive.direction, types[type], positions[p], x, y));
-                    naive_check(&naive, positions[p], 1, types[type], x, y);
+                    fill(&random, test_dtypes[type], config.head_dim);
+                    assert_ok(rotate_axes(e, naive.direction, test_dtypes[type], positions[p], x, y));
+                    naive_check(&naive, positions[p], 1, test_dtypes[type], x, y);
                 }
         gyre_encoding_free(e);
     }
@@ -328,7 +318,7 @@ static void axial_picture(void **state) {
                 const double angle = (double)(pair < D / 4 ? row : column) * pow(10000, -2.0 * j / (D / 2.0));
                 memset(x, 0, sizeof x);
                 x[pair] = 1;
-                assert_ok(turn_axes(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, place, x, y));
+                assert_ok(rotate_axes(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, place, x, y));
                 test_close(y[pair], cos(angle), 1e-15L, "cos");
                 test_close(y[pair + D / 2], sin(angle), 1e-15L, "sin");
             }
@@ -340,9 +330,9 @@ static void equal_axes_are_one(void **state) {
     (void)state;
     test_random random = {47};
     for (int i = 0; i < 3; i++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int table = 0; table < 2; table++) {
-                const size_t bytes = (size_t)deals[i].head_dim * gyre_dtype_size(types[type]);
+                const size_t bytes = (size_t)deals[i].head_dim * gyre_dtype_size(test_dtypes[type]);
                 gyre_config config = axes_config(&deals[i]);
                 config.rope.table_positions = table ? 100 : 0;
                 gyre_encoding *several = test_encoding(&config);
@@ -350,11 +340,11 @@ static void equal_axes_are_one(void **state) {
                 one.rope.dim = deals[i].dim;
                 gyre_encoding *alone = test_encoding(&one);
                 const int64_t place[3] = {99, 99, 99};
-                fill(&random, types[type], deals[i].head_dim);
-                assert_ok(turn(alone, GYRE_DIRECTION_FORWARD, types[type], 99, x, y));
-                assert_ok(turn_axes(several, GYRE_DIRECTION_FORWARD, types[type], place, x, z));
+                fill(&random, test_dtypes[type], deals[i].head_dim);
+                assert_ok(rotate_row(alone, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], 99, x, y));
+                assert_ok(rotate_axes(several, GYRE_DIRECTION_FORWARD, test_dtypes[type], place, x, z));
                 assert_memory_equal(y, z, bytes);
-                assert_ok(turn(several, GYRE_DIRECTION_FORWARD, types[type], 99, x, z));
+                assert_ok(rotate_row(several, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], 99, x, z));
                 assert_memory_equal(y, z, bytes);
                 gyre_encoding_free(several);
                 gyre_encoding_free(alone);
@@ -397,34 +387,18 @@ static void positions_of_axes_in_rows(void **state) {
 }
 
 /* -- what is refused -- */
-static void refused(const gyre_config *config, const char *field) {
-    gyre_encoding *e = NULL;
-    gyre_error err = {0, ""};
-    assert_int_equal(gyre_encoding_create(&e, config, NULL, &err), GYRE_EINVAL);
-    assert_null(e);
-    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
-    assert_non_null(strstr(err.text, " (gyre_config)"));
-}
-
-#define REFUSED(start, field_path, wrong)                                                                                   \
-    do {                                                                                                                    \
-        gyre_config broken = start;                                                                                         \
-        broken.field_path = wrong;                                                                                          \
-        refused(&broken, #field_path);                                                                                      \
-    } while (0)
-
 static void wrong_places_and_senses(void **state) {
     (void)state;
     const gyre_config good = config_of(&shapes[2], GYRE_LAYOUT_INTERLEAVED, 0); /* 40: channels 16 .. 39 */
-    REFUSED(good, rope.first_channel, 40);
-    REFUSED(good, rope.first_channel, INT32_MAX);
-    REFUSED(good, rope.first_channel, -1);
-    REFUSED(good, rope.dim, 26);
-    REFUSED(good, rope.layout, (gyre_layout)3);
-    REFUSED(good, rope.clockwise, 2);
-    REFUSED(good, rope.resonance, -1);
-    REFUSED(good, rope.mixed_exponent, -0.5);
-    REFUSED(good, rope.mixed_exponent, (double)INFINITY);
+    ASSERT_CONFIG_REFUSED(good, rope.first_channel, 40);
+    ASSERT_CONFIG_REFUSED(good, rope.first_channel, INT32_MAX);
+    ASSERT_CONFIG_REFUSED(good, rope.first_channel, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.dim, 26);
+    ASSERT_CONFIG_REFUSED(good, rope.layout, (gyre_layout)3);
+    ASSERT_CONFIG_REFUSED(good, rope.clockwise, 2);
+    ASSERT_CONFIG_REFUSED(good, rope.resonance, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.mixed_exponent, -0.5);
+    ASSERT_CONFIG_REFUSED(good, rope.mixed_exponent, (double)INFINITY);
     gyre_config config = good;
     config.rope.dim = 0; /* what is left: 24, or an odd 23 */
     gyre_encoding *e = test_encoding(&config);
@@ -432,46 +406,46 @@ static void wrong_places_and_senses(void **state) {
     assert_int_equal(gyre_encoding_get_config(e)->rope.axes, 1);
     gyre_encoding_free(e);
     config.rope.first_channel = 17;
-    refused(&config, "rope.dim");
+    assert_config_refused(&config, "rope.dim");
 }
 
 static void wrong_axes(void **state) {
     (void)state;
     const gyre_config chunked = axes_config(&deals[0]), mixed = axes_config(&deals[1]), axial = axes_config(&deals[3]);
-    REFUSED(chunked, rope.axes, 5);
-    REFUSED(chunked, rope.axes, -1);
-    REFUSED(chunked, rope.axes_layout, (gyre_axes)3);
-    REFUSED(chunked, rope.axis_pairs[1], -1);
-    REFUSED(chunked, rope.axis_pairs[3], 1);
-    REFUSED(chunked, rope.axis_pairs[0], INT64_MAX);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axes, 5);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axes, -1);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axes_layout, (gyre_axes)3);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axis_pairs[1], -1);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axis_pairs[3], 1);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axis_pairs[0], INT64_MAX);
     gyre_config config = chunked;
     config.rope.axis_pairs[2] = 23;
-    refused(&config, "rope.axis_pairs");
+    assert_config_refused(&config, "rope.axis_pairs");
     memset(config.rope.axis_pairs, 0, sizeof config.rope.axis_pairs);
-    refused(&config, "rope.axis_pairs");
+    assert_config_refused(&config, "rope.axis_pairs");
     config.rope.axes = 1; /* one axis needs none */
     gyre_encoding_free(test_encoding(&config));
     config.rope.axis_pairs[0] = 63;
-    refused(&config, "rope.axis_pairs");
+    assert_config_refused(&config, "rope.axis_pairs");
 
     config = mixed;
     config.rope.axes = 2;
     config.rope.axis_pairs[0] = 44;
     config.rope.axis_pairs[2] = 0;
-    refused(&config, "rope.axes");
+    assert_config_refused(&config, "rope.axes");
     config = mixed; /* pairs 1, 4, .. 61, 64: the last is none of 64 */
     config.rope.axis_pairs[0] = 22;
     config.rope.axis_pairs[1] = 22;
-    refused(&config, "rope.axis_pairs[1]");
+    assert_config_refused(&config, "rope.axis_pairs[1]");
     config.rope.axis_pairs[1] = 20;
     config.rope.axis_pairs[2] = 22;
-    refused(&config, "rope.axis_pairs[2]");
+    assert_config_refused(&config, "rope.axis_pairs[2]");
 
     for (int scaling = GYRE_SCALING_NTK; scaling <= GYRE_SCALING_NTK_MIXED; scaling++) {
         config = axial;
         config.trained_length = 64;
         config.rope.scaling = (gyre_scaling)scaling;
-        refused(&config, "rope.scaling");
+        assert_config_refused(&config, "rope.scaling");
     }
 }
 
@@ -482,25 +456,25 @@ static void wrong_far_turns(void **state) {
     good.rope.far_window = 8;
     good.rope.far_factor = 16;
     gyre_encoding_free(test_encoding(&good));
-    REFUSED(good, rope.far, (gyre_far)4);
-    REFUSED(good, rope.far_window, 0);
-    REFUSED(good, rope.far_window, -1);
-    REFUSED(good, rope.far_factor, 0);
-    REFUSED(good, rope.far_factor, -2);
-    REFUSED(good, rope.far_factor, 0x1p-11);
-    REFUSED(good, rope.far_factor, 0x1.1p32);
-    REFUSED(good, rope.far_factor, (double)NAN);
+    ASSERT_CONFIG_REFUSED(good, rope.far, (gyre_far)4);
+    ASSERT_CONFIG_REFUSED(good, rope.far_window, 0);
+    ASSERT_CONFIG_REFUSED(good, rope.far_window, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, -2);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0x1p-11);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0x1.1p32);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, (double)NAN);
     good.rope.far = GYRE_FAR_GROUPED;
     gyre_encoding_free(test_encoding(&good));
-    REFUSED(good, rope.far_factor, 0.5);
-    REFUSED(good, rope.far_factor, 2.5);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0.5);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 2.5);
     gyre_config config = axes_config(&deals[0]);
     config.rope.far = GYRE_FAR_CLAMPED;
     config.rope.far_window = 8;
-    refused(&config, "rope.far");
+    assert_config_refused(&config, "rope.far");
     config = good;
     config.rope.xpos_base = 512;
-    refused(&config, "rope.far");
+    assert_config_refused(&config, "rope.far");
 }
 
 /* -- suggestions -- */
