@@ -34,7 +34,7 @@ static void check_input(const problem *p, double *x, const float *got, size_t si
 }
 
 static void check_problem(const problem *p, const gyre_attention_args *args, size_t samples) {
-    run_forward(args, NULL);
+    attend(args, NULL);
     run_gradient(p, args, NULL);
     check_input(p, p->q64, p->dq, p->q_size, samples, "dq");
     check_input(p, p->k64, p->dk, p->k_size, samples, "dk");
@@ -116,7 +116,7 @@ static void same_for_any_threads(void **state) {
     const gyre_attention_args args = problem_args(&p);
     float *parts[3] = {p.dq, p.dk, p.dv}, *kept[3];
     const size_t sizes[3] = {p.q_size, p.k_size, p.v_size};
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (int i = 0; i < 3; i++) {
         kept[i] = room(sizes[i], sizeof(float));
@@ -145,7 +145,7 @@ static void strided_equals_dense(void **state) {
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
     const gyre_attention_args args = problem_args(&p);
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     float *fused = room(2 * TOKENS * ROW, sizeof *fused);
     for (int64_t i = 0; i < 2 * TOKENS * ROW; i++)
@@ -181,7 +181,7 @@ static void unseen_gets_nothing(void **state) {
     gyre_attention_args args = problem_args(&p);
     args.q_pos =
         (gyre_positions){NULL, GYRE_DTYPE_I64, -57, 0, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     memset(p.dq, 0xFF, p.q_size * sizeof(float));
     memset(p.dk, 0xFF, p.k_size * sizeof(float));
     memset(p.dv, 0xFF, p.v_size * sizeof(float));
@@ -207,7 +207,7 @@ static void masked_nan_stays_away(void **state) {
         p.k[KEY * DIM + c] = p.v[KEY * DIM + c] = NAN;
         p.dout[QUERY * DIM + c] = p.q[QUERY * DIM + c] = NAN;
     }
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (int64_t t = 0; t < TOKENS; t++)
         for (int64_t c = 0; c < DIM; c++)
@@ -220,7 +220,7 @@ static void masked_nan_stays_away(void **state) {
     for (int c = 0; c < DIM; c++)
         p.dout[QUERY * DIM + c] = 0;
     const gyre_attention_args clean = problem_args(&p);
-    run_forward(&clean, NULL);
+    attend(&clean, NULL);
     run_gradient(&p, &clean, NULL);
     float *dk = room(p.k_size, sizeof *dk), *dv = room(p.v_size, sizeof *dv);
     memcpy(dk, p.dk, p.k_size * sizeof *dk);
@@ -231,7 +231,7 @@ static void masked_nan_stays_away(void **state) {
             p.dout[QUERY * DIM + c] = 0;
             bad[QUERY * DIM + c] = NAN;
         }
-        if (in_q) run_forward(&clean, NULL);
+        if (in_q) attend(&clean, NULL);
         run_gradient(&p, &clean, NULL);
         for (int64_t i = 0; i < TOKENS * DIM; i++)
             if (i / DIM <= QUERY) {
@@ -252,7 +252,7 @@ static void refuses_bad_arguments(void **state) {
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 5, 7, 2, 1, 8, 6, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
     gyre_attention_args args = problem_args(&p);
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
     const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 1, 5, 2, 6);

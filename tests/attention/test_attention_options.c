@@ -4,17 +4,11 @@
 
 #include "each_tier.h"
 
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-#define ROTATED(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
-    }
 static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NOPE, .max_distance = 0),
     ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_KIND_ALIBI, .slopes = before),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
     WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
@@ -37,19 +31,6 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
-/* By bits: softcap, sinks, mask, sink logits; types and strides of masks take turns. */
-static options options_of(int bits, size_t turn, const layout *s) {
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
-    return (options){.softcap = bits & 1 ? 1.5 : 0,
-                     .sinks = bits & 2 ? 5 : 0,
-                     .mask = bits & 4,
-                     .mask_dtype = types[turn % 3],
-                     .rows_alike = turn % 2 == 1,
-                     .blocks = turn % 4 >= 2,
-                     .bare = !s->shuffled && turn % 7 < 3,
-                     .sink_logits = bits & 8};
-}
-
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
     size_t turn = 0;
@@ -60,7 +41,7 @@ static void agrees_with_definition(void **state) {
             for (int bits = 0; bits < 16; bits++, turn++) {
                 if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
                 if (i >= SMALL && turn % 5 != 0) continue;
-                const options o = options_of(bits, turn, &layouts[i]);
+                const options o = options_from_bits(bits, turn, &layouts[i]);
                 layout s = layouts[i];
                 if (schemes[scheme].kind == GYRE_KIND_BERT) s.start = 0;
                 trial t = make_trial(&schemes[scheme], &s, &o, 3 + i);
@@ -74,7 +55,7 @@ static void agrees_with_definition(void **state) {
 static void same_for_any_threads(void **state) {
     (void)state;
     const layout s = {2, 130, 300, 4, 2, 16, 16, 1, 50, 0, 0};
-    const options o = options_of(15, 1, &s);
+    const options o = options_from_bits(15, 1, &s);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
@@ -287,7 +268,7 @@ static void biases_stay_relative_to_what_is_seen(void **state) {
 /* Under a softcap biases are whole: from so far away every score is -c, and keys are as good as one another. */
 static void softcap_bends_the_whole_bias(void **state) {
     (void)state;
-    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = before),
+    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
                                        WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER)};
     for (int i = 0; i < 2; i++) {
         const layout s = {1, 2, 6, 4, 2, 8, 8, 1, 0, 0, 0};

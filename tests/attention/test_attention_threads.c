@@ -250,13 +250,8 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
         cut_tokens(gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim), c, group),
         cut_tokens(gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim), c, 1),
         cut_tokens(gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim), c, 1)};
-    for (int gradient = 0; gradient < 2; gradient++) {
-        const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
-        void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec, NULL)
-                           : gyre_attention(&args, scratch, bytes, exec, NULL));
-        free(scratch);
-    }
+    attend(&args, exec);
+    differentiate(&args, &dout, dqkv, &gradients, exec);
     gyre_encoding_free(encoding);
 }
 

@@ -4,15 +4,9 @@
 
 #include "each_tier.h"
 
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-#define ROTATED(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
-    }
 static const gyre_config schemes[] = {
     ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),

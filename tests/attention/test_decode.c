@@ -3,7 +3,7 @@
 #include "attention/attention_run.h"
 #include "attention/decode.h"
 
-#include "support.h"
+#include "attention_memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,12 +37,6 @@ typedef struct decode_problem {
     double *want, *lse;
     float *out, *out_lse;
 } decode_problem;
-
-static void *room(int64_t n, size_t size) {
-    void *memory = calloc((size_t)(n > 0 ? n : 1), size);
-    assert_non_null(memory);
-    return memory;
-}
 
 /* Elements of a page lie [head][token][channel x step], pages one after the other, with a gap between. */
 enum { GAP = 24 };

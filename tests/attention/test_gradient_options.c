@@ -6,16 +6,10 @@
 #include "each_tier.h"
 #include "philox.h"
 
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-#define ROTATED(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
-    }
 static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NOPE, .max_distance = 0),
     ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
     WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
@@ -48,15 +42,7 @@ typedef struct gradient_trial {
 
 /* By bits: softcap, sinks, mask, sink logits, dropout. */
 static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t turn) {
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
-    const options o = {.softcap = bits & 1 ? 1.5 : 0,
-                       .sinks = bits & 2 ? 5 : 0,
-                       .mask = bits & 4,
-                       .mask_dtype = types[turn % 3],
-                       .rows_alike = turn % 2 == 1,
-                       .blocks = turn % 4 >= 2,
-                       .bare = !s->shuffled && turn % 7 < 3,
-                       .sink_logits = bits & 8};
+    const options o = options_from_bits(bits, turn, s);
     layout fitting = *s;
     if (config->kind == GYRE_KIND_BERT) fitting.start = 0;
     gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + turn)};
@@ -81,14 +67,6 @@ static gyre_table_gradients gradients_of(const gradient_trial *g) {
     gyre_table_gradients gradients = problem_gradients(&g->t.p);
     if (g->t.o.sink_logits) gradients.sink_logits = gyre_dense(g->dsink, GYRE_DTYPE_F64, 1, 1, g->t.p.s.heads, 1);
     return gradients;
-}
-
-static void differentiate(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3],
-                          const gyre_table_gradients *gradients, const gyre_exec *exec) {
-    const size_t bytes = gyre_attention_scratch(args, 1, exec);
-    void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention_gradient(args, dout, dqkv, gradients, scratch, bytes, exec, NULL));
-    free(scratch);
 }
 
 static gyre_cview dout_of(const problem *p) {

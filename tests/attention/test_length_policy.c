@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { TOKENS = 80, TRAINED = 32, VOCAB = 48, HEAD = 8, PAIRS = HEAD / 2 };
+enum { TOKENS = 80, TRAINED = 32, VOCAB = NAIVE_VOCAB, HEAD = NAIVE_HEAD_DIM, PAIRS = HEAD / 2 };
 
 /* -- the formulas -- */
 static const double near_factors[PAIRS] = {1, 1.1, 1.3, 1.5}, far_factors[PAIRS] = {1, 1.7, 2.6, 4};
@@ -92,32 +92,10 @@ static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t bl
     return p;
 }
 
-static double uniform(void *state) {
-    return test_uniform(state);
-}
-
 static gyre_model *model_of(const gyre_config *position) {
-    gyre_model_config c = gyre_model_config_default();
-    gyre_model *m = NULL;
-    gyre_error err = {0, ""};
-    c.vocab = VOCAB;
-    c.model_dim = 32;
-    c.layers = 3;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = HEAD;
-    c.mlp_dim = 40;
+    gyre_model_config c = naive_model_config();
     c.position = *position;
-    if (gyre_model_create(&m, &c, 11, &err)) fail_msg("%s", err.text);
-    test_random r = {5};
-    naive_shake(m, 0.15, uniform, &r);
-    return m;
-}
-
-static void draw_tokens(int32_t *tokens) {
-    test_random r = {9};
-    for (int64_t i = 0; i < TOKENS; i++)
-        tokens[i] = (int32_t)(test_next(&r) % VOCAB);
+    return naive_model(&c, 0.15);
 }
 
 /* -- lengths -- */
@@ -132,7 +110,7 @@ static void read_in(const gyre_model *m, int64_t piece, float *logits) {
     int32_t tokens[TOKENS];
     gyre_context *x = NULL;
     gyre_error err = {0, ""};
-    draw_tokens(tokens);
+    naive_draw_tokens(tokens, TOKENS);
     assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = TOKENS},
                                   &err));
     for (int64_t from = 0; from < TOKENS; from += piece) {
@@ -144,7 +122,7 @@ static void read_in(const gyre_model *m, int64_t piece, float *logits) {
 
 static void compute(const gyre_model *m, const naive_lengths *lengths, double *logits) {
     int32_t tokens[TOKENS];
-    draw_tokens(tokens);
+    naive_draw_tokens(tokens, TOKENS);
     double *w = naive_weights(m);
     const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, 0, lengths};
     naive_logits(&d, tokens, logits);
@@ -223,7 +201,7 @@ static void causal_has_no_future(void **state) {
     static float shorter[VOCAB], longer[TOKENS * VOCAB];
     int32_t tokens[TOKENS];
     gyre_context *x = NULL;
-    draw_tokens(tokens);
+    naive_draw_tokens(tokens, TOKENS);
     const gyre_config p = config_of(&ways[2], GYRE_LENGTH_POLICY_CAUSAL, 6);
     gyre_model *m = model_of(&p);
     read_in(m, TOKENS, longer);

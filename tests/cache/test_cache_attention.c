@@ -1,4 +1,5 @@
 /* test_cache_attention.c: attention over a cache is attention over its tokens where they are now, by the definition. */
+#include "attention_memory.h"
 #include "cache_model.h"
 #include "gyre/gyre_cache.h"
 
@@ -27,12 +28,6 @@ typedef struct problem {
     int64_t *at; /* [batch][query][2] */
     gyre_attention_args args;
 } problem;
-
-static void *room(size_t n, size_t size) {
-    void *memory = calloc(n > 0 ? n : 1, size);
-    assert_non_null(memory);
-    return memory;
-}
 
 /* Queries stand on the last tokens of their sequences. */
 static problem make_problem(const cache_case *c, const ask *a, const model_sequence *s, uint64_t seed) {

@@ -81,9 +81,9 @@ static void test_one_file(void **state) {
         char header[STORED_HEADER];
         snprintf(header, sizeof header, "%s%s", three_types, (sizeof three_types - 1) % 2 == (size_t)odd ? "" : " ");
         stored_safetensors("model.safetensors", header, three_bytes, sizeof three_bytes);
-        check_three(stored_path("model.safetensors"), odd);
-        check_three(stored_folder, odd);
-        check_three(stored_path(""), odd);
+        check_three(in_folder("model.safetensors"), odd);
+        check_three(folder, odd);
+        check_three(in_folder(""), odd);
     }
     stored_clear();
 }
@@ -100,7 +100,7 @@ static uint64_t fnv(uint64_t hash, const unsigned char *bytes, size_t n) {
 
 static uint64_t hash_file(uint64_t hash, const char *name, int64_t *bytes) {
     unsigned char room[8192];
-    FILE *file = fopen(stored_path(name), "rb");
+    FILE *file = fopen(in_folder(name), "rb");
     assert_non_null(file);
     const size_t n = fread(room, 1, sizeof room, file);
     fclose(file);
@@ -117,7 +117,7 @@ static void write_shards(void) {
                                 "\"m\":\"model-00001-of-00002.safetensors\"}}\n";
     stored_safetensors("model-00001-of-00002.safetensors", "{" ONE("z", "4,8") "," ONE("m", "0,4") "}", x, 8);
     stored_safetensors("model-00002-of-00002.safetensors", "{" ONE("a", "0,4") "}", x + 2, 4);
-    stored_write("model.safetensors.index.json", index, sizeof index - 1);
+    write_file("model.safetensors.index.json", index, sizeof index - 1);
 }
 
 static void test_shards(void **state) {
@@ -127,7 +127,7 @@ static void test_shards(void **state) {
     const uint64_t start = UINT64_C(14695981039346656037);
     assert_true(fnv(start, (const unsigned char *)"foobar", 6) == UINT64_C(0x85944171f73967e8));
     write_shards();
-    gyre_tensor_store *store = stored_open(stored_folder);
+    gyre_tensor_store *store = stored_open(folder);
     assert_int_equal(gyre_tensor_store_count(store), 3);
     for (int i = 0; i < 3; i++) {
         const gyre_file_tensor t = gyre_tensor_store_at(store, i);
@@ -152,7 +152,7 @@ static void test_whole_before_index(void **state) {
     const float x = 9;
     write_shards();
     stored_safetensors("model.safetensors", "{" ONE("whole", "0,4") "}", &x, 4);
-    gyre_tensor_store *store = stored_open(stored_folder);
+    gyre_tensor_store *store = stored_open(folder);
     assert_int_equal(gyre_tensor_store_count(store), 1);
     gyre_tensor_store_free(store);
     stored_clear();
@@ -187,7 +187,7 @@ static void test_gguf(void **state) {
     put_bytes(made, "iq", 1, (const uint64_t[]){256}, 17, blocks, 74);
     put_bytes(made, "later", 1, one, 4000000000u, blocks, 0);
     stored_gguf("model.bin", made);
-    gyre_tensor_store *store = stored_open(stored_path("model.bin"));
+    gyre_tensor_store *store = stored_open(in_folder("model.bin"));
     float out[512];
     static const struct {
         const char *name;
@@ -243,7 +243,7 @@ static void check_bad(const char *type, size_t bytes, size_t index, unsigned bit
     snprintf(header, sizeof header, "{\"x\":{\"dtype\":\"%s\",\"shape\":[%d],\"data_offsets\":[0,%zu]}}", type, LONG,
              bytes * LONG);
     const size_t at = stored_safetensors("model.safetensors", header, data, bytes * LONG);
-    gyre_tensor_store *store = stored_open(stored_folder);
+    gyre_tensor_store *store = stored_open(folder);
     const gyre_file_tensor t = gyre_tensor_store_at(store, 0);
     out[0] = 777;
     assert_int_equal(gyre_stored_check_finite(gyre_kernels_select(), &t, &err), GYRE_EFORMAT);
@@ -279,7 +279,7 @@ static void check_scales(uint32_t ggml, uint64_t elements, size_t bytes, size_t 
     made_tensor(made, "before", before, 1);
     const size_t relative = put_bytes(made, "x", 2, dims, ggml, blocks, 4 * bytes);
     stored_gguf("model.gguf", made);
-    gyre_tensor_store *store = stored_open(stored_path("model.gguf"));
+    gyre_tensor_store *store = stored_open(in_folder("model.gguf"));
     gyre_file_tensor t = stored_named(store, "x");
     for (unsigned bits = 0; bits < 65536; bits += 37) {
         gyre_error err = {0, ""};
@@ -290,7 +290,7 @@ static void check_scales(uint32_t ggml, uint64_t elements, size_t bytes, size_t 
         const gyre_status status = gyre_stored_check_finite(gyre_kernels_select(), &t, &err);
         assert_int_equal(status, (bits >> 10 & 31) == 31 ? GYRE_EFORMAT : GYRE_OK);
         if (status == GYRE_OK) continue;
-        snprintf(text, sizeof text, "x: %s 2 is %s (%s", what, bits & 1023 ? "not a number" : "infinite", stored_folder);
+        snprintf(text, sizeof text, "x: %s 2 is %s (%s", what, bits & 1023 ? "not a number" : "infinite", folder);
         if (!strstr(err.text, text)) fail_msg("%s", err.text);
         assert_int_equal(err.offset, made->data_at + relative + 2 * bytes + scale);
     }
@@ -315,5 +315,5 @@ int main(void) {
         cmocka_unit_test(test_one_file), cmocka_unit_test(test_shards),      cmocka_unit_test(test_whole_before_index),
         cmocka_unit_test(test_gguf),     cmocka_unit_test(test_bad_numbers), cmocka_unit_test(test_bad_scales),
     };
-    return cmocka_run_group_tests(tests, stored_setup, stored_teardown);
+    return cmocka_run_group_tests(tests, make_empty_folder, stored_teardown);
 }

@@ -34,9 +34,9 @@ static void test_safetensors(void **state) {
     };
     const double data = 0.0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *const texts[3] = {cases[i].texts[0], cases[i].texts[1], stored_path("model.safetensors")};
+        const char *const texts[3] = {cases[i].texts[0], cases[i].texts[1], in_folder("model.safetensors")};
         stored_safetensors("model.safetensors", cases[i].header, &data, sizeof data);
-        stored_refused(stored_folder, GYRE_EFORMAT, texts, cases[i].at > 0 ? cases[i].at + 8 : -1);
+        stored_refused(folder, GYRE_EFORMAT, texts, cases[i].at > 0 ? cases[i].at + 8 : -1);
     }
     stored_clear();
 }
@@ -95,23 +95,23 @@ static void test_index(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *const named = strstr(cases[i].index, "bad.") ? "bad.safetensors" : "model.safetensors.index.json";
         const char *const texts[3] = {cases[i].texts[0], cases[i].texts[1], named};
-        stored_write("model.safetensors.index.json", cases[i].index, strlen(cases[i].index));
-        stored_refused(stored_folder, cases[i].status, texts, cases[i].at);
+        write_file("model.safetensors.index.json", cases[i].index, strlen(cases[i].index));
+        stored_refused(folder, cases[i].status, texts, cases[i].at);
     }
-    stored_write("model.safetensors.index.json", INDEX(A "," B), sizeof INDEX(A "," B) - 1);
-    gyre_tensor_store_free(stored_open(stored_folder));
+    write_file("model.safetensors.index.json", INDEX(A "," B), sizeof INDEX(A "," B) - 1);
+    gyre_tensor_store_free(stored_open(folder));
     stored_clear();
 }
 
 static void test_nothing(void **state) {
     (void)state;
-    stored_refused(stored_folder, GYRE_EIO, (const char *const[3]){"model.safetensors: not in", stored_folder, NULL}, -1);
-    stored_refused(stored_path("x"), GYRE_EIO, (const char *const[3]){"No such file", stored_path("x"), NULL}, -1);
-    stored_write("x", "", 0);
-    stored_refused(stored_path("x"), GYRE_EFORMAT, (const char *const[3]){"empty", stored_path("x"), NULL}, -1);
+    stored_refused(folder, GYRE_EIO, (const char *const[3]){"model.safetensors: not in", folder, NULL}, -1);
+    stored_refused(in_folder("x"), GYRE_EIO, (const char *const[3]){"No such file", in_folder("x"), NULL}, -1);
+    write_file("x", "", 0);
+    stored_refused(in_folder("x"), GYRE_EFORMAT, (const char *const[3]){"empty", in_folder("x"), NULL}, -1);
     stored_clear();
-    assert_int_equal(mkfifo(stored_path("x"), 0600), 0);
-    stored_refused(stored_path("x"), GYRE_EIO, (const char *const[3]){"not a regular file", NULL, NULL}, -1);
+    assert_int_equal(mkfifo(in_folder("x"), 0600), 0);
+    stored_refused(in_folder("x"), GYRE_EIO, (const char *const[3]){"not a regular file", NULL, NULL}, -1);
     stored_clear();
 }
 
@@ -205,7 +205,7 @@ static void test_ggufs(void **state) {
         if (cases[i].at < 0) at = (int64_t)made->data_at - cases[i].at - 1;
         if (cases[i].at == -2) at = 24; /* the first key */
         snprintf(byte, sizeof byte, "model.gguf, byte %d)", (int)at);
-        stored_refused(stored_path("model.gguf"), cases[i].status, (const char *const[3]){cases[i].text, byte, NULL}, at);
+        stored_refused(in_folder("model.gguf"), cases[i].status, (const char *const[3]){cases[i].text, byte, NULL}, at);
         free(made);
     }
     stored_clear();
@@ -237,9 +237,9 @@ static void check_cut(const char *name, const unsigned char *bytes, size_t size)
     for (size_t n = 0; n < size; n++) {
         gyre_tensor_store *store = NULL;
         gyre_error err = {0, ""};
-        stored_write(name, bytes, n);
-        const gyre_status status = gyre_tensor_store_open(&store, stored_path(name), &err);
-        if (status != GYRE_EFORMAT || !strstr(err.text, stored_path(name)))
+        write_file(name, bytes, n);
+        const gyre_status status = gyre_tensor_store_open(&store, in_folder(name), &err);
+        if (status != GYRE_EFORMAT || !strstr(err.text, in_folder(name)))
             fail_msg("%zu of %zu bytes: status %d, \"%s\"", n, size, (int)status, err.text);
         assert_null(store);
         if (err.offset > size) fail_msg("%zu bytes: an error at %d", n, (int)err.offset);
@@ -256,8 +256,8 @@ static int opened_when_flipped(const char *name, const unsigned char *bytes, siz
         gyre_error err = {0, ""};
         memcpy(other, bytes, size);
         other[i / sizeof masks] ^= masks[i % sizeof masks];
-        stored_write(name, other, size);
-        if (gyre_tensor_store_open(&store, stored_path(name), &err) != GYRE_OK) {
+        write_file(name, other, size);
+        if (gyre_tensor_store_open(&store, in_folder(name), &err) != GYRE_OK) {
             assert_true(err.text[0] != '\0' && !store);
             continue;
         }
@@ -271,7 +271,7 @@ static int opened_when_flipped(const char *name, const unsigned char *bytes, siz
 
 static unsigned char *load(const char *name, size_t *size) {
     static unsigned char bytes[8192];
-    FILE *file = fopen(stored_path(name), "rb");
+    FILE *file = fopen(in_folder(name), "rb");
     assert_non_null(file);
     *size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
@@ -317,8 +317,8 @@ static void test_cut_index(void **state) {
     stored_safetensors("1.safetensors", "{" ONE("a", "[0,4]") "}", &x, 4);
     stored_safetensors("2.safetensors", "{" ONE("b", "[0,4]") "}", &x, 4);
     for (size_t n = 0; n < sizeof index - 1; n++) {
-        stored_write("model.safetensors.index.json", index, n);
-        stored_refused(stored_folder, GYRE_EFORMAT, (const char *const[3]){"model.safetensors.index.json", NULL, NULL}, -1);
+        write_file("model.safetensors.index.json", index, n);
+        stored_refused(folder, GYRE_EFORMAT, (const char *const[3]){"model.safetensors.index.json", NULL, NULL}, -1);
     }
     stored_clear();
 }
@@ -329,5 +329,5 @@ int main(void) {
         cmocka_unit_test(test_ggufs),       cmocka_unit_test(test_cut_safetensors), cmocka_unit_test(test_cut_gguf),
         cmocka_unit_test(test_cut_index),
     };
-    return cmocka_run_group_tests(tests, stored_setup, stored_teardown);
+    return cmocka_run_group_tests(tests, make_empty_folder, stored_teardown);
 }

@@ -5,7 +5,7 @@
 #include "model/model.h"
 #include "model/random.h"
 #include "naive_positions.h"
-#include "support.h"
+#include "small_model.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,54 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gyre-model-XXXXXX";
-
-/* One of sixteen buffers in turn. */
-static const char *in_folder(const char *name) {
-    static char paths[16][256];
-    static int turn;
-    turn = (turn + 1) % 16;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, name);
-    return paths[turn];
-}
-
-static int clear_folder(void **state) {
-    char command[2 * sizeof folder + 32];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", folder, folder);
-    return system(command);
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    return clear_folder(state) || rmdir(folder);
+static void write_text(const char *name, const char *text) {
+    write_file(name, text, strlen(text));
 }
 
 static int exists(const char *name) {
     struct stat info;
     return lstat(in_folder(name), &info) == 0;
-}
-
-/* Entries of a folder but . and .. */
-static int count_entries(const char *path) {
-    int count = -2;
-    DIR *entries = opendir(path);
-    assert_non_null(entries);
-    while (readdir(entries))
-        count++;
-    closedir(entries);
-    return count;
-}
-
-static void write_text(const char *name, const char *text) {
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void assert_holds(const char *name, const char *wanted) {
@@ -80,28 +39,6 @@ static void assert_holds(const char *name, const char *wanted) {
 }
 
 /* -- weights -- */
-static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = gyre_model_config_default();
-    c.vocab = 50;
-    c.model_dim = 24;
-    c.layers = 2;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = 8;
-    c.mlp_dim = 40;
-    c.position.kind = kind;
-    c.position.trained_length = 64;
-    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
-    return c;
-}
-
-static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
 static gyre_model *create_small(gyre_kind kind, uint64_t seed) {
     const gyre_model_config config = small_config(kind);
     return create(&config, seed);
@@ -263,18 +200,6 @@ static void test_refuses_sizes(void **state) {
 }
 
 /* -- save and open -- */
-static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
-    gyre_error err = {0, ""};
-    if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
-}
-
-static gyre_model *open_model(const char *name) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
 static void assert_comes_back(const gyre_model *model, gyre_dtype type) {
     save(model, "m", type);
     gyre_model *back = open_model("m");
@@ -300,14 +225,6 @@ static void test_saves_and_opens(void **state) {
         }
     assert_int_equal(count_entries(folder), 1);
     assert_int_equal(count_entries(in_folder("m")), 2);
-}
-
-static void assert_open_fails(const char *name, gyre_status wanted, const char *why) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
-    if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
-    assert_null(model);
 }
 
 /* Writes the model's tensors, of which `change` may alter or drop the last; `extra` names one more. */
@@ -629,5 +546,5 @@ int main(void) {
         TEST(test_survives_a_full_disk),
         TEST(test_reads_files),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -2,6 +2,7 @@
  * on any number of threads, and from where they were after a cut, an error or a reset. */
 #include "gyre/gyre_model.h"
 #include "synthetic_model.h"
+#include "temp_folder.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,26 +18,21 @@ static const char *const names[] = {"llama",          "gemma2_long", "gemma3_six
                                     "bloom",          "mpt",         "phi",        "cohere",         "starcoder2_window"};
 enum { MODELS = sizeof names / sizeof *names };
 
-static char folder[] = "/tmp/gyre-reads-XXXXXX";
 static int32_t tokens[TOKENS];
 static float whole[TOKENS * VOCAB], other[TOKENS * VOCAB];
 
 static int make_folder(void **state) {
     test_random random = {11};
-    (void)state;
     for (int i = 0; i < TOKENS; i++)
         tokens[i] = (int32_t)((test_next(&random) >> 33) % VOCAB);
-    return mkdtemp(folder) ? 0 : -1;
+    return make_empty_folder(state);
 }
 
-static int remove_folder(void **state) {
-    static const char *const files[] = {"config.json", "model.safetensors"};
-    char path[LONGEST_PATH];
+/* Fails where a test left another file behind. */
+static int remove_files(void **state) {
     (void)state;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-        unlink(path);
-    }
+    unlink(in_folder("config.json"));
+    unlink(in_folder("model.safetensors"));
     return rmdir(folder);
 }
 
@@ -185,5 +181,5 @@ static void contexts_that_do_not_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_and_threads), cmocka_unit_test(cuts_and_errors),
                                        cmocka_unit_test(streams), cmocka_unit_test(contexts_that_do_not_fit)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_folder, remove_files);
 }

@@ -4,6 +4,7 @@
 #include "gguf_make.h"
 #include "gyre/gyre_model.h"
 #include "synthetic_model.h"
+#include "temp_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,22 +13,8 @@
 
 enum { LONGEST_PATH = 400, HEADER_ROOM = 1 << 20, FILE_ROOM = 1 << 23 };
 
-static char folder[] = "/tmp/gyre-network-XXXXXX";
-
-static const char *in_folder(const char *name) {
-    static char paths[4][LONGEST_PATH];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, name);
-    return paths[turn];
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
+/* Fails where a test left another file behind. */
+static int remove_files(void **state) {
     static const char *const files[] = {"config.json", "model.safetensors", "model.gguf"};
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -673,5 +660,5 @@ int main(void) {
                                        cmocka_unit_test(test_hostile_sizes),
                                        cmocka_unit_test(test_tensors_of_ggufs),
                                        cmocka_unit_test(test_keys_of_ggufs)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

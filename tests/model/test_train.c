@@ -42,10 +42,6 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     return loss;
 }
 
-static double uniform(void *state) {
-    return test_uniform(state);
-}
-
 /* Central differences in double of the double model, at weights of every tensor. */
 static void check_gradient(gyre_model *m, const char *what) {
     test_random r = {21};
@@ -54,7 +50,7 @@ static void check_gradient(gyre_model *m, const char *what) {
         tokens[i] = (int32_t)(test_next(&r) % VOCAB);
     for (int i = 0; i < SEQUENCES * (LENGTH + 1); i++)
         token_weights[i] = (float)(i % 3);
-    naive_shake(m, 0.2, uniform, &r);
+    naive_perturb(m, 0.2, &r);
     double *w = naive_weights(m), loss = 0;
     float *gradient = gyre_alloc_floats(m->weight_count);
     gyre_layer_tables tables;

@@ -3,8 +3,8 @@
 #define GYRE_TESTS_COMMAND_RUN_H
 #include "gyre/gyre_model.h"
 #include "model/model.h"
-#include "support.h"
-#include <dirent.h>
+#include "temp_folder.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -21,24 +21,6 @@ extern char **environ;
 enum { ARGUMENTS = 40, TEXT = 16384, TRAINED = 32 };
 
 /* -- a folder with models and texts -- */
-static char folder[] = "/tmp/gyre-command-XXXXXX";
-
-/* out = a path in the folder, static for the next few calls. */
-static inline const char *in_folder(const char *name) {
-    static char paths[8][256];
-    static int next;
-    next = (next + 1) % 8;
-    snprintf(paths[next], sizeof paths[next], "%s/%s", folder, name);
-    return paths[next];
-}
-
-static inline void write_file(const char *name, const char *text, size_t bytes) {
-    FILE *file = fopen(in_folder(name), "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
 /* Words with spaces: not one byte over and over. */
 static inline void write_text(const char *name, size_t bytes) {
     char *text = malloc(bytes);
@@ -70,8 +52,7 @@ static inline void write_model(const char *name, gyre_kind kind) {
 }
 
 static inline int make_folder(void **state) {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
+    if (make_empty_folder(state)) return -1;
     write_model("rope", GYRE_KIND_ROPE);
     write_model("alibi", GYRE_KIND_ALIBI);
     write_model("learned", GYRE_KIND_LEARNED);
@@ -85,33 +66,6 @@ static inline int make_folder(void **state) {
     write_text("texts/a", 1000);
     write_text("texts/b", 500);
     return 0;
-}
-
-static inline void remove_tree(const char *path) {
-    DIR *dir = opendir(path);
-    char child[512];
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (snprintf(child, sizeof child, "%s/%s", path, entry->d_name) < (int)sizeof child) remove_tree(child);
-    }
-    if (dir) closedir(dir);
-    remove(path);
-}
-
-static inline int remove_folder(void **state) {
-    (void)state;
-    remove_tree(folder);
-    return 0;
-}
-
-static inline int entries(const char *path) {
-    DIR *dir = opendir(path);
-    int count = 0;
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
 }
 
 /* -- running the command -- */

@@ -4,7 +4,7 @@
 #include "files/safetensors.h"
 #include "files/tensor_store.h"
 #include "gyre/gyre_model.h"
-#include "support.h"
+#include "temp_folder.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -16,46 +16,8 @@
 
 enum { WIDTH = 32, HEADS = 4, KV_HEADS = 2, HEAD = 8, HIDDEN = 64, LAYERS = 2, VOCAB = 48, CONTEXT = 64, MOST_TENSORS = 64 };
 
-static char room[] = "/tmp/gyre-convert-XXXXXX";
-
-/* out = a path in the test's own folder, static for the next few calls. */
-static inline const char *at(const char *name) {
-    static char paths[8][512];
-    static int next;
-    next = (next + 1) % 8;
-    snprintf(paths[next], sizeof paths[next], "%s/%s", room, name);
-    return paths[next];
-}
-
-static inline int make_room(void **state) {
-    (void)state;
-    return mkdtemp(room) ? 0 : -1;
-}
-
-static inline void remove_all(const char *path) {
-    DIR *dir = opendir(path);
-    char child[1024];
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (snprintf(child, sizeof child, "%s/%s", path, entry->d_name) < (int)sizeof child) remove_all(child);
-    }
-    if (dir) closedir(dir);
-    remove(path);
-}
-static inline int clear_room(void **state) {
-    (void)state;
-    remove_all(room);
-    return 0;
-}
-
-static inline void put_file(const char *path, const void *bytes, size_t count) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    assert_int_equal(fclose(file), 0);
-}
 static inline void put_text(const char *path, const char *text) {
-    put_file(path, text, strlen(text));
+    write_path(path, text, strlen(text));
 }
 static inline char *whole_file(const char *path, size_t *bytes) {
     FILE *file = fopen(path, "rb");
@@ -164,12 +126,12 @@ static inline made_model *make_weights(int traits) {
 }
 
 /* more: JSON after the other keys, with a comma before it, or "". */
-static inline made_model *make_folder_of(const char *folder, const char *model_type, int traits, const char *more,
+static inline made_model *make_folder_of(const char *target, const char *model_type, int traits, const char *more,
                                          gyre_dtype dtype) {
     char config[2048], path[600];
     gyre_safetensors_input list[MOST_TENSORS];
     made_model *m = make_weights(traits);
-    assert_true(mkdir(folder, 0777) == 0);
+    assert_true(mkdir(target, 0777) == 0);
     snprintf(config, sizeof config,
              "{\"architectures\": [\"X\"], \"model_type\": \"%s\", \"vocab_size\": %d, \"hidden_size\": %d, "
              "\"intermediate_size\": %d, \"num_hidden_layers\": %d, \"num_attention_heads\": %d, "
@@ -177,13 +139,13 @@ static inline made_model *make_folder_of(const char *folder, const char *model_t
              "\"torch_dtype\": \"float32\", \"max_position_embeddings\": %d, \"tie_word_embeddings\": %s%s}\n",
              model_type, VOCAB, WIDTH, HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD, CONTEXT, traits & TIED ? "true" : "false",
              more);
-    snprintf(path, sizeof path, "%s/config.json", folder);
+    snprintf(path, sizeof path, "%s/config.json", target);
     put_text(path, config);
     for (int i = 0; i < m->count; i++) {
         const made_tensor *t = &m->tensor[i];
         list[i] = (gyre_safetensors_input){t->name, t->rank, {t->rows, t->columns, 1, 1}, t->data};
     }
-    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(path, sizeof path, "%s/model.safetensors", target);
     assert_ok(gyre_safetensors_write(path, list, m->count, dtype, NULL));
     return m;
 }

@@ -5,6 +5,15 @@
 #define GYRE_TESTS_NAIVE_OPTIONS_H
 #include "naive_tables.h"
 
+/* A config of a rotation. */
+#define ROTATED(...)                                                                                                        \
+    {                                                                                                                       \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
+    }
+
+/* ALiBi's slopes of four heads, for keys up to the query and for those after it. */
+static const double slopes_before[4] = {0.5, 0.25, 0.0625, 1}, slopes_after[4] = {0.125, 0.75, 0, 0.5};
+
 enum { MOST_HEADS = 8 };
 
 typedef struct options {
@@ -34,7 +43,20 @@ static inline int64_t pair_at(const problem *p, int64_t b, int64_t i, int64_t h,
     return ((b * p->s.queries + i) * p->s.heads + h) * p->s.keys + j;
 }
 
-/* -- making one -- */
+/* Bits 0 to 3: softcap, sinks, mask, sink logits.  The types and strides of the mask change with `i`. */
+static inline options options_from_bits(int bits, uint64_t i, const layout *s) {
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
+    return (options){.softcap = bits & 1 ? 1.5 : 0,
+                     .sinks = bits & 2 ? 5 : 0,
+                     .mask = bits & 4,
+                     .mask_dtype = types[i % 3],
+                     .rows_alike = i % 2 == 1,
+                     .blocks = i % 4 >= 2,
+                     .bare = !s->shuffled && i % 7 < 3,
+                     .sink_logits = bits & 8};
+}
+
+/* -- making a trial -- */
 
 static inline int in_block(const trial *t, int64_t row, int64_t key) {
     const int64_t wide = t->o.mask_dtype == GYRE_DTYPE_F16 ? 80 : 128; /* a tile or less */
@@ -99,13 +121,6 @@ static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables
     }
     if (t->o.sink_logits) args.sink_logits = gyre_cdense(t->sink, GYRE_DTYPE_F32, 1, 1, s->heads, 1);
     return args;
-}
-
-static inline void attend(const gyre_attention_args *args, const gyre_exec *exec) {
-    const size_t bytes = gyre_attention_scratch(args, 0, exec);
-    void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(args, scratch, bytes, exec, NULL));
-    free(scratch);
 }
 
 static inline void run_trial(trial *t, const gyre_exec *exec) {

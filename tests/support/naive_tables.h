@@ -3,7 +3,8 @@
  * gyre_encoding_frequencies, which are held against the reference figures; test_tables.c holds the whole against them. */
 #ifndef GYRE_TESTS_NAIVE_TABLES_H
 #define GYRE_TESTS_NAIVE_TABLES_H
-#include "support.h"
+#include "attention_memory.h"
+#include "naive_head.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,12 +44,6 @@ typedef struct problem {
     double *out64;
     size_t out_size;
 } problem;
-
-static inline void *room(size_t n, size_t size) {
-    void *memory = calloc(n > 0 ? n : 1, size);
-    assert_non_null(memory);
-    return memory;
-}
 
 static inline void table_shape(const problem *p, part which, int64_t shape[4]) {
     assert_ok(gyre_encoding_table_shape(p->encoding, (gyre_table)(GYRE_TABLE_QUERY + (which - TABLE_A)), shape));
@@ -188,14 +183,6 @@ static inline gyre_attention_args problem_args(const problem *p, const gyre_tabl
     return args;
 }
 
-static inline void *scratch_for(size_t bytes) {
-    assert_true(bytes > 0);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(scratch);
-    memset(scratch, 0xFF, bytes);
-    return scratch;
-}
-
 /* Forward, then the gradient into grad and, added, into table. */
 static inline void run_problem(const problem *p, const gyre_exec *exec) {
     const layout *s = &p->s;
@@ -206,13 +193,8 @@ static inline void run_problem(const problem *p, const gyre_exec *exec) {
     const gyre_view dqkv[3] = {gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim),
                                gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim),
                                gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
-    for (int gradient = 0; gradient < 2; gradient++) {
-        const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
-        void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec, NULL)
-                           : gyre_attention(&args, scratch, bytes, exec, NULL));
-        free(scratch);
-    }
+    attend(&args, exec);
+    differentiate(&args, &dout, dqkv, &gradients, exec);
 }
 
 /* -- the definition -- */
@@ -260,18 +242,12 @@ static inline double naive_bias(const problem *p, int64_t h, int64_t m, int64_t 
     return x[row * heads + h];
 }
 
-/* out = x, turned where the encoding turns, plus `more` (NULL = nothing). */
+/* out = x, rotated under RoPE, plus `more` (NULL: nothing). */
 static inline const double *prepare(const problem *p, int64_t position, const double *x, const double *more, double *out) {
-    const int64_t dim = p->s.dim, pairs = p->config.kind == GYRE_KIND_ROPE ? dim / 2 : 0;
-    const int half = p->config.rope.layout == GYRE_LAYOUT_HALF;
-    for (int64_t c = 0; c < dim; c++)
+    for (int64_t c = 0; c < p->s.dim; c++)
         out[c] = x[c] + (more ? more[c] : 0);
-    for (int64_t i = 0; i < pairs; i++) {
-        const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = (double)position * p->inv_freq[i];
-        out[a] = p->factor * (x[a] * cos(angle) - x[b] * sin(angle));
-        out[b] = p->factor * (x[a] * sin(angle) + x[b] * cos(angle));
-    }
+    if (p->config.kind == GYRE_KIND_ROPE)
+        naive_rotate_head(out, p->s.dim / 2, p->config.rope.layout, p->inv_freq, (double)position, p->factor);
     return out;
 }
 

@@ -13,8 +13,7 @@ static void put_config(const char *name, const char *text) {
 }
 
 static int make_models(void **state) {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
+    if (make_empty_folder(state)) return -1;
     put_config("llama2",
                "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": 4096,\n  \"num_attention_heads\": 32,\n"
                "  \"num_hidden_layers\": 32,\n  \"max_position_embeddings\": 4096,\n  \"rope_theta\": 10000.0\n}\n");
@@ -424,7 +423,7 @@ static void other_schemes_are_told_apart(void **state) {
 static void a_full_disk_leaves_nothing(void **state) {
     (void)state;
     struct rlimit was, little;
-    const int before = entries(folder);
+    const int before = count_entries(folder);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
     little = was;
     little.rlim_cur = 1024;
@@ -433,7 +432,7 @@ static void a_full_disk_leaves_nothing(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
     assert_int_equal(o->exit, 1);
     assert_non_null(strstr(o->err, "File too large"));
-    assert_int_equal(entries(folder), before);
+    assert_int_equal(count_entries(folder), before);
 }
 
 /* out = 1 where a half-written copy lies in the folder. */
