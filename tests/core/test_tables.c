@@ -261,11 +261,7 @@ static void same_for_any_threads(void **state) {
             for (part i = Q; i <= LAST; i++)
                 memset(many.table[i], 0, many.size[i] * sizeof(double));
             run_problem(&many, &exec);
-            assert_memory_equal(one.out, many.out, one.out_size * sizeof(float));
-            for (part i = Q; i <= LAST; i++) {
-                assert_memory_equal(one.grad[i], many.grad[i], one.size[i] * sizeof(float));
-                assert_memory_equal(one.table[i], many.table[i], one.size[i] * sizeof(double));
-            }
+            assert_same_results(&one, &many);
             gyre_pool_free(pool);
         }
         free_problem(&one);

@@ -108,13 +108,6 @@ static void test_layout(void **state) {
     gyre_model_free(model);
 }
 
-static double deviation_of(const float *x, int64_t n) {
-    double squares = 0;
-    for (int64_t i = 0; i < n; i++)
-        squares += (double)x[i] * (double)x[i];
-    return sqrt(squares / (double)n);
-}
-
 static void test_first_weights(void **state) {
     (void)state;
     /* Computed by another program from the generator's definition. */

@@ -64,13 +64,6 @@ static void test_layout_of_tables(void **state) {
     gyre_model_free(model);
 }
 
-static double deviation_of(const float *x, int64_t n) {
-    double squares = 0;
-    for (int64_t i = 0; i < n; i++)
-        squares += (double)x[i] * (double)x[i];
-    return sqrt(squares / (double)n);
-}
-
 /* The authors of KERPLE draw r1 from (0, 2) and r2 from (0, 1), for the power the other way round. */
 static void test_first_tables(void **state) {
     (void)state;

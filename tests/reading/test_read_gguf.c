@@ -69,7 +69,7 @@ static void takes_a_factor_of_0_for_1_and_none_for_none(void **state) {
     real_of(made, "qwen2", "rope.scaling.factor", 8);
     reading = read_made(made);
     assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_NONE);
-    assert_true(warns(reading, "8 is not looked at"));
+    assert_non_null(find_warning(reading, "8 is not looked at"));
     gyre_reading_free(reading);
 }
 
@@ -81,7 +81,7 @@ static void divides_by_factors_below_1_too(void **state) {
     real_of(made, "qwen2", "rope.scaling.factor", 0.5f);
     gyre_reading *reading = read_made(made);
     check_ggml(&reading->groups[0], &c, NULL);
-    assert_true(warns(reading, "below 1"));
+    assert_non_null(find_warning(reading, "below 1"));
     gyre_reading_free(reading);
 }
 
@@ -99,11 +99,12 @@ static void computes_yarn(void **state) {
     check_field(all, "max_length", "65536", GYRE_ORIGIN_FILE);
     check_field(all, "beta_fast", "32", GYRE_ORIGIN_READER);
     check_field(all, "truncate", "true", GYRE_ORIGIN_READER);
-    assert_true(warns(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));
+    assert_non_null(
+        find_warning(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));
     gyre_reading_free(reading);
     reading = read_meant(yarn("qwen2", 128, 1e6f, 4, 32768));
     check_reference(&reading->groups[0], "yarn qwen2.5 x4", 0, 1e-12);
-    assert_false(warns(reading, "shift"));
+    assert_null(find_warning(reading, "shift"));
     gyre_reading_free(reading);
 }
 
@@ -161,7 +162,7 @@ static void scales_latent_attention(void **state) {
     assert_true(all->config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
     test_close(all->scale, all->softmax_multiplier / sqrt(192), 1e-15, "scale");
     check_reference(all, "yarn deepseek mscale", 0, 1e-12);
-    assert_false(warns(reading, "shift"));
+    assert_null(find_warning(reading, "shift"));
     gyre_reading_free(reading);
 }
 
@@ -179,21 +180,21 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
                half = {10000, 8, 0.5, 2, 1, 4096, 64};
     gyre_reading *reading = read_made(overridden("llama"));
     check_ggml(&reading->groups[0], &plain, NULL);
-    assert_true(warns(reading, "yarn_beta_fast: 2 is not read: llama.cpp has 32 for a llama"));
-    assert_true(warns(reading, "yarn_ext_factor: 0.5 is not read"));
+    assert_non_null(find_warning(reading, "yarn_beta_fast: 2 is not read: llama.cpp has 32 for a llama"));
+    assert_non_null(find_warning(reading, "yarn_ext_factor: 0.5 is not read"));
     gyre_reading_free(reading);
     reading = read_made(overridden("mistral3"));
     check_ggml(&reading->groups[0], &fast, NULL);
     check_field(&reading->groups[0], "beta_fast", "2", GYRE_ORIGIN_FILE);
-    assert_false(warns(reading, "yarn_beta_fast"));
-    assert_true(warns(reading, "yarn_ext_factor"));
+    assert_null(find_warning(reading, "yarn_beta_fast"));
+    assert_non_null(find_warning(reading, "yarn_ext_factor"));
     gyre_reading_free(reading);
     reading = read_made(overridden("grok"));
     check_ggml(&reading->groups[0], &half, NULL);
     assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_LONGROPE);
     check_field(&reading->groups[0], "scaling", "yarn", GYRE_ORIGIN_FILE);
     check_field(&reading->groups[0], "yarn_ext_factor", "0.5", GYRE_ORIGIN_FILE);
-    assert_false(warns(reading, "is not read"));
+    assert_null(find_warning(reading, "is not read"));
     gyre_reading_free(reading);
     reading = read_meant(overridden("llama"));
     check_ggml(&reading->groups[0], &half, NULL);
@@ -235,8 +236,8 @@ static void rounds_the_ramp_whatever_it_was_trained_with(void **state) {
     check_reference(&reference->groups[0], "yarn no truncate", 0, 1e-12);
     for (int i = 13; i <= 17; i++)
         test_close(got[i] / meant[i], published[i - 13], 0.005, "too fast by");
-    assert_true(warns(reading, "not rounded"));
-    assert_false(warns(reference, "not rounded"));
+    assert_non_null(find_warning(reading, "not rounded"));
+    assert_null(find_warning(reference, "not rounded"));
     gyre_reading_free(reading);
     gyre_reading_free(reference);
 }
@@ -298,10 +299,10 @@ static made_gguf *phi3(int attn_factor) {
 
 static void check_phi3(int64_t allocated, const char *same_as) {
     made_gguf *made = phi3(1);
-    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
+    gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
     for (int64_t n = 1; n < 20000; n += 5000) /* at every length in use */
         check_reference(&reading->groups[0], same_as, n, 1e-7);
-    assert_true(warns(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
+    assert_non_null(find_warning(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
     assert_true(reading->groups[0].config.trained_length == 4096);
     assert_true(reading->groups[0].config.rope.context_length == allocated && reading->context_length == allocated);
     check_field(&reading->groups[0], "scaling", "longrope", GYRE_ORIGIN_FILE);
@@ -326,7 +327,7 @@ static void chooses_a_list_by_length_where_the_paper_is_read(void **state) {
         gyre_reading_free(reading);
     }
     made_gguf *made = phi3(0); /* llama.cpp has no formula for it */
-    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
+    gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
     check_field(&reading->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     free(made);
@@ -491,7 +492,7 @@ static void reads_unknown_architectures_that_turn(void **state) {
     real_of(made, "novel", "rope.freq_base", 500000);
     gyre_reading *reading = read_made(made);
     assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
-    assert_true(warns(reading, "\"novel\" is not known"));
+    assert_non_null(find_warning(reading, "\"novel\" is not known"));
     check_ggml(&reading->groups[0], &(ggml){.base = 500000, .s = 1, .dim = 128}, NULL);
     gyre_reading_free(reading);
 }

@@ -14,16 +14,6 @@ static void refuses(const char *model_type, const char *text, gyre_status status
     engine_refuses(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, &file, status, part);
 }
 
-static void check_base(const engine_figures *got, long double base) {
-    for (int64_t i = 0; i < got->pairs; i++)
-        engine_is(got->omega[i], paper_theta(base, 2 * got->pairs, i), "frequency");
-}
-static void check_ramp(const engine_figures *got, long double base, long double s, long double low, long double high,
-                       long double share) {
-    for (int64_t i = 0; i < got->pairs; i++)
-        test_close(got->omega[i], paper_ramp(paper_theta(base, 2 * got->pairs, i), i, s, low, high, share),
-                   1e-9L * paper_theta(base, 2 * got->pairs, i), "frequency");
-}
 /* As trained, with a warning at the type and a reason at the scaling. */
 static void check_dropped(const char *model_type, const char *text, const char *why) {
     gyre_reading *reading = read_as(model_type, text);
@@ -31,7 +21,7 @@ static void check_dropped(const char *model_type, const char *text, const char *
     check_base(&got, 10000.0L);
     engine_is(got.attention, 1, "attention factor");
     engine_says(reading, "scaling", "default", why);
-    assert_true(engine_warns(reading, "does not reach llama.cpp"));
+    assert_non_null(find_warning(reading, "does not reach llama.cpp"));
     assert_non_null(strstr(reading->warnings[0].key, "rope_scaling."));
     gyre_reading_free(reading);
 }
@@ -68,7 +58,7 @@ static void yarn_loses_factors(void **state) {
     engine_says(reading, "attention_factor", engine_field(reading, "attention_factor")->value,
                 "llama.cpp does not read rope_scaling.attention_factor (line 2: 1.5), rope_scaling.mscale (line 2: 1.0), "
                 "rope_scaling.mscale_all_dim (line 2: 0.5)");
-    assert_true(engine_warns(reading, "context shift"));
+    assert_non_null(find_warning(reading, "context shift"));
     engine_says(reading, "beta_fast", "32", "rope_scaling.beta_fast (line 3: 16)");
     engine_says(reading, "beta_slow", "1", "rope_scaling.beta_slow (line 3: 2)");
     gyre_reading_free(reading);
@@ -132,7 +122,7 @@ static void latent_attention(void **state) {
     }
     gyre_reading *four = latent("deepseek_v4", ", \"mscale_all_dim\": 1");
     engine_is(engine_at(four, 0).attention, 1, "attention factor");
-    assert_true(engine_warns(four, "not known here"));
+    assert_non_null(find_warning(four, "not known here"));
     gyre_reading_free(four);
     gyre_reading *reading = latent("kimi_k2", ", \"beta_fast\": 1, \"beta_slow\": 1, \"mscale_all_dim\": 1");
     const engine_figures got = engine_at(reading, 0);
@@ -169,11 +159,11 @@ static void llama3_is_baked(void **state) {
                  16, 4096);
     check_llama3("cwm", usual, 32, 8192);
     gyre_reading *reading = read_as("cwm", usual);
-    assert_true(engine_warns(reading, "no class for cwm"));
+    assert_non_null(find_warning(reading, "no class for cwm"));
     gyre_reading_free(reading);
     reading = read_as("llama", shorter);
     engine_says(reading, "original_length", "8192", "(2048), and takes 8192");
-    assert_true(engine_warns(reading, "takes 8192"));
+    assert_non_null(find_warning(reading, "takes 8192"));
     gyre_reading_free(reading);
     reading = read_as("llama", usual);
     engine_says(reading, "original_length", "8192", NULL);
@@ -340,7 +330,7 @@ static void fourth_axis_stands_still(void **state) {
     engine_is(got.attention, 1, "attention factor");
     engine_says(reading, "sections", "24 20 20", "2 of 64 pairs stand still");
     engine_says(reading, "scaling", "default", NULL);
-    assert_true(engine_warns(reading, "stand still"));
+    assert_non_null(find_warning(reading, "stand still"));
     gyre_reading_free(reading);
     reading = read_file(&yarn);
     got = engine_at(reading, 0);
@@ -373,7 +363,7 @@ static void temperature_is_lost(void **state) {
     gyre_reading *reading = read_file(&small);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
     engine_says(reading, "query_temperature", "none", "does not write it");
-    assert_true(engine_warns(reading, "llama_4_scaling_beta"));
+    assert_non_null(find_warning(reading, "llama_4_scaling_beta"));
     gyre_reading_free(reading);
     reading = read_file(&mini);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);

@@ -1,15 +1,15 @@
-/* engine_reading.h: one rotation of a config.json as an engine reads it, of any model class and without what finds it in the
- * file; and the formulas of the papers, written out once more. */
+/* engine_reading.h: the RoPE reader of one engine on its own, for any model class, without the code that finds the rotation in
+ * a config.json; and the formulas of the papers, written independently of the library. */
 #ifndef GYRE_TESTS_ENGINE_READING_H
 #define GYRE_TESTS_ENGINE_READING_H
 #include "reading/rope/rope_source.h"
-#include "support.h"
+#include "reading_fields.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A model class and the file; layer_type: NULL = the dict stands for all layers. */
+/* A model class and the text of its file.  layer_type: NULL = the dict applies to all layers. */
 typedef struct engine_file {
     const char *model_type;
     unsigned traits;
@@ -67,7 +67,7 @@ static inline gyre_reading *engine_read(gyre_rope_profile_reader *as, gyre_profi
     return reading;
 }
 
-/* The error names `part`. */
+/* Fails unless reading fails with this status and a message that contains `part`. */
 static inline void engine_refuses(gyre_rope_profile_reader *as, gyre_profile profile, const engine_file *file,
                                   gyre_status status, const char *part) {
     gyre_reading *reading = NULL;
@@ -77,14 +77,14 @@ static inline void engine_refuses(gyre_rope_profile_reader *as, gyre_profile pro
     if (got != status || !strstr(err.text, part)) fail_msg("%d \"%s\" for\n%s", (int)got, err.text, file->text);
 }
 
-/* -- what came out -- */
+/* -- results -- */
 enum { ENGINE_PAIRS = 256 };
 typedef struct engine_figures {
     double omega[ENGINE_PAIRS], attention;
     int64_t pairs;
 } engine_figures;
 
-/* At a context of `length`; 0 = the reading's own. */
+/* Frequencies and attention factor at a context of `length`; 0: the length of the reading. */
 static inline engine_figures engine_at(const gyre_reading *reading, int64_t length) {
     engine_figures out = {{0}, 0, 0};
     gyre_encoding *encoding = test_encoding(&reading->groups[0].config);
@@ -96,11 +96,7 @@ static inline engine_figures engine_at(const gyre_reading *reading, int64_t leng
 }
 
 static inline const gyre_reading_field *engine_field(const gyre_reading *reading, const char *name) {
-    const gyre_layer_reading *group = &reading->groups[0];
-    for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
-    fail_msg("no field %s", name);
-    return NULL;
+    return field_of(&reading->groups[0], name);
 }
 
 static inline void engine_says(const gyre_reading *reading, const char *name, const char *value, const char *why) {
@@ -108,12 +104,6 @@ static inline void engine_says(const gyre_reading *reading, const char *name, co
     assert_string_equal(field->value, value);
     if (why && (!field->note || !strstr(field->note, why))) fail_msg("%s: \"%s\"", name, field->note ? field->note : "");
     if (!why && field->note) fail_msg("%s: \"%s\"", name, field->note);
-}
-
-static inline int engine_warns(const gyre_reading *reading, const char *part) {
-    for (int64_t i = 0; i < reading->warnings_count; i++)
-        if (strstr(reading->warnings[i].text, part)) return 1;
-    return 0;
 }
 
 static inline void engine_is(long double got, long double want, const char *what) {
@@ -130,13 +120,13 @@ static inline long double paper_magnitude(long double s, long double k) {
     return 0.1L * k * logl(s) + 1.0L;
 }
 
-/* YaRN's theta with the ramp between low and high, of which `share` is kept. */
+/* YaRN's theta, scaled by s with the ramp between low and high.  Pairs below the ramp keep `fraction` of the trained theta. */
 static inline long double paper_ramp(long double theta, int64_t pair, long double s, long double low, long double high,
-                                     long double share) {
+                                     long double fraction) {
     long double r = ((long double)pair - low) / (high - low);
     r = r < 0.0L ? 0.0L : r > 1.0L ? 1.0L : r;
-    const long double kept = share * (1.0L - r);
-    return theta / s * (1.0L - kept) + theta * kept;
+    const long double trained = fraction * (1.0L - r);
+    return theta / s * (1.0L - trained) + theta * trained;
 }
 
 static inline long double paper_llama3(long double theta, long double s, long double slow, long double fast,
@@ -144,8 +134,22 @@ static inline long double paper_llama3(long double theta, long double s, long do
     const long double wavelength = 6.283185307179586476925286766559L / theta;
     if (wavelength < length / fast) return theta;
     if (wavelength > length / slow) return theta / s;
-    const long double kept = (length / wavelength - slow) / (fast - slow);
-    return (1.0L - kept) * theta / s + kept * theta;
+    const long double trained = (length / wavelength - slow) / (fast - slow);
+    return (1.0L - trained) * theta / s + trained * theta;
+}
+
+/* Fails unless the frequencies are those of RoPE with this base. */
+static inline void check_base(const engine_figures *got, long double base) {
+    for (int64_t i = 0; i < got->pairs; i++)
+        engine_is(got->omega[i], paper_theta(base, 2 * got->pairs, i), "frequency");
+}
+
+/* Fails unless the frequencies are those of paper_ramp over RoPE with this base. */
+static inline void check_ramp(const engine_figures *got, long double base, long double s, long double low, long double high,
+                              long double fraction) {
+    for (int64_t i = 0; i < got->pairs; i++)
+        test_close(got->omega[i], paper_ramp(paper_theta(base, 2 * got->pairs, i), i, s, low, high, fraction),
+                   1e-9L * paper_theta(base, 2 * got->pairs, i), "frequency");
 }
 
 #endif

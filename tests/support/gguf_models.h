@@ -2,7 +2,7 @@
 #ifndef GYRE_TESTS_GGUF_MODELS_H
 #define GYRE_TESTS_GGUF_MODELS_H
 #include "gguf_make.h"
-#include "gyre/gyre_model.h"
+#include "reading_fields.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ static inline made_gguf *model(const char *arch, uint32_t head, uint32_t context
 }
 
 /* Takes what was made; the reading must not need the bytes. */
-static inline gyre_reading *read_as(made_gguf *made, gyre_profile profile, int64_t length) {
+static inline gyre_reading *read_gguf_as(made_gguf *made, gyre_profile profile, int64_t length) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     made_finish(made);
@@ -51,28 +51,16 @@ static inline gyre_reading *read_as(made_gguf *made, gyre_profile profile, int64
     return reading;
 }
 static inline gyre_reading *read_made(made_gguf *made) {
-    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
+    gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
     free(made);
     return reading;
 }
 static inline gyre_reading *read_meant(made_gguf *made) {
-    gyre_reading *reading = read_as(made, GYRE_PROFILE_REFERENCE, 0);
+    gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_REFERENCE, 0);
     free(made);
     return reading;
 }
 
-static inline const gyre_layer_reading *group_of(const gyre_reading *reading, const char *name) {
-    for (int64_t i = 0; i < reading->groups_count; i++)
-        if (strcmp(reading->groups[i].name, name) == 0) return &reading->groups[i];
-    fail_msg("no group %s", name);
-    return NULL;
-}
-static inline const gyre_reading_field *field_of(const gyre_layer_reading *group, const char *name) {
-    for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(group->fields[i].name, name) == 0) return &group->fields[i];
-    fail_msg("no field %s", name);
-    return NULL;
-}
 static inline void check_field(const gyre_layer_reading *group, const char *name, const char *value, gyre_origin origin) {
     const gyre_reading_field *field = field_of(group, name);
     assert_string_equal(field->value, value);
@@ -80,12 +68,6 @@ static inline void check_field(const gyre_layer_reading *group, const char *name
     assert_true((origin == GYRE_ORIGIN_FILE) == (field->key != NULL));
     assert_true((origin == GYRE_ORIGIN_FILE) == (field->offset > 0));
 }
-static inline int warns(const gyre_reading *reading, const char *text) {
-    for (int64_t i = 0; i < reading->warnings_count; i++)
-        if (strstr(reading->warnings[i].text, text)) return 1;
-    return 0;
-}
-
 static inline double frequencies(const gyre_layer_reading *group, int64_t length, double *out) {
     double factor = 0;
     gyre_encoding *encoding = test_encoding(&group->config);

@@ -197,6 +197,29 @@ static inline void run_problem(const problem *p, const gyre_exec *exec) {
     differentiate(&args, &dout, dqkv, &gradients, exec);
 }
 
+/* Fails unless both have the same results to the last bit. */
+static inline void assert_same_results(const problem *a, const problem *b) {
+    assert_memory_equal(a->out, b->out, a->out_size * sizeof(float));
+    for (part i = Q; i <= LAST; i++) {
+        assert_memory_equal(a->grad[i], b->grad[i], a->size[i] * sizeof(float));
+        assert_memory_equal(a->table[i], b->table[i], a->size[i] * sizeof(double));
+    }
+}
+
+/* A config that creation must refuse, with a message that begins with `field`. */
+typedef struct bad_config {
+    gyre_config config;
+    int heads;
+    const char *field;
+} bad_config;
+static inline void assert_configs_refused(const bad_config *bad, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        gyre_config config = bad[i].config;
+        config.heads = bad[i].heads;
+        assert_config_refused(&config, bad[i].field);
+    }
+}
+
 /* -- the definition -- */
 
 static inline double dot(const double *a, const double *b, int64_t n) {

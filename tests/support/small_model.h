@@ -4,6 +4,8 @@
 #include "gyre/gyre_model.h"
 #include "temp_folder.h"
 
+#include <math.h>
+
 /* Two layers of 24 channels; the head's 8 channels times 4 heads differ from the model's on purpose. */
 static inline gyre_model_config small_config(gyre_kind kind) {
     gyre_model_config c = gyre_model_config_default();
@@ -47,6 +49,14 @@ static inline void assert_open_fails(const char *name, gyre_status wanted, const
     const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
     if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
     assert_null(model);
+}
+
+/* The root mean square of x[0 .. n). */
+static inline double deviation_of(const float *x, int64_t n) {
+    double squares = 0;
+    for (int64_t i = 0; i < n; i++)
+        squares += (double)x[i] * (double)x[i];
+    return sqrt(squares / (double)n);
 }
 
 #endif
