@@ -1,5 +1,5 @@
 # wasi.cmake: builds for WebAssembly with a system interface (WASI), by clang and Debian's wasi-libc; node runs it
-# (tests/run_wasi.mjs).
+# (tests/support/run_wasi.mjs).
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR wasm32)
 set(CMAKE_C_COMPILER clang)

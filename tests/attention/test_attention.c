@@ -2,7 +2,7 @@
  * says that two ways must agree. */
 #include "naive_attention.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 #include <float.h>
 
@@ -152,7 +152,7 @@ static void run_and_compare(problem *p, const gyre_attention_args *args) {
     compare(p);
 }
 
-static void scale_of_the_caller(void **state) {
+static void caller_scale(void **state) {
     (void)state;
     static const double scales[] = {0.61, -0.3, 1e-300};
     for (int i = 0; i < 3; i++) {
@@ -165,7 +165,7 @@ static void scale_of_the_caller(void **state) {
     }
 }
 
-static void length_is_that_of_the_queries(void **state) {
+static void context_length_comes_from_the_queries(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 2, 30, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
     for (int64_t length = 0; length <= 1000; length += 500) {
@@ -177,7 +177,7 @@ static void length_is_that_of_the_queries(void **state) {
 }
 
 /* Positions of 32 bits, one key head for all batch rows, one query for all heads, and angles from a table. */
-static void other_ways_through_memory(void **state) {
+static void other_strides(void **state) {
     (void)state;
     enum { QUERIES = 40, KEYS = 140, DIM = 16 };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, QUERIES, KEYS, 4, 2, DIM, DIM, 1, 0, IN_ORDER};
@@ -241,7 +241,7 @@ static void widest_window(void **state) {
 }
 
 /* A query that sees only keys far away, in whatever order and tile they lie: their difference is what counts. */
-static void far_keys_keep_their_difference(void **state) {
+static void large_positions_keep_their_difference(void **state) {
     (void)state;
     enum { KEYS = 200 };
     static float q[4], k[KEYS * 4], v[KEYS * 4];
@@ -307,7 +307,7 @@ static void same_for_any_threads(void **state) {
 }
 
 /* Token t alone, with the keys up to it, gives row t of the whole. */
-static void decode_equals_whole(void **state) {
+static void decode_matches_the_whole(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI};
     for (int kind = 0; kind < 3; kind++) {
@@ -335,7 +335,7 @@ static void decode_equals_whole(void **state) {
 }
 
 /* A fused [token][q | k | v] buffer, channels in reverse order, outputs with gaps: as dense, gaps untouched. */
-static void strided_equals_dense(void **state) {
+static void strided_matches_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, ROW = 3 * HEADS * DIM, GAP = 5, OUT = DIM + GAP };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
@@ -381,7 +381,7 @@ static void strided_equals_dense(void **state) {
 }
 
 /* Neither a NaN behind the mask nor the NaN of another query reaches a row. */
-static void masked_nan_stays_away(void **state) {
+static void masked_nan_has_no_effect(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
@@ -669,22 +669,22 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
         FOR_TIERS(agrees_with_definition),
-        FOR_TIERS(masked_nan_stays_away),
+        FOR_TIERS(masked_nan_has_no_effect),
         cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(decode_equals_whole),
-        cmocka_unit_test(strided_equals_dense),
+        cmocka_unit_test(decode_matches_the_whole),
+        cmocka_unit_test(strided_matches_dense),
         cmocka_unit_test(huge_scores_do_not_overflow),
         cmocka_unit_test(scratch_grows_linearly),
         cmocka_unit_test(scratch_of_a_long_prefill),
         cmocka_unit_test(scratch_is_enough),
         cmocka_unit_test(refuses_bad_arguments),
         cmocka_unit_test(bias_needs_its_heads),
-        cmocka_unit_test(scale_of_the_caller),
-        cmocka_unit_test(length_is_that_of_the_queries),
-        cmocka_unit_test(other_ways_through_memory),
+        cmocka_unit_test(caller_scale),
+        cmocka_unit_test(context_length_comes_from_the_queries),
+        cmocka_unit_test(other_strides),
         cmocka_unit_test(farthest_positions),
         cmocka_unit_test(widest_window),
-        cmocka_unit_test(far_keys_keep_their_difference),
+        cmocka_unit_test(large_positions_keep_their_difference),
         cmocka_unit_test(vanishing_weights_add_nothing),
         cmocka_unit_test(refuses_absurd_shapes),
         cmocka_unit_test(empty_inputs),

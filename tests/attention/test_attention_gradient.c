@@ -1,7 +1,7 @@
 /* test_attention_gradient.c: the backward pass against central differences of the definition, in double. */
 #include "naive_attention.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 /* -- central differences -- */
 
@@ -76,7 +76,7 @@ static void agrees_with_differences(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-static void scale_of_the_caller(void **state) {
+static void caller_scale(void **state) {
     (void)state;
     problem p = make_problem(&small[2], 18);
     gyre_attention_args args = problem_args(&p);
@@ -85,7 +85,7 @@ static void scale_of_the_caller(void **state) {
     free_problem(&p);
 }
 
-static void length_is_that_of_the_queries(void **state) {
+static void context_length_comes_from_the_queries(void **state) {
     (void)state;
     for (int64_t length = 0; length <= 1000; length += 500) {
         problem p = make_problem(&small[2], 19);
@@ -96,7 +96,7 @@ static void length_is_that_of_the_queries(void **state) {
 }
 
 /* Keys so far that a float lse cannot tell their weights; their gradients can. */
-static void far_keys_keep_their_difference(void **state) {
+static void large_positions_keep_their_difference(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 6, 150, 2, 1, 8, 8, 1, 0, SHUFFLED};
     problem p = make_problem(&s, 20);
@@ -139,7 +139,7 @@ static void same_for_any_threads(void **state) {
 }
 
 /* Gradients into one [token][q | k | v | gap] buffer, as a trainer keeps them: as dense, the gap untouched. */
-static void strided_equals_dense(void **state) {
+static void strided_matches_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, PART = HEADS * DIM, GAP = 4, ROW = 3 * PART + GAP };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
@@ -174,7 +174,7 @@ static void strided_equals_dense(void **state) {
 }
 
 /* Rows that see no key have no gradient, and keys that nobody sees get none: exact zeros. */
-static void unseen_gets_nothing(void **state) {
+static void masked_keys_get_no_gradient(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
     problem p = make_problem(&s, 9);
@@ -195,7 +195,7 @@ static void unseen_gets_nothing(void **state) {
 }
 
 /* A NaN in one query's rows reaches the keys that it sees and no other; one in a key reaches no query before it. */
-static void masked_nan_stays_away(void **state) {
+static void masked_nan_has_no_effect(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
@@ -292,14 +292,14 @@ static void refuses_bad_arguments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(agrees_with_differences),
-        FOR_TIERS(masked_nan_stays_away),
+        FOR_TIERS(masked_nan_has_no_effect),
         cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(strided_equals_dense),
-        cmocka_unit_test(unseen_gets_nothing),
+        cmocka_unit_test(strided_matches_dense),
+        cmocka_unit_test(masked_keys_get_no_gradient),
         cmocka_unit_test(refuses_bad_arguments),
-        cmocka_unit_test(scale_of_the_caller),
-        cmocka_unit_test(length_is_that_of_the_queries),
-        cmocka_unit_test(far_keys_keep_their_difference),
+        cmocka_unit_test(caller_scale),
+        cmocka_unit_test(context_length_comes_from_the_queries),
+        cmocka_unit_test(large_positions_keep_their_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

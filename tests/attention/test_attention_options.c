@@ -1,8 +1,8 @@
 /* test_attention_options.c: what a call of attention may ask for beside queries, keys and values, against the definition,
  * alone and together, with every kind of position. */
-#include "naive_options.h"
+#include "naive_attention_options.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NOPE, .max_distance = 0),
@@ -135,7 +135,7 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
     free_trial(&t);
 }
 
-static void sequences_of_their_own(void **state) {
+static void packed_sequences_are_separate(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (int causal = scheme < ANY_CAUSAL ? 0 : 1; causal < (scheme < ANY_CAUSAL ? 3 : 2); causal++)
@@ -144,7 +144,7 @@ static void sequences_of_their_own(void **state) {
 
 /* -- rows that see nothing -- */
 
-static void nothing_seen(void **state) {
+static void rows_without_visible_keys(void **state) {
     (void)state;
     const layout s = {1, 4, 140, 2, 1, 8, 8, 0, 0, 0, 0};
     for (int with_sink = 0; with_sink < 2; with_sink++)
@@ -191,7 +191,7 @@ static gyre_attention_args plain_args(plain *p) {
     return args;
 }
 
-static void hidden_keys_do_not_leak(void **state) {
+static void masked_keys_do_not_leak(void **state) {
     (void)state;
     static const float strange[3] = {NAN, INFINITY, -INFINITY};
     for (int which = 0; which < 3; which++)
@@ -235,7 +235,7 @@ static void mask_of_nan(void **state) {
 
 /* Two keys a distance of 1 apart and 10^8 from the query, where a float does not tell the two biases apart, and one between
  * them and the query that is hidden. */
-static void biases_stay_relative_to_what_is_seen(void **state) {
+static void biases_are_relative_to_visible_keys(void **state) {
     (void)state;
     static const double slope[1] = {0.5};
     gyre_config config = WITH(GYRE_KIND_ALIBI, .slopes = slope);
@@ -298,7 +298,7 @@ static void sink_of_nan(void **state) {
     free_trial(&t);
 }
 
-static void sinks_of_any_size(void **state) {
+static void sink_logits_of_any_size(void **state) {
     (void)state;
     const layout s = {1, 5, 200, 2, 1, 8, 8, 0, 0, 0, 0};
     const options none = {0}, with = {.sink_logits = 1};
@@ -437,14 +437,14 @@ int main(void) {
         FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(all_are_sinks),
-        cmocka_unit_test(sequences_of_their_own),
-        cmocka_unit_test(nothing_seen),
-        cmocka_unit_test(hidden_keys_do_not_leak),
+        cmocka_unit_test(packed_sequences_are_separate),
+        cmocka_unit_test(rows_without_visible_keys),
+        cmocka_unit_test(masked_keys_do_not_leak),
         cmocka_unit_test(mask_of_nan),
-        cmocka_unit_test(biases_stay_relative_to_what_is_seen),
+        cmocka_unit_test(biases_are_relative_to_visible_keys),
         cmocka_unit_test(softcap_bends_the_whole_bias),
         cmocka_unit_test(sink_of_nan),
-        cmocka_unit_test(sinks_of_any_size),
+        cmocka_unit_test(sink_logits_of_any_size),
         cmocka_unit_test(values_behind_a_large_sink),
         cmocka_unit_test(refuses_bad_options),
     };

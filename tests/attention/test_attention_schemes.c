@@ -1,8 +1,8 @@
 /* test_attention_schemes.c: attention and every gradient against the definition, for schemes whose score has a side of its
  * own (Transformer-XL's vectors) or depends on more than the distance (FIRE; ALiBi with slopes for either direction). */
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
 

@@ -1,10 +1,10 @@
 /* test_gradient_options.c: the gradient under softcap, sinks, masks, the score that no key has and dropout, alone and
  * together and with every kind of position, against central differences of the definition; in every type of input, over
  * packed and padded batches, and where the length in use follows the query. */
-#include "naive_options.h"
+#include "naive_attention_options.h"
 
-#include "each_tier.h"
-#include "philox.h"
+#include "naive_philox.h"
+#include "run_each_tier.h"
 
 static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NOPE, .max_distance = 0),
@@ -226,7 +226,7 @@ static void each_choice_of_options(void **state) {
 /* -- dropout -- */
 
 /* Few queries go another way through the forward pass, and must drop the same. */
-static void forward_drops_what_is_said(void **state) {
+static void forward_dropout_mask(void **state) {
     (void)state;
     const layout shapes[] = {{2, 1, 300, 4, 2, 16, 16, 1, 0, 0, 0},
                              {1, 7, 1300, 2, 1, 16, 16, 1, 0, 0, 0},
@@ -482,7 +482,7 @@ static gyre_config following(void) {
     return config;
 }
 
-static void each_query_has_its_length(void **state) {
+static void each_query_has_its_context_length(void **state) {
     (void)state;
     const layout shapes[] = {{2, 70, 70, 4, 2, 8, 8, 1, 0, 0, 0}, {1, 30, 150, 2, 1, 8, 8, 1, 40, 0, 0}};
     const gyre_config config = following();
@@ -554,7 +554,7 @@ static void refuses_bad_arguments(void **state) {
 }
 
 /* Added to, in either type. */
-static void sinks_add_up(void **state) {
+static void sink_gradients_add_up(void **state) {
     (void)state;
     gradient_trial g = make_gradient_trial(&schemes[0], &layouts[0], 8, 4);
     const gyre_attention_args args = args_of(&g, NULL);
@@ -576,11 +576,11 @@ static void sinks_add_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(agrees_with_differences),           cmocka_unit_test(each_choice_of_options),
-        cmocka_unit_test(forward_drops_what_is_said), cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(takes_every_type),           cmocka_unit_test(packed_equals_separate),
-        cmocka_unit_test(padded_equals_separate),     cmocka_unit_test(each_query_has_its_length),
-        cmocka_unit_test(refuses_bad_arguments),      cmocka_unit_test(sinks_add_up),
+        FOR_TIERS(agrees_with_differences),       cmocka_unit_test(each_choice_of_options),
+        cmocka_unit_test(forward_dropout_mask),   cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(takes_every_type),       cmocka_unit_test(packed_equals_separate),
+        cmocka_unit_test(padded_equals_separate), cmocka_unit_test(each_query_has_its_context_length),
+        cmocka_unit_test(refuses_bad_arguments),  cmocka_unit_test(sink_gradients_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static void causal_has_no_future(void **state) {
 
 /* A read has the length up to its end, so its pieces decide: what transformers does.  How far that moves what the model says
  * is shown. */
-static void prefix_remembers_how_it_was_read(void **state) {
+static void prefix_keeps_its_initial_length(void **state) {
     (void)state;
     static float by_token[TOKENS * VOCAB];
     static double whole[TOKENS * VOCAB];
@@ -382,7 +382,7 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
 }
 
 /* Keys appended one by one, while the length grows, are those of the whole prefix at the length in use. */
-static void caches_turn_keys_for_the_length_in_use(void **state) {
+static void caches_rotate_keys_for_the_current_length(void **state) {
     (void)state;
     static const gyre_length_policy policies[] = {GYRE_LENGTH_POLICY_DECLARED, GYRE_LENGTH_POLICY_CAUSAL,
                                                   GYRE_LENGTH_POLICY_PREFIX};
@@ -400,7 +400,7 @@ static void caches_turn_keys_for_the_length_in_use(void **state) {
 }
 
 /* Keys kept rotated have the frequencies and the factor of the cache's length, the one at position 0 too. */
-static void rotated_keys_have_the_length_of_their_cache(void **state) {
+static void rotated_keys_use_the_length_of_their_cache(void **state) {
     (void)state;
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
@@ -494,7 +494,7 @@ static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
 }
 
 /* Never the longest of the batch. */
-static void each_sequence_has_a_length_of_its_own(void **state) {
+static void each_sequence_has_its_own_length(void **state) {
     (void)state;
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
@@ -508,7 +508,7 @@ static void each_sequence_has_a_length_of_its_own(void **state) {
 }
 
 /* A length in use is made of positions, so what they are is known before: sanitizers tell whether. */
-static void positions_are_looked_at_first(void **state) {
+static void positions_are_checked_first(void **state) {
     (void)state;
     enum { N = 4 };
     static const float x[N * HEAD];
@@ -540,14 +540,14 @@ static void positions_are_looked_at_first(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(positions_are_looked_at_first),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(positions_are_checked_first),
                                        cmocka_unit_test(declared_is_one_length),
                                        cmocka_unit_test(causal_is_the_same_through_all_layers),
                                        cmocka_unit_test(causal_has_no_future),
-                                       cmocka_unit_test(prefix_remembers_how_it_was_read),
+                                       cmocka_unit_test(prefix_keeps_its_initial_length),
                                        cmocka_unit_test(prefix_is_one_attention_at_the_length),
-                                       cmocka_unit_test(caches_turn_keys_for_the_length_in_use),
-                                       cmocka_unit_test(each_sequence_has_a_length_of_its_own),
-                                       cmocka_unit_test(rotated_keys_have_the_length_of_their_cache)};
+                                       cmocka_unit_test(caches_rotate_keys_for_the_current_length),
+                                       cmocka_unit_test(each_sequence_has_its_own_length),
+                                       cmocka_unit_test(rotated_keys_use_the_length_of_their_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_cache.c: what a cache is made from, and what appending keeps. */
-#include "cache_model.h"
 #include "gyre/gyre_cache.h"
+#include "naive_cache.h"
 
 #include <inttypes.h>
 
@@ -75,7 +75,7 @@ static void wrong_configs(void **state) {
 }
 
 /* Keys that depend on the query cannot be turned before it is there. */
-static void not_to_be_kept(void **state) {
+static void configs_that_cannot_be_cached(void **state) {
     (void)state;
     gyre_config rope = test_rope_config(16, GYRE_LAYOUT_HALF);
     gyre_config changed[4] = {rope, rope, rope, rope};
@@ -273,7 +273,7 @@ static void rounded_once(void **state) {
 }
 
 /* At position 0 nothing turns, and an infinite channel makes no other a NaN. */
-static void not_turned(void **state) {
+static void keys_stored_raw(void **state) {
     (void)state;
     const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
@@ -293,7 +293,7 @@ static void not_turned(void **state) {
 
 /* Rows of Q8 by the definition: the scale is the largest magnitude over 127, each number the nearest whole one, even where
  * two are as near; a row of zeros has scale 0. */
-static void whole_numbers(void **state) {
+static void int8_values(void **state) {
     (void)state;
     const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_Q8, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
@@ -367,9 +367,11 @@ static void any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_configs),       cmocka_unit_test(not_to_be_kept), cmocka_unit_test(defaults),
-        cmocka_unit_test(failing_allocations), cmocka_unit_test(wrong_appends),  cmocka_unit_test(rounded_once),
-        cmocka_unit_test(not_turned),          cmocka_unit_test(whole_numbers),  cmocka_unit_test(any_order),
+        cmocka_unit_test(wrong_configs),   cmocka_unit_test(configs_that_cannot_be_cached),
+        cmocka_unit_test(defaults),        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(wrong_appends),   cmocka_unit_test(rounded_once),
+        cmocka_unit_test(keys_stored_raw), cmocka_unit_test(int8_values),
+        cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

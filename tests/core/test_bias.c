@@ -31,7 +31,7 @@ static void slopes_agree_with_reference(void **state) {
     json_decref(cases);
 }
 
-static void slopes_of_the_caller_are_copied(void **state) {
+static void caller_slopes_are_copied(void **state) {
     (void)state;
     double given[3] = {0.25, -1.5, 0}, got[3];
     gyre_encoding *e = alibi(3, given);
@@ -56,7 +56,7 @@ static void mpt_slopes(int64_t heads, double most, double *out) {
         out[at++] = pow(2, -most * (double)k / (double)n);
 }
 
-static void slopes_that_end_elsewhere(void **state) {
+static void slopes_with_another_maximum(void **state) {
     (void)state;
     static const double most[] = {8, 4, 16, 0.5};
     for (int64_t heads = 1; heads < 130; heads += heads < 20 ? 1 : 13)
@@ -109,7 +109,7 @@ static void bias_before_the_scale(void **state) {
     gyre_encoding_free(e);
 }
 
-static void creation_says_why(void **state) {
+static void creation_errors(void **state) {
     (void)state;
     static const double good[2] = {1, 2}, nan[2] = {1, NAN}, infinite[2] = {-INFINITY, 1}, huge[2] = {1, 0x1p65};
     static const struct {
@@ -144,7 +144,7 @@ enum { BATCH = 2, QUERIES = 5, HEADS = 3, KEYS = 300, ALL = BATCH * QUERIES * HE
 static const double slopes[HEADS] = {0.5, 1.0 / 3, 0.00390625};
 
 /* Dense, then with the keys apart and backwards, by one thread and by three. */
-static void every_score_gets_its_bias(void **state) {
+static void bias_is_added_to_every_score(void **state) {
     (void)state;
     static double x[ALL], want[ALL], wide[2 * ALL];
     int64_t q[BATCH][QUERIES], k[BATCH][KEYS];
@@ -232,7 +232,7 @@ static void tiles_agree(void **state) {
     check_tiles(after);
 }
 
-static void nothing_to_bias(void **state) {
+static void empty_scores(void **state) {
     (void)state;
     float x[8];
     gyre_encoding *e = alibi(2, NULL);
@@ -274,13 +274,13 @@ static void wrong_arguments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slopes_agree_with_reference),
-        cmocka_unit_test(slopes_of_the_caller_are_copied),
-        cmocka_unit_test(slopes_that_end_elsewhere),
+        cmocka_unit_test(caller_slopes_are_copied),
+        cmocka_unit_test(slopes_with_another_maximum),
         cmocka_unit_test(bias_before_the_scale),
-        cmocka_unit_test(creation_says_why),
-        cmocka_unit_test(every_score_gets_its_bias),
+        cmocka_unit_test(creation_errors),
+        cmocka_unit_test(bias_is_added_to_every_score),
         cmocka_unit_test(tiles_agree),
-        cmocka_unit_test(nothing_to_bias),
+        cmocka_unit_test(empty_scores),
         cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* test_encoding.c: creation: defaults, every error, failing memory; and the small services of the header. */
+/* test_encoding.c: creation: defaults, every error, failing memory; and the small small_functions of the header. */
 #include "support.h"
 
 #include <math.h>
@@ -118,7 +118,7 @@ static void wrong_lists(void **state) {
     assert_int_equal(gyre_encoding_create(&out, NULL, NULL, NULL), GYRE_EINVAL);
 }
 
-static void message_reads_well(void **state) {
+static void message_names_field_value_and_struct(void **state) {
     (void)state;
     gyre_encoding *out;
     gyre_error err;
@@ -129,7 +129,7 @@ static void message_reads_well(void **state) {
 }
 
 /* The ends of what is accepted give numbers. */
-static void extremes_give_numbers(void **state) {
+static void extreme_configs_give_finite_results(void **state) {
     (void)state;
     double least[2] = {0x1p-10, 0x1p-10};
     float x[4] = {1, 0, 0, 0}, y[4];
@@ -269,8 +269,8 @@ static void absurd_tables(void **state) {
     assert_true(most >= (size_t)INT32_MAX * 64 * sizeof(float));
 }
 
-/* -- the small services -- */
-static void services(void **state) {
+/* -- the small small_functions -- */
+static void small_functions(void **state) {
     (void)state;
     for (int status = 0; status >= -8; status--)
         for (int other = 0; other > status; other--)
@@ -304,13 +304,13 @@ int main(void) {
         cmocka_unit_test(wrong_common_fields),
         cmocka_unit_test(wrong_rotations),
         cmocka_unit_test(wrong_lists),
-        cmocka_unit_test(message_reads_well),
-        cmocka_unit_test(extremes_give_numbers),
+        cmocka_unit_test(message_names_field_value_and_struct),
+        cmocka_unit_test(extreme_configs_give_finite_results),
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(places_and_table_shapes),
         cmocka_unit_test(failing_allocations),
         cmocka_unit_test(absurd_tables),
-        cmocka_unit_test(services),
+        cmocka_unit_test(small_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

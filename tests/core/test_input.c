@@ -145,7 +145,7 @@ static void stores_round_once_to_nearest_even(void **state) {
 }
 
 /* Every 16-bit pattern plus 0 is itself; NaN stays NaN. */
-static void every_short_number_survives(void **state) {
+static void every_16_bit_number_survives(void **state) {
     (void)state;
     enum { N = 65536 };
     uint16_t *x = calloc(N, sizeof *x), *y = calloc(N, sizeof *y);
@@ -291,7 +291,7 @@ static void shared_positions(void **state) {
 }
 
 /* No tokens, in dense views too; shapes that would take forever to walk. */
-static void nothing_to_add(void **state) {
+static void empty_inputs(void **state) {
     (void)state;
     float x[DIM];
     double table[DIM];
@@ -363,11 +363,11 @@ int main(void) {
         cmocka_unit_test(odd_tensor2tensor_ends_in_zero),
         cmocka_unit_test(strides_change_no_bit),
         cmocka_unit_test(stores_round_once_to_nearest_even),
-        cmocka_unit_test(every_short_number_survives),
+        cmocka_unit_test(every_16_bit_number_survives),
         cmocka_unit_test(learned_rows_are_added),
         cmocka_unit_test(gradient_is_the_sum_in_token_order),
         cmocka_unit_test(shared_positions),
-        cmocka_unit_test(nothing_to_add),
+        cmocka_unit_test(empty_inputs),
         cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void rows_by_mask(void **state) {
     }
 }
 
-static void masks_that_are_none(void **state) {
+static void refused_masks(void **state) {
     (void)state;
     int64_t out[6] = {7, 7, 7, 7, 7, 7};
     assert_ok(gyre_positions_from_mask(NULL, 0, 6, NULL));
@@ -147,7 +147,7 @@ static void ends_of_every_range(void **state) {
 }
 
 /* A copy of a whole config with another table serves that table's positions. */
-static void open_length_stays_open(void **state) {
+static void unbounded_length_stays_unbounded(void **state) {
     (void)state;
     gyre_config config = config_of(10, 2, 3);
     for (int extended = 0; extended < 2; extended++) {
@@ -169,7 +169,7 @@ static void fill_table(uint64_t seed) {
     test_fill_f64(&random, table, ROWS * DIM);
 }
 
-static void longer_tables_begin_like_the_table(void **state) {
+static void resized_tables_begin_like_the_original(void **state) {
     (void)state;
     fill_table(41);
     gyre_config config = config_of(ROWS, OFFSET, DIM);
@@ -189,7 +189,7 @@ static void longer_tables_begin_like_the_table(void **state) {
 }
 
 /* kexue.fm 7947: q_(i n + j) = alpha u_i + (1 - alpha) u_j, u_i = (p_i - alpha p_0) / (1 - alpha). */
-static void hierarchy_is_that_of_the_article(void **state) {
+static void hierarchy_matches_the_article(void **state) {
     (void)state;
     static const double alphas[] = {0.4, 0.5, 0.01, 0.93};
     fill_table(42);
@@ -210,7 +210,7 @@ static void hierarchy_is_that_of_the_article(void **state) {
 }
 
 /* Where position m of `length` falls between the n trained ones, by walking there. */
-static void stretching_keeps_the_ends(void **state) {
+static void resizing_keeps_both_ends(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{8, 8}, {8, 15}, {8, 22}, {8, 5},   {8, 2},
                                        {8, 1}, {1, 1},  {1, 9},  {2, 200}, {15, 225}};
@@ -239,7 +239,7 @@ static void stretching_keeps_the_ends(void **state) {
 }
 
 /* The most positions: shares are still exact fractions. */
-static void stretching_very_far(void **state) {
+static void resizing_to_large_lengths(void **state) {
     (void)state;
     const double ends[2] = {0, 1};
     double x[3];
@@ -478,7 +478,7 @@ static void wrong_fields(void **state) {
     assert_config_error(&wrong, "input.positions: missing; a learned table needs its number of rows (gyre_config)");
 }
 
-static void suggested_rows_hold_the_offset(void **state) {
+static void suggested_rows_include_the_offset(void **state) {
     (void)state;
     static const struct {
         int64_t positions, offset, trained, want;
@@ -518,20 +518,20 @@ static void failing_allocations(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_by_mask),
-        cmocka_unit_test(masks_that_are_none),
+        cmocka_unit_test(refused_masks),
         cmocka_unit_test(ends_of_every_range),
-        cmocka_unit_test(open_length_stays_open),
-        cmocka_unit_test(longer_tables_begin_like_the_table),
-        cmocka_unit_test(hierarchy_is_that_of_the_article),
-        cmocka_unit_test(stretching_keeps_the_ends),
-        cmocka_unit_test(stretching_very_far),
+        cmocka_unit_test(unbounded_length_stays_unbounded),
+        cmocka_unit_test(resized_tables_begin_like_the_original),
+        cmocka_unit_test(hierarchy_matches_the_article),
+        cmocka_unit_test(resizing_keeps_both_ends),
+        cmocka_unit_test(resizing_to_large_lengths),
         cmocka_unit_test(every_type_is_rounded_once),
         cmocka_unit_test(gradients_are_the_transpose),
         cmocka_unit_test(gradients_and_changes_agree),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(wrong_ranges),
         cmocka_unit_test(wrong_fields),
-        cmocka_unit_test(suggested_rows_hold_the_offset),
+        cmocka_unit_test(suggested_rows_include_the_offset),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -109,15 +109,15 @@ static void check_inverse_and_adjoint(const gyre_encoding *e, gyre_dtype dtype, 
     test_close(left, right, 1e-12L, "<E x, w> = <x, E' w>");
 }
 
-static void formula(void **state) {
+static void matches_the_formula(void **state) {
     (void)state;
     for_all_variants(check_formula);
 }
-static void in_place_is_out_of_place(void **state) {
+static void in_place_matches_out_of_place(void **state) {
     (void)state;
     for_all_variants(check_in_place);
 }
-static void the_rest_passes(void **state) {
+static void unrotated_channels_are_copied(void **state) {
     (void)state;
     for_all_variants(check_passed);
 }
@@ -133,7 +133,7 @@ static int64_t source(const shape *s, int64_t c) {
 }
 
 /* DeepSeek-V3's rotation is the interleaved one with its channels in another order, to the last bit; at position 0 too. */
-static void interleaved_to_half_is_interleaved_moved(void **state) {
+static void interleaved_to_half_permutes_interleaved(void **state) {
     (void)state;
     test_random random = {42};
     for (int i = 0; i < SHAPES; i++)
@@ -187,7 +187,7 @@ static void scores_in_every_layout_agree(void **state) {
 }
 
 /* Memory with gaps, channels walked backwards, several heads, tokens and batch rows; in place too. */
-static void strided_is_dense(void **state) {
+static void strided_matches_dense(void **state) {
     (void)state;
     enum { BATCH = 2, TOKENS = 35, HEADS = 3, CHANNELS = 40, ALL = BATCH * TOKENS * HEADS * CHANNELS };
     static double dense[ALL], in[ALL], apart[3 * ALL];
@@ -218,7 +218,7 @@ static void strided_is_dense(void **state) {
             }
 }
 
-static void clockwise_is_the_other_way_round(void **state) {
+static void clockwise_negates_the_position(void **state) {
     (void)state;
     test_random random = {45};
     for (int type = 0; type < TEST_DTYPES; type++)
@@ -280,7 +280,7 @@ static void axis_map(const deal *d, int *axis) {
             axis[i] = a;
 }
 
-static void pairs_turn_by_their_axes(void **state) {
+static void pairs_rotate_by_their_axes(void **state) {
     (void)state;
     test_random random = {46};
     const int64_t positions[][4] = {{7, 11, 13, 17}, {0, 3, 0, 0}, {1000, -5, 123456, 9}, {0, 0, 0, 4}};
@@ -303,7 +303,7 @@ static void pairs_turn_by_their_axes(void **state) {
     }
 }
 
-/* The rows and columns of a picture, from the formula of the vision towers: the first half of the pairs turn by the row, the
+/* The rows and columns of a picture, from the matches_the_formula of the vision towers: the first half of the pairs turn by the row, the
  * second by the column, both with 10000^(-2 j / (d / 2)). */
 static void axial_picture(void **state) {
     (void)state;
@@ -326,7 +326,7 @@ static void axial_picture(void **state) {
 }
 
 /* Text has the same number on every axis, written out or not, and turns as under one axis, to the last bit. */
-static void equal_axes_are_one(void **state) {
+static void equal_axes_match_one_axis(void **state) {
     (void)state;
     test_random random = {47};
     for (int i = 0; i < 3; i++)
@@ -387,7 +387,7 @@ static void positions_of_axes_in_rows(void **state) {
 }
 
 /* -- what is refused -- */
-static void wrong_places_and_senses(void **state) {
+static void wrong_channels_and_directions(void **state) {
     (void)state;
     const gyre_config good = config_of(&shapes[2], GYRE_LAYOUT_INTERLEAVED, 0); /* 40: channels 16 .. 39 */
     ASSERT_CONFIG_REFUSED(good, rope.first_channel, 40);
@@ -449,7 +449,7 @@ static void wrong_axes(void **state) {
     }
 }
 
-static void wrong_far_turns(void **state) {
+static void wrong_far_settings(void **state) {
     (void)state;
     gyre_config good = test_rope_config(64, GYRE_LAYOUT_HALF);
     good.rope.far = GYRE_FAR_LEAKY;
@@ -509,21 +509,21 @@ static void suggestions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formula),
-        cmocka_unit_test(in_place_is_out_of_place),
-        cmocka_unit_test(the_rest_passes),
+        cmocka_unit_test(matches_the_formula),
+        cmocka_unit_test(in_place_matches_out_of_place),
+        cmocka_unit_test(unrotated_channels_are_copied),
         cmocka_unit_test(inverse_and_adjoint),
-        cmocka_unit_test(interleaved_to_half_is_interleaved_moved),
+        cmocka_unit_test(interleaved_to_half_permutes_interleaved),
         cmocka_unit_test(scores_in_every_layout_agree),
-        cmocka_unit_test(strided_is_dense),
-        cmocka_unit_test(clockwise_is_the_other_way_round),
-        cmocka_unit_test(pairs_turn_by_their_axes),
+        cmocka_unit_test(strided_matches_dense),
+        cmocka_unit_test(clockwise_negates_the_position),
+        cmocka_unit_test(pairs_rotate_by_their_axes),
         cmocka_unit_test(axial_picture),
-        cmocka_unit_test(equal_axes_are_one),
+        cmocka_unit_test(equal_axes_match_one_axis),
         cmocka_unit_test(positions_of_axes_in_rows),
-        cmocka_unit_test(wrong_places_and_senses),
+        cmocka_unit_test(wrong_channels_and_directions),
         cmocka_unit_test(wrong_axes),
-        cmocka_unit_test(wrong_far_turns),
+        cmocka_unit_test(wrong_far_settings),
         cmocka_unit_test(suggestions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

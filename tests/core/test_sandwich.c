@@ -1,5 +1,5 @@
 /* test_sandwich.c: Sandwich against the product of the sinusoids it is made of, alone and through attention. */
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
 enum { HEADS = 3, DIM = 8 };
 
@@ -49,7 +49,7 @@ static void agrees_with_formula(void **state) {
 }
 
 /* A key in place of the query has width / 2 over the head's ratio, the most there is; nothing is trained. */
-static void largest_at_the_query(void **state) {
+static void bias_is_largest_at_distance_0(void **state) {
     (void)state;
     double scores[HEADS * 400] = {0};
     int64_t shape[4];
@@ -70,7 +70,7 @@ static void largest_at_the_query(void **state) {
 
 /* Attention with Sandwich is attention on scores to which the product was added by hand: here, channels of q and k that are
  * the sinusoids themselves, scaled so that their product is the head's bias. */
-static void through_attention(void **state) {
+static void attention_matches_wider_heads(void **state) {
     (void)state;
     enum { N = 150, WIDTH = 16, WIDE = DIM + WIDTH };
     static float q[N * HEADS * DIM], k[N * HEADS * DIM], v[N * HEADS * DIM], out[N * HEADS * DIM], want[N * HEADS * DIM];
@@ -124,8 +124,8 @@ static void bad_input(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_formula),
-        cmocka_unit_test(largest_at_the_query),
-        cmocka_unit_test(through_attention),
+        cmocka_unit_test(bias_is_largest_at_distance_0),
+        cmocka_unit_test(attention_matches_wider_heads),
         cmocka_unit_test(bad_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static void layouts_follow_their_formulas(void **state) {
 }
 
 /* The cosines first: the halves of the reference change places. */
-static void cosines_first_swap_the_halves_of_the_reference(void **state) {
+static void cos_sin_layout_swaps_the_halves(void **state) {
     (void)state;
     static const char *const keys[] = {"concatenated", "tensor2tensor"};
     static const gyre_sinusoid layouts[] = {GYRE_SINUSOID_COS_SIN, GYRE_SINUSOID_COS_SIN_T2T};
@@ -319,7 +319,7 @@ static void threads_do_not_change_the_gradient(void **state) {
     sample_free(s);
 }
 
-static void scale_wants_its_number(void **state) {
+static void trained_scale_needs_its_table(void **state) {
     (void)state;
     sample *s = sample_make();
     static double before[ALL];
@@ -422,7 +422,7 @@ static void check_kept(const gyre_config *config, gyre_dtype dtype) {
     gyre_encoding_free(without);
 }
 
-static void kept_rows_change_no_bit(void **state) {
+static void cached_rows_change_no_bit(void **state) {
     (void)state;
     static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     for (int layout = GYRE_SINUSOID_INTERLEAVED; layout <= GYRE_SINUSOID_COS_SIN_T2T; layout++)
@@ -443,16 +443,16 @@ static void kept_rows_change_no_bit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_rows_change_no_bit),
+        cmocka_unit_test(cached_rows_change_no_bit),
         cmocka_unit_test(layouts_follow_their_formulas),
-        cmocka_unit_test(cosines_first_swap_the_halves_of_the_reference),
+        cmocka_unit_test(cos_sin_layout_swaps_the_halves),
         cmocka_unit_test(rows_of_known_models),
         cmocka_unit_test(padding_is_zero),
         cmocka_unit_test(far_positions),
         cmocka_unit_test(trained_scale_multiplies),
         cmocka_unit_test(gradient_of_the_scale),
         cmocka_unit_test(threads_do_not_change_the_gradient),
-        cmocka_unit_test(scale_wants_its_number),
+        cmocka_unit_test(trained_scale_needs_its_table),
         cmocka_unit_test(wrong_configs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* test_convert.c: gyre_convert between folders, in and out of GGUF: rows, names, types, what is refused. */
-#include "convert_models.h"
+#include "make_convert_models.h"
 
 static const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
 
@@ -30,7 +30,7 @@ static gyre_tensor_store *open_store(const char *path) {
 }
 
 /* -- layouts -- */
-static void test_layout_there_and_back(void **state) {
+static void test_layout_round_trip(void **state) {
     (void)state;
     const gyre_convert_options there = laid(GYRE_LAYOUT_INTERLEAVED), back = laid(GYRE_LAYOUT_HALF);
     made_model *m = make_folder_of(in_folder("half"), "llama", TIED, ", \"rope_theta\": 5000.0", GYRE_DTYPE_F32);
@@ -353,7 +353,7 @@ static void test_progress(void **state) {
 static int stop_at_once(void *ctx) {
     return ((counted *)ctx)->done > 0;
 }
-static void test_stop(void **state) {
+static void test_cancelled(void **state) {
     (void)state;
     counted c = {0, 0};
     gyre_convert_options o = usual;
@@ -372,7 +372,7 @@ static void test_stop(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout_there_and_back),
+        cmocka_unit_test(test_layout_round_trip),
         cmocka_unit_test(test_source_layout),
         cmocka_unit_test(test_llama_through_gguf),
         cmocka_unit_test(test_qwen_through_gguf),
@@ -383,7 +383,7 @@ int main(void) {
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_cancelled),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

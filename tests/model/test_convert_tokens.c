@@ -1,5 +1,5 @@
 /* test_convert_tokens.c: checkpoints of llama2.c, and tokenizers from one container to another. */
-#include "convert_models.h"
+#include "make_convert_models.h"
 #include "model/model.h"
 
 enum { SEQ = 24, HEADER_BYTES = 28, PIECES = 259 + 7 };
@@ -147,7 +147,7 @@ static void test_checkpoint(void **state) {
     json_decref(config);
 }
 
-static void test_own_output(void **state) {
+static void test_converted_output(void **state) {
     (void)state;
     gyre_tensor_store *store = NULL;
     gyre_convert_options layout = GYRE_INIT(gyre_convert_options), gguf = GYRE_INIT(gyre_convert_options);
@@ -169,7 +169,7 @@ static void test_own_output(void **state) {
 }
 
 /* Every other size is another file's. */
-static void test_what_is_no_checkpoint(void **state) {
+static void test_invalid_checkpoints(void **state) {
     (void)state;
     size_t bytes;
     unsigned char *good = checkpoint(PIECES, &bytes), *bad = malloc(bytes + 4);
@@ -383,8 +383,8 @@ static void test_wrong_tokenizers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_own_output),
-        cmocka_unit_test(test_what_is_no_checkpoint),
+        cmocka_unit_test(test_converted_output),
+        cmocka_unit_test(test_invalid_checkpoints),
         cmocka_unit_test(test_broken_tokens),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_byte_level),

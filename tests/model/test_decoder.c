@@ -98,7 +98,7 @@ static void every_method(void **state) {
 }
 
 /* Distances past a window turned as others, which no rotation of the keys alone can do. */
-static void far_turns(void **state) {
+static void far_rotations(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_KIND_ROPE);
     gyre_model *m = naive_model(&c, 0.1);
@@ -234,7 +234,7 @@ static void extended_inputs(void **state) {
 }
 
 /* A table that ends says so, whichever it is. */
-static void ends_of_tables(void **state) {
+static void positions_beyond_tables(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};
     for (int i = 0; i < 2; i++) {
@@ -293,9 +293,9 @@ static void errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_encoding),  cmocka_unit_test(every_method),
-                                       cmocka_unit_test(far_turns),       cmocka_unit_test(last_rows),
+                                       cmocka_unit_test(far_rotations),   cmocka_unit_test(last_rows),
                                        cmocka_unit_test(other_encodings), cmocka_unit_test(refuses_tables_that_do_not_fit),
-                                       cmocka_unit_test(extended_inputs), cmocka_unit_test(ends_of_tables),
+                                       cmocka_unit_test(extended_inputs), cmocka_unit_test(positions_beyond_tables),
                                        cmocka_unit_test(errors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

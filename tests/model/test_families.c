@@ -1,7 +1,7 @@
 /* test_families.c: a small model of every family against the logits that tests/oracle, which shares no code with the
  * library, gave for the same weights in double precision. */
 #include "gyre/gyre_model.h"
-#include "synthetic_model.h"
+#include "make_synthetic_model.h"
 #include "temp_folder.h"
 
 #include <dirent.h>
@@ -138,7 +138,7 @@ static void check_family(const char *name) {
 FAMILIES(FAMILY_TEST)
 
 /* Printed by numpy. */
-static void test_weights_are_those_of_the_oracle(void **state) {
+static void test_weights_match_the_oracle(void **state) {
     static const struct {
         const char *name;
         int64_t index;
@@ -187,7 +187,7 @@ static void test_every_fixture_is_tested(void **state) {
 
 #define FAMILY_ENTRY(family) cmocka_unit_test(test_##family),
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights_are_those_of_the_oracle),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights_match_the_oracle),
                                        cmocka_unit_test(test_every_fixture_is_tested), FAMILIES(FAMILY_ENTRY)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

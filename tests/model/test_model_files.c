@@ -2,10 +2,10 @@
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
+#include "make_small_model.h"
 #include "model/model.h"
 #include "model/random.h"
 #include "naive_positions.h"
-#include "small_model.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -108,7 +108,7 @@ static void test_layout(void **state) {
     gyre_model_free(model);
 }
 
-static void test_first_weights(void **state) {
+static void test_initial_weights(void **state) {
     (void)state;
     /* Computed by another program from the generator's definition. */
     const float embedding[3] = {-0x1.3d84bep-5f, -0x1.c17d7ap-5f, 0x1.21e2ap-5f};
@@ -355,7 +355,7 @@ static void test_replaces_in_one_step(void **state) {
     assert_int_equal(count_entries(folder), 1);
 }
 
-static void test_takes_any_name(void **state) {
+static void test_any_folder_name(void **state) {
     (void)state;
     char here[PATH_MAX];
     assert_ok(commit(in_folder("x/y/z///"), "deep", NULL));
@@ -377,7 +377,7 @@ static void test_takes_any_name(void **state) {
     assert_true(S_ISLNK(info.st_mode));
 }
 
-static void test_leaves_others_alone(void **state) {
+static void test_other_folders_are_untouched(void **state) {
     (void)state;
     gyre_error err;
     char long_name[PATH_MAX];
@@ -407,7 +407,7 @@ static void test_leaves_others_alone(void **state) {
     assert_holds("late/thesis.tex", "three years");
 }
 
-static void test_carries_notes_over(void **state) {
+static void test_user_files_are_kept(void **state) {
     (void)state;
     assert_ok(commit(in_folder("a"), "one", NULL));
     write_text("a/README.md", "mine");
@@ -457,7 +457,7 @@ static void test_survives_a_kill(void **state) {
 }
 
 /* Where two renames took the place of an exchange, a kill between them leaves the old one aside. */
-static void test_recovers_what_lay_aside(void **state) {
+static void test_recovers_from_a_kill_between_renames(void **state) {
     (void)state;
     char aside[64], temporary[64];
     const pid_t child = fork();
@@ -503,7 +503,7 @@ static void test_survives_a_full_disk(void **state) {
     gyre_model_free(model);
 }
 
-static void test_reads_files(void **state) {
+static void test_file_read(void **state) {
     (void)state;
     char *text = NULL;
     size_t bytes = 7;
@@ -523,7 +523,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_random_numbers),
         TEST(test_layout),
-        TEST(test_first_weights),
+        TEST(test_initial_weights),
         TEST(test_seeds),
         TEST(test_refuses_sizes),
         TEST(test_saves_and_opens),
@@ -531,13 +531,13 @@ int main(void) {
         TEST(test_refuses_nan_weights),
         TEST(test_refuses_configs),
         TEST(test_replaces_in_one_step),
-        TEST(test_takes_any_name),
-        TEST(test_leaves_others_alone),
-        TEST(test_carries_notes_over),
+        TEST(test_any_folder_name),
+        TEST(test_other_folders_are_untouched),
+        TEST(test_user_files_are_kept),
         TEST(test_survives_a_kill),
-        TEST(test_recovers_what_lay_aside),
+        TEST(test_recovers_from_a_kill_between_renames),
         TEST(test_survives_a_full_disk),
-        TEST(test_reads_files),
+        TEST(test_file_read),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -1,9 +1,9 @@
 /* test_model_tables.c: the tables of a model: their tensors, what they start from, and files that lack them. */
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
+#include "make_small_model.h"
 #include "model/model.h"
 #include "naive_positions.h"
-#include "small_model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -65,7 +65,7 @@ static void test_layout_of_tables(void **state) {
 }
 
 /* The authors of KERPLE draw r1 from (0, 2) and r2 from (0, 1), for the power the other way round. */
-static void test_first_tables(void **state) {
+static void test_initial_tables(void **state) {
     (void)state;
     for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
         gyre_model_config c = small_config(GYRE_KIND_KERPLE);
@@ -151,7 +151,7 @@ static void test_refuses_tables(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_of_tables),
-        cmocka_unit_test(test_first_tables),
+        cmocka_unit_test(test_initial_tables),
         cmocka_unit_test(test_refuses_tables),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_files);

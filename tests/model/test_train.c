@@ -234,7 +234,7 @@ static void stays_within_bounds(void **state) {
 }
 
 /* A number added to scores, u, v and a factor are left as large as they are; matrices, vectors and P shrink. */
-static void decays_what_has_a_size(void **state) {
+static void weight_decay_on_matrices_only(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, LENGTH, &c.position); i++) {
@@ -464,7 +464,7 @@ int main(void) {
                                        cmocka_unit_test(any_threads),
                                        cmocka_unit_test(every_kind_learns),
                                        cmocka_unit_test(stays_within_bounds),
-                                       cmocka_unit_test(decays_what_has_a_size),
+                                       cmocka_unit_test(weight_decay_on_matrices_only),
                                        cmocka_unit_test(wrong_start),
                                        cmocka_unit_test(killed_and_resumed),
                                        cmocka_unit_test(wrong_resume),

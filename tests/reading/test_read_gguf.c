@@ -1,6 +1,6 @@
 /* test_read_gguf.c: how the layers of a GGUF file turn, as llama.cpp and as the papers read it.  Figures: the reference
  * file, llama.cpp's formulas in long double, and numbers that its users and authors published. */
-#include "gguf_models.h"
+#include "make_gguf_models.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* -- no scaling, linear -- */
-static void fills_in_what_llama_cpp_fills_in(void **state) {
+static void applies_defaults_of_llama_cpp(void **state) {
     (void)state;
     gyre_reading *reading = read_made(model("llama", 128, 4096, 3));
     const gyre_layer_reading *all = &reading->groups[0];
@@ -35,7 +35,7 @@ static void fills_in_what_llama_cpp_fills_in(void **state) {
     gyre_reading_free(reading);
 }
 
-static void takes_a_missing_type_for_linear(void **state) {
+static void missing_scaling_type_is_linear(void **state) {
     (void)state;
     made_gguf *made = model("llama", 128, 16384, 1);
     real_of(made, "llama", "rope.scaling.factor", 4);
@@ -55,7 +55,7 @@ static void takes_a_missing_type_for_linear(void **state) {
     gyre_reading_free(reading);
 }
 
-static void takes_a_factor_of_0_for_1_and_none_for_none(void **state) {
+static void factor_0_is_1_and_missing_is_none(void **state) {
     (void)state;
     made_gguf *made = model("qwen2", 64, 4096, 1);
     real_of(made, "qwen2", "rope.scaling.factor", 0);
@@ -74,7 +74,7 @@ static void takes_a_factor_of_0_for_1_and_none_for_none(void **state) {
 }
 
 /* No position interpolation, but llama.cpp divides by it all the same. */
-static void divides_by_factors_below_1_too(void **state) {
+static void factors_below_1_divide(void **state) {
     (void)state;
     const ggml c = {.base = 10000, .s = 0.5, .dim = 64};
     made_gguf *made = model("qwen2", 64, 4096, 1);
@@ -202,7 +202,7 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
 }
 
 /* Of a context so short that no pair makes 32 turns the ramp begins with the first pair. */
-static void begins_no_ramp_before_the_first_pair(void **state) {
+static void ramp_starts_at_the_first_pair(void **state) {
     (void)state;
     made_gguf *made = yarn("grok", 64, 10000, 8, 64);
     real_of(made, "grok", "rope.scaling.yarn_ext_factor", 0.5f);
@@ -213,7 +213,7 @@ static void begins_no_ramp_before_the_first_pair(void **state) {
 }
 
 /* Betas the wrong way round: a step, where transformers' ramp runs backwards. */
-static void makes_a_step_of_a_ramp_that_runs_backwards(void **state) {
+static void inverted_ramp_is_a_step(void **state) {
     (void)state;
     const ggml c = {10000, 8, 1, 1, 32, 4096, 64};
     made_gguf *made = yarn("mistral3", 64, 10000, 8, 4096);
@@ -225,7 +225,7 @@ static void makes_a_step_of_a_ramp_that_runs_backwards(void **state) {
 }
 
 /* gpt-oss: with its ramp rounded, pair 17 turns 1.76 times too fast, 16 1.27, 15 1.15, 14 1.09, 13 1.05. */
-static void rounds_the_ramp_whatever_it_was_trained_with(void **state) {
+static void ramp_bounds_are_always_rounded(void **state) {
     (void)state;
     double got[MOST_PAIRS], meant[MOST_PAIRS];
     static const double published[] = {1.05, 1.09, 1.15, 1.27, 1.76};
@@ -310,7 +310,7 @@ static void check_phi3(int64_t allocated, const char *same_as) {
     free(made);
 }
 
-static void chooses_a_list_by_the_context_allocated(void **state) {
+static void longrope_list_by_allocated_context(void **state) {
     (void)state;
     check_phi3(4096, "longrope at 4096");
     check_phi3(4000, "longrope at 4096");
@@ -318,7 +318,7 @@ static void chooses_a_list_by_the_context_allocated(void **state) {
     check_phi3(0, "longrope at 4097"); /* the whole context of the model */
 }
 
-static void chooses_a_list_by_length_where_the_paper_is_read(void **state) {
+static void longrope_list_by_length_under_reference(void **state) {
     (void)state;
     for (int given = 0; given <= 1; given++) { /* the factor of the paper is what the file gives */
         gyre_reading *reading = read_meant(phi3(given));
@@ -379,7 +379,7 @@ static made_gguf *with_two(const char *arch, const char *suffix, int32_t a, int3
 }
 
 /* Only counts of heads differ between layers in files that anybody reads; the largest of other sizes is no answer. */
-static void refuses_arrays_where_layers_agree(void **state) {
+static void refuses_unexpected_arrays(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_two("llama", "attention.key_length", 64, 128), p, GYRE_EUNSUPPORTED,
@@ -400,7 +400,7 @@ static void refuses_arrays_where_layers_agree(void **state) {
 }
 
 /* A config takes an attention factor of 0 for one that is not given. */
-static void refuses_attention_factors_of_nothing(void **state) {
+static void refuses_attention_factor_0(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_real("rope.scaling.attn_factor", 0), p, GYRE_EFORMAT,
@@ -422,7 +422,7 @@ static void refuses_attention_factors_of_nothing(void **state) {
 }
 
 /* A few hundred bytes must not ask for gigabytes, nor for hours. */
-static void refuses_sizes_that_no_model_has(void **state) {
+static void refuses_impossible_sizes(void **state) {
     (void)state;
     made_gguf *made = made_begin(3);
     made_string(made, "general.architecture", "bloom");
@@ -438,7 +438,7 @@ static void refuses_sizes_that_no_model_has(void **state) {
     if (!strstr(err.text, "would take more than 64 MiB")) fail_msg("%s", err.text);
 }
 
-static void refuses_in_words_with_key_and_byte(void **state) {
+static void errors_name_key_and_offset(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_real("rope.freq_base", 1), p, GYRE_EFORMAT, "llama.rope.freq_base: 1 is not above 1 (a.gguf, byte ");
@@ -484,7 +484,7 @@ static void refuses_in_words_with_key_and_byte(void **state) {
     check_refused(made, p, GYRE_EFORMAT, "general.architecture: character 1");
 }
 
-static void reads_unknown_architectures_that_turn(void **state) {
+static void reads_unknown_architectures_with_rope(void **state) {
     (void)state;
     check_refused(model("novel", 128, 4096, 2), GYRE_PROFILE_DEFAULT, GYRE_EUNSUPPORTED,
                   "\"novel\" is not known, and there is no key novel.rope.*");
@@ -575,7 +575,7 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
 }
 
 /* Metadata takes no memory either: 64 MB of words, all empty, which the file system need not store. */
-static void needs_little_memory_for_many_words(void **state) {
+static void needs_little_memory_for_large_vocabularies(void **state) {
     (void)state;
     enum { WORDS = 8 << 20 };
     char path[] = "/tmp/gyre-words-XXXXXX";
@@ -598,29 +598,29 @@ static void needs_little_memory_for_many_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_in_what_llama_cpp_fills_in),
-        cmocka_unit_test(takes_a_missing_type_for_linear),
-        cmocka_unit_test(takes_a_factor_of_0_for_1_and_none_for_none),
-        cmocka_unit_test(divides_by_factors_below_1_too),
+        cmocka_unit_test(applies_defaults_of_llama_cpp),
+        cmocka_unit_test(missing_scaling_type_is_linear),
+        cmocka_unit_test(factor_0_is_1_and_missing_is_none),
+        cmocka_unit_test(factors_below_1_divide),
         cmocka_unit_test(computes_yarn),
         cmocka_unit_test(multiplies_the_attention_factor),
         cmocka_unit_test(scales_latent_attention),
         cmocka_unit_test(reads_overrides_where_llama_cpp_does),
-        cmocka_unit_test(begins_no_ramp_before_the_first_pair),
-        cmocka_unit_test(makes_a_step_of_a_ramp_that_runs_backwards),
-        cmocka_unit_test(rounds_the_ramp_whatever_it_was_trained_with),
+        cmocka_unit_test(ramp_starts_at_the_first_pair),
+        cmocka_unit_test(inverted_ramp_is_a_step),
+        cmocka_unit_test(ramp_bounds_are_always_rounded),
         cmocka_unit_test(divides_by_rope_freqs),
         cmocka_unit_test(divides_by_rope_freqs_and_a_factor),
-        cmocka_unit_test(chooses_a_list_by_the_context_allocated),
-        cmocka_unit_test(chooses_a_list_by_length_where_the_paper_is_read),
-        cmocka_unit_test(refuses_arrays_where_layers_agree),
-        cmocka_unit_test(refuses_attention_factors_of_nothing),
-        cmocka_unit_test(refuses_sizes_that_no_model_has),
-        cmocka_unit_test(refuses_in_words_with_key_and_byte),
-        cmocka_unit_test(reads_unknown_architectures_that_turn),
+        cmocka_unit_test(longrope_list_by_allocated_context),
+        cmocka_unit_test(longrope_list_by_length_under_reference),
+        cmocka_unit_test(refuses_unexpected_arrays),
+        cmocka_unit_test(refuses_attention_factor_0),
+        cmocka_unit_test(refuses_impossible_sizes),
+        cmocka_unit_test(errors_name_key_and_offset),
+        cmocka_unit_test(reads_unknown_architectures_with_rope),
         cmocka_unit_test(reads_or_refuses_at_every_length),
         cmocka_unit_test(needs_little_memory_for_a_file_of_10_gb),
-        cmocka_unit_test(needs_little_memory_for_many_words),
+        cmocka_unit_test(needs_little_memory_for_large_vocabularies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_rope_llama_cpp.c: the rotation that llama.cpp makes of a config.json by way of its converter, by figures: what
  * arrives, what is lost, and what becomes of it. */
-#include "engine_reading.h"
+#include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
     return engine_read(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, file);
@@ -140,7 +140,7 @@ static void check_llama3(const char *model_type, const char *text, long double s
     gyre_reading_free(reading);
 }
 
-static void llama3_is_baked(void **state) {
+static void llama3_is_written_as_divisors(void **state) {
     (void)state;
     const char *usual = "{\"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32.0, "
                         "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}}";
@@ -211,7 +211,7 @@ static void longrope_chooses_once(void **state) {
 }
 
 /* -- the others -- */
-static void types_without_words(void **state) {
+static void unknown_types_are_dropped(void **state) {
     (void)state;
     check_dropped("internlm2", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}", "grows with the context");
     check_dropped("llama", "{\"rope_scaling\": {\"type\": \"ntk\", \"factor\": 2.0}}", "does not know the type");
@@ -222,7 +222,7 @@ static void types_without_words(void **state) {
     check_dropped("llama", "{\"rope_scaling\": {\"type\": \"proportional\"}}", "Gemma 4");
 }
 
-static void linear_arrives(void **state) {
+static void linear_is_read(void **state) {
     (void)state;
     gyre_reading *reading = read_as("llama", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 8}}");
     const engine_figures got = engine_at(reading, 0);
@@ -255,7 +255,7 @@ static void hunyuan_has_a_fixed_base(void **state) {
     refuses("hunyuan_vl", "{\"rope_scaling\": {\"type\": \"xdrope\", \"alpha\": 0.5}}", GYRE_EFORMAT, "rope_scaling.alpha");
 }
 
-static void bases_that_are_not_written(void **state) {
+static void missing_bases(void **state) {
     (void)state;
     gyre_reading *reading = read_as("gemma2", "{\n\"rope_theta\": 500000}");
     engine_figures got = engine_at(reading, 0);
@@ -287,7 +287,7 @@ static void proportional_has_no_factor(void **state) {
     gyre_reading_free(reading);
 }
 
-static void windows_take_the_base_alone(void **state) {
+static void sliding_layers_use_only_the_base(void **state) {
     (void)state;
     const char *text =
         "{\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"linear\", \"factor\": 4.0, \"rope_theta\": "
@@ -306,7 +306,7 @@ static void windows_take_the_base_alone(void **state) {
 }
 
 /* Qwen3-VL: of pairs 60 .. 63 only 60 and 63 are the first axis's. */
-static void fourth_axis_stands_still(void **state) {
+static void fourth_axis_does_not_rotate(void **state) {
     (void)state;
     const engine_file plain = {
         "qwen3_vl",
@@ -384,20 +384,14 @@ static void permuted_rows_keep_scores(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_always_truncates),
-                                       cmocka_unit_test(yarn_loses_factors),
-                                       cmocka_unit_test(ministral_reads_more),
-                                       cmocka_unit_test(latent_attention),
-                                       cmocka_unit_test(llama3_is_baked),
-                                       cmocka_unit_test(longrope_chooses_once),
-                                       cmocka_unit_test(types_without_words),
-                                       cmocka_unit_test(linear_arrives),
-                                       cmocka_unit_test(hunyuan_has_a_fixed_base),
-                                       cmocka_unit_test(bases_that_are_not_written),
-                                       cmocka_unit_test(proportional_has_no_factor),
-                                       cmocka_unit_test(windows_take_the_base_alone),
-                                       cmocka_unit_test(fourth_axis_stands_still),
-                                       cmocka_unit_test(temperature_is_lost),
-                                       cmocka_unit_test(permuted_rows_keep_scores)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(yarn_always_truncates),         cmocka_unit_test(yarn_loses_factors),
+        cmocka_unit_test(ministral_reads_more),          cmocka_unit_test(latent_attention),
+        cmocka_unit_test(llama3_is_written_as_divisors), cmocka_unit_test(longrope_chooses_once),
+        cmocka_unit_test(unknown_types_are_dropped),     cmocka_unit_test(linear_is_read),
+        cmocka_unit_test(hunyuan_has_a_fixed_base),      cmocka_unit_test(missing_bases),
+        cmocka_unit_test(proportional_has_no_factor),    cmocka_unit_test(sliding_layers_use_only_the_base),
+        cmocka_unit_test(fourth_axis_does_not_rotate),   cmocka_unit_test(temperature_is_lost),
+        cmocka_unit_test(permuted_rows_keep_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_rope_vllm.c: the rotation that vLLM makes of a config.json, by figures: where it differs from transformers, and
  * where it does not. */
-#include "engine_reading.h"
+#include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
     return engine_read(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, file);
@@ -56,7 +56,7 @@ static void alpha_grows_the_base(void **state) {
     refuses("{\"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": 0.5}}", GYRE_EFORMAT, "rope_scaling.alpha");
 }
 
-static void ntk_is_no_base_alone(void **state) {
+static void ntk_changes_more_than_the_base(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"rope_scaling\": {\"rope_type\": \"ntk\", \"factor\": 4.0}, \"head_dim\": 64}");
     engine_figures got = engine_at(reading, 0);
@@ -77,7 +77,7 @@ static void ntk_is_no_base_alone(void **state) {
         engine_is(got.omega[i], paper_theta(10000.0L, 128, i) / 8.0L, "mixed_b 0");
 }
 
-static void linear_wants_a_point(void **state) {
+static void linear_factor_must_be_a_float(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"rope_scaling\": {\n\"type\": \"linear\",\n\"factor\": 8}}");
     const engine_figures got = engine_at(reading, 0);
@@ -95,7 +95,7 @@ static void linear_wants_a_point(void **state) {
 }
 
 /* -- YaRN -- */
-static void yarn_takes_no_given_factor(void **state) {
+static void yarn_ignores_attention_factor(void **state) {
     (void)state;
     gyre_reading *reading =
         read_text("{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 64.0,\n"
@@ -116,7 +116,7 @@ static void yarn_takes_no_given_factor(void **state) {
     check_ramp(&got, 1e6L, 16.0L, 20.0L, 37.0L, 1.0L);
 }
 
-static void yarn_has_keys_of_its_own(void **state) {
+static void yarn_reads_vllm_keys(void **state) {
     (void)state;
     engine_figures got = figures("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, \"attn_factor\": 0.5, "
                                  "\"original_max_position_embeddings\": 4096}}");
@@ -173,7 +173,7 @@ static void yarn_with_axes_counts_four_times(void **state) {
     gyre_reading_free(reading);
 }
 
-static void telechat_has_a_smaller_slope(void **state) {
+static void telechat_magnitude_has_a_smaller_slope(void **state) {
     (void)state;
     const engine_figures got =
         figures("{\"max_position_embeddings\": 32768, \"rope_scaling\": {\"type\": \"telechat3-yarn\", \"factor\": 2.0, "
@@ -391,7 +391,7 @@ static void chunks_go_before_scaling(void **state) {
     gyre_reading_free(reading);
 }
 
-static void temperature_beside_the_rotation(void **state) {
+static void temperature_outside_the_rotation(void **state) {
     (void)state;
     const engine_file file = {"ministral3",
                               GYRE_LLAMA4_SCALING_BETA,
@@ -509,13 +509,13 @@ static void served_length(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(dynamic_has_one_base),
                                        cmocka_unit_test(alpha_grows_the_base),
-                                       cmocka_unit_test(ntk_is_no_base_alone),
-                                       cmocka_unit_test(linear_wants_a_point),
-                                       cmocka_unit_test(yarn_takes_no_given_factor),
-                                       cmocka_unit_test(yarn_has_keys_of_its_own),
+                                       cmocka_unit_test(ntk_changes_more_than_the_base),
+                                       cmocka_unit_test(linear_factor_must_be_a_float),
+                                       cmocka_unit_test(yarn_ignores_attention_factor),
+                                       cmocka_unit_test(yarn_reads_vllm_keys),
                                        cmocka_unit_test(yarn_honours_truncate),
                                        cmocka_unit_test(yarn_with_axes_counts_four_times),
-                                       cmocka_unit_test(telechat_has_a_smaller_slope),
+                                       cmocka_unit_test(telechat_magnitude_has_a_smaller_slope),
                                        cmocka_unit_test(deepseek_multiplies_scores),
                                        cmocka_unit_test(deepseek_v4_has_no_factors),
                                        cmocka_unit_test(deepseek_always_truncates),
@@ -526,7 +526,7 @@ int main(void) {
                                        cmocka_unit_test(partial_in_every_class),
                                        cmocka_unit_test(types),
                                        cmocka_unit_test(chunks_go_before_scaling),
-                                       cmocka_unit_test(temperature_beside_the_rotation),
+                                       cmocka_unit_test(temperature_outside_the_rotation),
                                        cmocka_unit_test(differs_from_transformers),
                                        cmocka_unit_test(unread_keys),
                                        cmocka_unit_test(original_length),

@@ -1,5 +1,5 @@
 /* test_bench_model.c: gyre bench model: that its figures fit each other and the model, and that nothing of it stays. */
-#include "command_run.h"
+#include "run_command.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* test_command.c: the built command from outside: what it prints, how it fails, what it leaves behind. */
-#include "command_run.h"
+#include "run_command.h"
 #include <math.h>
 
 static json_t *result_at(const json_t *root, size_t i) {
