@@ -74,7 +74,7 @@ static void scale_and_softcap_as_in_the_complete_call(void **state) {
     float out[7 * 2 * 16];
     gyre_attention_args args = problem_args(&p);
     args.scale = 0.7, args.softcap = 1.5;
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     gyre_attention_shape dense = GYRE_INIT(gyre_attention_shape);
     dense.batch = 1, dense.queries = dense.keys = 7, dense.heads = 2, dense.head_dim = 16;
     dense.causal = GYRE_CAUSAL_BY_POSITION;
