@@ -1,4 +1,4 @@
-/* status.c: what went wrong, in words. */
+/* status.c: texts of statuses and errors, and the version. */
 #include "core/fail.h"
 
 #include <stdarg.h>

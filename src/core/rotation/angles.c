@@ -1,4 +1,4 @@
-/* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
+/* angles.c: cos and sin of position x frequency, in double, with the product in two doubles. */
 #include "core/rotation/angles.h"
 #include "core/encoding.h"
 #include "core/positions.h"
@@ -12,7 +12,7 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
     const double m = position, product = m * frequency.high;
     const double rest = fma(m, frequency.high, -product) + m * frequency.low;
     const double c = cos(product), s = sin(product), second = 0.5 * rest * rest;
-    const double odd = rest - second * (1.0 / 3) * rest; /* 1024 rad per position leave a rest of up to 2^-12 at 2^31 */
+    const double odd = rest - second * (1.0 / 3) * rest; /* rest is up to 2^-12 for 1024 rad per position at 2^31 */
     *cosine = c - (odd * s + second * c);
     *sine = s + (odd * c - second * s);
 }
@@ -52,7 +52,7 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
     return buffer;
 }
 
-/* In float, and widened. */
+/* As PyTorch: in float; the results are widened to double. */
 static void torch_cos_sin(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                           const double *position, double *cosine, double *sine) {
     const gyre_encoding *encoding = angles->encoding;
@@ -91,21 +91,22 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
     }
 }
 
-/* The table holds forward angles with the forward factor, so an inverse that divides by it cannot use them. */
+/* The row of position m, or NULL.  The table holds the forward attention factor, so an inverse that divides by it cannot use
+ * the table. */
 static const float *table_row(const gyre_angles *angles, double m) {
     const gyre_encoding *e = angles->encoding;
     if (!e->angles || !angles->uses_stored || angles->far || angles->factor != e->attention_factor) return NULL;
     return m >= 0 && m <= (double)GYRE_MAX_POSITION ? gyre_angle_table_row(e, (int64_t)m) : NULL;
 }
 
-/* Text, where all axes agree. */
+/* 1 for text, where all axes have the same position. */
 static int same_on_all_axes(const gyre_angles *angles, const double *position) {
     for (int64_t a = 1; a < gyre_axes_of(angles->encoding); a++)
         if (position[a] != position[0]) return 0;
     return 1;
 }
 
-/* Axes that do not: each pair from the row of its own.  1 = done. */
+/* Axes with different positions: takes each pair from the table row of its own axis.  out = 1, or 0 if a row is missing. */
 static int gather_table_rows(const gyre_angles *angles, int64_t first, int64_t count, const double *position,
                              float *buffer) {
     const gyre_encoding *e = angles->encoding;
@@ -142,7 +143,7 @@ double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t 
     switch (rope->far) {
     case GYRE_FAR_CLAMPED:
         return role == GYRE_ROLE_QUERY ? w : 0;
-    case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies have the division */
+    case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies include the division */
         return role == GYRE_ROLE_QUERY ? m + w * (by - 1) : m;
     case GYRE_FAR_GROUPED:
         return floor(m / by) + (role == GYRE_ROLE_QUERY ? w - floor(w / by) : 0);
