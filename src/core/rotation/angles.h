@@ -33,15 +33,6 @@ const gyre_frequency *gyre_angles_frequencies(const gyre_angles *angles, int64_t
 void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
                      const double *position, double *cosine, double *sine);
 
-/* gyre_angles_f64 rounded once to float: pointers into the encoding's table if it has the row, else into buffer[2 * count].
- * negate_sine 1: `sine` belongs to the forward rotation; the caller negates it. */
-typedef struct gyre_cos_sin_view {
-    const float *cosine, *sine;
-    int negate_sine;
-} gyre_cos_sin_view;
-gyre_cos_sin_view gyre_angles_f32(const gyre_angles *angles, const gyre_frequency *frequency, int64_t first, int64_t count,
-                                  const double *position, float *buffer);
-
 /* out = the position that a query or key at `position` has in far pairs: those at a distance of rope.far_window or more. */
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position);
 

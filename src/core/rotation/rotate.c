@@ -8,7 +8,7 @@
 #include "core/fail.h"
 #include "core/positions.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
+#include "core/rotation/cached_angles.h"
 #include "core/rotation/permute.h"
 #include "core/rotation/temperature.h"
 #include "core/scheme.h"

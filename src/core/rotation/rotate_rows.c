@@ -3,7 +3,7 @@
 #include "core/encoding.h"
 #include "core/positions.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
+#include "core/rotation/cached_angles.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
