@@ -1,5 +1,5 @@
-/* file_read.c: a whole file in memory, or in the address space. */
-#define _DEFAULT_SOURCE /* madvise: POSIX's own keeps the pages with glibc */
+/* file_read.c: read and mmap, with errors that name the file. */
+#define _DEFAULT_SOURCE /* madvise: posix_madvise of glibc does not release pages */
 #include "files/file_read.h"
 
 #include "util/error.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Grows as it reads: a pipe does not say its size, and a file's may change. */
+/* The buffer grows as needed: a pipe has no size, and the size of a file may change. */
 static gyre_status read_stream(FILE *stream, const char *path, size_t expected, char **out, size_t *bytes, gyre_error *err) {
     size_t room = expected + 2, size = 0;
     char *memory = malloc(room);
@@ -65,7 +65,7 @@ static gyre_status map_descriptor(gyre_mapping *out, int descriptor, const char 
 }
 
 gyre_status gyre_mapping_open(gyre_mapping *out, const char *path, gyre_error *err) {
-    /* O_NONBLOCK: a pipe of that name is an error, not a wait. */
+    /* O_NONBLOCK makes opening a pipe fail instead of wait. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return gyre_fail_errno(err, path, errno);
     const gyre_status status = map_descriptor(out, descriptor, path, err);

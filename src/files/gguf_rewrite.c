@@ -1,4 +1,4 @@
-/* gguf_rewrite.c: header and keys anew, the rest of the file copied block by block. */
+/* gguf_rewrite.c: writes new metadata, then copies the tensor data block by block. */
 #include "files/gguf_rewrite.h"
 
 #include "files/file_read.h"
@@ -19,7 +19,7 @@
 enum { BLOCK = 1 << 20 };
 
 /* -- edits -- */
-/* The range of an integer type. */
+/* out = 1 if an integer type can hold x. */
 static int fits_type(gyre_gguf_type type, int64_t x) {
     const size_t bits = 8 * gyre_gguf_type_size(type);
     switch (type) {
@@ -77,7 +77,7 @@ static const gyre_gguf_edit *find_edit(const gyre_gguf_edit *edits, int64_t coun
     return NULL;
 }
 
-/* How many keys there will be. */
+/* out = number of keys after the edits. */
 static uint64_t count_keys(const gyre_gguf *file, const gyre_gguf_edit *edits, int64_t count) {
     uint64_t keys = (uint64_t)file->kv_count;
     for (int64_t i = 0; i < count; i++) {
@@ -88,8 +88,8 @@ static uint64_t count_keys(const gyre_gguf *file, const gyre_gguf_edit *edits, i
     return keys;
 }
 
-/* -- the new file's beginning -- */
-/* A stream, and how far it is; after the first error (errno's) nothing more is written. */
+/* -- new metadata -- */
+/* A stream and the bytes written so far.  After the first error (an errno value) nothing more is written. */
 typedef struct sink {
     FILE *stream;
     uint64_t at;
@@ -145,8 +145,8 @@ static void put_metadata(sink *s, const gyre_gguf *file, const gyre_gguf_edit *e
     put(s, file->bytes + file->tensor_infos, (size_t)(file->tensor_infos_end - file->tensor_infos));
 }
 
-/* -- the rest -- */
-/* By reading: pages of a mapping would stay in this process's memory. */
+/* -- tensor data -- */
+/* Uses read instead of the mapping, whose pages would stay in this process's memory. */
 static gyre_status copy_data(sink *s, int from, const gyre_gguf *file, const char *path, gyre_error *err) {
     if (file->size < file->data) return GYRE_OK;
     for (; s->at % file->alignment != 0;)

@@ -1,5 +1,4 @@
-/* replace_folder.c: a checkpoint is written beside its place and put there by one rename, so a kill or a full disk leaves
- * the old or the new one, whole. */
+/* replace_folder.c: writes a checkpoint into a folder beside its target, and puts it in place by one rename. */
 #define _DEFAULT_SOURCE /* syscall and realpath */
 #include "files/replace_folder.h"
 
@@ -26,7 +25,7 @@ static gyre_status join(const char *folder, const char *name, char out[PATH_MAX]
     return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
 }
 
-/* The part before the last slash, "/" or ".". */
+/* out = the part before the last slash; "/" or "." if there is none. */
 static void parent_of(const char *path, char out[PATH_MAX]) {
     const char *slash = strrchr(path, '/');
     const size_t length = slash ? (size_t)(slash - path) : 0;
@@ -55,7 +54,7 @@ static gyre_status sync_parent(const char *path, gyre_error *err) {
     return code ? gyre_fail_errno(err, path, code) : GYRE_OK;
 }
 
-/* Calls visit for every entry but . and .. until it fails. */
+/* Calls visit for every entry except . and .., until it fails. */
 static gyre_status for_each_entry(const char *folder,
                                   gyre_status (*visit)(const char *folder, const char *name, void *arg, gyre_error *err),
                                   void *arg, gyre_error *err) {
@@ -88,7 +87,7 @@ static gyre_status sync_folder(const char *folder, gyre_error *err) {
 }
 
 /* -- removing -- */
-/* Files only, never a folder in it: what this library wrote is flat. */
+/* Removes files only: a checkpoint has no folders in it. */
 static gyre_status unlink_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     char path[PATH_MAX];
     (void)arg;
@@ -103,7 +102,7 @@ static void remove_folder(const char *folder) {
     rmdir(folder);
 }
 
-/* The process that "NAME.tmp-PID" or "NAME.old-PID" belongs to; 0 for any other name. */
+/* out = PID if entry is "NAME.tmp-PID" or "NAME.old-PID", else 0. */
 static long owner_pid(const char *entry, const char *name, const char *mark) {
     const size_t length = strlen(name), mark_length = strlen(mark);
     if (strncmp(entry, name, length) != 0 || strncmp(entry + length, mark, mark_length) != 0) return 0;
@@ -116,7 +115,8 @@ static int is_dead(long pid) {
     return pid > 0 && (pid == (long)getpid() || (kill((pid_t)pid, 0) != 0 && errno == ESRCH));
 }
 
-/* What a killed process left: a half-written folder goes; one that it had moved aside comes back if its place is empty. */
+/* Handles what a killed process left.  A half-written folder is removed.  A folder that was moved aside is moved back if
+ * its place is empty. */
 static gyre_status recover_entry(const char *folder, const char *entry, void *final, gyre_error *err) {
     char path[PATH_MAX];
     const char *name = last_component(final);
@@ -133,7 +133,7 @@ static gyre_status recover_entry(const char *folder, const char *entry, void *fi
 }
 
 /* -- beginning -- */
-/* final without trailing slashes; a link or a "." is followed, since its own name cannot be exchanged. */
+/* out = `final` without trailing slashes.  A link or "." is resolved, because its own name cannot be exchanged. */
 static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *err) {
     struct stat info;
     size_t length = strlen(final);
@@ -153,7 +153,7 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     return GYRE_OK;
 }
 
-/* path is a buffer: cut at each slash in turn, and put together again. */
+/* Cuts `path` at each slash in turn and restores it. */
 static gyre_status make_parents(char *path, gyre_error *err) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         gyre_status status = GYRE_OK;
@@ -176,7 +176,7 @@ static gyre_status check_entry(const char *folder, const char *name, void *arg, 
     return gyre_fail(err, GYRE_EINVAL, "folder: holds other files, such as %.100s, and is left alone (%s)", name, folder);
 }
 
-/* GYRE_OK and *exists = 0, or 1 for a folder of which nothing is lost when it is replaced. */
+/* GYRE_OK and *exists = 0, or *exists = 1 if `final` is a folder that may be replaced. */
 static gyre_status check_replaceable(const char *final, int *exists, gyre_error *err) {
     struct stat info;
     *exists = lstat(final, &info) == 0;
@@ -241,8 +241,9 @@ gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *
     return status == GYRE_OK ? copy_file(from, path, err) : status;
 }
 
-/* -- putting it in place -- */
-/* A hard link, so that a log still being written goes on in the new folder; a copy where links are not to be had. */
+/* -- commit -- */
+/* Makes a hard link, so that a log that is still being written continues in the new folder.  Copies where links are not
+ * supported. */
 static gyre_status carry_over(const gyre_folder_replacement *folder, const char *name, gyre_error *err) {
     char from[PATH_MAX], to[PATH_MAX];
     gyre_status status = join(folder->final, name, from, err);
@@ -252,7 +253,7 @@ static gyre_status carry_over(const gyre_folder_replacement *folder, const char 
     return copy_file(from, to, err);
 }
 
-/* RENAME_EXCHANGE, by number: C libraries older than the call do not name it.  1 = done, 0 = not to be had here. */
+/* The value of RENAME_EXCHANGE, which older C libraries do not define.  out = 1, or 0 if the system cannot exchange. */
 static int exchange(const char *a, const char *b) {
 #ifdef SYS_renameat2
     enum { EXCHANGE = 2 };
@@ -264,14 +265,14 @@ static int exchange(const char *a, const char *b) {
 #endif
 }
 
-/* Without an exchange there is a moment with nothing in place; gyre_folder_recover mends a kill in it. */
+/* Between the two renames nothing is in place.  gyre_folder_recover repairs a kill at that moment. */
 static gyre_status replace_by_two_renames(const gyre_folder_replacement *folder, gyre_error *err) {
     char aside[PATH_MAX];
     snprintf(aside, sizeof aside, "%.*s%s%ld", PATH_MAX - 32, folder->final, aside_suffix, (long)getpid());
     if (rename(folder->final, aside) != 0) return gyre_fail_errno(err, folder->final, errno);
     if (rename(folder->temporary, folder->final) != 0) {
         const gyre_status status = gyre_fail_errno(err, folder->final, errno);
-        (void)!rename(aside, folder->final); /* failing that too, the next gyre_folder_recover does it */
+        (void)!rename(aside, folder->final); /* if this fails too, the next gyre_folder_recover does it */
         return status;
     }
     remove_folder(aside);
@@ -289,7 +290,7 @@ static gyre_status replace(const gyre_folder_replacement *folder, gyre_error *er
     if (status != GYRE_OK) return status;
     if (!exchange(folder->temporary, folder->final)) return replace_by_two_renames(folder, err);
     status = sync_parent(folder->final, err);
-    remove_folder(folder->temporary); /* now the old one */
+    remove_folder(folder->temporary); /* it holds the old files now */
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* safetensors_stream.c: the header, then bytes as they come. */
+/* safetensors_stream.c: writes the header, then passes bytes through. */
 #include "files/safetensors_stream.h"
 
 #include "files/little_endian.h"
@@ -42,10 +42,10 @@ static json_t *describe(const gyre_safetensors_spec *t, uint64_t begin) {
                      (json_int_t)(begin + bytes_of(t)));
 }
 
-/* *out = the header's text, which the caller frees; *data = bytes of all tensors. */
+/* *out = the header's text, which the caller frees.  *data = bytes of all tensors. */
 static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t count, const char *path, char **out,
                                 uint64_t *data, gyre_error *err) {
-    /* transformers refuses a file that does not say which framework's layout it has. */
+    /* transformers refuses a file that does not name the framework whose layout it has. */
     json_t *header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
     gyre_status status = GYRE_OK;
     int failed = !header;

@@ -1,12 +1,13 @@
-/* safetensors_stream.h: a .safetensors file written tensor by tensor: the header says first what will come. */
-#ifndef GYRE_MODEL_SAFETENSORS_STREAM_H
-#define GYRE_MODEL_SAFETENSORS_STREAM_H
+/* safetensors_stream.h: writes a .safetensors file tensor by tensor.  The header comes first, so all shapes are given at
+ * the start. */
+#ifndef GYRE_FILES_SAFETENSORS_STREAM_H
+#define GYRE_FILES_SAFETENSORS_STREAM_H
 #include "gyre/gyre.h"
 
 typedef struct gyre_safetensors_spec {
     const char *name;
     const char *dtype; /* as the format names it: "F32" */
-    size_t bytes;      /* of a number */
+    size_t bytes;      /* per number */
     int rank;
     int64_t shape[4];
 } gyre_safetensors_spec;

@@ -1,4 +1,4 @@
-/* target_path.c: a model's own file is protected from being overwritten by its changed copy. */
+/* target_path.c: protects a model's file from being replaced by its own changed copy. */
 #include "files/target_path.h"
 
 #include "util/error.h"

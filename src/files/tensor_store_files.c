@@ -1,4 +1,4 @@
-/* tensor_store_files.c: finding, opening and listing the files of a model. */
+/* tensor_store_files.c: finds, opens and lists the files of a model. */
 #include "files/tensor_store_files.h"
 
 #include "files/fnv1a.h"
@@ -55,7 +55,7 @@ static gyre_file_tensor stored_of(const gyre_tensor_store_file *file, int64_t in
                               .offset = t.offset};
 }
 
-/* Those of one name, which only a bad index has, in the order of their files. */
+/* Equal names, which only a broken index causes, are ordered by file. */
 static int by_name(const void *a, const void *b) {
     const gyre_file_tensor *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -88,7 +88,7 @@ static int exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
-/* One whole file goes before an index, as in transformers. */
+/* A single file is preferred to an index, as in transformers. */
 static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
     char *whole = gyre_path_join(store->path, GYRE_WEIGHTS_FILE),
          *index = gyre_path_join(store->path, GYRE_WEIGHTS_INDEX_FILE);
@@ -182,7 +182,7 @@ int64_t gyre_tensor_store_bytes(const gyre_tensor_store *store) {
 }
 
 gyre_status gyre_tensor_store_hash(const gyre_tensor_store *store, uint64_t *hash, gyre_error *err) {
-    (void)err; /* what is mapped is there */
+    (void)err; /* mapped files need no reading */
     uint64_t h = GYRE_FNV1A_OFFSET_BASIS;
     for (int64_t i = 0; i < store->files_count; i++)
         h = gyre_fnv1a(h, store->files[i].map.bytes, store->files[i].map.size);

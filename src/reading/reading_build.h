@@ -3,8 +3,8 @@
  * A build grows in any order and is finished once.  Strings are copied; everything lives as long as the reading.  The first
  * failure sticks (build->status): calls after it do nothing and hand out memory that is safe to write to, or NULL where that
  * is said, so that a reader need look at the status only where it would go wrong otherwise. */
-#ifndef GYRE_READING_BUILD_H
-#define GYRE_READING_BUILD_H
+#ifndef GYRE_READING_READING_BUILD_H
+#define GYRE_READING_READING_BUILD_H
 #include "gyre/gyre_reading.h"
 
 /* Where in the file. */

@@ -9,8 +9,8 @@
  *
  * Figures are drawn by the program gnuplot, looked up in PATH and run without a shell; every call that draws can fail with
  * EIO where gnuplot is missing or fails, its own words in the error.  No call prints, except to the FILE it is given. */
-#ifndef GYRE_REPORT_H
-#define GYRE_REPORT_H
+#ifndef GYRE_REPORT_REPORT_H
+#define GYRE_REPORT_REPORT_H
 #include "gyre/gyre.h"
 
 #include <stdio.h>
@@ -218,4 +218,4 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_page_write(const gyre_report_pa
 #ifdef __cplusplus
 }
 #endif
-#endif /* GYRE_REPORT_H */
+#endif /* GYRE_REPORT_REPORT_H */

@@ -1,6 +1,6 @@
 /* report.h: what the parts of the report share: text that grows, errors, drawing with gnuplot, files that appear whole. */
-#ifndef GYRE_REPORT_REPORT_H
-#define GYRE_REPORT_REPORT_H
+#ifndef GYRE_REPORT_REPORT_INTERNAL_H
+#define GYRE_REPORT_REPORT_INTERNAL_H
 #include "report/report.h"
 #include "util/error.h"
 
