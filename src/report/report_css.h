@@ -1,4 +1,4 @@
-/* report_css.h: how the page looks. */
+/* report_css.h: the style sheet of the page. */
 #ifndef GYRE_REPORT_REPORT_CSS_H
 #define GYRE_REPORT_REPORT_CSS_H
 
