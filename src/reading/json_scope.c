@@ -78,7 +78,7 @@ void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, .
 /* -- values -- */
 int64_t gyre_scope_integer(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
     const json_t *value = gyre_scope_value(s, key);
-    const double most = 9007199254740992.0; /* 2^53: from here a double no longer counts */
+    const double most = 9007199254740992.0; /* 2^53: doubles beyond this are not exact integers */
     if (!value) return fallback;
     const double number = json_number_value(value);
     if (json_is_number(value) && number >= (double)least && number < most && number == floor(number))

@@ -1,4 +1,4 @@
-/* read_gguf.c: which positions the layers of a GGUF file have. */
+/* read_gguf.c: the positions of the layers of a GGUF file. */
 #include "reading/family.h"
 #include "reading/gguf/gguf_source.h"
 
@@ -28,7 +28,7 @@ const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name) {
     return NULL;
 }
 
-/* 1: some key says how it turns. */
+/* out = 1 if some key describes a rotation. */
 static int has_rope_keys(const gyre_gguf_source *s) {
     char prefix[80];
     const size_t bytes = (size_t)snprintf(prefix, sizeof prefix, "%s.rope.", s->name);
@@ -73,7 +73,7 @@ static void take_architecture(gyre_gguf_source *s) {
         use_unknown_architecture(s, &place);
 }
 
-/* -- fields that any kind may have -- */
+/* -- fields of any kind -- */
 static void note_kind(const gyre_gguf_source *s, gyre_layer_group *group, gyre_kind kind) {
     group->config.kind = kind;
     group->config.heads = s->heads;
@@ -99,7 +99,7 @@ static void add_all_layers(const gyre_gguf_source *s, gyre_layer_group *group, i
         gyre_build_add_layer(s->build, group, i);
 }
 
-/* -- kinds that do not turn -- */
+/* -- kinds without rotation -- */
 static void read_nope(const gyre_gguf_source *s, const char *name) {
     gyre_layer_group *group = gyre_build_add_group(s->build, name);
     note_kind(s, group, GYRE_KIND_NOPE);
@@ -174,13 +174,13 @@ static void read_t5_buckets(const gyre_gguf_source *s) {
     if (!failed(s)) read_t5_stack(s, "decoder", 0, blocks);
 }
 
-/* -- which layers see a window, and which turn -- */
+/* -- which layers have a window, and which rotate -- */
 static const char window_key[] = "attention.sliding_window", pattern_key[] = "attention.sliding_window_pattern";
 
 typedef struct swa_pattern {
     int64_t window; /* 0 = none */
     int64_t period;
-    const gyre_gguf_value *per_layer; /* an array: nonzero where the layer sees the window; NULL = the period says */
+    const gyre_gguf_value *per_layer; /* array, nonzero for layers with the window; NULL = see the period */
 } swa_pattern;
 
 static swa_pattern take_swa_pattern(const gyre_gguf_source *s) {
@@ -191,7 +191,7 @@ static swa_pattern take_swa_pattern(const gyre_gguf_source *s) {
         if (l.window > 0 && !s->reference)
             gyre_gguf_warn(s, window_key, "%" PRId64 " is not read: llama.cpp lets every layer of a %s see all", l.window,
                            s->name);
-        if (l.period == 0 && s->reference) return l; /* all layers see it */
+        if (l.period == 0 && s->reference) return l; /* all layers have the window */
         l.window = 0;
     }
     if (l.window == 0) l.period = 0;
@@ -219,7 +219,7 @@ static int is_sliding_layer(const gyre_gguf_source *s, const swa_pattern *l, int
     return has_trait(s, GYRE_GGUF_DENSE_FIRST) ? layer % l->period != 0 : layer % l->period < l->period - 1;
 }
 
-/* Recurrent layers have no positions: they are listed nowhere. */
+/* Recurrent layers have no positions and are listed nowhere. */
 static int is_attention_layer(const gyre_gguf_source *s, int64_t every, int64_t layer) {
     const gyre_gguf_kv *heads = gyre_gguf_find_arch_key(s, "attention.head_count_kv");
     int64_t x = 1;
@@ -228,7 +228,7 @@ static int is_attention_layer(const gyre_gguf_source *s, int64_t every, int64_t 
     return layer % every == every - 1;
 }
 
-/* Every so many layers, one attends. */
+/* Every how many layers one attends. */
 static int64_t take_attention_interval(const gyre_gguf_source *s) {
     static const char key[] = "full_attention_interval";
     const int64_t every = gyre_gguf_read_size(s, key, 1, has_trait(s, GYRE_GGUF_ATTENTION_EVERY_FOURTH) ? 4 : 1);
@@ -236,14 +236,14 @@ static int64_t take_attention_interval(const gyre_gguf_source *s) {
     return every;
 }
 
-/* Four kinds of layers at most; the index says which. */
+/* At most four kinds of layers, numbered by the sum of these. */
 enum { SLIDING = 1, NO_ROPE = 2, LAYER_KINDS = 4 };
 
 static int layer_kind_of(const gyre_gguf_source *s, const swa_pattern *l, int64_t layer) {
     const int slides = is_sliding_layer(s, l, layer);
     int still = 0;
     if (has_trait(s, GYRE_GGUF_SLIDING_ROPE)) still = l->window > 0 && !slides;
-    /* Llama 4 without a window turns everywhere. */
+    /* Llama 4 without a window rotates in all layers. */
     if (has_trait(s, GYRE_GGUF_NOPE_EVERY_FOURTH))
         still = layer % 4 == 3 && !(has_trait(s, GYRE_GGUF_CHUNKED) && l->window == 0);
     return (slides ? SLIDING : 0) | (still ? NO_ROPE : 0);
@@ -264,7 +264,7 @@ static void set_window(const gyre_gguf_source *s, gyre_layer_group *group, const
         has_trait(s, GYRE_GGUF_CHUNKED) ? "it does not slide: it is a chunk that begins at a multiple of this" : NULL);
 }
 
-/* Llama 4's layers that do not turn sharpen their queries with the position instead. */
+/* Llama 4's layers without rotation scale their queries by position instead. */
 static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
     group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_LLAMA4, LLAMA4_WINDOW, 0.1};
     gyre_build_set_field(s->build, group, "query_temperature", GYRE_ORIGIN_FAMILY, NULL, NULL, "llama4");
@@ -290,7 +290,8 @@ static void read_rope_layers(const gyre_gguf_source *s) {
     const swa_pattern l = take_swa_pattern(s);
     if (failed(s)) return;
     const int64_t every = take_attention_interval(s), least = l.period > every ? l.period : every;
-    const int64_t sampled_layers = s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* some of each kind */
+    const int64_t sampled_layers =
+        s->blocks ? s->blocks : 2 * (least > 4 ? least : 4); /* enough to have some of each kind */
     int kinds = 0, seen[LAYER_KINDS] = {0};
     for (int64_t i = 0; i < sampled_layers && !failed(s); i++)
         if (is_attention_layer(s, every, i)) seen[layer_kind_of(s, &l, i)] = 1;

@@ -1,4 +1,4 @@
-/* rope_scalings.c: the keys of each scaling, on which transformers and the papers agree. */
+/* rope_scalings.c: the keys of each scaling, as far as transformers and the papers agree. */
 #include "reading/config_fields.h"
 #include "reading/rope/read_rope.h"
 
@@ -38,7 +38,7 @@ void gyre_rope_read_factor(const gyre_rope_source *source, gyre_layer_group *gro
     const gyre_scope *dict = &source->dict;
     const double factor = gyre_scope_number(dict, "factor", fallback);
     if (factor < 1.0) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is below 1", factor);
-    /* Far beyond, s n / L - (s - 1) has no digit left of its 1. */
+    /* Far beyond this, the 1 in s n / L - (s - 1) is lost to rounding. */
     if (factor > 0x1p32) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is above 2^32", factor);
     if (gyre_profile_is_hf_4(gyre_build_profile(gyre_rope_build_of(source))) &&
         json_is_integer(gyre_scope_value(dict, "factor")))
@@ -66,7 +66,7 @@ void gyre_rope_set_trained_length(const gyre_rope_source *source, gyre_layer_gro
 }
 
 /* -- the parts of YaRN and Llama 3 -- */
-/* 0, like nothing, means the default. */
+/* 0 means the default, as a missing key does. */
 static double read_ramp_beta(const gyre_rope_source *source, gyre_layer_group *group, const char *key, double usual) {
     const double given = gyre_scope_number(&source->dict, key, 0.0);
     if (given < 0.0) gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%g is below 0", given);
@@ -143,7 +143,7 @@ void gyre_rope_read_longrope_factors(const gyre_rope_source *source, gyre_layer_
 }
 
 /* -- proportional -- */
-/* Its share is one of the pairs, not of the channels: all of the head is paired, and some pairs stand still. */
+/* The fraction is one of pairs, not of channels: the whole head is paired, and some pairs do not rotate. */
 void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layer_group *group) {
     gyre_rope_provenance found;
     const double share = gyre_rope_read_partial_factor(source, &found);
@@ -194,7 +194,7 @@ void gyre_rope_scale_softmax(const gyre_rope_source *source, gyre_layer_group *g
     gyre_build_set_number(gyre_rope_build_of(source), group, "score_scale", GYRE_ORIGIN_DERIVED, NULL, NULL, group->scale);
 }
 
-/* -- families with a way of their own -- */
+/* -- families with their own rules -- */
 int gyre_rope_read_short_long_mscale(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char *const keys[] = {"short_mscale", "long_mscale"};
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
@@ -234,7 +234,7 @@ void gyre_rope_read_qwen_dynamic_ntk(const gyre_rope_source *source, gyre_layer_
             "use_dynamic_ntk: the base grows in steps past what the model was trained with");
 }
 
-/* YaRN with 0.07 ln s + 1 for 0.1 ln s + 1, s the ratio of the lengths, whatever factor says. */
+/* YaRN with 0.07 ln s + 1 instead of 0.1 ln s + 1, where s is the ratio of the lengths, whatever factor says. */
 int gyre_rope_read_telechat3(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char *const keys[] = {"factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "truncate",
                                        NULL};

@@ -1,4 +1,4 @@
-/* read_alibi.c: models whose scores fall with distance by a slope of each head, and Falcon, which may rotate instead. */
+/* read_alibi.c: models with ALiBi: a slope per head lowers scores with distance.  Also Falcon, which may rotate instead. */
 #include "reading/schemes/class_defaults.h"
 
 #include <math.h>
@@ -63,7 +63,7 @@ static void mpt_alibi(gyre_config_reader *r, const gyre_scope *attention) {
                           given ? &place : NULL, why, most);
 }
 
-/* Without ALiBi: what the program makes of it.  out = 1 where it has slopes all the same. */
+/* Handles attention without ALiBi, which programs treat differently.  out = 1 if the program uses slopes anyway. */
 static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention) {
     if (is_hf(r->profile)) {
         gyre_scope_warn(attention, "alibi", "false, but transformers has slopes in every MPT, and no table");
@@ -94,7 +94,7 @@ static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention)
     return 0;
 }
 
-/* llm-foundry's own default is a learned table, that of transformers' class is ALiBi. */
+/* llm-foundry's own default is a learned table.  The default of transformers' class is ALiBi. */
 void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
     const gyre_scope attention = gyre_scope_child(root, "attn_config");
