@@ -33,8 +33,8 @@ void gyre_scope_fail(const gyre_scope *s, gyre_status status, const char *key, c
     __attribute__((format(printf, 4, 5)));
 void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* out = an integer of at least `least` and below 2^53; fallback if there is none.  Some tools write sizes as reals. */
-int64_t gyre_scope_integer(const gyre_scope *s, const char *key, int64_t least, int64_t fallback);
+/* out = an integer of at least `minimum` and below 2^53; fallback if there is none.  Some tools write sizes as reals. */
+int64_t gyre_scope_integer(const gyre_scope *s, const char *key, int64_t minimum, int64_t fallback);
 /* out = a finite number; fallback if there is none.  fallback NAN: the key is required. */
 double gyre_scope_number(const gyre_scope *s, const char *key, double fallback);
 /* out = true or false, also written as 1 or 0. */

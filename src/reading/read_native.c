@@ -146,17 +146,17 @@ static void read_rotary_dim(const gyre_scope *root, const gyre_scope *dict, gyre
     const char *key = "partial_rotary_factor";
     const int64_t head = group->config.head_dim;
     const gyre_scope *s = gyre_scope_value(root, key) ? root : dict;
-    double share = gyre_scope_number(s, key, 1.0);
-    if (!(share > 0.0 && share <= 1.0)) {
-        gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
-        share = 1.0;
+    double fraction = gyre_scope_number(s, key, 1.0);
+    if (!(fraction > 0.0 && fraction <= 1.0)) {
+        gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", fraction);
+        fraction = 1.0;
     }
-    note_number(s, key, group, "partial", GYRE_ORIGIN_READER, share);
+    note_number(s, key, group, "partial", GYRE_ORIGIN_READER, fraction);
     rope->dim = head;
     if (rope->scaling == GYRE_SCALING_PROPORTIONAL)
-        rope->proportion = share;
-    else if (share > 0.0 && share <= 1.0)
-        rope->dim = (int64_t)((double)head * share);
+        rope->proportion = fraction;
+    else if (fraction > 0.0 && fraction <= 1.0)
+        rope->dim = (int64_t)((double)head * fraction);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",
                         "leaves no whole pairs of channels to turn");

@@ -98,12 +98,12 @@ const char *gyre_build_format(gyre_build *build, const char *format, ...) {
 }
 
 /* out = the array, with space for one more element; NULL without memory.  Capacity doubles. */
-static void *grow_array(gyre_build *build, void *array, int64_t count, int64_t *room, size_t each) {
-    if (count < *room) return array;
-    const int64_t wanted = *room ? *room * 2 : 16;
-    void *larger = realloc(array, (size_t)wanted * each);
+static void *grow_array(gyre_build *build, void *array, int64_t count, int64_t *capacity, size_t each) {
+    if (count < *capacity) return array;
+    const int64_t grown = *capacity ? *capacity * 2 : 16;
+    void *larger = realloc(array, (size_t)grown * each);
     if (larger)
-        *room = wanted;
+        *capacity = grown;
     else
         out_of_memory(build);
     return larger;
@@ -231,11 +231,11 @@ static group_capacity *capacity_of(gyre_build *build, const gyre_layer_group *gr
 }
 
 void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t layer) {
-    group_capacity *room = capacity_of(build, group);
-    if (!room || build->status != GYRE_OK) return;
-    int64_t *layers = grow_array(build, room->layers, group->layers_count, &room->layers_capacity, sizeof *layers);
+    group_capacity *capacity = capacity_of(build, group);
+    if (!capacity || build->status != GYRE_OK) return;
+    int64_t *layers = grow_array(build, capacity->layers, group->layers_count, &capacity->layers_capacity, sizeof *layers);
     if (!layers) return;
-    room->layers = layers;
+    capacity->layers = layers;
     layers[group->layers_count++] = layer;
     group->layers = layers;
 }
@@ -251,26 +251,26 @@ void gyre_build_sort_groups(gyre_build *build) {
     for (int64_t i = 1; i < build->reading.groups_count; i++)
         if (comes_before(&build->groups[i], &build->groups[most])) most = i;
     const gyre_layer_group first = build->groups[most];
-    const group_capacity room = build->capacities[most];
+    const group_capacity capacity = build->capacities[most];
     for (int64_t i = most; i > 0; i--) {
         build->groups[i] = build->groups[i - 1];
         build->capacities[i] = build->capacities[i - 1];
     }
     build->groups[0] = first;
-    build->capacities[0] = room;
+    build->capacities[0] = capacity;
 }
 
 /* -- fields -- */
 /* out = the field of that name, or a new one; NULL without memory. */
 static gyre_reading_field *find_or_add_field(gyre_build *build, gyre_layer_group *group, const char *name) {
-    group_capacity *room = capacity_of(build, group);
-    if (!room || build->status != GYRE_OK) return NULL;
+    group_capacity *capacity = capacity_of(build, group);
+    if (!capacity || build->status != GYRE_OK) return NULL;
     for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(room->fields[i].name, name) == 0) return &room->fields[i];
+        if (strcmp(capacity->fields[i].name, name) == 0) return &capacity->fields[i];
     gyre_reading_field *fields =
-        grow_array(build, room->fields, group->fields_count, &room->fields_capacity, sizeof *fields);
+        grow_array(build, capacity->fields, group->fields_count, &capacity->fields_capacity, sizeof *fields);
     if (!fields) return NULL;
-    room->fields = fields;
+    capacity->fields = fields;
     group->fields = fields;
     return &fields[group->fields_count++];
 }

@@ -39,8 +39,8 @@ static gyre_report_range range_of(const gyre_report_axis *axis, gyre_report_rang
     if (axis->low != axis->high) return range;
     const int linear = axis->scale == GYRE_REPORT_SCALE_LINEAR;
     double low = linear ? data.low : log(data.low), high = linear ? data.high : log(data.high);
-    const double least = linear ? 1e-6 * fmax(1, fabs(high)) : 1e-3;
-    const double margin = high - low > least ? 0.04 * (high - low) : linear ? 0.1 * fmax(1e-3, fabs(high)) : 0.2;
+    const double smallest = linear ? 1e-6 * fmax(1, fabs(high)) : 1e-3;
+    const double margin = high - low > smallest ? 0.04 * (high - low) : linear ? 0.1 * fmax(1e-3, fabs(high)) : 0.2;
     low -= margin;
     high += margin;
     /* The margin does not reach below 0 if all data is above 0. */

@@ -75,7 +75,7 @@ gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, cons
 /* out = bytes of the well-formed UTF-8 character at `text`, 0 if there is none.  A final 0 is not a continuation byte,
  * so nothing past it is read. */
 static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    static const uint32_t minimum[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char first = text[0];
     const size_t count = first < 0x80 ? 1 : first >> 5 == 6 ? 2 : first >> 4 == 14 ? 3 : first >> 3 == 30 ? 4 : 0;
     if (count == 0) return 0;
@@ -84,7 +84,7 @@ static size_t decode_utf8(const unsigned char *text, uint32_t *code) {
         if (text[i] >> 6 != 2) return 0;
         *code = *code << 6 | (text[i] & 0x3Fu);
     }
-    if (*code < least[count] || *code > 0x10FFFF || (*code >= 0xD800 && *code <= 0xDFFF)) return 0;
+    if (*code < minimum[count] || *code > 0x10FFFF || (*code >= 0xD800 && *code <= 0xDFFF)) return 0;
     return *code == 0xFFFE || *code == 0xFFFF ? 0 : count; /* XML forbids these two */
 }
 

@@ -179,8 +179,8 @@ static void put_line(gyre_report_buffer *out, const char *text, const char *styl
 static void put_column_titles(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
     if (has_groups(t)) {
         for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
-            const int64_t room = span_width(t, width, c, group_end(t, c));
-            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, room,
+            const int64_t columns_width = span_width(t, width, c, group_end(t, c));
+            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, columns_width,
                                    GYRE_REPORT_ALIGN_CENTER};
             gyre_report_put_spaces(out, gap_before(t, c));
             put_styled_text(out, &p);

@@ -61,21 +61,21 @@ static void check_array(const gyre_gguf_source *s, const char *suffix, const gyr
         }
 }
 
-int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback) {
+int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t minimum, int64_t fallback) {
     const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, suffix);
-    int64_t largest = least, x;
+    int64_t largest = minimum, x;
     if (!pair && fallback < 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "missing");
-    if (!pair) return fallback < 0 ? least : fallback;
+    if (!pair) return fallback < 0 ? minimum : fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY) check_array(s, suffix, &pair->value);
     if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
     for (uint64_t i = 0; i < pair->value.count && gyre_build_status(s->build) == GYRE_OK; i++) {
         if (!gyre_gguf_integer(&pair->value, i, &x)) {
             gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
-            return least;
+            return minimum;
         }
         if (x > largest) largest = x;
-        if (x < least || x > (int64_t)1 << 53)
-            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%" PRId64 " is not from %" PRId64 " to 2^53", x, least);
+        if (x < minimum || x > (int64_t)1 << 53)
+            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "%" PRId64 " is not from %" PRId64 " to 2^53", x, minimum);
     }
     return largest;
 }

@@ -67,9 +67,9 @@ static void set_size(edit_plan *p, const char *suffix, int64_t x, double missing
     add_edit(p, suffix, value && value->type == GYRE_GGUF_U64 ? GYRE_GGUF_U64 : GYRE_GGUF_U32)->integer = x;
 }
 
-static void set_string(edit_plan *p, const char *suffix, const char *word) {
+static void set_string(edit_plan *p, const char *suffix, const char *text) {
     const gyre_gguf_value *value = value_of(p, suffix);
-    if (!value || !gyre_gguf_equals(value, word)) add_edit(p, suffix, GYRE_GGUF_STRING)->text = word;
+    if (!value || !gyre_gguf_equals(value, text)) add_edit(p, suffix, GYRE_GGUF_STRING)->text = text;
 }
 
 /* -- which keys -- */
@@ -177,23 +177,23 @@ typedef struct expected_rotation {
 
 /* out = 1 if the layers have the expected frequencies and attention factor. */
 static int rotation_matches(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w,
-                            double *room) {
+                            double *scratch) {
     double attention = 0;
     if (group->config.kind != GYRE_KIND_ROPE || group->config.rope.dim != 2 * w->pairs) return 0;
     const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
-    int same = gyre_encoding_frequencies(encoding, w->length, room, &attention) == GYRE_OK &&
+    int same = gyre_encoding_frequencies(encoding, w->length, scratch, &attention) == GYRE_OK &&
                fabs(attention - w->attention) <= TOLERANCE * w->attention;
     for (int64_t i = 0; i < w->pairs && same; i++)
-        same = fabs(room[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
+        same = fabs(scratch[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
     return same;
 }
 
 /* Layers with a window may have a rotation of their own.  All others must match, and at least one group must. */
-static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *room) {
+static int all_rotations_match(const gyre_reading *reading, const expected_rotation *w, double *scratch) {
     int some = 0;
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *group = &reading->groups[i];
-        const int same = rotation_matches(reading, group, w, room);
+        const int same = rotation_matches(reading, group, w, scratch);
         if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
         some |= same;
     }
@@ -217,19 +217,19 @@ static gyre_status check_written(void *context, const char *written, gyre_error 
     gyre_reading *reading = NULL;
     gyre_status status = read_back(&reading, written, w, err);
     if (status != GYRE_OK) return status;
-    double *room = malloc((size_t)w->pairs * sizeof *room);
-    if (!room)
+    double *scratch = malloc((size_t)w->pairs * sizeof *scratch);
+    if (!scratch)
         status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", w->path);
-    else if (!all_rotations_match(reading, w, room))
+    else if (!all_rotations_match(reading, w, scratch))
         status = gyre_fail(err, GYRE_EUNSUPPORTED,
                            "rotation: llama.cpp would not read from the keys what they are to say (%s)", w->path);
-    free(room);
+    free(scratch);
     gyre_reading_free(reading);
     return status;
 }
 
 /* -- everything together -- */
-static gyre_status take_architecture(edit_plan *p) {
+static gyre_status read_architecture(edit_plan *p) {
     const gyre_gguf_kv *pair = gyre_gguf_find_key(p->file, "general.architecture");
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count == 0 || pair->value.count >= sizeof p->name)
         return gyre_fail(p->err, GYRE_EFORMAT, "general.architecture: missing, or no word of up to 63 characters (%s)",
@@ -250,7 +250,7 @@ static gyre_status rewrite(const gyre_gguf *file, const gyre_encoding *encoding,
     p->file = file;
     p->path = w->path;
     p->err = err;
-    gyre_status status = take_architecture(p);
+    gyre_status status = read_architecture(p);
     if (status == GYRE_OK) status = make_edits(p, gyre_encoding_get_config(encoding), w->attention, w->length);
     const gyre_gguf_edits edits = {p->edits, p->count};
     if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, w->path, &edits, target, check_written, w, err);

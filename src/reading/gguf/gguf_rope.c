@@ -43,7 +43,7 @@ static const char *first_key(const gyre_gguf_source *s, const char *a, const cha
     return a && gyre_gguf_find_arch_key(s, a) ? a : b;
 }
 
-static void take_head_dim(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
+static void read_head_dim(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
     gyre_config *config = config_of(group);
     const int64_t shared = s->heads > 0 ? s->embedding / s->heads : 0;
     const char *key = first_key(s, t->sliding ? "attention.key_length_swa" : NULL, "attention.key_length");
@@ -57,7 +57,7 @@ static void take_head_dim(const gyre_gguf_source *s, gyre_layer_group *group, co
                           gyre_gguf_find_arch_key(s, key) ? NULL : "embedding_length / attention.head_count");
 }
 
-static void take_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
+static void read_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     gyre_config *config = config_of(group);
     const char *key = first_key(s, t->sliding ? "rope.dimension_count_swa" : NULL, "rope.dimension_count");
     const int64_t head = config->head_dim;
@@ -76,7 +76,7 @@ static void take_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_r
                               (double)config->rope.first_channel);
 }
 
-static void take_base(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
+static void read_base(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     const int own = t->sliding && has_trait(s, GYRE_GGUF_SLIDING_BASE);
     const int of_sliding = t->sliding && gyre_gguf_find_arch_key(s, "rope.freq_base_swa");
     const char *key = of_sliding ? "rope.freq_base_swa" : own ? NULL : "rope.freq_base";
@@ -88,7 +88,7 @@ static void take_base(const gyre_gguf_source *s, gyre_layer_group *group, layer_
 }
 
 /* -- scaling -- */
-static scaling take_type(const gyre_gguf_source *s) {
+static scaling read_type(const gyre_gguf_source *s) {
     const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, "rope.scaling.type");
     if (!pair) return LINEAR;
     for (int i = NONE; i <= LONGROPE; i++)
@@ -105,13 +105,13 @@ static const char *factor_key(const gyre_gguf_source *s) {
     return first_key(s, "rope.scaling.factor", "rope.scale_linear");
 }
 
-static double take_factor(const gyre_gguf_source *s, scaling type) {
+static double read_factor(const gyre_gguf_source *s, scaling type) {
     const double factor = gyre_gguf_read_real(s, factor_key(s), 0);
     if (factor < 0) gyre_gguf_fail(s, GYRE_EFORMAT, factor_key(s), "%g is below 0", factor);
     return factor == 0 || type == NONE ? 1 : factor;
 }
 
-static void take_ramp(const gyre_gguf_source *s, layer_rotation *t) {
+static void read_ramp(const gyre_gguf_source *s, layer_rotation *t) {
     const int betas = has_trait(s, GYRE_GGUF_READS_BETAS) || s->reference,
               ext = has_trait(s, GYRE_GGUF_READS_EXT) || s->reference;
     t->ext_factor = t->type == YARN ? 1 : 0;
@@ -130,7 +130,7 @@ static void take_ramp(const gyre_gguf_source *s, layer_rotation *t) {
 }
 
 /* Reads the explicit multipliers of the attention factor. */
-static void take_attn_factor(const gyre_gguf_source *s, layer_rotation *t) {
+static void read_attn_factor(const gyre_gguf_source *s, layer_rotation *t) {
     t->attn_factor = gyre_gguf_read_real(s, "rope.scaling.attn_factor", 1);
     /* With YaRN on, llama.cpp overwrites the second one before using it. */
     if (s->reference || (has_trait(s, GYRE_GGUF_READS_EXT) && t->ext_factor == 0))
@@ -178,11 +178,11 @@ static void set_attention(const gyre_gguf_source *s, gyre_layer_group *group, la
                           "latent attention multiplies scores by the square of YaRN's factor", group->softmax_multiplier);
 }
 
-static void take_scaling(const gyre_gguf_source *s, layer_rotation *t) {
-    t->type = take_type(s);
-    t->model_factor = t->factor = take_factor(s, t->type);
-    take_ramp(s, t);
-    take_attn_factor(s, t);
+static void read_scaling(const gyre_gguf_source *s, layer_rotation *t) {
+    t->type = read_type(s);
+    t->model_factor = t->factor = read_factor(s, t->type);
+    read_ramp(s, t);
+    read_attn_factor(s, t);
     if (!t->sliding) return;
     if (has_trait(s, GYRE_GGUF_SLIDING_BASE) || has_trait(s, GYRE_GGUF_SLIDING_UNSCALED)) t->factor = 1;
     if (has_trait(s, GYRE_GGUF_SLIDING_UNSCALED)) t->ext_factor = 0;
@@ -248,7 +248,7 @@ static void take_divisors(const gyre_gguf_source *s, layer_rotation *t) {
 static const char sections_key[] = "rope.dimension_sections";
 
 /* out = the number of pairs that the sections assign to axes. */
-static int64_t take_sections(const gyre_gguf_source *s, int64_t section[4]) {
+static int64_t read_sections(const gyre_gguf_source *s, int64_t section[4]) {
     const gyre_gguf_kv *pair = gyre_gguf_find_arch_key(s, sections_key);
     int64_t sum = 0;
     if (!pair) return 0;
@@ -267,10 +267,10 @@ static int64_t take_sections(const gyre_gguf_source *s, int64_t section[4]) {
  * 0. */
 static void zero_fourth_axis(const gyre_gguf_source *s, layer_rotation *t, const int64_t section[4]) {
     const int64_t pairs = t->dim / 2;
-    int64_t held = 0;
+    int64_t stopped = 0;
     for (int64_t i = 0; i < pairs; i++)
-        held += i >= 3 * section[i % 3];
-    double *divisors = held && !s->reference ? gyre_build_alloc_numbers(s->build, pairs) : NULL;
+        stopped += i >= 3 * section[i % 3];
+    double *divisors = stopped && !s->reference ? gyre_build_alloc_numbers(s->build, pairs) : NULL;
     if (!divisors) return;
     for (int64_t i = 0; i < pairs; i++)
         divisors[i] = (t->divisors ? t->divisors[i] : 1) * (i >= 3 * section[i % 3] ? ZERO_FREQUENCY_DIVISOR : 1);
@@ -279,15 +279,15 @@ static void zero_fourth_axis(const gyre_gguf_source *s, layer_rotation *t, const
     gyre_gguf_warn(s, sections_key,
                    "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose position is "
                    "always 0, where the model was trained with them on the first",
-                   held, pairs);
+                   stopped, pairs);
 }
 
-static void take_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
+static void read_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_rotation *t) {
     gyre_config *config = config_of(group);
     int64_t section[4] = {0, 0, 0, 0};
     const gyre_gguf_position_type pairs = s->architecture.pairs;
     const int several = pairs == GYRE_GGUF_MROPE || pairs == GYRE_GGUF_IMROPE;
-    const int64_t sum = several || has_trait(s, GYRE_GGUF_OPTIONAL_SECTIONS) ? take_sections(s, section) : 0;
+    const int64_t sum = several || has_trait(s, GYRE_GGUF_OPTIONAL_SECTIONS) ? read_sections(s, section) : 0;
     config->rope.layout = pairs == GYRE_GGUF_NORM && sum == 0 ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
     gyre_build_set_field(s->build, group, "layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
                          config->rope.layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "half");
@@ -316,8 +316,8 @@ static void take_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_
 }
 
 /* -- config -- */
-static double yarn_corr_dim(const gyre_gguf_source *s, const layer_rotation *t, double turns) {
-    return (double)t->dim * log((double)s->original_length / (2 * pi * turns)) / (2 * log(t->base));
+static double yarn_corr_dim(const gyre_gguf_source *s, const layer_rotation *t, double revolutions) {
+    return (double)t->dim * log((double)s->original_length / (2 * pi * revolutions)) / (2 * log(t->base));
 }
 
 static void yarn_corr_dims(const gyre_gguf_source *s, const layer_rotation *t, double *low, double *high) {
@@ -385,9 +385,9 @@ static void set_divisor_list(const gyre_gguf_source *s, gyre_layer_group *group,
 static void note_scaling(const gyre_gguf_source *s, gyre_layer_group *group, const layer_rotation *t) {
     const char *key = "rope.scaling.type";
     const gyre_place place = gyre_gguf_place(s, key);
-    const char *word = t->ext_factor != 0 ? "yarn" : t->factor != 1 ? "linear" : "default";
-    if (t->divisors_tensor == freqs_name) word = "rope_freqs";
-    if (t->divisors_tensor == long_name || t->divisors_tensor == short_name) word = "longrope";
+    const char *type = t->ext_factor != 0 ? "yarn" : t->factor != 1 ? "linear" : "default";
+    if (t->divisors_tensor == freqs_name) type = "rope_freqs";
+    if (t->divisors_tensor == long_name || t->divisors_tensor == short_name) type = "longrope";
     if (t->divisors_tensor) {
         const gyre_place tensor = {t->divisors_tensor, 0, gyre_gguf_find_tensor(s->file, t->divisors_tensor)->info_offset};
         gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &tensor,
@@ -396,12 +396,12 @@ static void note_scaling(const gyre_gguf_source *s, gyre_layer_group *group, con
                              : t->divisors_tensor == long_name
                                  ? "the long list at every position, by the context allocated"
                                  : "the short list at every position, by the context allocated",
-                             "%s", word);
+                             "%s", type);
     } else if (gyre_gguf_find_arch_key(s, key)) {
-        gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &place, NULL, "%s", word);
+        gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &place, NULL, "%s", type);
     } else {
         gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_READER, NULL, "a missing rope.scaling.type is linear",
-                             "%s", word);
+                             "%s", type);
     }
 }
 
@@ -447,7 +447,7 @@ static void note_fields(const gyre_gguf_source *s, gyre_layer_group *group, cons
 }
 
 /* -- temperature and scale -- */
-static void take_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
+static void read_temperature(const gyre_gguf_source *s, gyre_layer_group *group) {
     struct gyre_query_config *query = &config_of(group)->query;
     const int of_keys = has_trait(s, GYRE_GGUF_TEMPERATURE_KEYS) || s->reference;
     const double slope = gyre_gguf_read_real(s, "attention.temperature_scale", 0);
@@ -464,7 +464,7 @@ static void take_temperature(const gyre_gguf_source *s, gyre_layer_group *group)
     gyre_gguf_note_number(s, group, "temperature_slope", "attention.temperature_scale", GYRE_ORIGIN_READER, slope, NULL);
 }
 
-static void take_scale(const gyre_gguf_source *s, gyre_layer_group *group) {
+static void read_scale(const gyre_gguf_source *s, gyre_layer_group *group) {
     const char *key = "attention.scale";
     const double head = sqrt((double)config_of(group)->head_dim);
     const int largest = s->architecture.period == 2 ? 46 : 62; /* number of layers of Gemma 2 27B, of Gemma 3 27B */
@@ -509,7 +509,7 @@ static void warn_unread_key(const gyre_gguf_source *s, const char *suffix, int i
 void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
     const int betas = has_trait(s, GYRE_GGUF_READS_BETAS) || s->reference,
               ext = has_trait(s, GYRE_GGUF_READS_EXT) || s->reference;
-    const scaling type = take_type(s);
+    const scaling type = read_type(s);
     const double factor = gyre_gguf_read_real(s, factor_key(s), 0);
     warn_unread_key(s, "rope.scaling.yarn_beta_fast", betas, 32);
     warn_unread_key(s, "rope.scaling.yarn_beta_slow", betas, 1);
@@ -539,13 +539,13 @@ void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group,
     config->trained_length = s->context;
     config->rope.context_length = gyre_build_length(s->build);
     gyre_build_set_field(s->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "rope");
-    take_head_dim(s, group, &t);
-    take_dim(s, group, &t);
+    read_head_dim(s, group, &t);
+    read_dim(s, group, &t);
     if (gyre_build_status(s->build) != GYRE_OK) return;
-    take_base(s, group, &t);
-    take_scaling(s, &t);
+    read_base(s, group, &t);
+    read_scaling(s, &t);
     take_divisors(s, &t);
-    take_axes(s, group, &t);
+    read_axes(s, group, &t);
     if (gyre_build_status(s->build) != GYRE_OK) return;
     set_attention(s, group, &t);
     if (is_standard_scaling(s, &t))
@@ -556,7 +556,7 @@ void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group,
     const char *counted = config->trained_length == s->context ? "context_length" : "rope.scaling.original_context_length";
     gyre_gguf_note_number(s, group, "trained_length", counted, GYRE_ORIGIN_DERIVED, (double)config->trained_length, NULL);
     note_fields(s, group, &t);
-    take_temperature(s, group);
-    take_scale(s, group);
+    read_temperature(s, group);
+    read_scale(s, group);
     warn_known_bugs(s, &t);
 }

@@ -77,9 +77,9 @@ typedef struct gyre_gguf_source {
 const gyre_gguf_kv *gyre_gguf_find_arch_key(const gyre_gguf_source *s, const char *suffix);
 /* out = where the key is, or would be. */
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix);
-/* out = an integer from `least` to 2^53, or the largest of an array with one per layer: head counts may differ,
+/* out = an integer from `minimum` to 2^53, or the largest of an array with one per layer: head counts may differ,
  * everything else must agree.  fallback: if there is none; -1 = required. */
-int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t least, int64_t fallback);
+int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t minimum, int64_t fallback);
 /* out = a finite number; fallback if there is none. */
 double gyre_gguf_read_real(const gyre_gguf_source *s, const char *suffix, double fallback);
 int gyre_gguf_read_flag(const gyre_gguf_source *s, const char *suffix, int fallback);

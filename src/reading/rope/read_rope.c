@@ -65,8 +65,8 @@ static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *ke
     const int is_llama = strcmp(source->family->model_type, "llama") == 0 && (source->family->traits & GYRE_WHOLE_HEAD);
     if (gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_HF_4_43 || !is_llama) return 0;
     if (!gyre_rope_model_dim_key(root) || !gyre_rope_heads_key(root)) return 0;
-    const int64_t said = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
-    if (said != head)
+    const int64_t stated = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
+    if (stated != head)
         gyre_scope_warn(root, key,
                         "%s: transformers before 4.45 does not read it for a llama, and takes %" PRId64
                         ", the width over the heads",
@@ -122,25 +122,25 @@ static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group
  * The others compute too few angles for a head and stop. */
 static double effective_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found, const char **why) {
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
-    const double share = gyre_rope_read_partial_factor(source, found);
+    const double fraction = gyre_rope_read_partial_factor(source, found);
     const char *family = source->family->model_type;
-    if (profile == GYRE_PROFILE_HF_5 && share != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
+    if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
         *why = "transformers 5 turns the whole head, which its own version 4 did not, nor do the weights expect it";
         gyre_build_warn(gyre_rope_build_of(source), &found->place, "partial_rotary_factor: %s", *why);
         return 1.0;
     }
-    if (profile == GYRE_PROFILE_HF_5 && share != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
+    if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
-                        "%s: %g, with which this class stops in transformers 5", found->place.key, share);
+                        "%s: %g, with which this class stops in transformers 5", found->place.key, fraction);
     const int ignores = (gyre_profile_is_hf(profile) || profile == GYRE_PROFILE_LLAMA_CPP) &&
-                        (source->family->traits & GYRE_WHOLE_HEAD) && share != 1.0;
-    if (!ignores) return share;
+                        (source->family->traits & GYRE_WHOLE_HEAD) && fraction != 1.0;
+    if (!ignores) return fraction;
     if (gyre_profile_is_hf_4(profile) || (profile == GYRE_PROFILE_HF_5 && strcmp(source->type, "default") != 0)) {
         gyre_build_fail(
             gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
             "%s: %g, where %s makes angles for a share of the head that its %s class turns as a whole, and stops",
-            found->place.key, share, gyre_profile_program(profile), source->family->model_type);
-        return share;
+            found->place.key, fraction, gyre_profile_program(profile), source->family->model_type);
+        return fraction;
     }
     *why = gyre_build_format(gyre_rope_build_of(source), "%s turns whole heads of a %s, and does not look at it",
                              gyre_profile_program(profile), source->family->model_type);
@@ -170,10 +170,10 @@ static void set_rotary_dim(const gyre_rope_source *source, const gyre_rope_prove
         found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         dim = class_rotary_dim(source, head);
     } else {
-        const double share = effective_partial_factor(source, &found, &why);
+        const double fraction = effective_partial_factor(source, &found, &why);
         /* Truncated, as by Python's int.  Other values have failed already. */
-        dim = share > 0.0 && share <= 1.0 ? (int64_t)((double)head * share) : head;
-        gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place, why, share);
+        dim = fraction > 0.0 && fraction <= 1.0 ? (int64_t)((double)head * fraction) : head;
+        gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place, why, fraction);
         found.origin = GYRE_ORIGIN_DERIVED;
     }
     const char *width = gyre_rope_model_dim_key(&source->root);

@@ -31,8 +31,8 @@ const char *gyre_rope_layers_key(const gyre_scope *root);
 const char *gyre_rope_model_dim_key(const gyre_scope *root);
 const char *gyre_rope_length_key(const gyre_scope *root);
 
-/* out = a number of channels of at least `least`.  Fails if it is more than any attention takes. */
-int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t least, int64_t fallback);
+/* out = a number of channels of at least `minimum`.  Fails if it is more than any attention takes. */
+int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t minimum, int64_t fallback);
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root);
 void gyre_rope_free_dict(gyre_rope_dict *dict);
 /* out = the name of a nested dict's entry for one layer type. */

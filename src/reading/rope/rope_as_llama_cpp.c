@@ -274,7 +274,7 @@ static void proportional(const gyre_rope_engine *e, unsigned converter_traits) {
 static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
     static const char *const unread[] = {"factor", "attention_factor", "short_mscale", "long_mscale", NULL};
     gyre_config *config = &e->group->config;
-    const int64_t most = e->source->max_positions, asked = gyre_build_length(e->build);
+    const int64_t max_positions = e->source->max_positions, asked = gyre_build_length(e->build);
     gyre_place place;
     if (!(converter_traits & (LONGROPE_LISTS | LONGROPE_LISTS_ONLY))) {
         drop_scaling(e, "the converter writes the lists for Phi-3 and MiniCPM alone");
@@ -282,14 +282,14 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
     }
     gyre_engine_set_scaling(e, GYRE_SCALING_LONGROPE, NULL);
     const int64_t original = gyre_engine_read_original_length(e);
-    if (most <= 0) gyre_scope_fail(&e->source->root, GYRE_EFORMAT, "max_position_embeddings", "missing");
+    if (max_positions <= 0) gyre_scope_fail(&e->source->root, GYRE_EFORMAT, "max_position_embeddings", "missing");
     if (original == 1)
         gyre_scope_fail(&e->source->dict, GYRE_EFORMAT, "original_max_position_embeddings",
                         "1 has logarithm 0, which longrope divides by");
     if (failed(e)) return;
     /* If no original length is written, the engine uses the model's length, and no attention factor. */
-    const int64_t switched = converter_traits & LONGROPE_LISTS ? original : most;
-    const double ratio = converter_traits & LONGROPE_LISTS ? (double)most / (double)original : 1.0;
+    const int64_t switched = converter_traits & LONGROPE_LISTS ? original : max_positions;
+    const double ratio = converter_traits & LONGROPE_LISTS ? (double)max_positions / (double)original : 1.0;
     if (switched != original) {
         config->trained_length = switched;
         gyre_engine_note_number(e, "trained_length", "original_max_position_embeddings",
@@ -300,7 +300,7 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
                             converter_traits & LONGROPE_LISTS ? "max_position_embeddings / original_max_position_embeddings"
                                                               : "no attention factor is written for this architecture",
                             config->rope.factor);
-    gyre_engine_choose_longrope_list(e, asked ? asked : most, switched);
+    gyre_engine_choose_longrope_list(e, asked ? asked : max_positions, switched);
     const char *why = gyre_engine_ignored_keys(e, unread, &place);
     if (failed(e)) return;
     const double attention = gyre_rope_longrope_attention_factor(ratio, original);
@@ -313,15 +313,15 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
 static void ramp(const gyre_rope_engine *e, unsigned converter_traits) {
     static const char *const keys[] = {"beta_fast", "beta_slow"};
     struct gyre_rope_config *rope = &e->group->config.rope;
-    double *const turns[] = {&rope->beta_fast, &rope->beta_slow};
+    double *const revolutions[] = {&rope->beta_fast, &rope->beta_slow};
     static const double usual[] = {32.0, 1.0};
     gyre_rope_read_ramp(e->source, e->group, 1);
     for (int i = 0; i < 2 && !(converter_traits & READS_BETAS); i++) {
         const char *const unread[] = {keys[i], NULL};
         gyre_place place;
-        if (*turns[i] != usual[i])
+        if (*revolutions[i] != usual[i])
             gyre_engine_note_number(e, keys[i], keys[i], gyre_engine_ignored_keys(e, unread, &place), usual[i]);
-        *turns[i] = usual[i];
+        *revolutions[i] = usual[i];
     }
 }
 
@@ -397,11 +397,11 @@ static void zero_fourth_axis(const gyre_rope_engine *e) {
     gyre_config *config = &e->group->config;
     struct gyre_rope_config *rope = &config->rope;
     const int64_t pairs = rope->dim / 2;
-    int64_t held = 0;
+    int64_t stopped = 0;
     if (rope->axes != 3 || rope->axes_layout != GYRE_AXES_INTERLEAVED) return;
     for (int64_t i = 0; i < pairs; i++)
-        held += i >= 3 * rope->axis_pairs[i % 3];
-    double *divisors = held > 0 && !failed(e) ? scaling_divisors(e) : NULL;
+        stopped += i >= 3 * rope->axis_pairs[i % 3];
+    double *divisors = stopped > 0 && !failed(e) ? scaling_divisors(e) : NULL;
     if (!divisors) return;
     for (int64_t i = 0; i < pairs; i++)
         if (i >= 3 * rope->axis_pairs[i % 3]) divisors[i] = 1e30; /* so that nothing of the frequency remains */
@@ -411,7 +411,7 @@ static void zero_fourth_axis(const gyre_rope_engine *e) {
         gyre_build_format(e->build,
                           "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose "
                           "position is 0, where transformers has them on the first",
-                          held, pairs);
+                          stopped, pairs);
     gyre_build_set_field(e->build, e->group, "sections", GYRE_ORIGIN_FILE, &place, why, "%" PRId64 " %" PRId64 " %" PRId64,
                          rope->axis_pairs[0], rope->axis_pairs[1], rope->axis_pairs[2]);
     gyre_build_warn(e->build, &place, "%s", why);

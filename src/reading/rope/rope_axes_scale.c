@@ -65,14 +65,14 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
         return;
     }
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
-    const int said = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
+    const int stated = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
     const int is_known = (traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED)) != 0;
     if (!is_known && profile != GYRE_PROFILE_REFERENCE && profile != GYRE_PROFILE_VLLM)
         return; /* reported as an unread key */
     if (!read_sections(source, key, &group->config.rope)) return;
-    const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : said;
+    const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : stated;
     group->config.rope.axes_layout = interleaved ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
-    if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && said != interleaved)
+    if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && stated != interleaved)
         gyre_scope_warn(&source->dict, "mrope_interleaved", "mrope_interleaved: a %s deals out pairs %s whatever this says",
                         source->family->model_type, interleaved ? "in turn" : "in blocks");
     note_axes(source, key, group);

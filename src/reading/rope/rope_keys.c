@@ -51,11 +51,11 @@ const char *gyre_rope_length_key(const gyre_scope *root) {
     return gyre_scope_first(root, names);
 }
 
-int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t least, int64_t fallback) {
-    const int64_t most = 65536, channels = gyre_scope_integer(s, key, least, fallback);
-    if (channels <= most) return channels;
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, most);
-    return least > 0 ? least : 1;
+int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t minimum, int64_t fallback) {
+    const int64_t maximum = 65536, channels = gyre_scope_integer(s, key, minimum, fallback);
+    if (channels <= maximum) return channels;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, maximum);
+    return minimum > 0 ? minimum : 1;
 }
 
 /* -- which object -- */
@@ -169,7 +169,7 @@ static const class_dict *class_dict_of(const gyre_family *family, const gyre_sco
     return NULL;
 }
 
-static void take_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
+static void read_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
     gyre_build *build = root->source->build;
     const class_dict *own = class_dict_of(family, root, gyre_build_profile(build));
     if (!own || gyre_build_status(build) != GYRE_OK) return;
@@ -197,7 +197,7 @@ const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type) {
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root) {
     const gyre_profile profile = gyre_build_profile(root->source->build);
     gyre_rope_dict out = {{root->source, NULL, ""}, dict_key(root, profile), 0, NULL};
-    if (!out.key) take_class_dict(family, root, &out);
+    if (!out.key) read_class_dict(family, root, &out);
     if (!out.key || out.class_default) return out;
     out.scope = gyre_scope_child(root, out.key);
     out.nested = is_nested(root, &out.scope);
@@ -279,10 +279,10 @@ gyre_rope_provenance gyre_rope_provenance_of(const gyre_rope_source *source, con
 }
 
 /* Warns if two names of one value disagree.  The first counts. */
-static void warn_conflicting_key(const gyre_scope *taken, const char *key, const gyre_scope *scope, const char *other) {
-    if (!gyre_scope_value(scope, other) || (taken->object == scope->object && strcmp(key, other) == 0)) return;
-    if (gyre_scope_number(taken, key, 0.0) != gyre_scope_number(scope, other, 0.0))
-        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, taken->prefix, key);
+static void warn_conflicting_key(const gyre_scope *used, const char *key, const gyre_scope *scope, const char *other) {
+    if (!gyre_scope_value(scope, other) || (used->object == scope->object && strcmp(key, other) == 0)) return;
+    if (gyre_scope_number(used, key, 0.0) != gyre_scope_number(scope, other, 0.0))
+        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, used->prefix, key);
 }
 
 /* out = the base beside the dict, or the class default. */
@@ -335,22 +335,22 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
 
 /* -- the rotating fraction of the head -- */
 static double checked_partial_factor(const gyre_scope *s, const char *key) {
-    const double share = gyre_scope_number(s, key, 1.0);
-    if (share > 0.0 && share <= 1.0) return share;
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", share);
+    const double fraction = gyre_scope_number(s, key, 1.0);
+    if (fraction > 0.0 && fraction <= 1.0) return fraction;
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%g is not a share above 0 and up to 1", fraction);
     return 1.0;
 }
 
 double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found) {
     static const char *const names[] = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", NULL};
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
-    const char *beside = gyre_scope_first(&source->root, names);
-    if (beside && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
-        *found = gyre_rope_provenance_of(source, &source->root, beside);
+    const char *root_key = gyre_scope_first(&source->root, names);
+    if (root_key && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
+        *found = gyre_rope_provenance_of(source, &source->root, root_key);
         for (int i = 0; names[i]; i++)
-            warn_conflicting_key(&source->root, beside, &source->root, names[i]);
-        warn_conflicting_key(&source->root, beside, &source->dict, names[0]);
-        return checked_partial_factor(&source->root, beside);
+            warn_conflicting_key(&source->root, root_key, &source->root, names[i]);
+        warn_conflicting_key(&source->root, root_key, &source->dict, names[0]);
+        return checked_partial_factor(&source->root, root_key);
     }
     if (gyre_scope_value(&source->dict, names[0])) {
         *found = gyre_rope_provenance_of(source, &source->dict, names[0]);

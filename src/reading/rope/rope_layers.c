@@ -183,8 +183,8 @@ static const char *type_by_rule(const layer_rules *p, int64_t layer) {
 static int has_rope_by_rule(const layer_rules *p, int64_t layer) {
     if (!(p->family->traits & GYRE_NO_ROPE_LAYERS)) return 1;
     if (!p->no_rope) return (layer + 1) % p->nope_interval != 0;
-    const json_t *said = json_array_get(p->no_rope, (size_t)layer);
-    return json_is_true(said) || json_integer_value(said) != 0;
+    const json_t *entry = json_array_get(p->no_rope, (size_t)layer);
+    return json_is_true(entry) || json_integer_value(entry) != 0;
 }
 
 static const char *type_of(const layer_rules *p, int64_t layer) {
@@ -197,8 +197,8 @@ static const char *type_of(const layer_rules *p, int64_t layer) {
         return full;
     }
     if (p->hybrid_pattern) {
-        const json_t *said = json_array_get(p->hybrid_pattern, (size_t)layer);
-        return json_is_true(said) || json_integer_value(said) != 0 ? sliding : full;
+        const json_t *entry = json_array_get(p->hybrid_pattern, (size_t)layer);
+        return json_is_true(entry) || json_integer_value(entry) != 0 ? sliding : full;
     }
     if (p->layer_pattern->rule == NOPE_EVERY_NTH) return has_rope_by_rule(p, layer) ? chunked : full;
     if (p->layer_pattern->rule == NOPE_SLIDING) return p->window > 0 && !has_rope_by_rule(p, layer) ? sliding : full;

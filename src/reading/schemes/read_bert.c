@@ -88,7 +88,7 @@ void gyre_read_bert(const gyre_family *family, const gyre_scope *root) {
         gyre_scope_fail(root, GYRE_EFORMAT, key,
                         "\"%.60s\" is none of absolute, relative_key, relative_key_query, rotary, alibi", type);
     const gyre_place place = gyre_scope_place(root, key);
-    const int said = gyre_scope_value(root, key) != NULL;
-    gyre_build_set_field(r.build, r.group, "encoding", said ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY, said ? &place : NULL,
-                         why, "%s", gyre_kind_name(r.group->config.kind));
+    const int in_file = gyre_scope_value(root, key) != NULL;
+    gyre_build_set_field(r.build, r.group, "encoding", in_file ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY,
+                         in_file ? &place : NULL, why, "%s", gyre_kind_name(r.group->config.kind));
 }

@@ -12,11 +12,11 @@ static const char *const buckets_key[] = {"relative_attention_num_buckets", NULL
 static const char *const distance_key[] = {"relative_attention_max_distance", NULL};
 
 static void check_buckets(const gyre_config_reader *r, const struct gyre_score_config *score) {
-    const int64_t least = score->bidirectional ? 4 : 2, exact = score->buckets / least;
+    const int64_t minimum = score->bidirectional ? 4 : 2, exact = score->buckets / minimum;
     if (gyre_build_status(r->build) != GYRE_OK) return;
-    if (score->buckets < least || score->buckets % 2 != 0)
+    if (score->buckets < minimum || score->buckets % 2 != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, buckets_key[0], "%" PRId64 " is not an even number from %" PRId64 " up",
-                        score->buckets, least);
+                        score->buckets, minimum);
     else if (score->max_distance <= exact)
         gyre_scope_fail(r->root, GYRE_EFORMAT, gyre_scope_first(r->root, distance_key) ? distance_key[0] : buckets_key[0],
                         "%" PRId64 " is not past the %" PRId64 " distances that have a bucket each", score->max_distance,
