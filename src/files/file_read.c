@@ -15,15 +15,15 @@
 
 /* The buffer grows as needed: a pipe has no size, and the size of a file may change. */
 static gyre_status read_stream(FILE *stream, const char *path, size_t expected, char **out, size_t *bytes, gyre_error *err) {
-    size_t room = expected + 2, size = 0;
-    char *memory = malloc(room);
+    size_t capacity = expected + 2, size = 0;
+    char *memory = malloc(capacity);
     while (memory) {
-        size += fread(memory + size, 1, room - 1 - size, stream);
-        if (size < room - 1) break;
-        char *grown = room <= SIZE_MAX / 2 ? realloc(memory, 2 * room) : NULL;
+        size += fread(memory + size, 1, capacity - 1 - size, stream);
+        if (size < capacity - 1) break;
+        char *grown = capacity <= SIZE_MAX / 2 ? realloc(memory, 2 * capacity) : NULL;
         if (!grown) free(memory);
         memory = grown;
-        room *= 2;
+        capacity *= 2;
     }
     if (!memory) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory to read it", path);
     if (ferror(stream)) {

@@ -156,12 +156,12 @@ static gyre_status read_uint(cursor *c, size_t bytes, const char *what, uint64_t
 }
 
 /* Reads a string's length; *out = where its characters are. */
-static gyre_status read_string(cursor *c, uint64_t most, const char *what, const char **text, uint64_t *bytes) {
+static gyre_status read_string(cursor *c, uint64_t maximum, const char *what, const char **text, uint64_t *bytes) {
     const uint64_t offset = c->at;
     const gyre_status status = read_uint(c, 8, what, bytes);
     if (status != GYRE_OK) return status;
-    if (*bytes > most)
-        return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, at most %" PRIu64, what, *bytes, most);
+    if (*bytes > maximum)
+        return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, at most %" PRIu64, what, *bytes, maximum);
     if (*bytes > c->size - c->at)
         return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, where %" PRIu64 " bytes are left", what, *bytes,
                       c->size - c->at);
@@ -186,8 +186,8 @@ static gyre_status read_value(cursor *c, gyre_gguf_type type, const char *what, 
 /* Skips the elements.  Strings and nested arrays have to be walked one by one. */
 static gyre_status read_elements(cursor *c, const char *what, uint64_t offset, int depth, gyre_gguf_value *array) {
     const size_t fixed = gyre_gguf_type_size(array->element);
-    const size_t least = fixed ? fixed : array->element == GYRE_GGUF_STRING ? 8 : 12;
-    if (array->count > (c->size - c->at) / least)
+    const size_t minimum = fixed ? fixed : array->element == GYRE_GGUF_STRING ? 8 : 12;
+    if (array->count > (c->size - c->at) / minimum)
         return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " elements of %s, where %" PRIu64 " bytes are left", what,
                       array->count, gyre_gguf_type_name(array->element), c->size - c->at);
     array->data = c->bytes + c->at;
@@ -358,8 +358,8 @@ static gyre_status sort(const cursor *c, name_ref *names, int64_t count, const c
 }
 
 static gyre_status sort_names(const cursor *c, gyre_gguf *file) {
-    const int64_t most = file->kv_count > file->tensors_count ? file->kv_count : file->tensors_count;
-    name_ref *names = malloc(((size_t)most + 1) * sizeof *names);
+    const int64_t maximum = file->kv_count > file->tensors_count ? file->kv_count : file->tensors_count;
+    name_ref *names = malloc(((size_t)maximum + 1) * sizeof *names);
     if (!names) return failed(c, GYRE_ENOMEM, 0, "GGUF: no memory");
     for (int64_t i = 0; i < file->kv_count; i++) {
         const gyre_gguf_kv *p = &file->kvs[i];
@@ -417,9 +417,9 @@ static gyre_status check_version(const cursor *c, uint32_t version) {
 }
 
 /* A large file has room for more entries than memory can hold. */
-static gyre_status check_count(const cursor *c, uint64_t count, uint64_t least, uint64_t offset, const char *what) {
+static gyre_status check_count(const cursor *c, uint64_t count, uint64_t minimum, uint64_t offset, const char *what) {
     const uint64_t left = c->size - c->at;
-    if (count > left / least)
+    if (count > left / minimum)
         return failed(c, GYRE_EFORMAT, offset, "number of %s: %" PRIu64 ", where %" PRIu64 " bytes are left", what, count,
                       left);
     if (count > MAX_COUNT)
@@ -446,19 +446,19 @@ static gyre_status read_gguf_header(cursor *c, gyre_gguf *file) {
 }
 
 /* Arrays grow as entries are parsed, so that a false count in a small file cannot exhaust memory. */
-static void *grow_array(void *array, int64_t count, int64_t *room, size_t each) {
-    if (count < *room) return array;
-    const int64_t wanted = *room ? *room * 2 : 64;
-    void *larger = realloc(array, (size_t)wanted * each);
-    if (larger) *room = wanted;
+static void *grow_array(void *array, int64_t count, int64_t *capacity, size_t each) {
+    if (count < *capacity) return array;
+    const int64_t grown_capacity = *capacity ? *capacity * 2 : 64;
+    void *larger = realloc(array, (size_t)grown_capacity * each);
+    if (larger) *capacity = grown_capacity;
     return larger;
 }
 
 static gyre_status read_kvs(cursor *c, gyre_gguf *file) {
     const int64_t count = file->kv_count;
-    int64_t room = 0;
+    int64_t capacity = 0;
     for (file->kv_count = 0; file->kv_count < count; file->kv_count++) {
-        gyre_gguf_kv *pairs = grow_array(file->kvs, file->kv_count, &room, sizeof *pairs);
+        gyre_gguf_kv *pairs = grow_array(file->kvs, file->kv_count, &capacity, sizeof *pairs);
         if (!pairs) return failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");
         file->kvs = pairs;
         const gyre_status status = read_kv(c, &pairs[file->kv_count]);
@@ -484,14 +484,14 @@ static gyre_status find_alignment(const cursor *c, gyre_gguf *file) {
 
 static gyre_status read_tensor_infos(cursor *c, gyre_gguf *file) {
     const int64_t count = file->tensors_count;
-    int64_t room = 0, starts_room = 0;
+    int64_t capacity = 0, starts_capacity = 0;
     uint64_t *starts = NULL;
     gyre_status status = GYRE_OK;
     file->tensor_infos = c->at;
     for (file->tensors_count = 0; file->tensors_count < count && status == GYRE_OK; file->tensors_count++) {
-        gyre_gguf_tensor *tensors = grow_array(file->tensors, file->tensors_count, &room, sizeof *tensors);
+        gyre_gguf_tensor *tensors = grow_array(file->tensors, file->tensors_count, &capacity, sizeof *tensors);
         if (tensors) file->tensors = tensors;
-        uint64_t *more = grow_array(starts, file->tensors_count, &starts_room, sizeof *starts);
+        uint64_t *more = grow_array(starts, file->tensors_count, &starts_capacity, sizeof *starts);
         if (more) starts = more;
         status = tensors && more ? read_tensor_info(c, &tensors[file->tensors_count], &starts[file->tensors_count])
                                  : failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");

@@ -37,30 +37,30 @@ void gyre_gguf_writer_free(gyre_gguf_writer *maker) {
 /* -- bytes -- */
 typedef struct buffer {
     unsigned char **bytes;
-    size_t *count, *room;
+    size_t *count, *capacity;
 } buffer;
 
 static void put(gyre_gguf_writer *m, buffer b, const void *bytes, size_t count) {
     if (m->failed || count == 0) return;
-    if (count > *b.room - *b.count) {
-        const size_t room = 2 * (*b.count + count) + 1024;
-        unsigned char *grown = realloc(*b.bytes, room);
+    if (count > *b.capacity - *b.count) {
+        const size_t capacity = 2 * (*b.count + count) + 1024;
+        unsigned char *grown = realloc(*b.bytes, capacity);
         if (!grown) {
             m->failed = 1;
             return;
         }
         *b.bytes = grown;
-        *b.room = room;
+        *b.capacity = capacity;
     }
     memcpy(*b.bytes + *b.count, bytes, count);
     *b.count += count;
 }
 
 static buffer keys(gyre_gguf_writer *m) {
-    return (buffer){&m->keys, &m->keys_bytes, &m->keys_room};
+    return (buffer){&m->keys, &m->keys_bytes, &m->keys_capacity};
 }
 static buffer infos(gyre_gguf_writer *m) {
-    return (buffer){&m->infos, &m->infos_bytes, &m->infos_room};
+    return (buffer){&m->infos, &m->infos_bytes, &m->infos_capacity};
 }
 
 static void put_number(gyre_gguf_writer *m, buffer b, uint64_t x, size_t count) {

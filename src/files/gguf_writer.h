@@ -8,7 +8,7 @@
 /* Begin with {0}.  Running out of memory sets `failed`, which gyre_gguf_write_metadata reports. */
 typedef struct gyre_gguf_writer {
     unsigned char *keys, *infos;
-    size_t keys_bytes, keys_room, infos_bytes, infos_room;
+    size_t keys_bytes, keys_capacity, infos_bytes, infos_capacity;
     uint64_t keys_count, tensors_count;
     uint64_t data_bytes; /* of the tensors so far, each padded */
     int failed;

@@ -35,10 +35,10 @@ static int is_key(const char *text, size_t bytes, size_t end) {
 
 /* out = the length of such a literal at this position, or 0. */
 static size_t nonfinite_literal(const char *text, size_t bytes, size_t at) {
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        const size_t length = strlen(words[i]);
-        if (bytes - at >= length && memcmp(text + at, words[i], length) == 0)
+    static const char *const literals[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
+        const size_t length = strlen(literals[i]);
+        if (bytes - at >= length && memcmp(text + at, literals[i], length) == 0)
             return is_key(text, bytes, at + length) ? 0 : length;
     }
     return 0;
@@ -47,11 +47,11 @@ static size_t nonfinite_literal(const char *text, size_t bytes, size_t at) {
 static int make_strict(char *text, size_t bytes) {
     int changed = 0;
     for (size_t at = 0; at < bytes;) {
-        const size_t word = nonfinite_literal(text, bytes, at);
-        if (word > 0) {
-            memset(text + at, ' ', word);
+        const size_t literal = nonfinite_literal(text, bytes, at);
+        if (literal > 0) {
+            memset(text + at, ' ', literal);
             text[at] = text[at + 1] = '"';
-            at += word;
+            at += literal;
             changed = 1;
         } else if (text[at] == '"') {
             at = past_string(text, bytes, at);

@@ -17,9 +17,9 @@ static gyre_status no_memory(const gyre_tensor_store *store, gyre_error *err) {
 }
 
 char *gyre_path_join(const char *folder, const char *name) {
-    const size_t before = strlen(folder), room = before + strlen(name) + 2;
-    char *path = malloc(room);
-    if (path) snprintf(path, room, "%s%s%s", folder, before > 0 && folder[before - 1] != '/' ? "/" : "", name);
+    const size_t before = strlen(folder), bytes = before + strlen(name) + 2;
+    char *path = malloc(bytes);
+    if (path) snprintf(path, bytes, "%s%s%s", folder, before > 0 && folder[before - 1] != '/' ? "/" : "", name);
     return path;
 }
 

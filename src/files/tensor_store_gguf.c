@@ -58,7 +58,7 @@ static gyre_file_tensor stored_of(const gyre_tensor_store *store, const gyre_ggu
     return out;
 }
 
-static gyre_status take_tensors(gyre_tensor_store *store, gyre_error *err) {
+static gyre_status read_tensors(gyre_tensor_store *store, gyre_error *err) {
     const gyre_gguf *g = store->gguf;
     size_t bytes = 1;
     for (int64_t i = 0; i < g->tensors_count; i++) {
@@ -125,6 +125,6 @@ gyre_status gyre_tensor_store_open_gguf(gyre_tensor_store *store, gyre_error *er
     store->files_count = 1;
     gyre_status status = gyre_gguf_open_path(&store->gguf, &store->files->map, store->path, err);
     if (status == GYRE_OK) status = check_not_split(store, err);
-    if (status == GYRE_OK) status = take_tensors(store, err);
+    if (status == GYRE_OK) status = read_tensors(store, err);
     return status == GYRE_OK ? check_no_overlap(store, err) : status;
 }

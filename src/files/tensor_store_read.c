@@ -118,11 +118,11 @@ static int is_finite_half(const unsigned char *bytes) {
 static gyre_status check_scales(const gyre_kernels *kernels, const gyre_file_tensor *t, gyre_error *err) {
     const int64_t bytes = types[t->type].bytes, blocks = t->count / types[t->type].block;
     const int64_t scale = t->type == GYRE_STORED_Q6_K ? GYRE_Q6_K_SCALE : GYRE_Q_SCALE;
-    const int least = t->type == GYRE_STORED_Q4_K || t->type == GYRE_STORED_Q5_K;
+    const int has_minima = t->type == GYRE_STORED_Q4_K || t->type == GYRE_STORED_Q5_K;
     for (int64_t i = 0; i < blocks; i++) {
         const unsigned char *block = t->data + i * bytes;
         const int64_t at = !is_finite_half(block + scale) ? scale : GYRE_K_DMIN;
-        if (at != scale && !(least && !is_finite_half(block + GYRE_K_DMIN))) continue;
+        if (at != scale && !(has_minima && !is_finite_half(block + GYRE_K_DMIN))) continue;
         float value;
         widen_halves(kernels->widen_f16, block + at, &value, 1);
         return refuse(t, at == scale ? "the scale of block" : "the least of block", i, value, (uint64_t)(i * bytes + at),

@@ -29,7 +29,7 @@ static const char *byte_order_mark(const char *text, size_t bytes) {
     return is_wide ? "UTF-16" : NULL;
 }
 
-/* jansson reports running out of memory as an error of the text, too. */
+/* jansson reports running out of memory the same way. */
 static gyre_status fail_parse(const json_error_t *error, const char *path, gyre_error *err) {
     const int line = error->line > 0 ? error->line : 1;
     (void)gyre_fail(err, GYRE_EFORMAT, "config.json: %.200s (%s, line %d)", error->text, path, line);
@@ -61,7 +61,7 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
     struct stat info;
     char *text = NULL;
     size_t bytes = 0;
-    /* A file of weights is not read into memory to find that it is not JSON. */
+    /* Weights are not read into memory just to find that they are not JSON. */
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > MAX_CONFIG_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "%s: neither a GGUF file nor a config.json (longer than %d MiB)", path,
                          MAX_CONFIG_MIB);

@@ -1,4 +1,4 @@
-/* config_fields.c: the keys and words of config.json that are Gyre's own. */
+/* config_fields.c: Gyre's own keys and names in config.json. */
 #include "reading/config_fields.h"
 
 #include <stddef.h>
@@ -49,7 +49,7 @@ static const gyre_config_enum_name score_terms[] = {
 
 #define AT(member) offsetof(struct gyre_config, member)
 
-/* At the input and on scores. */
+/* Positions at the input and on scores. */
 const gyre_config_field gyre_input_score_fields[] = {
     {"position_table_rows", AT(input.positions), GYRE_CONFIG_SIZE, NULL},
     {"position_table_length", AT(input.resized_length), GYRE_CONFIG_SIZE, NULL},
@@ -80,13 +80,13 @@ const gyre_config_older_field gyre_older_fields[] = {
     {GYRE_KIND_SANDWICH, {"score_width", AT(score.sinusoid_dim), GYRE_CONFIG_SIZE, NULL}},
     {GYRE_KIND_NOPE, {NULL, 0, GYRE_CONFIG_SIZE, NULL}}};
 
-/* Of queries under any kind. */
+/* Queries, for every kind of encoding. */
 const gyre_config_field gyre_query_fields[] = {{"query_temperature", AT(query.temperature), GYRE_CONFIG_ENUM, temperatures},
                                                {"query_length", AT(query.reference_length), GYRE_CONFIG_SIZE, NULL},
                                                {"query_slope", AT(query.slope), GYRE_CONFIG_NUMBER, NULL},
                                                {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 
-/* Of rotations, beside what transformers has words for. */
+/* Rotations: what transformers has no key for. */
 const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first_channel), GYRE_CONFIG_SIZE, NULL},
                                               {"rope_layout", AT(rope.layout), GYRE_CONFIG_ENUM, rope_layouts},
                                               {"rope_clockwise", AT(rope.clockwise), GYRE_CONFIG_FLAG, NULL},
@@ -116,7 +116,7 @@ int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *f
 double *gyre_config_double_field(gyre_config *config, const gyre_config_field *field) {
     return (double *)(void *)((char *)config + field->offset);
 }
-/* Flags, sets and enumerations: the library's enumerations are all of this size. */
+/* For flags, bit sets and enumerations: the library's enumerations have the size of unsigned. */
 unsigned *gyre_config_unsigned_field(gyre_config *config, const gyre_config_field *field) {
     _Static_assert(sizeof(gyre_sinusoid) == sizeof(unsigned) && sizeof(gyre_far) == sizeof(unsigned), "enumerations");
     return (unsigned *)(void *)((char *)config + field->offset);

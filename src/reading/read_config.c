@@ -1,4 +1,4 @@
-/* read_config.c: config.json: which family, and where in the file its decoder is described. */
+/* read_config.c: reads a config.json: which family it is, and which object describes the decoder. */
 #include "reading/family.h"
 #include "util/suggest.h"
 
@@ -23,7 +23,7 @@ static const char *rotation_key(const gyre_scope *s) {
     return gyre_scope_first(s, keys);
 }
 
-/* A class that nobody has told us of, most likely written like Llama's; if a share of the head turns, it says so. */
+/* An unknown class is most likely modelled on Llama.  If only a fraction of the head rotates, the file says so. */
 static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_LAYOUT_HALF, 0, 0, 0, 0, 0};
 
 static void read_unknown(const gyre_scope *s, const char *type) {
@@ -45,8 +45,8 @@ static void read_unknown(const gyre_scope *s, const char *type) {
                     *type ? "\"" : "missing", type, *type ? "\" is not known" : "", hint);
 }
 
-/* -- a model within a model -- */
-/* Where composite models keep their decoder: the first of these that is an object. */
+/* -- models within models -- */
+/* Composite models describe their decoder in one of these objects.  The first one that exists is taken. */
 static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
     static const char *const keys[] = {"text_config", "llm_config", "language_config", "thinker_config", "decoder", NULL};
     for (int i = 0; keys[i]; i++) {
@@ -59,7 +59,7 @@ static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
     return 0;
 }
 
-/* The decoder's own type; or the outer one's for texts; or that one. */
+/* The decoder's own type; else "OUTER_text"; else the outer type. */
 static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scope *text, const char **type) {
     char name[100];
     const char *outer = gyre_scope_string(root, "model_type", "");
@@ -72,7 +72,7 @@ static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scop
     return family ? family : gyre_family_of(outer);
 }
 
-/* Rotary keys beside text_config belong to nobody. */
+/* Nothing reads rotary keys beside text_config. */
 static void warn_of_outer_keys(const gyre_scope *root, const gyre_scope *text) {
     static const char *const keys[] = {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", NULL};
     for (int i = 0; keys[i]; i++)
@@ -95,7 +95,7 @@ void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     const gyre_family *family = gyre_family_of(type);
     gyre_scope text;
     gyre_build_set_model_type(source->build, type);
-    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails where it is no object */
+    if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails if it is not an object */
     const int is_whole = family && !(family->traits & GYRE_TEXT_CONFIG) && family->read != gyre_read_rope;
     if (!is_whole && decoder_scope(&s, &text)) {
         family = decoder_family(&s, &text, &type);

@@ -1,4 +1,4 @@
-/* reading.c: finding out what a path or some bytes are, and who reads them. */
+/* reading.c: finds out what a path or a piece of memory holds, and calls its reader. */
 #include "files/file_read.h"
 #include "files/gguf.h"
 #include "reading/config_document.h"
@@ -21,7 +21,7 @@ static gyre_status check_arguments(gyre_profile profile, int64_t length, gyre_er
     return GYRE_OK;
 }
 
-/* -- what the bytes are -- */
+/* -- GGUF or JSON -- */
 static gyre_status read_gguf(gyre_reading **out, const void *bytes, size_t size, int mapped, const char *path,
                              gyre_profile profile, int64_t length, gyre_error *err) {
     if (profile == GYRE_PROFILE_DEFAULT) profile = GYRE_PROFILE_LLAMA_CPP;

@@ -1,4 +1,4 @@
-/* reading_build.c: a reading under construction: memory that lives as long as it does, and the first failure. */
+/* reading_build.c: a reading under construction, with its memory and the first failure. */
 #include "reading/reading_build.h"
 
 #include "util/error.h"
@@ -12,13 +12,13 @@
 
 enum { MAX_GROUPS = 16, MAX_TABLE_MIB = 64 };
 
-/* Everything handed out hangs on one chain of blocks. */
+/* All memory handed out is on one list of blocks. */
 typedef struct arena_block {
     struct arena_block *next;
-    double data[]; /* aligned for all that is put here */
+    double data[]; /* double: aligned for everything stored here */
 } arena_block;
 
-/* The groups' lists grow while it is built. */
+/* Capacities of a group's lists, which grow. */
 typedef struct group_capacity {
     gyre_reading_field *fields;
     int64_t *layers;
@@ -45,17 +45,17 @@ static void budget_free(void *context, void *memory) {
 }
 
 struct gyre_build {
-    gyre_reading reading; /* first: gyre_reading_free gets its address */
+    gyre_reading reading; /* first: gyre_reading_free casts its address back */
     gyre_layer_group groups[MAX_GROUPS];
     group_capacity capacities[MAX_GROUPS];
-    gyre_encoding *encodings[MAX_GROUPS]; /* of the finished groups */
-    table_budget budget;                  /* for them */
+    gyre_encoding *encodings[MAX_GROUPS]; /* created when the build is finished */
+    table_budget budget;                  /* for `encodings` */
     gyre_reading_warning *warnings;
     int64_t warnings_capacity;
     arena_block *blocks;
     gyre_error *err;
     gyre_status status;
-    gyre_layer_group discarded_group; /* what is written to after a failure */
+    gyre_layer_group discarded_group; /* what callers write to after a failure */
 };
 
 /* -- memory -- */
@@ -97,13 +97,13 @@ const char *gyre_build_format(gyre_build *build, const char *format, ...) {
     return text;
 }
 
-/* Room for one more in an array that doubles: its old place, or NULL. */
-static void *grow_array(gyre_build *build, void *array, int64_t count, int64_t *room, size_t each) {
-    if (count < *room) return array;
-    const int64_t wanted = *room ? *room * 2 : 16;
-    void *larger = realloc(array, (size_t)wanted * each);
+/* out = the array, with space for one more element; NULL without memory.  Capacity doubles. */
+static void *grow_array(gyre_build *build, void *array, int64_t count, int64_t *capacity, size_t each) {
+    if (count < *capacity) return array;
+    const int64_t grown = *capacity ? *capacity * 2 : 16;
+    void *larger = realloc(array, (size_t)grown * each);
     if (larger)
-        *room = wanted;
+        *capacity = grown;
     else
         out_of_memory(build);
     return larger;
@@ -139,7 +139,8 @@ void gyre_reading_free(gyre_reading *reading) {
     free(build);
 }
 
-/* A few bytes may say anything: without a limit, 150 of them cost gigabytes and minutes of frequencies or slopes. */
+/* A few bytes may claim anything.  Without this limit, 150 bytes cost gigabytes and minutes of computing frequencies or
+ * slopes. */
 static void check_size(gyre_build *build, const gyre_layer_group *group, const char *name, int64_t size) {
     enum { MAX_SIZE = 65536 };
     gyre_place place = {NULL, 0, 0};
@@ -150,7 +151,7 @@ static void check_size(gyre_build *build, const gyre_layer_group *group, const c
     gyre_build_fail(build, GYRE_EFORMAT, &place, "%s: %" PRId64 "; the most is %d", name, size, MAX_SIZE);
 }
 
-/* A reader may hand out only what the rest of Gyre can compute.  The tables of real models have a few thousand bytes.  A
+/* A reader may return only what the rest of Gyre can compute.  The tables of real models take a few thousand bytes; a
  * short file whose sizes ask for gigabytes is refused. */
 static void create_encoding(gyre_build *build, int64_t i) {
     const gyre_layer_group *group = &build->groups[i];
@@ -179,7 +180,7 @@ gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
         if (build->status == GYRE_OK) create_encoding(build, i);
     }
     const gyre_status status = build->status;
-    build->err = NULL; /* the caller's, and it may go */
+    build->err = NULL; /* the caller's, who may free it */
     if (status == GYRE_OK)
         *out = &build->reading;
     else
@@ -224,22 +225,22 @@ gyre_layer_group *gyre_build_find_group(gyre_build *build, const char *name) {
     return NULL;
 }
 
-/* NULL for the spare one. */
+/* NULL for discarded_group. */
 static group_capacity *capacity_of(gyre_build *build, const gyre_layer_group *group) {
     return group == &build->discarded_group ? NULL : &build->capacities[group - build->groups];
 }
 
 void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t layer) {
-    group_capacity *room = capacity_of(build, group);
-    if (!room || build->status != GYRE_OK) return;
-    int64_t *layers = grow_array(build, room->layers, group->layers_count, &room->layers_capacity, sizeof *layers);
+    group_capacity *capacity = capacity_of(build, group);
+    if (!capacity || build->status != GYRE_OK) return;
+    int64_t *layers = grow_array(build, capacity->layers, group->layers_count, &capacity->layers_capacity, sizeof *layers);
     if (!layers) return;
-    room->layers = layers;
+    capacity->layers = layers;
     layers[group->layers_count++] = layer;
     group->layers = layers;
 }
 
-/* Layers that have positions before those that have none, then the more. */
+/* Layers with positions come first, then the larger group. */
 static int comes_before(const gyre_layer_group *a, const gyre_layer_group *b) {
     const int a_knows = a->config.kind != GYRE_KIND_NOPE, b_knows = b->config.kind != GYRE_KIND_NOPE;
     return a_knows != b_knows ? a_knows : a->layers_count > b->layers_count;
@@ -250,26 +251,26 @@ void gyre_build_sort_groups(gyre_build *build) {
     for (int64_t i = 1; i < build->reading.groups_count; i++)
         if (comes_before(&build->groups[i], &build->groups[most])) most = i;
     const gyre_layer_group first = build->groups[most];
-    const group_capacity room = build->capacities[most];
+    const group_capacity capacity = build->capacities[most];
     for (int64_t i = most; i > 0; i--) {
         build->groups[i] = build->groups[i - 1];
         build->capacities[i] = build->capacities[i - 1];
     }
     build->groups[0] = first;
-    build->capacities[0] = room;
+    build->capacities[0] = capacity;
 }
 
 /* -- fields -- */
-/* The field of that name, or a new one; NULL without memory. */
+/* out = the field of that name, or a new one; NULL without memory. */
 static gyre_reading_field *find_or_add_field(gyre_build *build, gyre_layer_group *group, const char *name) {
-    group_capacity *room = capacity_of(build, group);
-    if (!room || build->status != GYRE_OK) return NULL;
+    group_capacity *capacity = capacity_of(build, group);
+    if (!capacity || build->status != GYRE_OK) return NULL;
     for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(room->fields[i].name, name) == 0) return &room->fields[i];
+        if (strcmp(capacity->fields[i].name, name) == 0) return &capacity->fields[i];
     gyre_reading_field *fields =
-        grow_array(build, room->fields, group->fields_count, &room->fields_capacity, sizeof *fields);
+        grow_array(build, capacity->fields, group->fields_count, &capacity->fields_capacity, sizeof *fields);
     if (!fields) return NULL;
-    room->fields = fields;
+    capacity->fields = fields;
     group->fields = fields;
     return &fields[group->fields_count++];
 }

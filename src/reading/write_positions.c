@@ -1,8 +1,10 @@
-/* write_positions.c: a model's description with other positions in it, and everything else as it was.
+/* write_positions.c: gyre_reading_write: a copy of a model's description with other positions.
  *
- * A config.json of transformers has one dict for all rotating layers (rope_scaling; since version 5 rope_parameters), or
- * one for each kind of layers.  In the latter case those that see every token get the new scaling, and those behind a
- * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
+ * A config.json of transformers has one dict for all rotating layers (rope_scaling; since version 5 rope_parameters) or
+ * one for each kind of layer.  With several dicts, layers that attend to all tokens get the new scaling.  Layers with a
+ * sliding window keep theirs, because none of their distances grows.  If all layers have windows, all get the new
+ * scaling. */
+#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/gguf.h"
 #include "files/gguf_rewrite.h"
@@ -26,7 +28,7 @@
 enum { MAX_KEY_PATH = 256 };
 
 typedef struct config_rewrite {
-    const gyre_encoding *encoding; /* the positions asked for */
+    const gyre_encoding *encoding; /* the requested positions */
     int64_t length;
     gyre_reading *old_reading;
     json_t *root;
@@ -41,7 +43,7 @@ static int is_rope_group(const gyre_layer_reading *group) {
     return group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0;
 }
 
-/* 1 where the scaling is for the layers of this group. */
+/* out = 1 if the group's layers get the scaling. */
 static int is_target_group(const gyre_reading *reading, const gyre_layer_reading *group) {
     int some_see_all = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
@@ -55,7 +57,7 @@ static const gyre_layer_reading *first_target_group(const gyre_reading *reading)
     return NULL;
 }
 
-/* The key that a field of the group was read from, or NULL. */
+/* out = the key that a field of the group was read from, or NULL. */
 static const char *key_of(const gyre_layer_reading *group, const char *name) {
     for (int64_t i = 0; i < group->fields_count; i++)
         if (strcmp(group->fields[i].name, name) == 0 && group->fields[i].origin == GYRE_ORIGIN_FILE)
@@ -87,7 +89,7 @@ static json_t *decoder_of(const config_rewrite *w) {
     return object;
 }
 
-/* "text_config" of "text_config.rope_scaling.factor" and of "text_config.head_dim". */
+/* "text_config.rope_scaling.factor" and "text_config.head_dim" both give "text_config". */
 static void decoder_of_key(const char *key, char out[MAX_KEY_PATH]) {
     const char *dict = strstr(key, "rope_scaling.");
     if (!dict) dict = strstr(key, "rope_parameters.");
@@ -97,7 +99,8 @@ static void decoder_of_key(const char *key, char out[MAX_KEY_PATH]) {
         split_path(key, out);
 }
 
-/* Where the reader found what it read: first what stands beside the rotation's dict, for sure. */
+/* Derives the decoder's object from the keys that the reader used, preferring keys that are certainly beside the
+ * rotation's dict. */
 static void find_decoder(config_rewrite *w) {
     static const char *const names[] = {"max_length", "head_dim", "base"};
     const gyre_layer_reading *group = first_target_group(w->old_reading);
@@ -110,7 +113,7 @@ static void find_decoder(config_rewrite *w) {
     if (!json_is_object(decoder_of(w))) *w->decoder = '\0';
 }
 
-/* 1 where every value is an object or null: a dict for each kind of layers. */
+/* out = 1 if every value is an object or null: a dict for each kind of layer. */
 static int is_nested(const json_t *dict) {
     const char *key;
     json_t *value;
@@ -123,7 +126,7 @@ static int is_nested(const json_t *dict) {
 }
 
 /* -- one dict -- */
-/* A key that says what YaRN does without it too stays: other programs may have other defaults. */
+/* A key that states YaRN's own default is kept: other programs may have other defaults. */
 static int is_default_of(const char *type, const char *key, const json_t *value) {
     if (strcmp(type, "yarn") != 0) return 0;
     if (strcmp(key, "truncate") == 0) return json_is_true(value);
@@ -131,11 +134,11 @@ static int is_default_of(const char *type, const char *key, const json_t *value)
     return (strcmp(key, "beta_fast") == 0 && number == 32.0) || (strcmp(key, "beta_slow") == 0 && number == 1.0);
 }
 
-/* A key that the scaling before had, and the one after has not. */
+/* Removes the keys of the old scaling that the new one does not have. */
 static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dict) {
     const char *key;
     json_t *value;
-    /* Ministral's temperature counts from the original length, whatever scales the rotation. */
+    /* Ministral's temperature counts from the original length under every scaling. */
     const int temperature = json_object_get(dict, "llama_4_scaling_beta") != NULL;
     json_object_foreach((json_t *)dict, key, value) {
         if (gyre_rope_key_is_not_scaling(key) || strcmp(key, "type") == 0 || strcmp(key, "rope_type") == 0) continue;
@@ -145,11 +148,11 @@ static void drop_old_keys(config_rewrite *w, const char *path, const json_t *dic
     }
 }
 
-/* Under the name, or names, that the dict has for it. */
+/* Sets the type under the name, or both names, that the dict uses. */
 static void set_type(config_rewrite *w, const char *path, const json_t *dict) {
     const int as_type = json_object_get(dict, "type") != NULL;
     const char *old = json_string_value(json_object_get(dict, as_type ? "type" : "rope_type"));
-    /* "mrope" is a "default" that says how its axes are dealt out. */
+    /* "mrope" is "default" with a rule for its axes. */
     if (old && strcmp(old, "mrope") == 0 && strcmp(w->parameters.type, "default") == 0) return;
     if (as_type) gyre_edit_set(&w->edit, path, "type", json_string(w->parameters.type), NULL);
     if (!as_type || json_object_get(dict, "rope_type"))
@@ -171,7 +174,7 @@ static void change_dict(config_rewrite *w, const char *path, const json_t *dict)
     set_values(w, path, dict);
 }
 
-/* 1 where nothing would be left in the dict but a type that says nothing. */
+/* out = 1 if nothing would remain in the dict except a type that says nothing. */
 static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     const char *key;
     json_t *value;
@@ -181,7 +184,7 @@ static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     return strcmp(w->parameters.type, "default") == 0 && json_object_size(w->parameters.values) == 0;
 }
 
-/* A dict that is not there yet: first the object with what fits a line each, then the lists. */
+/* Adds a new dict: first an object with the values that fit on a line, then the lists. */
 static void add_dict(config_rewrite *w, const char *name) {
     char path[MAX_KEY_PATH];
     const char *key;
@@ -202,7 +205,7 @@ static void add_dict(config_rewrite *w, const char *name) {
 }
 
 /* -- the whole config -- */
-/* 1 where the group was read from that dict, or bears its name. */
+/* out = 1 if the group was read from this dict, or has its name. */
 static int is_read_from(const gyre_layer_reading *group, const char *kind, const char *path) {
     const size_t length = strlen(path);
     if (strcmp(group->name, kind) == 0) return 1;
@@ -213,7 +216,7 @@ static int is_read_from(const gyre_layer_reading *group, const char *kind, const
     return 0;
 }
 
-/* The dicts for each kind of layers: those that the scaling is for. */
+/* Changes the dicts of those kinds of layers that get the scaling. */
 static void change_nested(config_rewrite *w, const char *path, const json_t *dict) {
     const char *kind;
     json_t *inner;
@@ -228,25 +231,26 @@ static void change_nested(config_rewrite *w, const char *path, const json_t *dic
     }
 }
 
-/* 1 where the layers have no scaling now: to some classes, gpt-oss's for one, no dict means one of their own. */
+/* out = 1 if the layers have no scaling in the edited text.  For some classes, such as gpt-oss, a missing dict means a
+ * scaling of their own. */
 static int is_unscaled(const config_rewrite *w) {
     gyre_reading *now = NULL;
     if (w->edit.status != GYRE_OK ||
         gyre_reading_parse(&now, w->edit.text, w->edit.bytes, NULL, GYRE_PROFILE_DEFAULT, w->length, NULL) != GYRE_OK)
-        return 1; /* what is wrong is told when the whole is read back */
+        return 1; /* reading the result back reports the error */
     const gyre_layer_reading *group = first_target_group(now);
     const int unscaled = !group || group->config.rope.scaling == GYRE_SCALING_NONE;
     gyre_reading_free(now);
     return unscaled;
 }
 
-/* A dict that says no more than that there is no scaling: null, as good as none, where that will do. */
+/* A dict that would only say "no scaling" becomes null, as long as the class reads that as no scaling. */
 static void clear_scaling(config_rewrite *w, const char *name, const json_t *old) {
     if (json_object_size(old) > 0) gyre_edit_set(&w->edit, w->decoder, name, json_null(), NULL);
     if (!is_unscaled(w)) add_dict(w, name);
 }
 
-/* The dict that is read: a rope_scaling that says something goes before rope_parameters. */
+/* Changes the dict that is read: a rope_scaling with contents takes precedence over rope_parameters. */
 static void change_scaling(config_rewrite *w) {
     const json_t *decoder = decoder_of(w), *old = json_object_get(decoder, "rope_scaling");
     const char *name = "rope_scaling";
@@ -267,7 +271,7 @@ static void change_scaling(config_rewrite *w) {
         change_dict(w, path, old);
 }
 
-/* One base: under the key that it was read from, else under its usual name. */
+/* Changes one base, under the key that it was read from, else under its usual name. */
 static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *group) {
     const char *path = key_of(group, "base");
     char object[MAX_KEY_PATH], inside[MAX_KEY_PATH];
@@ -304,8 +308,8 @@ static void change_lengths(config_rewrite *w) {
     if (path) key = split_path(path, object);
     gyre_edit_set(&w->edit, object, key, json_integer(w->parameters.length), NULL);
     const json_t *inside = json_object_get(w->parameters.values, original);
-    /* transformers lets it overrule the one in the dict; 4.x looks for LongRoPE's nowhere else, nor does llama.cpp's
-     * converter for Llama 3's, and takes 8192. */
+    /* In transformers this key overrides the one in the dict.  Version 4 looks for LongRoPE's nowhere else.  llama.cpp's
+     * converter does the same for Llama 3 and otherwise assumes 8192. */
     const int longrope = strcmp(w->parameters.type, "longrope") == 0, llama3 = strcmp(w->parameters.type, "llama3") == 0;
     const int asked_for =
         (longrope && !json_object_get(decoder, "rope_parameters")) || (llama3 && json_integer_value(inside) != 8192);
@@ -320,7 +324,7 @@ static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
     return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_DIALECT_LONGROPE_ONLY : GYRE_DIALECT_TRANSFORMERS;
 }
 
-/* What a config can say of positions, and the scaling is not, must be as it was. */
+/* Everything about positions that is not the scaling must be unchanged. */
 static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_reading *group) {
     const gyre_config *a = gyre_encoding_get_config(w->encoding);
     const gyre_config *b = gyre_encoding_get_config(gyre_reading_encoding(w->old_reading, group));
@@ -356,7 +360,7 @@ static int nearly_equal(double a, double b) {
     return fabs(a - b) <= 1e-12 * fabs(b);
 }
 
-/* Fails unless `got` turns as w->encoding does at the length. */
+/* Fails unless `got` has the frequencies of w->encoding at this length. */
 static gyre_status compare_frequencies(const config_rewrite *w, const gyre_encoding *got, const gyre_layer_reading *group) {
     const int64_t pairs = gyre_encoding_get_config(w->encoding)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0.0, factor_b = 0.0;
@@ -396,7 +400,7 @@ static gyre_status fail_writing(const char *path, int code, gyre_error *err) {
     return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
 }
 
-/* The new text gets its name only after it was read back and found to say what it should. */
+/* The new file gets its name only after it was read back and checked. */
 static gyre_status replace_config(config_rewrite *w, const char *target) {
     gyre_atomic_file file;
     int code = gyre_atomic_open(&file, target);
@@ -440,7 +444,7 @@ static gyre_status change_config(const gyre_encoding *encoding, const char *path
     return status;
 }
 
-/* In a folder the new file gets the name of the old one.  Opening the reading first tells what is wrong with the source. */
+/* In a folder, the new file has the name of the old one.  The reading reports what is wrong with the source. */
 static gyre_status change_gguf(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
     gyre_reading *reading = NULL;

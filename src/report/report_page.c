@@ -10,11 +10,11 @@ struct gyre_report_page {
     gyre_report_buffer title, contents, body, footer;
     int64_t sections, figures;
     int in_section, in_details;
-    gyre_status status; /* the first that was not OK, and its text */
+    gyre_status status; /* the first that is not OK, with its text */
     gyre_error error;
 };
 
-/* -- life -- */
+/* -- creating and freeing -- */
 gyre_status gyre_report_page_create(gyre_report_page **out, const char *title, gyre_error *err) {
     if (!out || !title) return gyre_fail(err, GYRE_EINVAL, "page: out and a title are needed (report)");
     gyre_report_page *page = calloc(1, sizeof *page);
@@ -41,15 +41,15 @@ static gyre_status fail(gyre_report_page *page, gyre_status status, const char *
     return gyre_fail(&page->error, status, "%s", text);
 }
 
-/* After every addition: memory that ran out on the way. */
+/* Called after every addition: memory may have run out. */
 static gyre_status check_memory(gyre_report_page *page) {
     if (page->body.failed || page->contents.failed || page->footer.failed)
         return fail(page, GYRE_ENOMEM, "page: out of memory (report)");
     return GYRE_OK;
 }
 
-/* -- words -- */
-/* `before`, the text, `after`. */
+/* -- text -- */
+/* Appends `before`, the text, `after`. */
 static gyre_status put_element(gyre_report_page *page, const char *before, const char *text, const char *after) {
     gyre_report_put(&page->body, before);
     gyre_report_put_markup(&page->body, text);
@@ -141,7 +141,7 @@ gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_tab
     char *html = NULL;
     page->status = gyre_report_table_html(table, &html, &page->error);
     if (page->status) return page->status;
-    /* A wide table scrolls by itself, also by keyboard, and leaves the page where it is. */
+    /* A wide table scrolls by itself, also by keyboard, without moving the page. */
     gyre_report_put(&page->body, "<div class=\"scroll\" tabindex=\"0\">\n");
     gyre_report_put(&page->body, html);
     gyre_report_put(&page->body, "</div>\n");
@@ -149,7 +149,7 @@ gyre_status gyre_report_page_table(gyre_report_page *page, const gyre_report_tab
     return check_memory(page);
 }
 
-/* Ids are the page's, not the figure's: each figure's get a prefix, where they are set and where they are used. */
+/* Ids belong to the whole page: those of a figure get a prefix, where defined and where used. */
 static void put_svg(gyre_report_buffer *out, const char *svg, int64_t figure) {
     static const char *const marks[] = {" id='", " id=\"", "href='#", "href=\"#", "url(#"};
     const char *copied = svg;

@@ -56,7 +56,7 @@ static int is_number(const gyre_report_cell *cell) {
     return cell->kind == GYRE_REPORT_CELL_NUMBER && !isnan(cell->value);
 }
 
-/* What the cell shows: its own text, or `number` filled in; NULL for a dash. */
+/* out = what the cell shows: its own text, or `number` filled in; NULL for a dash. */
 static const char *cell_text(const gyre_report_column *column, const gyre_report_cell *cell, char number[64]) {
     if (cell->kind == GYRE_REPORT_CELL_TEXT || cell->kind == GYRE_REPORT_CELL_HEADING) return cell->text ? cell->text : "";
     if (!is_number(cell)) return NULL;
@@ -69,7 +69,7 @@ static const char *unit_of(const gyre_report_column *column, const gyre_report_c
     return is_number(cell) && column->unit ? column->unit : "";
 }
 
-/* The group of rows around `row`: from behind a heading to the next. */
+/* out = 1 if the number is the best of its group of rows, from one heading to the next. */
 static int is_best(const gyre_report_table *t, int64_t row, int64_t c) {
     const gyre_report_column *column = &t->columns[c];
     if (column->emphasis == GYRE_REPORT_EMPHASIS_NONE || !is_number(cell_at(t, row, c))) return 0;
@@ -144,7 +144,7 @@ static void measure_columns(const gyre_report_table *t, int64_t *width) {
     }
 }
 
-/* The parts of a cell's line, `style` around the text alone so that spaces stay plain. */
+/* The pieces of a cell's line.  `style` is around the text alone, so that spaces stay plain. */
 typedef struct styled_text {
     const char *text, *unit, *style;
     int64_t width;
@@ -179,8 +179,8 @@ static void put_line(gyre_report_buffer *out, const char *text, const char *styl
 static void put_column_titles(gyre_report_buffer *out, const gyre_report_table *t, const int64_t *width, int terminal) {
     if (has_groups(t)) {
         for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
-            const int64_t room = span_width(t, width, c, group_end(t, c));
-            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, room,
+            const int64_t columns_width = span_width(t, width, c, group_end(t, c));
+            const styled_text p = {t->columns[c].group, NULL, terminal && t->columns[c].group ? bold : NULL, columns_width,
                                    GYRE_REPORT_ALIGN_CENTER};
             gyre_report_put_spaces(out, gap_before(t, c));
             put_styled_text(out, &p);

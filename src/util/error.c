@@ -15,6 +15,6 @@ gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, 
     return status;
 }
 
-gyre_status gyre_fail_errno(gyre_error *err, const char *path, int code) {
+gyre_status(gyre_fail_errno)(gyre_error *err, const char *path, int code) {
     return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(code));
 }

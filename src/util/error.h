@@ -10,5 +10,8 @@ gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, .
 #endif
 /* "PATH: what strerror says of `code`"; returns GYRE_EIO. */
 gyre_status gyre_fail_errno(gyre_error *err, const char *path, int code);
+#ifdef __clang_analyzer__
+#define gyre_fail_errno(err, path, code) ((void)gyre_fail_errno(err, path, code), GYRE_EIO)
+#endif
 
 #endif
