@@ -1,7 +1,9 @@
 /* cache_save.c: a cache written to a file that has its name only when it is whole. */
 #include "cache/cache_file.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/frequency.h"
 #include "util/atomic_file.h"
+#include "util/error.h"
 #include "util/file_write.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* convert_check.c: what was written of the positions, read back as its usual program reads it. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "reading/reading_build.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdlib.h>

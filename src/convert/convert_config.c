@@ -5,10 +5,12 @@
  * loads by mistake. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "files/json_load.h"
 #include "model/architecture/model_config_json.h"
+#include "model/model.h"
 #include "reading/config_edit.h"
 #include "reading/rope/rope_parameters.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,7 +168,7 @@ static gyre_status write_all(writer *w, gyre_conversion *c, gyre_error *err) {
 
 /* What runs it must be able to read it: gyre's own reader, as long as nobody else has a word for its pairs. */
 static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
-    gyre_model_config model = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config model = gyre_model_config_default();
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_architecture arch;
     gyre_config_document config;

@@ -2,8 +2,9 @@
  * layers in a row.  Nothing but its size tells such a file from another. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "model/model.h"
+#include "util/error.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -222,7 +223,7 @@ const char *gyre_llama2c_tokenizer_path(const gyre_llama2c *c) {
 
 gyre_model_config gyre_llama2c_config(const gyre_llama2c *c, int *tied) {
     const int64_t *f = c->header.field;
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     config.vocab = f[VOCAB];
     config.model_dim = f[DIM];
     config.layers = f[LAYERS];

@@ -1,7 +1,7 @@
 /* convert_model.c: gyre_convert: what is to become of a model, decided and written. */
 #include "convert/convert_model.h"
+#include "core/sized.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/safetensors_stream.h"
 #include "files/target_path.h"
@@ -9,6 +9,7 @@
 #include "reading/gguf/gguf_source.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -81,7 +82,7 @@ static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
     const gyre_convert_options *o = c->options;
     const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
     const int known = rotation || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     int tied;
     if (!known || (rotation && rotation->config.rope.layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF)) {
         if (o->has_layout || o->has_source_layout)
@@ -268,7 +269,6 @@ static int is_layout(gyre_layout layout) {
 static gyre_status check_options(const char *path, const char *target, const gyre_convert_options *o, gyre_error *err) {
     struct stat a, b;
     const int is_gguf = o->format == GYRE_MODEL_FORMAT_GGUF;
-    if (o->size != sizeof *o) return gyre_fail(err, GYRE_EINVAL, "size: not that of GYRE_CONVERT_INIT (converting)");
     if (!is_gguf && o->format != GYRE_MODEL_FORMAT_SAFETENSORS)
         return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
     if (o->has_dtype && o->dtype != GYRE_DTYPE_F32 && o->dtype != GYRE_DTYPE_F16 && o->dtype != GYRE_DTYPE_BF16 &&
@@ -306,13 +306,19 @@ static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
-gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options, gyre_error *err) {
-    const gyre_convert_options usual = GYRE_CONVERT_INIT;
+static gyre_status convert_model(const char *path, const char *target, const gyre_convert_options *options,
+                                 gyre_error *err) {
     if (!path || !target) return gyre_fail(err, GYRE_EINVAL, "convert: no path");
-    gyre_conversion c = {.options = options ? options : &usual, .target = target};
+    gyre_conversion c = {.options = options, .target = target};
     gyre_status status = check_options(path, target, c.options, err);
     if (status == GYRE_OK) status = gyre_convert_source_open(&c.source, path, err);
     if (status == GYRE_OK) status = convert(&c, err);
     conversion_close(&c);
     return status;
+}
+
+gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options, gyre_error *err) {
+    gyre_convert_options own = GYRE_INIT(gyre_convert_options);
+    const gyre_status status = options ? gyre_sized_read(&own, sizeof own, options, "gyre_convert_options", err) : GYRE_OK;
+    return status ? status : convert_model(path, target, &own, err);
 }

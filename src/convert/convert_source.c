@@ -1,10 +1,12 @@
 /* convert_source.c: a model to be converted, whatever holds it. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "files/file_read.h"
 #include "model/architecture/architecture_families.h"
 #include "model/architecture/model_config_json.h"
+#include "model/model.h"
 #include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +101,7 @@ void gyre_convert_source_close(gyre_convert_source *s) {
 /* -- what it computes -- */
 /* What Gyre itself writes is a llama but for its positions. */
 static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     const gyre_status status = gyre_model_config_read(&s->config, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);

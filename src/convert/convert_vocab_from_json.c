@@ -1,9 +1,9 @@
 /* convert_vocab_from_json.c: the tokens of a tokenizer.json, for the keys of a GGUF. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
 #include "files/safetensors.h"
 
 #include "core/convert.h"
+#include "core/encoding.h"
 #include "files/json_locate.h"
 #include "files/little_endian.h"
 #include "files/printable_name.h"

@@ -1,5 +1,7 @@
 /* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
+#include "core/sized.h"
+#include "util/error.h"
 
 #include "files/fnv1a.h"
 #include "files/replace_folder.h"
@@ -38,20 +40,49 @@ enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 M
  * for there must not be any size. */
 static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
     enum { MOST = 1 << 20, MOST_NUMBERS = 1 << 26 };
-    const int64_t reach = c->position.score.max_distance, width = c->position.score.width;
-    if (reach > MOST || width > MOST)
-        return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
-                         (long long)(reach > MOST ? reach : width), MOST);
+    const struct gyre_score_config *score = &c->position.score;
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"max_distance", score->max_distance},
+                 {"max_positions", score->max_positions},
+                 {"hidden_units", score->hidden_units},
+                 {"sinusoid_dim", score->sinusoid_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value > MOST)
+            return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", sizes[i].name, (long long)sizes[i].value,
+                             MOST);
+    const int positions = score->max_positions > score->max_distance;
+    const int64_t reach = positions ? score->max_positions : score->max_distance;
     if ((2 * reach + 1) <= MOST_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "score.max_distance: %lld asks for more than %d numbers in tables (model)",
-                     (long long)reach, MOST_NUMBERS);
+    return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld asks for more than %d numbers in tables (model)",
+                     positions ? "max_positions" : "max_distance", (long long)reach, MOST_NUMBERS);
+}
+
+void gyre_model_config_complete(gyre_model_config *c) {
+    c->size = sizeof *c;
+    c->position.size = sizeof c->position;
+    if (!c->vocab) c->vocab = 256;
+    if (!c->model_dim) c->model_dim = 128;
+    if (!c->layers) c->layers = 5;
+    if (!c->heads) c->heads = 4;
+    if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->head_dim && c->heads > 0) c->head_dim = c->model_dim / c->heads;
+    if (!c->mlp_dim) c->mlp_dim = (c->model_dim * 8 / 3 + 31) / 32 * 32;
+    if (c->norm_epsilon == 0.0) c->norm_epsilon = 1e-5;
+}
+
+gyre_model_config gyre_model_config_default(void) {
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    gyre_model_config_complete(&config);
+    return config;
 }
 
 /* The model without its weights: config complete, encoding made. */
-static gyre_status init_layout(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
-    if (config->size != sizeof *config)
-        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
-                         sizeof *config);
+static gyre_status init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err) {
+    gyre_model_config own, *config = &own;
+    if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
+    gyre_model_config_complete(config);
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;

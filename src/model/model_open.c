@@ -1,5 +1,6 @@
 /* model_open.c: models that are opened to be read: their files mapped, their weights where they lie. */
 #include "model/model.h"
+#include "util/error.h"
 
 #include "files/gguf.h"
 #include "util/checkpoint_files.h"
@@ -28,7 +29,7 @@ static int is_native(const char *path, const gyre_config_document *config) {
 static void fill_config(gyre_model *model) {
     const gyre_architecture *a = &model->network->arch;
     model->encoding = model->network->group[model->network->main_group].encoding;
-    model->config = (gyre_model_config)GYRE_MODEL_CONFIG_INIT;
+    model->config = gyre_model_config_default();
     model->config.vocab = a->vocab;
     model->config.model_dim = a->model_dim;
     model->config.layers = a->layers;

@@ -2,7 +2,9 @@
 #include "model/network.h"
 
 #include "core/encoding.h"
+#include "files/file_read.h"
 #include "files/printable_name.h"
+#include "util/error.h"
 
 #include <limits.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* reading_build.c: a reading under construction, with its memory and the first failure. */
 #include "reading/reading_build.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -207,7 +207,7 @@ void gyre_build_set_model_type(gyre_build *build, const char *model_type) {
 
 /* -- groups -- */
 static void init_group(gyre_layer_group *group, const char *name) {
-    *group = (gyre_layer_group){name, NULL, 0, GYRE_CONFIG_INIT, 0.0, 1.0, 0, NULL, 0};
+    *group = (gyre_layer_group){name, NULL, 0, GYRE_INIT(gyre_config), 0.0, 1.0, 0, NULL, 0};
 }
 
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name) {

@@ -32,7 +32,7 @@ gyre_profile gyre_build_profile(const gyre_build *build);
 int64_t gyre_build_length(const gyre_build *build);
 void gyre_build_set_model_type(gyre_build *build, const char *model_type);
 
-/* out = a new group, never NULL: GYRE_CONFIG_INIT, softmax_multiplier 1, no layers.  Its address does not change. */
+/* out = a new group, never NULL: GYRE_INIT(gyre_config), softmax_multiplier 1, no layers.  Its address does not change. */
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name);
 /* out = the group of that name, or NULL. */
 gyre_layer_group *gyre_build_find_group(gyre_build *build, const char *name);

@@ -4,7 +4,6 @@
  * one for each kind of layer.  With several dicts, layers that attend to all tokens get the new scaling.  Layers with a
  * sliding window keep theirs, because none of their distances grows.  If all layers have windows, all get the new
  * scaling. */
-#include "core/encoding.h"
 #include "files/gguf.h"
 #include "files/target_path.h"
 #include "reading/config_document.h"
@@ -14,6 +13,7 @@
 #include "reading/rope/rope_parameters.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
+#include "util/error.h"
 #include "util/file_write.h"
 
 #include <math.h>

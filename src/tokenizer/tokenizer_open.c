@@ -1,10 +1,10 @@
 /* tokenizer_open.c: which file of a model holds its tokenizer. */
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/gguf.h"
 #include "files/json_load.h"
 #include "files/replace_folder.h"
 #include "tokenizer/tokenizer.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

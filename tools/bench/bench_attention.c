@@ -160,7 +160,7 @@ typedef struct prepared_case {
 } prepared_case;
 
 static gyre_config rope_config(int64_t tokens) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.trained_length = tokens;
     return config;

@@ -1,4 +1,5 @@
 /* bench_cache.c: gyre bench cache: what each call of a cache takes, beside one query's attention over the same tokens. */
+#include "gyre/gyre_cache.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_in_place.h"
 #include <math.h>
@@ -26,11 +27,11 @@ static gyre_status append(cache_bench *b, int64_t tokens) {
     const gyre_cview k = gyre_cdense(b->k, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM),
                      v = gyre_cdense(b->v, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM);
     const gyre_positions at = {.base = gyre_cache_tokens(b->cache, 0)};
-    return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec);
+    return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec, NULL);
 }
 
 static double time_prompt(cache_bench *b) {
-    if (gyre_cache_remove(b->cache, 0, 0, TOKENS)) return -1;
+    if (gyre_cache_remove(b->cache, 0, 0, TOKENS, NULL)) return -1;
     const double begun = bench_seconds();
     return append(b, TOKENS) ? -1 : bench_seconds() - begun;
 }
@@ -44,14 +45,14 @@ static double time_append(cache_bench *b) {
 
 static double time_fork(cache_bench *b) {
     const double begun = bench_seconds();
-    return gyre_cache_fork(b->cache, 0, 1) ? -1 : bench_seconds() - begun;
+    return gyre_cache_fork(b->cache, 0, 1, NULL) ? -1 : bench_seconds() - begun;
 }
 
 static double time_shift(cache_bench *b) {
     const double begun = bench_seconds();
     for (int i = 0; i < REPETITIONS; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {i % 2 ? -1 : 1};
-        if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta)) return -1;
+        if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL)) return -1;
     }
     return (bench_seconds() - begun) / REPETITIONS;
 }
@@ -59,7 +60,7 @@ static double time_shift(cache_bench *b) {
 static double time_drop(cache_bench *b) {
     const double begun = bench_seconds();
     for (int i = 0; i < REPETITIONS; i++)
-        if (gyre_cache_remove(b->cache, 0, SINKS, 1)) return -1;
+        if (gyre_cache_remove(b->cache, 0, SINKS, 1, NULL)) return -1;
     return (bench_seconds() - begun) / REPETITIONS;
 }
 
@@ -68,7 +69,7 @@ static double time_slide(cache_bench *b) {
     for (int i = 0; i < REPETITIONS; i++) {
         if (append(b, 1)) return -1;
         const double begun = bench_seconds();
-        if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL)) return -1;
+        if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL, NULL)) return -1;
         all += bench_seconds() - begun;
     }
     return all / REPETITIONS;
@@ -77,7 +78,7 @@ static double time_slide(cache_bench *b) {
 static double time_replan(cache_bench *b) {
     const int other = gyre_cache_get_config(b->cache)->encoding == b->encoding[0];
     const double begun = bench_seconds();
-    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec) ? -1 : bench_seconds() - begun;
+    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec, NULL) ? -1 : bench_seconds() - begun;
 }
 
 static double time_save(cache_bench *b) {
@@ -96,18 +97,18 @@ static double time_load(cache_bench *b) {
 }
 
 static gyre_attention_args query(const cache_bench *b) {
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(b->q, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
     args.out = gyre_dense(b->out, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
     args.q_pos.base = TOKENS - 1;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     return args;
 }
 
 static gyre_status attend(cache_bench *b) {
     const gyre_attention_args args = query(b);
     const int64_t sequence = 0;
-    return gyre_cache_attention(b->cache, &sequence, &args, b->scratch, b->scratch_bytes, b->exec);
+    return gyre_cache_attention(b->cache, &sequence, &args, b->scratch, b->scratch_bytes, b->exec, NULL);
 }
 
 static double time_decode(cache_bench *b) {
@@ -120,7 +121,7 @@ static double time_decode(cache_bench *b) {
 /* The tokens moved stand before those that did not, as after a part of a prompt was taken out. */
 static double time_decode_shifted(cache_bench *b) {
     const int64_t delta[GYRE_MAX_AXES] = {-500};
-    return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta) ? -1 : time_decode(b);
+    return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL) ? -1 : time_decode(b);
 }
 
 static const struct {
@@ -169,8 +170,8 @@ static void close_bench(cache_bench *b) {
 }
 
 static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) {
-    gyre_config rope = GYRE_CONFIG_INIT;
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_config rope = GYRE_INIT(gyre_config);
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_status status = GYRE_OK;
     rope.kind = GYRE_KIND_ROPE;
     rope.head_dim = rope.rope.dim = HEAD_DIM;
@@ -213,7 +214,7 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
 
 static gyre_status refill(cache_bench *b) {
     for (int64_t i = 0; i < 2; i++)
-        if (gyre_cache_remove(b->cache, i, 0, gyre_cache_tokens(b->cache, i))) return GYRE_EINVAL;
+        if (gyre_cache_remove(b->cache, i, 0, gyre_cache_tokens(b->cache, i), NULL)) return GYRE_EINVAL;
     return append(b, TOKENS);
 }
 

@@ -73,7 +73,7 @@ static gyre_status make_tables(bench_call *call, int gradient) {
 static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme, const bench_shape *shape,
                                  gyre_error *err) {
     gyre_error why = {0, ""};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = scheme->kind;
     config.head_dim = shape->head_dim;
     config.heads = shape->heads;
@@ -96,7 +96,7 @@ gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *sh
 static void describe_call(bench_call *call, int causal, const bench_data *data) {
     const bench_shape *s = &data->shape;
     gyre_attention_args *args = &call->args;
-    *args = (gyre_attention_args)GYRE_ATTENTION_INIT;
+    *args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
     args->encoding = call->encoding;
     args->tables = &call->tables;
     args->q = gyre_cdense(data->q, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
@@ -162,15 +162,15 @@ static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
     const gyre_positions from_zero = {.data = NULL};
     const gyre_cview x = gyre_const(call->x);
     if (!call->x.data) return GYRE_OK;
-    if (call->gradient) return gyre_add_input_gradient(call->encoding, &from_zero, &x, &call->gradients, exec);
-    return gyre_add_input(call->encoding, &call->tables, &from_zero, &x, &call->x, exec);
+    if (call->gradient) return gyre_add_input_gradient(call->encoding, &from_zero, &x, &call->gradients, exec, NULL);
+    return gyre_add_input(call->encoding, &call->tables, &from_zero, &x, &call->x, exec, NULL);
 }
 
 gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     const gyre_status status = run_input(call, exec);
     if (status) return status;
-    if (!call->gradient) return gyre_attention(&call->args, scratch, bytes, exec);
-    return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec);
+    if (!call->gradient) return gyre_attention(&call->args, scratch, bytes, exec, NULL);
+    return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
 }
 
 gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gyre_error *err) {
@@ -181,7 +181,7 @@ gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gy
     if (bytes && posix_memalign(&scratch, 64, bytes))
         status = GYRE_ENOMEM;
     else if (bytes)
-        status = gyre_attention(&call->args, scratch, bytes, exec);
+        status = gyre_attention(&call->args, scratch, bytes, exec, NULL);
     free(scratch);
     return status ? gyre_fail(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
 }

@@ -54,7 +54,7 @@ static void remove_folder(const model_files *files) {
 }
 
 static gyre_status write_models(const bench_options *o, const model_files *files, gyre_error *err) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
     gyre_model *model;
     config.vocab = o->model.vocab;
     config.layers = o->model.layers;
@@ -122,7 +122,7 @@ static gyre_status run_decode(void *arg, const gyre_exec *exec) {
 static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
     model_bench *s = arg;
     const gyre_text text = {.ids = s->ids, .count = s->threads * WINDOW + 1};
-    gyre_eval_options options = GYRE_EVAL_INIT;
+    gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     gyre_eval_result result;
     options.context = WINDOW;
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
@@ -148,10 +148,10 @@ static gyre_status run_windows(void *arg, const gyre_exec *exec) {
 
 static gyre_status open_context(gyre_context **out, const gyre_model *model, int64_t tokens, const gyre_exec *exec,
                                 gyre_error *err) {
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.max_tokens = tokens;
     options.exec = exec;
-    return gyre_context_open(out, model, &options, err);
+    return gyre_context_create(out, model, &options, err);
 }
 
 static void model_bench_close(model_bench *s) {

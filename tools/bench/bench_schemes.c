@@ -42,10 +42,10 @@ static void nezha(gyre_config *config, int64_t tokens) {
     config->score.max_distance = 64;
 }
 static void bert_key(gyre_config *config, int64_t tokens) {
-    config->score.max_distance = tokens;
+    config->score.max_positions = tokens;
 }
 static void bert_key_query(gyre_config *config, int64_t tokens) {
-    config->score.max_distance = tokens;
+    config->score.max_positions = tokens;
     config->score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
 }
 static void deberta_v1(gyre_config *config, int64_t tokens) {
@@ -54,7 +54,7 @@ static void deberta_v1(gyre_config *config, int64_t tokens) {
 }
 static void deberta_v3(gyre_config *config, int64_t tokens) {
     deberta_v1(config, tokens);
-    config->score.buckets = 256;
+    config->score.position_buckets = 256;
 }
 /* Not clamped, as in language modelling without clamp_len. */
 static void transformer_xl(gyre_config *config, int64_t tokens) {

@@ -81,7 +81,8 @@ static gyre_text random_text(int32_t *ids, int64_t count) {
 }
 
 static int train(const bench_options *o, const gyre_exec *exec) {
-    gyre_train_options run = GYRE_TRAIN_INIT;
+    gyre_train_options run = GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(&run);
     run.context = o->train.context;
     run.batch = o->train.batch;
     run.steps = o->rounds * STEPS + 1;

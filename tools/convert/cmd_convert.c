@@ -88,7 +88,7 @@ static int ends_in_gguf(const char *path) {
 
 static void read_options(int argc, char **argv, convert_options *o) {
     static const struct argp ARGP = {OPTIONS, parse, "MODEL -o PATH", DOC, NULL, NULL, NULL};
-    const gyre_convert_options usual = GYRE_CONVERT_INIT;
+    const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
     *o = (convert_options){.convert = usual};
     cli_parse(&ARGP, CLI_JSON, argc, argv, &o->common);
     if (!o->model) cli_usage_error("MODEL: missing");

@@ -32,7 +32,7 @@ int eval_has_bytes(const evaluation *e) {
 
 /* -- what there is to measure -- */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
-    gyre_eval_options out = GYRE_EVAL_INIT;
+    gyre_eval_options out = GYRE_INIT(gyre_eval_options);
     out.context = context;
     out.stride = e->options.stride;
     out.windows = e->options.windows;
@@ -56,9 +56,11 @@ static gyre_text truncate_text(const evaluation *e, int64_t text, int64_t contex
 }
 
 static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t context) {
-    gyre_passkey_options out = GYRE_PASSKEY_INIT;
+    gyre_passkey_options out = GYRE_INIT(gyre_passkey_options);
     out.context = context;
     out.trials = e->options.passkey;
+    out.keys = GYRE_PASSKEY_KEYS;
+    out.seed = 1;
     return out;
 }
 

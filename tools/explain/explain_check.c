@@ -80,7 +80,7 @@ typedef struct trials {
 static void run_trial(void *arg, int64_t i) {
     trials *t = arg;
     const int64_t window = i / 2;
-    gyre_eval_options options = GYRE_EVAL_INIT;
+    gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     gyre_eval_result result = {0};
     options.context = t->check->context;
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;

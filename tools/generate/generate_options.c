@@ -174,8 +174,12 @@ static void check_options(const generate_options *o) {
 
 void generate_options_read(int argc, char **argv, generate_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (generate_options){
-        .tokens = 128, .policy = -1, .betas = {32, 1}, .cache = GYRE_DTYPE_F32, .sampling = GYRE_SAMPLING_INIT, .seed = 1};
+    *o = (generate_options){.tokens = 128,
+                            .policy = -1,
+                            .betas = {32, 1},
+                            .cache = GYRE_DTYPE_F32,
+                            .sampling = GYRE_INIT(gyre_sampling),
+                            .seed = 1};
     set_method(o, "none");
     model_options_begin(&o->model, argc);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);

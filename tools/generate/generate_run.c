@@ -74,7 +74,7 @@ static int64_t required_length(const generation *g) {
 static gyre_status open_context(generation *g, gyre_error *err) {
     enum { WINDOWS = 4, MOST = 1 << 16 };
     const generate_options *o = &g->options;
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     const int64_t length = g->length = required_length(g);
     if (!o->window && g->prompt_count > length)
         return gyre_fail(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
@@ -86,7 +86,7 @@ static gyre_status open_context(generation *g, gyre_error *err) {
     options.max_tokens = o->window && o->window < MOST ? WINDOWS * o->window : length;
     options.cache_dtype = o->cache;
     options.exec = &g->exec;
-    status = gyre_context_open(&g->context, g->input.model, &options, err);
+    status = gyre_context_create(&g->context, g->input.model, &options, err);
     return status || !o->window ? status : gyre_context_stream(g->context, o->sinks, o->window, err);
 }
 

@@ -134,10 +134,12 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
 
 static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int64_t context,
                                    entry *e, gyre_error *err) {
-    gyre_passkey_options o = GYRE_PASSKEY_INIT;
+    gyre_passkey_options o = GYRE_INIT(gyre_passkey_options);
     gyre_passkey_result r;
     o.context = context;
     o.trials = l->plan.trials;
+    o.keys = GYRE_PASSKEY_KEYS;
+    o.seed = 1;
     o.progress = cli_progress_step;
     o.progress_ctx = &l->progress;
     const gyre_status status = gyre_passkey(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
@@ -149,7 +151,7 @@ static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_
 
 static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, entry *e,
                            gyre_error *err) {
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r;
     int64_t starts[LAB_REGIONS << (LAB_CONTEXTS - 1)];
     const int64_t context = l->plan.contexts[c];

@@ -40,7 +40,8 @@ static void list_methods(lab_plan *p) {
  * and nothing else. */
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
-    *r = (gyre_train_options)GYRE_TRAIN_INIT; /* what the bundled models were trained with */
+    *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(r);
     p->regions = LAB_REGIONS;
     p->trials = 100;
     p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;

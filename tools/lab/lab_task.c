@@ -15,7 +15,8 @@ static int is_copy(const char *task) {
  * layers, heads of 64 channels, 64 tokens. */
 static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
     gyre_train_options *r = &p->run;
-    *r = (gyre_train_options)GYRE_TRAIN_INIT;
+    *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(r);
     r->retrieval_fraction = 0;
     r->model.layers = 2;
     r->model.model_dim = 128;
@@ -123,7 +124,7 @@ typedef struct task_measurement {
 static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_t length, task_result *out,
                                   gyre_error *err) {
     const gyre_config *position = &gyre_model_get_config(s->model)->position;
-    gyre_task_options o = GYRE_TASK_INIT;
+    gyre_task_options o = GYRE_INIT(gyre_task_options);
     gyre_encoding *encoding = NULL;
     int64_t *right = calloc((size_t)length, 2 * sizeof *right), *asked = right ? right + length : NULL;
     o.task = t->rule[s->rule].task;

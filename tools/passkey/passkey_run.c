@@ -84,7 +84,7 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
     const passkey_job *job = w->all->job;
     const int64_t vocab = gyre_model_get_config(job->model)->vocab;
     const int32_t end = gyre_tokenizer_get_info(job->template->tokenizer).end;
-    const gyre_sampling greedy = GYRE_SAMPLING_INIT;
+    const gyre_sampling greedy = GYRE_INIT(gyre_sampling);
     uint64_t state = 0;
     for (;;) {
         const int32_t token = gyre_sample(w->logits, vocab, &greedy, &state);
@@ -168,7 +168,7 @@ static void work(void *arg, int64_t index) {
 static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gyre_error *err) {
     const passkey_job *job = all->job;
     const int64_t vocab = gyre_model_get_config(job->model)->vocab;
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.encoding = job->encoding;
     options.max_tokens = job->template->length;
     options.cache_dtype = job->cache;
@@ -177,7 +177,7 @@ static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gy
     w->logits = malloc((size_t)vocab * sizeof *w->logits);
     w->cached_ids = malloc((size_t)job->template->length * sizeof *w->cached_ids);
     if (!w->logits || !w->cached_ids) return gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
-    return gyre_context_open(&w->context, job->model, &options, err);
+    return gyre_context_create(&w->context, job->model, &options, err);
 }
 
 static void run_workers(shared *all, const gyre_exec *exec) {

@@ -204,7 +204,7 @@ static gyre_status make_encoding(const search_work *w, const search_rescale *res
 static gyre_status evaluate(search_work *w, const search_rescale *rescale, const int64_t *starts, int64_t count,
                             double *nats, gyre_error *err) {
     gyre_encoding *encoding = NULL;
-    gyre_eval_options eval = GYRE_EVAL_INIT;
+    gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
     gyre_eval_result all;
     eval.context = w->options->to;
     eval.stride = w->options->stride;

@@ -341,8 +341,9 @@ static int train(const train_options *o, const gyre_exec *exec) {
 
 int cmd_train(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
-    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_TRAIN_INIT};
+    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_INIT(gyre_train_options)};
     o.encoding = (variant){gyre_kind_name(GYRE_KIND_ROPE), GYRE_KIND_ROPE};
+    gyre_train_options_suggest(&o.run);
     o.run.model.mlp_dim = 0;
     if (method_parse("none", &o.method, NULL)) return cli_fail("method: none is not known (gyre train)");
     cli_command_line(argc, argv, o.command, sizeof o.command);

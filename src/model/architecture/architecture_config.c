@@ -1,7 +1,7 @@
 /* architecture_config.c: what the decoder of a config.json computes. */
 #include "model/architecture/architecture_families.h"
 
-#include "core/encoding.h"
+#include "files/json_load.h"
 #include "reading/family.h"
 
 #include <math.h>

@@ -107,7 +107,7 @@ gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_mode
                                    gyre_error *err) {
     gyre_build *build = gyre_build_begin(config->path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
-    gyre_model_config read = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config read = gyre_model_config_default();
     gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
     const gyre_json_source source = {build, config->text, config->bytes};
     const gyre_scope s = {&source, config->root, ""};

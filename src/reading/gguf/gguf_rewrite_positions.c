@@ -1,11 +1,10 @@
 /* gguf_rewrite_positions.c: writes a rotation as the keys that llama.cpp reads. */
 #include "reading/gguf/gguf_rewrite_positions.h"
-
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
 #include "reading/config_fields.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
