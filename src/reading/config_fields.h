@@ -32,13 +32,13 @@ typedef struct gyre_config_field {
 /* Fields at the input and on scores; of queries; of rotations, as far as transformers has no key for them.  Each list
  * ends with a NULL key.  rope.table_positions is left out: it changes memory use, not results. */
 extern const gyre_config_field gyre_input_score_fields[], gyre_query_fields[], gyre_rope_fields[];
-/* Keys of older files, where one key served several kinds: under `kind` it fills this field.  Ends with a NULL key. */
+/* Keys of older files, where one key served several kinds: for `kind` it fills this field.  Ends with a NULL key. */
 typedef struct gyre_config_older_field {
     gyre_kind kind;
     gyre_config_field field;
 } gyre_config_older_field;
 extern const gyre_config_older_field gyre_older_fields[];
-/* out = the field that an older file means by `key` under `kind`; NULL if the key has its own meaning. */
+/* out = the field that an older file means by `key` for `kind`; NULL if the key has its own meaning. */
 const gyre_config_field *gyre_config_find_older(gyre_kind kind, const char *key);
 /* out = the field's address, by its type: sizes and integers, numbers, everything else. */
 int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *field);

@@ -4,11 +4,7 @@
  * one for each kind of layer.  With several dicts, layers that attend to all tokens get the new scaling.  Layers with a
  * sliding window keep theirs, because none of their distances grows.  If all layers have windows, all get the new
  * scaling. */
-#include "core/encoding.h"
-#include "files/file_read.h"
 #include "files/gguf.h"
-#include "files/gguf_rewrite.h"
-#include "files/json_load.h"
 #include "files/target_path.h"
 #include "reading/config_document.h"
 #include "reading/config_edit.h"

@@ -9,8 +9,8 @@
  *
  * The program gnuplot draws the figures.  It is looked up in PATH and run without a shell.  If it is missing or fails, a
  * function that draws returns EIO with gnuplot's own message.  Nothing prints, except to the FILE it is given. */
-#ifndef GYRE_REPORT_REPORT_H
-#define GYRE_REPORT_REPORT_H
+#ifndef GYRE_REPORT_H
+#define GYRE_REPORT_H
 #include "gyre/gyre.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* report_internal.h: shared by the files of the report: growing text, escaping, gnuplot, axes. */
-#ifndef GYRE_REPORT_REPORT_INTERNAL_H
-#define GYRE_REPORT_REPORT_INTERNAL_H
+#ifndef GYRE_REPORT_INTERNAL_H
+#define GYRE_REPORT_INTERNAL_H
 #include "report/report.h"
 #include "util/error.h"
 
