@@ -1,5 +1,8 @@
 #include "eval/eval_windows.h"
-#include "model/layers.h"
+
+#include "core/encoding.h"
+#include "model/ops/float_buffer.h"
+
 #include <stdlib.h>
 
 typedef struct worker {

@@ -1,6 +1,7 @@
 /* evaluate.c: perplexity against context, under the protocols that papers use. */
+#include "core/encoding.h"
 #include "eval/eval_windows.h"
-#include "model/layers.h"
+#include "model/ops/softmax.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* layer_tables.c: tables in the weights, and tables made from an embedding of positions. */
 #include "model/layer_tables.h"
 
-#include "model/layers.h"
+#include "model/ops/float_buffer.h"
+#include "model/ops/linear.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -63,7 +63,7 @@ static void allow_join(gyre_tokenizer *t, unsigned char left, unsigned char righ
 }
 
 int gyre_tokenizer_add_merge(gyre_tokenizer *t, int32_t left, int32_t right, int32_t merged, uint32_t rank) {
-    const gyre_rope_dialect *v = &t->vocabulary;
+    const gyre_vocabulary *v = &t->vocabulary;
     if (!is_mergeable(t, left) || !is_mergeable(t, right) || !is_mergeable(t, merged)) return 0;
     allow_join(t, gyre_piece_bytes(v, left)[v->pieces[left].length - 1], gyre_piece_bytes(v, right)[0]);
     return gyre_pair_map_set(&t->merges, (uint32_t)left, (uint32_t)right, rank, merged) ? 1 : -1;
@@ -94,7 +94,7 @@ static void check_bos(gyre_tokenizer *t) {
 }
 
 void gyre_tokenizer_finish(gyre_tokenizer *t) {
-    const gyre_rope_dialect *v = &t->vocabulary;
+    const gyre_vocabulary *v = &t->vocabulary;
     check_bos(t);
     t->info.vocab = v->count;
     for (int64_t id = 0; id < v->count; id++) {

@@ -23,7 +23,7 @@ enum {
 
 struct gyre_tokenizer {
     gyre_tokenizer_info info;
-    gyre_rope_dialect vocabulary;
+    gyre_vocabulary vocabulary;
     int32_t byte_ids[256];     /* the token that stands for a byte where no piece stands for its character; -1 */
     int by_scores;             /* 1: neighbours whose joint piece has the best rank are merged, 0: those that merges list */
     uint32_t *ranks;           /* [vocab] of pieces, by score */

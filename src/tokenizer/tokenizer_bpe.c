@@ -143,7 +143,7 @@ static uint32_t symbol_length(const bpe_state *m, uint32_t at, uint32_t bytes) {
 
 static gyre_status add_symbol(bpe_state *m, uint32_t start, uint32_t length) {
     gyre_bpe_scratch *s = m->scratch;
-    const gyre_rope_dialect *v = &m->t->vocabulary;
+    const gyre_vocabulary *v = &m->t->vocabulary;
     if (m->symbols == s->symbols_room) {
         const size_t room = 2 * s->symbols_room + 64;
         symbol *grown = room <= INT32_MAX ? realloc(s->symbols, room * sizeof *grown) : NULL;

@@ -229,7 +229,7 @@ static gyre_status put_tokens(const gguf_reader *r, const gyre_gguf_value *token
 /* -- merges and scores -- */
 static gyre_status put_merge(const gguf_reader *r, uint64_t i, const char *text, size_t bytes, unsigned char *scratch) {
     static const char key[] = "tokenizer.ggml.merges";
-    const gyre_rope_dialect *v = &r->t->vocabulary;
+    const gyre_vocabulary *v = &r->t->vocabulary;
     const char *space = bytes > 1 ? memchr(text + 1, ' ', bytes - 1) : NULL;
     size_t left, right;
     if (!space) return refuse(r, GYRE_EFORMAT, key, "element %" PRIu64 " is no pair", i);

@@ -86,7 +86,7 @@ static int decode_piece(const gyre_tokenizer_json_reader *r, const char *piece, 
 
 static gyre_status put_piece(const gyre_tokenizer_json_reader *r, const char *piece, int32_t id, int has_bytes,
                              unsigned char *scratch) {
-    gyre_rope_dialect *v = &r->t->vocabulary;
+    gyre_vocabulary *v = &r->t->vocabulary;
     size_t length;
     if (v->pieces[id].kind != GYRE_PIECE_NONE)
         return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: \"%.60s\" has the id %d of another",
@@ -167,7 +167,7 @@ static int split_merge(const json_t *merge, const char *half[2], size_t bytes[2]
 }
 
 static gyre_status put_merge(const gyre_tokenizer_json_reader *r, const json_t *merge, size_t i, unsigned char *scratch) {
-    const gyre_rope_dialect *v = &r->t->vocabulary;
+    const gyre_vocabulary *v = &r->t->vocabulary;
     const char *half[2];
     size_t bytes[2], length[2];
     int32_t id[3];

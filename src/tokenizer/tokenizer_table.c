@@ -16,11 +16,11 @@ static uint64_t mix64(uint64_t z) {
 }
 
 /* -- pieces -- */
-gyre_status gyre_vocabulary_init(gyre_rope_dialect *v, int64_t count, gyre_error *err) {
+gyre_status gyre_vocabulary_init(gyre_vocabulary *v, int64_t count, gyre_error *err) {
     size_t slots = INITIAL_SLOTS;
     while (slots / 2 < (size_t)count)
         slots *= 2;
-    *v = (gyre_rope_dialect){.count = count, .mask = slots - 1};
+    *v = (gyre_vocabulary){.count = count, .mask = slots - 1};
     v->pieces = calloc((size_t)count + 1, sizeof *v->pieces);
     v->slots = malloc(slots * sizeof *v->slots);
     if (!v->pieces || !v->slots) {
@@ -33,15 +33,15 @@ gyre_status gyre_vocabulary_init(gyre_rope_dialect *v, int64_t count, gyre_error
     return GYRE_OK;
 }
 
-void gyre_vocabulary_free(gyre_rope_dialect *v) {
+void gyre_vocabulary_free(gyre_vocabulary *v) {
     free(v->bytes);
     free(v->pieces);
     free(v->slots);
-    *v = (gyre_rope_dialect){0};
+    *v = (gyre_vocabulary){0};
 }
 
 /* out = the slot that has these bytes, or the empty one where they belong. */
-static size_t slot_of(const gyre_rope_dialect *v, const void *bytes, size_t length) {
+static size_t slot_of(const gyre_vocabulary *v, const void *bytes, size_t length) {
     size_t slot = (size_t)mix64(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS ^ v->seed, bytes, length)) & v->mask;
     for (;; slot = (slot + 1) & v->mask) {
         const int32_t id = v->slots[slot];
@@ -51,7 +51,7 @@ static size_t slot_of(const gyre_rope_dialect *v, const void *bytes, size_t leng
     }
 }
 
-gyre_status gyre_vocabulary_set(gyre_rope_dialect *v, int32_t id, const void *bytes, size_t length, gyre_error *err) {
+gyre_status gyre_vocabulary_set(gyre_vocabulary *v, int32_t id, const void *bytes, size_t length, gyre_error *err) {
     if (length > UINT32_MAX / 2) return gyre_fail(err, GYRE_EFORMAT, "a token of %zu bytes", length);
     if (v->room - v->used < length || !v->bytes) {
         const size_t room = 2 * v->room + length + 4096;
@@ -72,7 +72,7 @@ gyre_status gyre_vocabulary_set(gyre_rope_dialect *v, int32_t id, const void *by
     return GYRE_OK;
 }
 
-int32_t gyre_vocabulary_find(const gyre_rope_dialect *v, const void *bytes, size_t length) {
+int32_t gyre_vocabulary_find(const gyre_vocabulary *v, const void *bytes, size_t length) {
     return v->slots[slot_of(v, bytes, length)];
 }
 
@@ -155,7 +155,7 @@ gyre_status gyre_added_trie_insert(gyre_added_trie *added, const unsigned char *
     return GYRE_OK;
 }
 
-int gyre_added_trie_find(const gyre_added_trie *added, const gyre_rope_dialect *v, const unsigned char *text, size_t bytes,
+int gyre_added_trie_find(const gyre_added_trie *added, const gyre_vocabulary *v, const unsigned char *text, size_t bytes,
                          size_t at, int special, gyre_added_match *found) {
     if (added->nodes == 0) return 0;
     for (; at < bytes; at++) {

@@ -22,7 +22,7 @@ typedef struct gyre_piece {
     unsigned char strips;  /* 1: white space before it goes with it, 2: after it, 3: both */
 } gyre_piece;
 
-typedef struct gyre_rope_dialect {
+typedef struct gyre_vocabulary {
     unsigned char *bytes;
     size_t used, room;
     gyre_piece *pieces; /* [count], by id */
@@ -31,16 +31,16 @@ typedef struct gyre_rope_dialect {
     size_t mask;
     int64_t used_slots; /* slots that are taken */
     uint64_t seed;
-} gyre_rope_dialect;
+} gyre_vocabulary;
 
 /* All ids below count, none a token yet. */
-gyre_status gyre_vocabulary_init(gyre_rope_dialect *v, int64_t count, gyre_error *err);
-void gyre_vocabulary_free(gyre_rope_dialect *v);
+gyre_status gyre_vocabulary_init(gyre_vocabulary *v, int64_t count, gyre_error *err);
+void gyre_vocabulary_free(gyre_vocabulary *v);
 /* The token's bytes.  Where another has the same, that stays the one that is found.  Its kind is left as it is. */
-gyre_status gyre_vocabulary_set(gyre_rope_dialect *v, int32_t id, const void *bytes, size_t length, gyre_error *err);
+gyre_status gyre_vocabulary_set(gyre_vocabulary *v, int32_t id, const void *bytes, size_t length, gyre_error *err);
 /* out = the id, or -1. */
-int32_t gyre_vocabulary_find(const gyre_rope_dialect *v, const void *bytes, size_t length);
-static inline const unsigned char *gyre_piece_bytes(const gyre_rope_dialect *v, int32_t id) {
+int32_t gyre_vocabulary_find(const gyre_vocabulary *v, const void *bytes, size_t length);
+static inline const unsigned char *gyre_piece_bytes(const gyre_vocabulary *v, int32_t id) {
     return v->bytes + v->pieces[id].bytes_offset;
 }
 
@@ -76,7 +76,7 @@ typedef struct gyre_added_match {
     int32_t id;
 } gyre_added_match;
 /* out = 1 and *found = the first place from `at` on where a token stands, the longest there; special: those too. */
-int gyre_added_trie_find(const gyre_added_trie *added, const gyre_rope_dialect *v, const unsigned char *text, size_t bytes,
+int gyre_added_trie_find(const gyre_added_trie *added, const gyre_vocabulary *v, const unsigned char *text, size_t bytes,
                          size_t at, int special, gyre_added_match *found);
 
 #endif

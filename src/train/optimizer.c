@@ -1,5 +1,7 @@
 #include "train/optimizer.h"
-#include "model/layers.h"
+
+#include "model/ops/float_buffer.h"
+
 #include <math.h>
 #include <stdlib.h>
 

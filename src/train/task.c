@@ -2,16 +2,13 @@
 #include "core/encoding.h"
 #include "eval/eval_windows.h"
 #include "gyre/gyre_train.h"
-#include "model/random.h"
+#include "model/ops/random.h"
+#include "model/ops/softmax.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { MODULUS = 17, SEED_SYMBOLS = 4, RECENT_SYMBOLS = 3, COPY_SYMBOLS = 32 };
 enum { MIN_LENGTH = 16, MAX_LENGTH = 1 << 24 };
-
-static int32_t random_symbol(uint64_t *state, int32_t n) {
-    return (int32_t)(gyre_random_uniform(state) * n);
-}
 
 int64_t gyre_task_vocab(gyre_task task) {
     switch (task) {
@@ -36,7 +33,7 @@ static int64_t far_symbol(gyre_task task, int64_t l) {
 
 static void posgen(gyre_task task, int64_t length, uint64_t *state, int32_t *x) {
     for (int64_t l = 0; l < length && l < SEED_SYMBOLS; l++)
-        x[l] = random_symbol(state, MODULUS);
+        x[l] = (int32_t)gyre_random_below(state, MODULUS);
     for (int64_t l = SEED_SYMBOLS; l < length; l++) {
         int32_t sum = x[far_symbol(task, l)];
         for (int i = 1; i <= RECENT_SYMBOLS; i++)
@@ -52,7 +49,7 @@ void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64
     out[0] = (int32_t)vocab - 1;
     if (!copies) posgen(task, length, state, out + 1);
     for (int64_t i = 1; copies && i <= length; i++)
-        out[i] = i < distance ? random_symbol(state, COPY_SYMBOLS) : out[i - distance];
+        out[i] = i < distance ? (int32_t)gyre_random_below(state, COPY_SYMBOLS) : out[i - distance];
     /* That a copy begins cannot be known, its start symbol says it. */
     for (int64_t i = 0; weights && i <= length; i++)
         weights[i] = copies ? i > distance : i > SEED_SYMBOLS;
@@ -68,13 +65,6 @@ typedef struct measurement {
     unsigned char *right; /* [sequences][length] */
 } measurement;
 
-static int32_t argmax(const float *logits, int64_t vocab) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < vocab; i++)
-        if (logits[i] > logits[best]) best = i;
-    return (int32_t)best;
-}
-
 static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err) {
     const measurement *a = ctx;
     const int64_t length = a->options->length;
@@ -85,7 +75,7 @@ static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits,
         const gyre_status status = gyre_context_forward(reader, tokens + from, n, n, logits, err);
         if (status) return status;
         for (int64_t i = from; i < from + n; i++)
-            right[i] = argmax(logits + (i - from) * a->vocab, a->vocab) == tokens[i + 1];
+            right[i] = gyre_argmax(logits + (i - from) * a->vocab, a->vocab) == tokens[i + 1];
     }
     if (a->options->progress) a->options->progress(a->options->progress_ctx, length, a->options->sequences * length);
     return GYRE_OK;

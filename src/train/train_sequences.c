@@ -5,24 +5,20 @@
  * random segments copied later: what an induction head is for.  What is random counts nothing, what can be found again
  * counts more: else the noise of the one drowns the other for millions of tokens. */
 #include "gyre/gyre_train.h"
-#include "model/random.h"
+#include "model/ops/random.h"
 #include <string.h>
 
 enum { MIN_COPY = 6, MAX_COPY = 24, MIN_ZONE = 16, MAX_ZONES = 16, SPLIT_CHOICES = 3 };
 static const float RECALL_WEIGHT = 3; /* how much more such a symbol counts than one of the text */
 
-static int64_t random_below(uint64_t *state, int64_t n) {
-    return (int64_t)(gyre_random_uniform(state) * (double)n);
-}
-
 static void text_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out) {
-    memcpy(out, text->ids + random_below(state, text->count - length + 1), (size_t)length * sizeof *out);
+    memcpy(out, text->ids + gyre_random_below(state, text->count - length + 1), (size_t)length * sizeof *out);
 }
 
 /* Any printable byte, or of those that passkeys are made of: what finds one kind again should find the other. */
 static int32_t random_symbol(int keys, uint64_t *state) {
-    if (!keys) return (int32_t)(33 + random_below(state, 94));
-    const int64_t i = random_below(state, 10 + GYRE_PASSKEY_KEYS);
+    if (!keys) return (int32_t)(33 + gyre_random_below(state, 94));
+    const int64_t i = gyre_random_below(state, 10 + GYRE_PASSKEY_KEYS);
     return (int32_t)(i < 10 ? '0' + i : GYRE_PASSKEY_MARK + i - 10);
 }
 
@@ -35,13 +31,14 @@ static void fill_weights(float *weights, int64_t from, int64_t n, float weight) 
  * find a thing again, few long ones that it may be far away. */
 static void copy_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
     text_window(text, length, state, out);
-    const int64_t fit = length / MIN_ZONE < MAX_ZONES ? length / MIN_ZONE : MAX_ZONES, zones = 1 + random_below(state, fit);
+    const int64_t fit = length / MIN_ZONE < MAX_ZONES ? length / MIN_ZONE : MAX_ZONES,
+                  zones = 1 + gyre_random_below(state, fit);
     for (int64_t z = 0; z < zones; z++) {
         const int64_t from = z * length / zones, size = (z + 1) * length / zones - from;
         const int64_t most = size / 2 < MAX_COPY ? size / 2 : MAX_COPY;
-        const int64_t n = MIN_COPY + random_below(state, most - MIN_COPY + 1);
-        const int64_t first = random_below(state, size - 2 * n + 1),
-                      second = first + n + random_below(state, size - 2 * n - first + 1);
+        const int64_t n = MIN_COPY + gyre_random_below(state, most - MIN_COPY + 1);
+        const int64_t first = gyre_random_below(state, size - 2 * n + 1),
+                      second = first + n + gyre_random_below(state, size - 2 * n - first + 1);
         const int keys = gyre_random_uniform(state) < 0.25;
         for (int64_t i = 0; i < n; i++)
             out[from + first + i] = random_symbol(keys, state);
@@ -67,7 +64,7 @@ static void passkey_part(const gyre_text *text, int64_t length, uint64_t *state,
 
 /* One window as evaluation asks it, or two or four small ones. */
 static void passkey_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
-    int64_t parts = (int64_t)1 << random_below(state, SPLIT_CHOICES);
+    int64_t parts = (int64_t)1 << gyre_random_below(state, SPLIT_CHOICES);
     while (length / parts < 2 * MIN_ZONE && parts > 1)
         parts /= 2;
     for (int64_t p = 0; p < parts; p++) {
@@ -84,7 +81,7 @@ void gyre_train_sequence(const gyre_text *text, const gyre_train_options *option
     if (options->task != GYRE_TASK_TEXT) {
         /* Every distance at which a test within this length asks. */
         const int64_t nearest = GYRE_TASK_COPY_SPAN, farthest = length - 1 - GYRE_TASK_COPY_SPAN;
-        const int64_t distance = farthest > nearest ? nearest + random_below(&state, farthest - nearest + 1) : nearest;
+        const int64_t distance = farthest > nearest ? nearest + gyre_random_below(&state, farthest - nearest + 1) : nearest;
         gyre_task_sequence(options->task, length - 1, distance, &state, out, weights);
         return;
     }

@@ -1,4 +1,7 @@
 #include "train/trainer.h"
+
+#include "model/ops/float_buffer.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

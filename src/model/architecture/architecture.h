@@ -6,14 +6,9 @@
 #define GYRE_MODEL_ARCHITECTURE_H
 #include "files/tensor_store.h"
 #include "gyre/gyre_model.h"
+#include "model/ops/activation.h"
+#include "model/ops/norm.h"
 
-typedef enum gyre_norm_kind { GYRE_NORM_RMS, GYRE_NORM_LAYER } gyre_norm_kind;
-typedef enum gyre_activation {
-    GYRE_ACTIVATION_SILU,
-    GYRE_ACTIVATION_GELU /* exact */,
-    GYRE_ACTIVATION_GELU_TANH,
-    GYRE_ACTIVATION_RELU
-} gyre_activation;
 /* How the rows of a fused matrix of queries, keys and values lie. */
 typedef enum gyre_qkv_layout {
     GYRE_QKV_CONCAT,     /* all query heads, then key heads, then value heads: phi3, gpt2, mpt, every GGUF */

@@ -3,7 +3,6 @@
 #include "model/architecture/model_config_json.h"
 
 #include "files/json_load.h"
-#include "model/model.h"
 #include "reading/family.h"
 
 #include <math.h>
