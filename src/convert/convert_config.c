@@ -3,7 +3,7 @@
  * Where nothing changes but the type of the weights, it is the source's text but for that word.  Else it is a llama's, a
  * qwen2's or a qwen3's, as transformers reads it; pairs that those classes do not expect make it a "gyre", which nobody
  * loads by mistake. */
-#include "convert/convert_model.h"
+#include "convert/conversion.h"
 
 #include "core/encoding.h"
 #include "files/json_load.h"
