@@ -34,7 +34,7 @@ static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits,
     return GYRE_OK;
 }
 
-static gyre_status check(const gyre_model *model, const gyre_task_options *o, gyre_error *err) {
+static gyre_status check_options(const gyre_model *model, const gyre_task_options *o, gyre_error *err) {
     if (o->size != sizeof *o || o->length < MIN_LENGTH || o->length > MAX_LENGTH || o->sequences < 1 ||
         o->sequences > INT32_MAX / o->length)
         return gyre_fail(err, GYRE_EINVAL, "length %lld, sequences %lld: at least %d and 1, below 2^31 tokens in all (task)",
@@ -59,7 +59,7 @@ static void count_right(const measurement *a, int64_t *right, int64_t *asked) {
 
 gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
                               int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
-    gyre_status status = check(model, options, err);
+    gyre_status status = check_options(model, options, err);
     if (status) return status;
     const int64_t length = options->length, count = options->sequences;
     measurement a = {.model = model, .options = options, .vocab = gyre_model_get_config(model)->vocab};

@@ -1,7 +1,7 @@
-/* model_config_write.c: the config.json of a model.
+/* model_config_write.c: writes the config.json of a model made here.
  *
- * "model_type": "llama" is written only where transformers' Llama computes the same numbers; every other model is a "gyre",
- * which nobody can load by mistake. */
+ * "model_type" is "llama" only if transformers' Llama computes the same numbers.  Every other model is a "gyre", which no other
+ * program loads by mistake. */
 #include "model/architecture/model_config_json.h"
 
 #include "core/encoding.h"
@@ -30,8 +30,8 @@ static void put_set(gyre_json_writer *w, const char *key, unsigned set, const gy
     gyre_json_put(w, key, list);
 }
 
-/* What a config of this kind is by itself: fields that have the same value need not be said.  Where a kind needs more to be
- * one at all, all zeros. */
+/* out = the default config of this kind.  Fields with the default value are not written.  A kind that has no valid default gets
+ * zeros. */
 static position_config default_config(const position_config *c) {
     position_config plain = GYRE_CONFIG_INIT;
     gyre_encoding *encoding;
@@ -80,7 +80,7 @@ static void put_fields(gyre_json_writer *w, const gyre_config_field *fields, con
         if (!is_equal(f, &copy, &plain)) put_field(w, f, &copy);
 }
 
-/* 1 if no field of the list needs saying. */
+/* 1 if every field of the list has its default value. */
 static int all_default(const gyre_config_field *fields, const position_config *c) {
     position_config copy = *c, plain = default_config(c);
     for (const gyre_config_field *f = fields; f->key; f++)
@@ -88,20 +88,20 @@ static int all_default(const gyre_config_field *fields, const position_config *c
     return 1;
 }
 
-/* The smallest share that the reader truncates back to `dim`. */
+/* out = the smallest fraction that the reader truncates back to `dim`. */
 static double rotary_fraction(int64_t dim, int64_t head_dim) {
-    double share = (double)dim / (double)head_dim;
-    if ((int64_t)((double)head_dim * share) < dim) share = nextafter(share, 1.0);
-    return share;
+    double fraction = (double)dim / (double)head_dim;
+    if ((int64_t)((double)head_dim * fraction) < dim) fraction = nextafter(fraction, 1.0);
+    return fraction;
 }
 
-/* 1 if the file must say the factor: 0 is the scaling's own, which is 1 for all but three. */
+/* 1 if the attention factor must be written.  0 means the scaling's own, which is 1 for all but three scalings. */
 static int has_attention_factor(const struct gyre_rope_config *rope) {
     return rope->attention_factor != 0.0 &&
            (gyre_scaling_has_attention_factor(rope->scaling) || rope->attention_factor != 1.0);
 }
 
-/* 1 where transformers' Llama computes exactly this encoding from the keys below. */
+/* 1 if transformers' Llama computes exactly this encoding from the keys below. */
 static int is_llama(const position_config *c) {
     const gyre_scaling scaling = c->rope.scaling;
     const int known = scaling != GYRE_SCALING_NTK && scaling != GYRE_SCALING_BY_PARTS &&
@@ -112,11 +112,11 @@ static int is_llama(const position_config *c) {
            (gyre_scaling_has_attention_factor(scaling) || !has_attention_factor(&c->rope));
 }
 
-/* The length that the model serves: L, or L stretched where the file keeps L beside it. */
+/* out = the length that the model serves: the trained length L, times the factor if the file also has L. */
 static int64_t max_positions(const position_config *c) {
-    const double most = 9007199254740992.0, length = c->rope.factor * (double)c->trained_length;
+    const double max = 9007199254740992.0, length = c->rope.factor * (double)c->trained_length;
     if (c->kind != GYRE_KIND_ROPE || !gyre_scaling_has_original_length(c->rope.scaling)) return c->trained_length;
-    return length < most ? (int64_t)llround(length) : (int64_t)most;
+    return length < max ? (int64_t)llround(length) : (int64_t)max;
 }
 
 static void put_by_parts(gyre_json_writer *w, const struct gyre_rope_config *rope) {
@@ -169,7 +169,7 @@ static void put_rope(gyre_json_writer *w, const position_config *c) {
     gyre_json_put(w, "rope_section", sections);
 }
 
-/* Slopes that the heads get by themselves are not in the config. */
+/* Only slopes that differ from the scheme's own are in the config. */
 static void put_slopes(gyre_json_writer *w, const position_config *c) {
     if (c->score.slopes) put_numbers(w, "alibi_slopes", c->score.slopes, c->heads);
     if (c->score.slopes_after) put_numbers(w, "alibi_slopes_after", c->score.slopes_after, c->heads);
