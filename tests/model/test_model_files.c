@@ -3,7 +3,7 @@
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "model/model.h"
-#include "model/random.h"
+#include "model/ops/random.h"
 #include "naive_positions.h"
 #include "support.h"
 
