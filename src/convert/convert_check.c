@@ -1,5 +1,5 @@
 /* convert_check.c: what was written of the positions, read back as its usual program reads it. */
-#include "convert/convert_model.h"
+#include "convert/conversion.h"
 
 #include "reading/reading_build.h"
 #include "util/error.h"

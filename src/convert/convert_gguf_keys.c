@@ -1,5 +1,6 @@
 /* convert_gguf_keys.c: the keys of a GGUF, as llama.cpp's converter writes them, from a model in safetensors. */
-#include "convert/convert_model.h"
+#include "convert/conversion.h"
+#include "convert/convert_vocab.h"
 
 #include "util/error.h"
 

@@ -1,8 +1,9 @@
 /* convert_llama2c.c: checkpoints of llama2.c: seven numbers, then floats of one kind of tensor after another, each for all
  * layers in a row.  Nothing but its size tells such a file from another. */
-#include "convert/convert_model.h"
+#include "convert/convert_llama2c.h"
 
 #include "files/file_read.h"
+#include "files/replace_folder.h"
 #include "model/model.h"
 #include "util/error.h"
 

@@ -1,8 +1,10 @@
-/* convert_model.c: gyre_convert: what is to become of a model, decided and written. */
-#include "convert/convert_model.h"
-#include "core/sized.h"
+/* convert_model.c: gyre_convert: checks its options, takes the steps of conversion.h and writes the files. */
+#include "convert/conversion.h"
+#include "convert/convert_vocab.h"
 
+#include "core/sized.h"
 #include "files/file_read.h"
+#include "files/replace_folder.h"
 #include "files/safetensors_stream.h"
 #include "files/target_path.h"
 #include "model/architecture/architecture_families.h"
@@ -16,94 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-/* -- which family, which pairs -- */
-/* Between the containers: whom llama.cpp's converter takes for what, and back. */
-static const struct {
-    const char *model_type, *architecture;
-} families[] = {{"llama", "llama"}, {"mistral", "llama"}, {"gyre", "llama"}, {"qwen2", "qwen2"}, {"qwen3", "qwen3"}};
-enum { FAMILIES = sizeof families / sizeof *families };
-
-static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
-    const gyre_convert_source *s = &c->source;
-    const int from_gguf = s->kind == GYRE_SOURCE_GGUF, to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
-    const char *own = s->reading ? s->reading->model_type : "llama";
-    c->family = own;
-    if (from_gguf == to_gguf) return GYRE_OK;
-    for (int i = 0; i < FAMILIES; i++)
-        if (strcmp(own, from_gguf ? families[i].architecture : families[i].model_type) == 0) {
-            c->family = from_gguf ? families[i].model_type : families[i].architecture;
-            c->names = (from_gguf ? gyre_family_row_of(c->family) : gyre_family_row_of_gguf(c->family))->names;
-            return GYRE_OK;
-        }
-    return gyre_fail(err, GYRE_EUNSUPPORTED,
-                     "%s: this family is not converted to %s; llama, mistral, qwen2 and qwen3 are (%s)", own,
-                     to_gguf ? "GGUF" : "safetensors", c->source.path);
-}
-
-static gyre_layout layout_of_gguf(const char *architecture) {
-    const gyre_gguf_architecture *known = gyre_gguf_architecture_named(architecture);
-    return known && known->pairs != GYRE_GGUF_NORM ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
-}
-
-/* What readers of the result expect where nobody asks for another. */
-static gyre_layout default_layout(const gyre_conversion *c) {
-    const int from_gguf = c->source.kind == GYRE_SOURCE_GGUF;
-    if (c->options->format == GYRE_MODEL_FORMAT_GGUF) return from_gguf ? c->declared_layout : layout_of_gguf(c->family);
-    return c->source.kind == GYRE_SOURCE_FOLDER ? c->declared_layout : GYRE_LAYOUT_HALF;
-}
-
-/* A config.json of another class, which expects the other pairs. */
-static gyre_status change_class(gyre_conversion *c, gyre_error *err) {
-    const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
-    const int is_llama = strcmp(c->family, "llama") == 0 || strcmp(c->family, "mistral") == 0;
-    if (c->options->format == GYRE_MODEL_FORMAT_GGUF)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: a GGUF has no key for pairs other than those of a %s, %s (%s)",
-                         c->family, layout_of_gguf(c->family) == GYRE_LAYOUT_HALF ? "half" : "interleaved", c->source.path);
-    if ((!is_llama && strcmp(c->family, "gyre") != 0) || (rotation && rotation->window > 0))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the config.json of a %s%s has no key for other pairs (%s)",
-                         c->family, rotation && rotation->window > 0 ? " with a window" : "", c->source.path);
-    c->family = c->to == GYRE_LAYOUT_HALF ? "llama" : "gyre";
-    return GYRE_OK;
-}
-
-static int64_t served_length(const gyre_layer_reading *group) {
-    for (int64_t i = 0; i < group->fields_count; i++)
-        if (strcmp(group->fields[i].name, "max_length") == 0) return strtoll(group->fields[i].value, NULL, 10);
-    return group->config.trained_length;
-}
-
-static gyre_status set_encoding(gyre_conversion *c, gyre_config *config, gyre_error *err) {
-    config->rope.layout = c->to;
-    return gyre_encoding_create(&c->encoding, config, NULL, err);
-}
-
-static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
-    const gyre_convert_options *o = c->options;
-    const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
-    const int known = rotation || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    gyre_config config = GYRE_INIT(gyre_config);
-    int tied;
-    if (!known || (rotation && rotation->config.rope.layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF)) {
-        if (o->has_layout || o->has_source_layout)
-            return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the layers of this model have no pairs of one kind (%s)",
-                             c->source.path);
-        return GYRE_OK;
-    }
-    c->declared_layout = rotation ? rotation->config.rope.layout : GYRE_LAYOUT_INTERLEAVED;
-    c->from = o->has_source_layout ? o->source_layout : c->declared_layout;
-    c->to = o->has_layout ? o->layout : default_layout(c);
-    config = rotation ? rotation->config : gyre_llama2c_config(c->source.checkpoint, &tied).position;
-    if (!rotation) {
-        config.head_dim = c->source.arch.head_dim;
-        config.heads = c->source.arch.heads;
-    }
-    c->length = rotation ? served_length(rotation) : config.trained_length;
-    const int other =
-        c->names || c->source.kind == GYRE_SOURCE_LLAMA2C ? c->to != default_layout(c) : c->to != c->declared_layout;
-    const gyre_status status = other ? change_class(c, err) : GYRE_OK;
-    return status == GYRE_OK ? set_encoding(c, &config, err) : status;
-}
 
 /* -- writing -- */
 static gyre_status put_stream(void *sink, const void *bytes, size_t count, gyre_error *err) {
@@ -133,7 +47,7 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
     return status;
 }
 
-/* The files of a model that are not its weights. */
+/* Copies the tokenizer and generation settings of a folder as they are. */
 static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
     const gyre_checkpoint_file *file;
     gyre_status status = GYRE_OK;
@@ -148,26 +62,26 @@ static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_fol
 }
 
 static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
-    gyre_convert_vocab pieces = {0};
+    gyre_convert_vocab vocab = {0};
     char *json = NULL, *config = NULL;
     int there = 1;
     gyre_status status = GYRE_OK;
     if (c->source.kind == GYRE_SOURCE_FOLDER) return copy_tokenizer_files(c, folder, err);
     const char *tokens = c->source.checkpoint ? gyre_llama2c_tokenizer_path(c->source.checkpoint) : NULL;
     if (c->source.kind == GYRE_SOURCE_GGUF)
-        status = gyre_convert_vocab_from_gguf(&pieces, &there, gyre_tensor_store_gguf(c->source.store), c->source.path, err);
+        status = gyre_convert_vocab_from_gguf(&vocab, &there, gyre_tensor_store_gguf(c->source.store), c->source.path, err);
     else if (tokens)
-        status = gyre_convert_vocab_from_llama2c(&pieces, tokens, c->source.arch.vocab, err);
+        status = gyre_convert_vocab_from_llama2c(&vocab, tokens, c->source.arch.vocab, err);
     else
         there = 0;
     if (status == GYRE_OK && there) {
-        status = gyre_convert_vocab_to_json(&pieces, c->length, &json, &config, err);
+        status = gyre_convert_vocab_to_json(&vocab, c->length, &json, &config, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
         if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
     }
     free(json);
     free(config);
-    gyre_convert_vocab_free(&pieces);
+    gyre_convert_vocab_free(&vocab);
     return status;
 }
 
@@ -235,7 +149,7 @@ static gyre_status read_back(const gyre_conversion *c, const char *path, gyre_er
     return status;
 }
 
-/* Something else of that name is not lost by a wrong word on the command line. */
+/* Refuses to replace anything but a GGUF or an empty file, so that a mistyped target loses nothing. */
 static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
@@ -261,7 +175,7 @@ static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
-/* -- all of it -- */
+/* -- gyre_convert -- */
 static int is_layout(gyre_layout layout) {
     return layout == GYRE_LAYOUT_HALF || layout == GYRE_LAYOUT_INTERLEAVED;
 }
@@ -295,10 +209,10 @@ static void conversion_close(gyre_conversion *c) {
 
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     const int to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
-    gyre_status status = set_family(c, err);
-    if (status == GYRE_OK) status = set_rotation(c, err);
-    const int looks = c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    if (status == GYRE_OK && looks) status = gyre_convert_source_architecture(&c->source, err);
+    gyre_status status = gyre_convert_set_target(c, err);
+    const int needs_architecture =
+        c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
+    if (status == GYRE_OK && needs_architecture) status = gyre_convert_source_architecture(&c->source, err);
     if (status == GYRE_OK && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
     if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
     if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);

@@ -1,5 +1,5 @@
 /* convert_plan.c: which tensors the result has, under which names, of which types, and which rows of them move. */
-#include "convert/convert_model.h"
+#include "convert/conversion.h"
 
 #include "util/error.h"
 
@@ -10,12 +10,12 @@
 enum { Q8_BLOCK = 32 };
 
 gyre_convert_tensor *gyre_convert_add_tensor(gyre_conversion *c) {
-    if (c->count == c->room) {
-        const int64_t room = 2 * c->room + 64;
-        gyre_convert_tensor *grown = realloc(c->tensors, (size_t)room * sizeof *grown);
+    if (c->count == c->capacity) {
+        const int64_t capacity = 2 * c->capacity + 64;
+        gyre_convert_tensor *grown = realloc(c->tensors, (size_t)capacity * sizeof *grown);
         if (!grown) return NULL;
         c->tensors = grown;
-        c->room = room;
+        c->capacity = capacity;
     }
     gyre_convert_tensor *t = &c->tensors[c->count++];
     *t = (gyre_convert_tensor){.source = NULL};

@@ -1,6 +1,6 @@
 /* convert_pre_tokenizer.c: how byte-level tokenizers cut words, which GGUF files say by a name and tokenizer.json by a
  * pattern. */
-#include "convert/convert_model.h"
+#include "convert/convert_pre_tokenizer.h"
 
 #include <string.h>
 

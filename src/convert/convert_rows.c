@@ -1,5 +1,5 @@
 /* convert_rows.c: one tensor, a block of rows at a time: taken from where they lie, widened, narrowed, handed on. */
-#include "convert/convert_model.h"
+#include "convert/conversion.h"
 #include "core/convert.h"
 #include "core/rotation/permute.h"
 #include "kernels/kernels.h"

@@ -1,7 +1,8 @@
 /* convert_source.c: a model to be converted, whatever holds it. */
-#include "convert/convert_model.h"
+#include "convert/convert_source.h"
 
 #include "files/file_read.h"
+#include "files/replace_folder.h"
 #include "model/architecture/architecture_families.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"

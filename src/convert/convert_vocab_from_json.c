@@ -1,11 +1,14 @@
 /* convert_vocab_from_json.c: the tokens of a tokenizer.json, for the keys of a GGUF. */
-#include "convert/convert_model.h"
+#include "convert/convert_pre_tokenizer.h"
+#include "convert/convert_vocab.h"
 
 #include "files/file_read.h"
+#include "files/replace_folder.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,11 @@
 /* convert_vocab_to_json.c: tokens as the tokenizer.json that transformers reads. */
-#include "convert/convert_model.h"
+#include "convert/convert_pre_tokenizer.h"
+#include "convert/convert_vocab.h"
 
 #include "util/error.h"
 
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "eval/eval_windows.h"
 #include "core/exec.h"
-#include "model/layers.h"
+#include "model/ops/float_buffer.h"
 #include "util/error.h"
 #include <stdlib.h>
 

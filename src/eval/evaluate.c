@@ -1,7 +1,8 @@
 /* evaluate.c: perplexity against context, under the protocols that papers use. */
+#include "core/encoding.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"
-#include "model/layers.h"
+#include "model/ops/logits.h"
 #include "util/error.h"
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * No memory is taken and nothing is sorted: what top_k and top_p keep is all above some logit and, of those that equal it,
  * the lowest ids.  That logit is found by its bits, eleven at a time. */
 #include "core/sized.h"
-#include "model/random.h"
+#include "model/ops/random.h"
 
 #include "gyre/gyre_model.h"
 

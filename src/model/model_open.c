@@ -1,4 +1,4 @@
-/* model_open.c: models that are opened to be read: their files mapped, their weights where they lie. */
+/* model_open.c: a model opened to be read: its files are mapped and its weights stay in them. */
 #include "model/model.h"
 #include "util/error.h"
 
@@ -19,7 +19,7 @@ static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error 
     return gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
 }
 
-/* A folder that Gyre wrote for a model of a kind that no other program has. */
+/* 1 if `path` is a folder whose config.json has model_type "gyre". */
 static int is_native(const char *path, const gyre_config_document *config) {
     struct stat info;
     const char *type = json_string_value(json_object_get(config->root, "model_type"));
@@ -100,17 +100,15 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
     return GYRE_OK;
 }
 
-/* -- where it came from -- */
-/* Files mix types; the one that holds most numbers is what people call the file by. */
+/* -- source -- */
+/* out = the type that stores most weights of the layers.  Files mix types and are called after that one. */
 static const char *stored_type(const gyre_network *n) {
-    enum { LAYER_LINEARS = 7 };
     int64_t count[GYRE_STORED_OTHER] = {0};
     int most = GYRE_STORED_F32;
     for (int64_t i = 0; i < n->arch.layers; i++) {
-        const gyre_network_layer *l = &n->layer[i];
-        const gyre_affine *linears[LAYER_LINEARS] = {&l->qkv[0],     &l->qkv[1],     &l->qkv[2], &l->o,
-                                                     &l->gate_up[0], &l->gate_up[1], &l->down};
-        for (size_t m = 0; m < LAYER_LINEARS; m++)
+        const gyre_affine *linears[GYRE_LAYER_LINEARS];
+        gyre_network_layer_linears(&n->layer[i], linears);
+        for (size_t m = 0; m < GYRE_LAYER_LINEARS; m++)
             if (linears[m]->w.out > 0) count[linears[m]->w.type] += linears[m]->w.out * linears[m]->w.in;
     }
     for (int type = 0; type < GYRE_STORED_OTHER; type++)

@@ -4,7 +4,7 @@
 #include "files/safetensors.h"
 #include "make_small_model.h"
 #include "model/model.h"
-#include "model/random.h"
+#include "model/ops/random.h"
 #include "naive_positions.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* model_config_read.c: the config.json of a model that Gyre runs.  Its positions are those that the reading of the file
- * tells of, as transformers 5 has them: what is explained is what runs. */
+/* model_config_read.c: reads the config.json of a model to be trained.  Positions come from the same reader that `gyre explain`
+ * uses, with the profile of transformers 5, so what is explained is what runs. */
 #include "model/architecture/model_config_json.h"
 
 #include "model/model.h"
@@ -44,7 +44,7 @@ static void read_sizes(const gyre_scope *s, gyre_model_config *c) {
         gyre_scope_fail(s, GYRE_EFORMAT, "head_dim", "missing, and hidden_size is no multiple of num_attention_heads");
 }
 
-/* What a decoder of Gyre's does not compute.  Each default is that of transformers' Llama. */
+/* Refuses what a model made here cannot compute.  Defaults are those of transformers' Llama. */
 static void check_architecture(const gyre_scope *s) {
     static const char *const biases[] = {"attention_bias", "mlp_bias"};
     if (!gyre_scope_bool(s, "tie_word_embeddings", 0))
@@ -59,8 +59,8 @@ static void check_architecture(const gyre_scope *s) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "quantization_config", "quantized weights are not read");
 }
 
-/* -- its positions -- */
-/* One list, in memory that the caller frees. */
+/* -- positions -- */
+/* *out = a copy of the list, which the caller frees. */
 static const double *copy_array(const gyre_scope *s, const double *list, int64_t count, double **out) {
     if (!list || !is_ok(s)) return NULL;
     *out = malloc((size_t)count * sizeof **out);
@@ -81,7 +81,7 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     }
     if (!is_ok(s)) return;
     c->position = all->config;
-    /* How long a context is by default: Gyre's own word, in a Llama's file too. */
+    /* The default context length.  rope_length is Gyre's own key, in a Llama's file too. */
     c->position.rope.context_length = c->position.kind == GYRE_KIND_ROPE ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
     c->position.head_dim = c->head_dim;
     c->position.heads = c->heads;

@@ -1,18 +1,16 @@
-#include "model/matrix.h"
+#include "model/ops/matrix.h"
 #include "core/exec.h"
 #include <cblas.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* GEMV_ROWS: at most so many are multiplied as the weights lie.  GEMV_OUT, GEMM_OUT: outputs of a task, GEMM_FLOATS: of its
- * widened weights at most.  WIDENED: quantized rows that are widened before they are multiplied. */
 enum {
     LANES = 16,
-    GEMV_ROWS = 16,
-    GEMV_OUT = 64,
-    GEMM_OUT = 192,
-    GEMM_FLOATS = 1 << 19,
-    DEQUANTIZED_ROWS = 4,
+    GEMV_ROWS = 16,        /* up to this many rows, kernels read the weights as stored */
+    GEMV_OUT = 64,         /* outputs of a task then */
+    GEMM_OUT = 192,        /* outputs of a task that calls OpenBLAS, at most */
+    GEMM_FLOATS = 1 << 19, /* floats of that task's converted weights, at most */
+    DEQUANTIZED_ROWS = 4,  /* quantized weight rows converted before they are multiplied */
     MAX_GEMMS = 8
 };
 
@@ -24,8 +22,8 @@ void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t 
     gyre_stored_dequantize(kernels, w->type, (const unsigned char *)w->data + row * w->row_bytes, out, w->in);
 }
 
-/* -- how the work is cut -- */
-/* Outputs of a task: by the matrix alone, and by whether rows are few. */
+/* -- splitting the work -- */
+/* Outputs of a task.  Depends on the matrix and on whether rows <= GEMV_ROWS, on nothing else. */
 static int64_t task_outputs(const gyre_matrix *w, int64_t rows) {
     if (rows <= GEMV_ROWS) return GEMV_OUT;
     const int64_t fit = GEMM_FLOATS / w->in / LANES * LANES, most = fit < LANES ? LANES : fit > GEMM_OUT ? GEMM_OUT : fit;
@@ -39,26 +37,26 @@ static int64_t task_count(const gyre_gemm *p) {
     return p->rows > 0 ? (p->w->out + outputs - 1) / outputs : 0;
 }
 
-/* Types whose rows kernels multiply as they lie. */
+/* Types that the kernels multiply as stored. */
 static int is_float_type(gyre_stored_type type) {
     return type == GYRE_STORED_F32 || type == GYRE_STORED_F16 || type == GYRE_STORED_BF16;
 }
 
-/* Floats of scratch of one thread. */
+/* Floats of scratch for one thread. */
 static int64_t gemv_scratch(const gyre_matrix *w) {
     return is_float_type(w->type) ? 0 : DEQUANTIZED_ROWS * round_up(w->in);
 }
 static int64_t thread_scratch(const gyre_matrix *w, int64_t rows) {
-    const int64_t few = gemv_scratch(w);
-    const int64_t many = rows > GEMV_ROWS && w->type != GYRE_STORED_F32 ? task_outputs(w, rows) * w->in : 0;
-    return round_up(few > many ? few : many);
+    const int64_t gemv = gemv_scratch(w);
+    const int64_t gemm = rows > GEMV_ROWS && w->type != GYRE_STORED_F32 ? task_outputs(w, rows) * w->in : 0;
+    return round_up(gemv > gemm ? gemv : gemm);
 }
 
-int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int width) {
-    return w->out > 0 && w->in > 0 ? thread_scratch(w, rows) * (width > 1 ? width : 1) : 0;
+int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int concurrency) {
+    return w->out > 0 && w->in > 0 ? thread_scratch(w, rows) * (concurrency > 1 ? concurrency : 1) : 0;
 }
 
-/* -- few rows -- */
+/* -- up to GEMV_ROWS rows -- */
 static void project_dequantized(const gyre_kernels *kernels, gyre_projection job, const gyre_matrix *w, int64_t first,
                                 float *rows) {
     const int64_t end = first + job.outs;
@@ -77,7 +75,7 @@ static void store_outputs(const gyre_gemm *p, int64_t first, int64_t n, const fl
         for (int64_t i = 0; i < n; i++) {
             float *y = p->y + r * p->y_row_stride + first + i;
             const float sum =
-                sums[r * GEMV_OUT + i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): kernels wrote it */
+                sums[r * GEMV_OUT + i]; /* NOLINT(clang-analyzer-core.uninitialized.Assign): the kernels wrote it */
             const float biased = sum + (p->bias ? p->bias[first + i] : 0);
             *y = p->accumulate ? *y + biased : biased;
         }
@@ -100,7 +98,7 @@ static void gemv_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t f
     store_outputs(p, first, n, sums);
 }
 
-/* -- many rows -- */
+/* -- more rows: OpenBLAS -- */
 static void gemm_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t first, int64_t n, float *scratch) {
     const gyre_matrix *w = p->w;
     const float *weights = scratch;
@@ -119,14 +117,14 @@ static void gemm_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t f
             p->y[r * p->y_row_stride + i] += p->bias[i];
 }
 
-/* -- a call -- */
+/* -- running -- */
 typedef struct gemm_run {
     const gyre_gemm *gemms;
     const gyre_kernels *kernels;
     int count;
-    int64_t end[MAX_GEMMS]; /* tasks up to and with each */
+    int64_t end[MAX_GEMMS]; /* end[i] = tasks of gemms 0 .. i */
     float *scratch;
-    int64_t floats; /* of a thread */
+    int64_t floats; /* of scratch, per thread */
     atomic_int_fast64_t next;
 } gemm_run;
 
@@ -144,27 +142,28 @@ static void run_tasks(void *arg, int64_t thread) {
     }
 }
 
-static void run_gemms(const gyre_gemm *products, int count, const gyre_kernels *kernels, float *scratch,
+static void run_gemms(const gyre_gemm *gemms, int count, const gyre_kernels *kernels, float *scratch,
                       const gyre_exec *exec) {
-    gemm_run r = {.gemms = products, .kernels = kernels, .count = count, .scratch = scratch};
+    gemm_run r = {.gemms = gemms, .kernels = kernels, .count = count, .scratch = scratch};
     int64_t tasks = 0;
     for (int i = 0; i < count; i++) {
-        const int64_t floats = gyre_gemm_scratch(products[i].w, products[i].rows, 1);
+        const int64_t floats = gyre_gemm_scratch(gemms[i].w, gemms[i].rows, 1);
         if (floats > r.floats) r.floats = floats;
-        r.end[i] = tasks += task_count(&products[i]);
+        r.end[i] = tasks += task_count(&gemms[i]);
     }
-    const int64_t width = gyre_exec_concurrency(exec);
+    const int64_t threads = gyre_exec_concurrency(exec);
     atomic_init(&r.next, 0);
-    gyre_parallel(exec, run_tasks, &r, width < tasks ? width : tasks);
+    gyre_parallel(exec, run_tasks, &r, threads < tasks ? threads : tasks);
 }
 
-void gyre_gemm_run_many(const gyre_gemm *products, int count, const gyre_kernels *kernels, float *scratch,
+void gyre_gemm_run_many(const gyre_gemm *gemms, int count, const gyre_kernels *kernels, float *scratch,
                         const gyre_exec *exec) {
     for (int i = 0, n; i < count; i += n) {
         n = count - i < MAX_GEMMS ? count - i : MAX_GEMMS;
-        run_gemms(products + i, n, kernels, scratch, exec);
+        run_gemms(gemms + i, n, kernels, scratch, exec);
     }
 }
-void gyre_gemm_run(const gyre_gemm *product, const gyre_kernels *kernels, float *scratch, const gyre_exec *exec) {
-    gyre_gemm_run_many(product, 1, kernels, scratch, exec);
+
+void gyre_gemm_run(const gyre_gemm *gemm, const gyre_kernels *kernels, float *scratch, const gyre_exec *exec) {
+    gyre_gemm_run_many(gemm, 1, kernels, scratch, exec);
 }
