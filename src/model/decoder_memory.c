@@ -23,8 +23,8 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     return GYRE_OK;
 }
 
-/* Attention scratch of a layer for any number of queries up to `rows`.  Up to DECODE_QUERIES queries take the decoding path, and
- * as many queries as keys may share their angles, so those counts are asked for one by one. */
+/* Attention scratch of a layer for any number of queries up to `rows`.  Up to DECODE_QUERIES queries take the decoding
+ * path, and as many queries as keys may share their angles, so those counts are asked for one by one. */
 static size_t layer_scratch(const gyre_decoder *d, int64_t layer, int64_t rows) {
     enum { DECODE_QUERIES = 8 };
     size_t max = 0;

@@ -9,8 +9,8 @@ typedef struct gyre_config_arrays {
 } gyre_config_arrays;
 void gyre_config_arrays_free(gyre_config_arrays *arrays);
 
-/* *out = the config in a JSON text.  path: for messages.  Errors: EFORMAT (not JSON; a key that is missing or makes no sense, which
- * is named), EUNSUPPORTED (another architecture). */
+/* *out = the config in a JSON text.  path: for messages.  Errors: EFORMAT (not JSON; a key that is missing or makes no
+ * sense, which is named), EUNSUPPORTED (another architecture). */
 gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,
                                     gyre_config_arrays *arrays, gyre_error *err);
 /* *out = the JSON text, which the caller frees.  config: complete, as a model has it. */
