@@ -5,6 +5,7 @@
 #include "model/model.h"
 #include "model/ops/random.h"
 #include "naive_positions.h"
+#include "small_model.h"
 #include "support.h"
 
 #include <dirent.h>
@@ -80,31 +81,9 @@ static void assert_holds(const char *name, const char *wanted) {
 }
 
 /* -- weights -- */
-static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
-    c.vocab = 50;
-    c.model_dim = 24;
-    c.layers = 2;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = 8;
-    c.mlp_dim = 40;
-    c.position.kind = kind;
-    c.position.trained_length = 64;
-    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
-    return c;
-}
-
-static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
 static gyre_model *create_small(gyre_kind kind, uint64_t seed) {
     const gyre_model_config config = small_config(kind);
-    return create(&config, seed);
+    return create_model(&config, seed);
 }
 
 static void test_random_numbers(void **state) {
@@ -294,7 +273,7 @@ static void test_saves_and_opens(void **state) {
     gyre_model_config c = small_config(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, 64, &c.position); i++)
         for (size_t t = 0; t < 3; t++) {
-            gyre_model *model = create(&c, 3);
+            gyre_model *model = create_model(&c, 3);
             assert_comes_back(model, types[t]);
             gyre_model_free(model);
         }

@@ -3,6 +3,7 @@
 #include "files/safetensors.h"
 #include "model/model.h"
 #include "naive_positions.h"
+#include "small_model.h"
 #include "support.h"
 
 #include <math.h>
@@ -30,28 +31,6 @@ static int remove_folder(void **state) {
     unlink(in_folder("m/model.safetensors"));
     rmdir(in_folder("m"));
     return rmdir(folder);
-}
-
-static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
-    c.vocab = 50;
-    c.model_dim = 24;
-    c.layers = 2;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = 8;
-    c.mlp_dim = 40;
-    c.position.kind = kind;
-    c.position.trained_length = 64;
-    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
-    return c;
-}
-
-static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
 }
 
 static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
@@ -91,12 +70,12 @@ static void test_layout_of_tables(void **state) {
     (void)state;
     gyre_model_config c = small_config(GYRE_KIND_T5);
     c.position.score.buckets = 8;
-    gyre_model *model = create(&c, 1);
+    gyre_model *model = create_model(&c, 1);
     assert_tensor(model, "model.layers.1.self_attn.position_bias.weight", 8, 4, 0);
     gyre_model_free(model);
     c = small_config(GYRE_KIND_SHAW);
     c.position.score.max_distance = 3;
-    model = create(&c, 1);
+    model = create_model(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 7, 8, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_key.weight", 0, 0, 0);
     assert_tensor(model, "model.layers.1.self_attn.position_value.weight", 7, 8, 1);
@@ -105,13 +84,13 @@ static void test_layout_of_tables(void **state) {
     c = small_config(GYRE_KIND_BERT); /* one embedding for both sides */
     c.position.score.max_distance = 5;
     c.position.score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
-    model = create(&c, 1);
+    model = create_model(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 9, 8, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_key.weight", 0, 0, 0);
     gyre_model_free(model);
     c = small_config(GYRE_KIND_DEBERTA);
     c.position.score.max_distance = 6;
-    model = create(&c, 1);
+    model = create_model(&c, 1);
     assert_tensor(model, "model.rel_embeddings.weight", 12, 24, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 32, 24, 1);
     assert_tensor(model, "model.layers.1.self_attn.position_key.weight", 32, 24, 1);
@@ -131,7 +110,7 @@ static void test_first_tables(void **state) {
     for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
         gyre_model_config c = small_config(GYRE_KIND_KERPLE);
         c.position.score.decay = (gyre_decay)decay;
-        gyre_model *model = create(&c, 1);
+        gyre_model *model = create_model(&c, 1);
         const float *r = model->weights + model->layout.layers_offset + model->layout.weights_per_layer - 8;
         const float wide[4] = {1.75f, 1.25f, 0.75f, 0.25f}, narrow[4] = {0.875f, 0.625f, 0.375f, 0.125f};
         assert_memory_equal(r + (decay == GYRE_DECAY_LOG ? 0 : 4), wide, sizeof wide);
@@ -140,7 +119,7 @@ static void test_first_tables(void **state) {
     }
     gyre_model_config c = small_config(GYRE_KIND_SHAW);
     c.position.score.max_distance = 200;
-    gyre_model *model = create(&c, 1);
+    gyre_model *model = create_model(&c, 1);
     const float *table = model->weights + gyre_layer_tensor_offset(&model->layout, 1, GYRE_WEIGHT_FIRST_TABLE);
     assert_true(fabs(deviation_of(table, 401 * 8) / 0.05 - 1) < 0.1);
     gyre_table_entry entry = {7, 7, 7, 7};
@@ -181,7 +160,7 @@ static void test_refuses_tables(void **state) {
     (void)state;
     gyre_model_config c = small_config(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, 64, &c.position); i++) {
-        gyre_model *model = create(&c, 3);
+        gyre_model *model = create_model(&c, 3);
         const int64_t count = gyre_tensor_count(&model->layout);
         for (int64_t t = 0; t < count; t++) {
             const gyre_tensor tensor = gyre_tensor_at(&model->layout, t);
@@ -202,7 +181,7 @@ static void test_refuses_tables(void **state) {
     }
     /* One that the scheme does not have. */
     c = small_config(GYRE_KIND_ALIBI);
-    gyre_model *model = create(&c, 3);
+    gyre_model *model = create_model(&c, 3);
     save(model, "m", GYRE_DTYPE_F32);
     rewrite(model, 0, 2);
     assert_open_fails("m", GYRE_EFORMAT, "position_bias.weight: no tensor of the model");
