@@ -1,8 +1,8 @@
 /* convert_config.c: the config.json of a converted model.
  *
- * Where nothing changes but the type of the weights, it is the source's text but for that word.  Else it is a llama's, a
- * qwen2's or a qwen3's, as transformers reads it; pairs that those classes do not expect make it a "gyre", which nobody
- * loads by mistake. */
+ * If only the type of the weights changes, it is the source's text with that word replaced.  Otherwise it is written as
+ * a llama, a qwen2 or a qwen3 that transformers reads.  If the layout of pairs is not what those classes expect,
+ * model_type is "gyre", which no other program loads by mistake. */
 #include "convert/conversion.h"
 
 #include "files/json_write.h"
@@ -20,19 +20,19 @@ static const char *torch_dtype_name(gyre_stored_type type) {
     return type == GYRE_STORED_F32 ? "float32" : type == GYRE_STORED_BF16 ? "bfloat16" : "float16";
 }
 
-/* -- another type alone -- */
+/* -- only another type -- */
 static gyre_status edit_dtype(gyre_conversion *c, gyre_error *err) {
     static const char *const keys[] = {"torch_dtype", "dtype"}, *const objects[] = {"", "text_config"};
     const char *name = torch_dtype_name(gyre_convert_main_type(c));
     gyre_config_edit edit;
-    int said = 0;
+    int found = 0;
     gyre_edit_begin(&edit, c->source.config.text, c->source.config.bytes, err);
     for (int i = 0; i < 4 && edit.status == GYRE_OK; i++)
         if (gyre_edit_has(&edit, objects[i / 2], keys[i % 2])) {
             gyre_edit_set(&edit, objects[i / 2], keys[i % 2], json_string(name), NULL);
-            said = 1;
+            found = 1;
         }
-    if (!said && edit.status == GYRE_OK) gyre_edit_set(&edit, "", keys[0], json_string(name), "model_type");
+    if (!found && edit.status == GYRE_OK) gyre_edit_set(&edit, "", keys[0], json_string(name), "model_type");
     const gyre_status status = edit.status;
     if (status == GYRE_OK) {
         c->config = edit.text;
@@ -42,7 +42,7 @@ static gyre_status edit_dtype(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
-/* -- another file -- */
+/* -- a new file -- */
 static const struct {
     const char *model_type, *class;
 } classes[] = {{"llama", "LlamaForCausalLM"},
@@ -57,7 +57,7 @@ static void put_family(gyre_json_writer *w, const char *model_type) {
     gyre_json_put_string(w, "model_type", model_type);
 }
 
-/* The fewest digits of a number that a GGUF keeps as a float. */
+/* out = the decimal with the fewest digits that rounds to the same float.  A GGUF stores the number as a float. */
 static double shortest_decimal(double x) {
     char text[32];
     for (int digits = 1; digits <= 9; digits++) {
@@ -87,51 +87,51 @@ static int has_bias(const gyre_conversion *c, gyre_tensor_role role) {
     return gyre_convert_source_find(&c->source, name) != NULL;
 }
 
-/* Of a llama and of what Gyre writes; qwen's classes know by themselves. */
+/* For llama and gyre.  Classes of qwen have fixed biases. */
 static void put_biases(gyre_json_writer *w, const gyre_conversion *c) {
     if (strcmp(c->family, "qwen2") == 0) return;
     gyre_json_put(w, "attention_bias", json_boolean(has_bias(c, GYRE_TENSOR_Q)));
     if (strcmp(c->family, "qwen3") != 0) gyre_json_put(w, "mlp_bias", json_boolean(has_bias(c, GYRE_TENSOR_UP)));
 }
 
-/* 1 where the head is the embedding. */
+/* Returns 1 if lm_head is the embedding. */
 static int is_tied(const gyre_conversion *c) {
     if (c->source.kind != GYRE_SOURCE_GGUF) return c->source.arch.tied;
     return gyre_convert_source_find(&c->source, "output.weight") == NULL;
 }
 
 static gyre_status put_rotation(gyre_json_writer *w, const gyre_conversion *c, gyre_error *err) {
-    static const char *const old[] = {"rope_theta",
-                                      "rope_scaling",
-                                      "rope_parameters",
-                                      "rope_layout",
-                                      "rope_length",
-                                      "position_embedding_type",
-                                      "partial_rotary_factor",
-                                      "rope_interleaved"};
+    static const char *const old_keys[] = {"rope_theta",
+                                           "rope_scaling",
+                                           "rope_parameters",
+                                           "rope_layout",
+                                           "rope_length",
+                                           "position_embedding_type",
+                                           "partial_rotary_factor",
+                                           "rope_interleaved"};
     const int native = strcmp(c->family, "gyre") == 0;
-    gyre_rope_parameters words;
-    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
-        (void)json_object_del(w->object, old[i]);
+    gyre_rope_parameters parameters;
+    for (size_t i = 0; i < sizeof old_keys / sizeof *old_keys; i++)
+        (void)json_object_del(w->object, old_keys[i]);
     const gyre_status status = gyre_rope_parameters_of(
-        c->encoding, c->length, native ? GYRE_DIALECT_NATIVE : GYRE_DIALECT_TRANSFORMERS, &words, err);
+        c->encoding, c->length, native ? GYRE_DIALECT_NATIVE : GYRE_DIALECT_TRANSFORMERS, &parameters, err);
     if (status != GYRE_OK) return status;
-    gyre_json_put_integer(w, "max_position_embeddings", words.length);
+    gyre_json_put_integer(w, "max_position_embeddings", parameters.length);
     if (native) gyre_json_put_string(w, "position_embedding_type", "rope");
-    gyre_json_put_number(w, "rope_theta", words.base);
-    if (strcmp(words.type, "default") == 0 && json_object_size(words.values) == 0) {
+    gyre_json_put_number(w, "rope_theta", parameters.base);
+    if (strcmp(parameters.type, "default") == 0 && json_object_size(parameters.values) == 0) {
         gyre_json_put(w, "rope_scaling", json_null());
     } else {
-        json_t *dict = json_pack("{s:s}", "rope_type", words.type);
-        w->failed |= !dict || json_object_update(dict, words.values) != 0;
+        json_t *dict = json_pack("{s:s}", "rope_type", parameters.type);
+        w->failed |= !dict || json_object_update(dict, parameters.values) != 0;
         gyre_json_put(w, "rope_scaling", dict);
     }
     if (native && c->to == GYRE_LAYOUT_INTERLEAVED) gyre_json_put_string(w, "rope_layout", "interleaved");
-    json_decref(words.values);
+    json_decref(parameters.values);
     return GYRE_OK;
 }
 
-/* Tokens that begin and end a text: transformers looks for them here too. */
+/* transformers looks for the begin and end tokens in config.json too. */
 static void put_bos_eos(gyre_json_writer *w, const gyre_conversion *c) {
     static const struct {
         const char *key, *of_gguf;
@@ -158,7 +158,7 @@ static gyre_status write_all(gyre_json_writer *w, gyre_conversion *c, gyre_error
     return put_rotation(w, c, err);
 }
 
-/* What runs it must be able to read it: gyre's own reader, as long as nobody else has a word for its pairs. */
+/* A "gyre" config is only useful if Gyre can read it, so it is read back. */
 static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
     gyre_model_config model = gyre_model_config_default();
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};

@@ -15,7 +15,8 @@ void gyre_llama2c_free(gyre_llama2c *checkpoint); /* NULL is fine */
 int64_t gyre_llama2c_count(const gyre_llama2c *checkpoint);
 /* out = a tensor under its Hugging Face name.  The order is that of the file. */
 gyre_file_tensor gyre_llama2c_at(const gyre_llama2c *checkpoint, int64_t index);
-/* out = the config that the converted model will have, with pairs in halves.  The checkpoint's own pairs are interleaved. */
+/* out = the config that the converted model will have, with pairs in halves.  The checkpoint's own pairs are
+ * interleaved. */
 gyre_model_config gyre_llama2c_config(const gyre_llama2c *checkpoint, int *tied);
 /* out = "folder/tok512.bin", or NULL if there is no tokenizer. */
 const char *gyre_llama2c_tokenizer_path(const gyre_llama2c *checkpoint);

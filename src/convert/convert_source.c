@@ -1,4 +1,3 @@
-/* convert_source.c: a model to be converted, whatever holds it. */
 #include "convert/convert_source.h"
 
 #include "files/file_read.h"
@@ -34,7 +33,7 @@ const gyre_file_tensor *gyre_convert_source_find(const gyre_convert_source *sour
     return bsearch(&key, source->tensors, (size_t)source->count, sizeof key, by_name);
 }
 
-/* A llama of these sizes: what llama2.c trains, and Gyre. */
+/* *a = a llama of these sizes.  llama2.c and Gyre train nothing else. */
 static void describe_llama(gyre_architecture *a, const gyre_model_config *config, int tied) {
     gyre_architecture_from_row(a, gyre_family_row_of("llama"));
     a->vocab = config->vocab;
@@ -99,8 +98,8 @@ void gyre_convert_source_close(gyre_convert_source *s) {
     *s = (gyre_convert_source){0};
 }
 
-/* -- what it computes -- */
-/* What Gyre itself writes is a llama but for its positions. */
+/* -- architecture -- */
+/* A model that Gyre wrote is a llama except for its positions. */
 static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) {
     gyre_model_config config = gyre_model_config_default();
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
@@ -125,7 +124,7 @@ gyre_status gyre_convert_source_architecture(gyre_convert_source *s, gyre_error 
     return status;
 }
 
-/* Layers that differ in their window alone turn alike. */
+/* Layers that differ only in their window rotate alike. */
 static int same_rotation(const gyre_config *a, const gyre_config *b) {
     return a->kind == b->kind && a->head_dim == b->head_dim && a->rope.base == b->rope.base && a->rope.dim == b->rope.dim &&
            a->rope.first_channel == b->rope.first_channel && a->rope.layout == b->rope.layout &&

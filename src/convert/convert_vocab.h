@@ -51,7 +51,8 @@ gyre_status gyre_convert_vocab_from_bytes(gyre_convert_vocab *out, gyre_error *e
 
 /* Writers. */
 void gyre_convert_vocab_to_gguf(const gyre_convert_vocab *vocab, gyre_gguf_writer *keys);
-/* *out = tokenizer.json, *config = tokenizer_config.json, both freed by the caller.  length: tokens that the model serves. */
+/* *out = tokenizer.json, *config = tokenizer_config.json, both freed by the caller.  length: tokens that the model
+ * serves. */
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, char **out, char **config,
                                        gyre_error *err);
 

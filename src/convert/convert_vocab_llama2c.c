@@ -22,7 +22,8 @@ static int read_u32(cursor *c, uint32_t *out) {
     return 1;
 }
 
-/* Undoes what llama2.c's exporter does: it writes U+2581 as a space, and puts line ends around the names of special tokens. */
+/* Undoes what llama2.c's exporter does: it writes U+2581 as a space, and puts line ends around the names of special
+ * tokens. */
 static gyre_status set_llama2c(gyre_convert_vocab *out, int64_t id, const unsigned char *bytes, size_t count,
                                const char *path, gyre_error *err) {
     char *text = malloc(3 * count + 1);

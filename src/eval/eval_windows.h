@@ -15,9 +15,10 @@ typedef struct gyre_eval_windows {
     gyre_dtype cache; /* type of the workers' caches */
 } gyre_eval_windows;
 
-/* out = how many tokens of a window to read next, after the first `from`, if logits are needed from token `wanted` on.  At most
- * GYRE_EVAL_WINDOW_CHUNK.  With GYRE_LENGTH_POLICY_PREFIX each read has its own length in use, so windows are read as by an engine
- * that generates: everything before `wanted` at once, as the prompt, then at most 64 tokens at a time. */
+/* out = how many tokens of a window to read next, after the first `from`, if logits are needed from token `wanted` on.
+ * At most GYRE_EVAL_WINDOW_CHUNK.  With GYRE_LENGTH_POLICY_PREFIX each read has its own length in use, so windows are
+ * read as by an engine that generates: everything before `wanted` at once, as the prompt, then at most 64 tokens at a
+ * time. */
 int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, int64_t wanted);
 
 /* Calls fn once for each index below count.  Returns the failure of the first worker that failed. */

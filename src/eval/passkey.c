@@ -1,4 +1,4 @@
-/* passkey.c: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
+/* passkey.c: passkey retrieval: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
 #include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "model/ops/logits.h"
@@ -10,10 +10,10 @@
 enum {
     END_MARK = GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS,
     DIGITS = 4,
-    MIN_BYTES_PER_KEY = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of window a key needs: hidden, asked for, and some text */
+    MIN_BYTES_PER_KEY = 2 * GYRE_PASSKEY_LENGTH + 4 /* bytes of a window per key: hidden, asked for, and some text */
 };
 
-/* No two neighbouring digits stand twice in one window: after two symbols of an answer the next one is certain. */
+/* No pair of adjacent digits occurs twice in a window, so that any two symbols of an answer determine the next one. */
 static void draw_keys(int64_t keys, uint64_t *state, int32_t digits[][DIGITS]) {
     unsigned char used[100] = {0};
     for (int64_t k = 0; k < keys; k++) {
@@ -48,8 +48,8 @@ static void shuffle(int32_t *order, int64_t n, uint64_t *state) {
 }
 
 static int64_t clamp_keys(int64_t keys, int64_t length) {
-    const int64_t room = length / MIN_BYTES_PER_KEY, most = room < GYRE_PASSKEY_KEYS ? room : GYRE_PASSKEY_KEYS;
-    return keys > most ? most : keys;
+    const int64_t fit = length / MIN_BYTES_PER_KEY, max = fit < GYRE_PASSKEY_KEYS ? fit : GYRE_PASSKEY_KEYS;
+    return keys > max ? max : keys;
 }
 
 void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
@@ -63,9 +63,9 @@ void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, ui
     draw_keys(keys, state, digits);
     shuffle(marks, GYRE_PASSKEY_KEYS, state);
     shuffle(order, keys, state);
-    for (int64_t k = 0; k < keys; k++) { /* one key to an equal share of the body, anywhere in it */
-        const int64_t from = k * body / keys, room = (k + 1) * body / keys - from - GYRE_PASSKEY_LENGTH;
-        write_key(out + from + gyre_random_below(state, room + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
+    for (int64_t k = 0; k < keys; k++) { /* the body is split into equal parts, with one key anywhere in each */
+        const int64_t from = k * body / keys, slack = (k + 1) * body / keys - from - GYRE_PASSKEY_LENGTH;
+        write_key(out + from + gyre_random_below(state, slack + 1), GYRE_PASSKEY_MARK + marks[k], digits[k]);
     }
     for (int64_t k = 0; k < keys; k++) {
         const int64_t at = body + k * GYRE_PASSKEY_LENGTH;
@@ -81,7 +81,7 @@ typedef struct trials {
     const gyre_eval_windows *eval_windows;
     int64_t keys, windows;
     int32_t *tokens; /* [windows][context] */
-    int64_t *right;  /* [windows] */
+    int64_t *right;  /* [windows] keys found */
 } trials;
 
 /* The questions are the last keys * GYRE_PASSKEY_LENGTH tokens; logits row i predicts the token after it. */
@@ -108,7 +108,8 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     return GYRE_OK;
 }
 
-static gyre_status check(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o, gyre_error *err) {
+static gyre_status check_options(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o,
+                                 gyre_error *err) {
     if (gyre_model_get_config(model)->vocab < 256)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "passkey: a vocabulary of %lld holds no bytes (passkey)",
                          (long long)gyre_model_get_config(model)->vocab);
@@ -125,7 +126,7 @@ static gyre_status check(const gyre_model *model, const gyre_text *text, const g
 static gyre_status measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
                            const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
                            gyre_error *err) {
-    gyre_status status = check(model, text, options, err);
+    gyre_status status = check_options(model, text, options, err);
     if (status) return status;
     trials t = {.model = model, .text = text, .options = options, .keys = clamp_keys(options->keys, options->context)};
     t.windows = (options->trials + t.keys - 1) / t.keys;

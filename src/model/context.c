@@ -95,8 +95,8 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
     return GYRE_OK;
 }
 
-/* *rows = how many of the next n tokens to read in one pass.  Once the window is full it is one token, for which the oldest
- * token that is not a sink is dropped. */
+/* *rows = how many of the next n tokens to read in one pass.  Once the window is full it is one token, for which the
+ * oldest token that is not a sink is dropped. */
 static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows) {
     gyre_decoder *d = &x->decoder;
     *rows = n < GYRE_PREFILL_CHUNK ? n : GYRE_PREFILL_CHUNK;
@@ -120,8 +120,8 @@ static int64_t read_end(const gyre_context *x, int64_t n) {
     return x->window && n > x->window - cached ? x->window : cached + n;
 }
 
-/* out = the context length in use for a read of n tokens.  Under GYRE_LENGTH_POLICY_PREFIX it is the same for all chunks of the
- * read. */
+/* out = the context length in use for a read of n tokens.  Under GYRE_LENGTH_POLICY_PREFIX it is the same for all chunks
+ * of the read. */
 static int64_t read_length_in_use(const gyre_context *x, int64_t n) {
     const gyre_config *config = gyre_encoding_get_config(x->decoder.encoding);
     return config->kind == GYRE_KIND_ROPE && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX ? read_end(x, n) : 0;
@@ -156,8 +156,8 @@ static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int6
     return check_positions(x, n, err);
 }
 
-/* After a failed read: drops the tokens of it that were stored.  If the window has moved, the sequence cannot be restored and
- * everything is dropped. */
+/* After a failed read: drops the tokens of it that were stored.  If the window has moved, the sequence cannot be
+ * restored and everything is dropped. */
 static void rollback(gyre_context *x, int64_t cached_before, int64_t read) {
     if (x->window) {
         gyre_context_reset(x);

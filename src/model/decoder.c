@@ -170,8 +170,8 @@ static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
 }
 
 /* -- layers -- */
-/* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has one of its own, is taken
- * before the attention block adds to x. */
+/* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has one of its own,
+ * is taken before the attention block adds to x. */
 gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted) {
     const int64_t layers = d->net->arch.layers;
     const int parallel = d->net->arch.parallel_residual;

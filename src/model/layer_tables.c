@@ -131,8 +131,8 @@ void gyre_layer_tables_backward(const gyre_layer_tables *t, float *dprojected, f
 }
 
 /* -- creation -- */
-/* Row r of the sinusoid belongs to the distance m - n nearest to 0 that maps to r, since distances past the clipping distance share
- * its row.  Rows that no distance maps to are left arbitrary. */
+/* Row r of the sinusoid belongs to the distance m - n nearest to 0 that maps to r, since distances past the clipping
+ * distance share its row.  Rows that no distance maps to are left arbitrary. */
 static void fill_sinusoid(const gyre_layer_tables *t) {
     const int64_t dim = t->model->config.model_dim, pairs = (dim + 1) / 2;
     const gyre_distance_map *map = &t->encoding->distance_map;

@@ -27,8 +27,8 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
 
 enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
 
-/* Bounds the memory that a config file can ask for: an encoding allocates an entry for each distance that has a row, and some
- * compute or project a vector for each. */
+/* Bounds the memory that a config file can ask for: an encoding allocates an entry for each distance that has a row, and
+ * some compute or project a vector for each. */
 static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
     enum { MAX_SIZE = 1 << 20, MAX_NUMBERS = 1 << 26 };
     const struct gyre_score_config *score = &c->position.score;

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Standard deviation of a tensor's initial weights.  1 / sqrt(inputs) keeps the variance of what a matrix multiplies.  The
- * outputs of a block are scaled down by sqrt(2 layers), as in GPT-2. */
+/* Standard deviation of a tensor's initial weights.  1 / sqrt(inputs) keeps the variance of what a matrix multiplies.
+ * The outputs of a block are scaled down by sqrt(2 layers), as in GPT-2. */
 static double init_std(const gyre_model *model, const gyre_tensor *tensor) {
     const int ends_block = strstr(tensor->name, ".o_proj.") != NULL || strstr(tensor->name, ".down_proj.") != NULL;
     if (strncmp(tensor->name, "model.layers.", 13) != 0) return 0.05;
@@ -28,8 +28,8 @@ static double init_table_entry(const gyre_model *model, const gyre_tensor *tenso
     return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
 }
 
-/* Each tensor has a random stream of its own, seeded with the tensor's name.  Two models that differ only in their encoding
- * therefore start from the same weights, so that the encodings can be compared. */
+/* Each tensor has a random stream of its own, seeded with the tensor's name.  Two models that differ only in their
+ * encoding therefore start from the same weights, so that the encodings can be compared. */
 static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
     float *out = model->weights + tensor->offset;
     const double std = init_std(model, tensor);

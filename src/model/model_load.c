@@ -27,7 +27,8 @@ static int has_tensor(const gyre_weight_layout *layout, const char *name) {
     return 0;
 }
 
-/* Refuses weights that the config does not describe (a bias, an extra layer).  Ignoring them silently would give another model. */
+/* Refuses weights that the config does not describe (a bias, an extra layer).  Ignoring them silently would give another
+ * model. */
 static gyre_status check_unknown_tensors(const gyre_weight_layout *layout, const gyre_safetensors *file, const char *path,
                                          gyre_error *err) {
     int64_t known = 0;
@@ -53,8 +54,8 @@ static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_saf
     return status;
 }
 
-/* The sizes in config.json may be arbitrary, so shapes are compared with the file's before memory is allocated: those of the
- * plain decoder first, those of the position tables once the encoding exists. */
+/* The sizes in config.json may be arbitrary, so shapes are compared with the file's before memory is allocated: those of
+ * the plain decoder first, those of the position tables once the encoding exists. */
 static gyre_status check_file(gyre_model *model, const gyre_model_config *config, const gyre_safetensors *file,
                               const char *path, gyre_error *err) {
     gyre_status status = gyre_model_check_sizes(config, err);

@@ -104,7 +104,7 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
 /* out = the type that stores most weights of the layers.  Files mix types and are called after that one. */
 static const char *stored_type(const gyre_network *n) {
     int64_t count[GYRE_STORED_OTHER] = {0};
-    int most = GYRE_STORED_F32;
+    int type_of_most = GYRE_STORED_F32;
     for (int64_t i = 0; i < n->arch.layers; i++) {
         const gyre_affine *linears[GYRE_LAYER_LINEARS];
         gyre_network_layer_linears(&n->layer[i], linears);
@@ -112,8 +112,8 @@ static const char *stored_type(const gyre_network *n) {
             if (linears[m]->w.out > 0) count[linears[m]->w.type] += linears[m]->w.out * linears[m]->w.in;
     }
     for (int type = 0; type < GYRE_STORED_OTHER; type++)
-        if (count[type] > count[most]) most = type;
-    return gyre_stored_type_name((gyre_stored_type)most);
+        if (count[type] > count[type_of_most]) type_of_most = type;
+    return gyre_stored_type_name((gyre_stored_type)type_of_most);
 }
 
 gyre_model_source gyre_model_get_source(const gyre_model *model) {

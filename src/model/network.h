@@ -1,5 +1,5 @@
-/* network.h: the weights of a decoder by what they are for, wherever they lie: in mapped files, or in the float block of a
- * gyre_model made here. */
+/* network.h: the weights of a decoder by what they are for, wherever they lie: in mapped files, or in the float block of
+ * a gyre_model made here. */
 #ifndef GYRE_MODEL_NETWORK_H
 #define GYRE_MODEL_NETWORK_H
 #include "model/architecture/architecture.h"

@@ -25,8 +25,8 @@ static gyre_status create_group(const gyre_network *n, const gyre_layer_reading 
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, n->reading->path);
 }
 
-/* 1 if both encodings rotate alike.  Gemma 2's local and global layers do.  Gemma 3's local layers do not, and keep their own
- * encoding when the global ones are extended. */
+/* 1 if both encodings rotate alike.  Gemma 2's local and global layers do.  Gemma 3's local layers do not, and keep
+ * their own encoding when the global ones are extended. */
 static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
     const gyre_config *c = gyre_encoding_get_config(a), *d = gyre_encoding_get_config(b);
     const int64_t pairs = c->rope.dim / 2;

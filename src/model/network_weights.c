@@ -115,8 +115,8 @@ static int requires_bias(const loader *o, gyre_tensor_role role) {
     return o->net->arch.required_biases >> role & 1;
 }
 
-/* A bias that the architecture does not have is left to check_unknown_tensors, which refuses it.  transformers would ignore it
- * silently. */
+/* A bias that the architecture does not have is left to check_unknown_tensors, which refuses it.  transformers would
+ * ignore it silently. */
 static float *load_bias(loader *o, gyre_tensor_role role, int64_t layer, int64_t count) {
     const int required = requires_bias(o, role);
     return required || o->net->arch.optional_biases ? load_vector(o, role, layer, ".bias", count, required) : NULL;

@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* out = the string at *cursor, without a NUL at its end, *bytes its length.  Moves the cursor behind it.  The array was checked
- * when the file was opened. */
+/* out = the string at *cursor, without a NUL at its end, *bytes its length.  Moves the cursor behind it.  The array was
+ * checked when the file was opened. */
 static inline const char *gyre_gguf_next_string(const unsigned char **cursor, size_t *bytes) {
     uint64_t n = 0;
     for (int i = 7; i >= 0; i--)

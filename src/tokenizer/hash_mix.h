@@ -1,7 +1,7 @@
 /* hash_mix.h: the last step of the tokenizer's hashes.
  *
- * Hash tables are seeded with the address of their slots, so that no file can be written whose entries all collide.  What a
- * lookup finds never depends on the seed. */
+ * Hash tables are seeded with the address of their slots, so that no file can be written whose entries all collide.
+ * What a lookup finds never depends on the seed. */
 #ifndef GYRE_TOKENIZER_HASH_MIX_H
 #define GYRE_TOKENIZER_HASH_MIX_H
 #include <stdint.h>

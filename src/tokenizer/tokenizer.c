@@ -82,8 +82,8 @@ gyre_status gyre_tokenizer_mark_added(gyre_tokenizer *t, int32_t id, int is_spec
     return gyre_added_trie_insert(&t->added[is_normalized != 0], gyre_piece_bytes(&t->vocabulary, id), p->length, id, err);
 }
 
-/* The begin token that encoding puts before a text must not decode to text, so it becomes special.  One that merges can make
- * cannot become special and is not added. */
+/* The begin token that encoding puts before a text must not decode to text, so it becomes special.  One that merges can
+ * make cannot become special and is not added. */
 static void check_bos(gyre_tokenizer *t) {
     if (!t->info.adds_begin) return;
     gyre_piece *p = &t->vocabulary.pieces[t->info.begin];

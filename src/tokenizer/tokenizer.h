@@ -1,8 +1,8 @@
 /* tokenizer.h: the inside of a gyre_tokenizer, and how a file's reader builds one.
  *
- * Pieces are stored as the bytes of text that they stand for.  The reader of a file undoes the alphabet of byte-level files and
- * the U+2581 that sentencepiece writes for a space.  Text itself is never changed, so it survives encoding and decoding: a
- * literal U+2581 in it is an ordinary character, for which no piece stands. */
+ * Pieces are stored as the bytes of text that they stand for.  The reader of a file undoes the alphabet of byte-level
+ * files and the U+2581 that sentencepiece writes for a space.  Text itself is never changed, so it survives encoding and
+ * decoding: a literal U+2581 in it is an ordinary character, for which no piece stands. */
 #ifndef GYRE_TOKENIZER_TOKENIZER_H
 #define GYRE_TOKENIZER_TOKENIZER_H
 #include "gyre/gyre_model.h"
@@ -47,8 +47,8 @@ struct gyre_tokenizer {
 gyre_status gyre_tokenizer_create(gyre_tokenizer **out, const char *path, gyre_tokenizer_kind kind, gyre_error *err);
 /* Adds a note (once) about something that the file asks for and Gyre does differently. */
 void gyre_tokenizer_add_note(gyre_tokenizer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Lets pieces[left] and pieces[right] be merged into pieces[merged] at that rank.  Returns 1, or 0 if one of the three never
- * comes from plain text, or -1 without memory. */
+/* Lets pieces[left] and pieces[right] be merged into pieces[merged] at that rank.  Returns 1, or 0 if one of the three
+ * never comes from plain text, or -1 without memory. */
 int gyre_tokenizer_add_merge(gyre_tokenizer *t, int32_t left, int32_t right, int32_t merged, uint32_t rank);
 /* Makes a piece an added token, which is found in the text as it is written. */
 gyre_status gyre_tokenizer_mark_added(gyre_tokenizer *t, int32_t id, int is_special, int is_normalized, int strips_left,

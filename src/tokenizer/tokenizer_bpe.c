@@ -1,7 +1,7 @@
 /* tokenizer_bpe.c: byte-pair merges with a heap of candidate bigrams.
  *
- * A word is first cut at places that no merge can ever join.  If a whole text is one word, most spaces are such places, so the
- * heap stays as small as the words people write. */
+ * A word is first cut at places that no merge can ever join.  If a whole text is one word, most spaces are such places,
+ * so the heap stays as small as the words people write. */
 #include "tokenizer/tokenizer_bpe.h"
 #include "util/error.h"
 
@@ -16,8 +16,8 @@ typedef struct gyre_bpe_symbol {
     int32_t previous, next;
 } symbol;
 
-/* Two neighbors that may be merged.  The entry is stale if one of them has been merged since: then they are no longer `length`
- * bytes together. */
+/* Two neighbors that may be merged.  The entry is stale if one of them has been merged since: then they are no longer
+ * `length` bytes together. */
 typedef struct gyre_bpe_bigram {
     uint32_t rank;
     int32_t left;

@@ -18,8 +18,8 @@ typedef struct gyre_bpe_scratch {
 } gyre_bpe_scratch;
 void gyre_bpe_scratch_free(gyre_bpe_scratch *scratch);
 
-/* Appends the tokens of one word.  Starts from its characters (its bytes, if byte-level), and merges the two neighbors of best
- * rank, the leftmost of several, until nothing can be merged.  O(bytes log bytes). */
+/* Appends the tokens of one word.  Starts from its characters (its bytes, if byte-level), and merges the two neighbors
+ * of best rank, the leftmost of several, until nothing can be merged.  O(bytes log bytes). */
 gyre_status gyre_bpe_encode_word(const gyre_tokenizer *t, gyre_bpe_scratch *scratch, const unsigned char *word, size_t bytes,
                                  gyre_ids *out, gyre_error *err);
 

@@ -45,8 +45,8 @@ static int is_white(unsigned char c) {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Encodes text[start .. end - 1].  Splits it at the tokens of t->added[which].  What lies between them is searched for those of
- * the next trie, and then encoded as plain text. */
+/* Encodes text[start .. end - 1].  Splits it at the tokens of t->added[which].  What lies between them is searched for
+ * those of the next trie, and then encoded as plain text. */
 static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, gyre_error *err) {
     gyre_status status = GYRE_OK;
     gyre_added_match found;

@@ -1,5 +1,6 @@
-/* tokenizer_gguf.c: the tokenizer inside a GGUF, as llama.cpp reads it.  Model "gpt2" is byte-level BPE with merges, model
- * "llama" is sentencepiece's BPE, whose pieces have scores. */
+/* tokenizer_gguf.c: the tokenizer inside a GGUF, as llama.cpp reads it.  Model "gpt2" is byte-level BPE with merges,
+ * model "llama" is sentencepiece's BPE, whose pieces have scores. */
+#include "core/encoding.h"
 #include "files/gguf.h"
 #include "tokenizer/gguf_strings.h"
 #include "tokenizer/pre_tokenizer_patterns.h"

@@ -1,7 +1,8 @@
 /* tokenizer_json_pipeline.c: normalizer and pre_tokenizer of a tokenizer.json.
  *
- * A text must survive encoding and decoding unchanged.  Steps that change it are therefore either undone by the decoder (a space
- * put before the text, spaces written as U+2581) or not applied, with a note. */
+ * A text must survive encoding and decoding unchanged.  Steps that change it are therefore either undone by the decoder
+ * (a space put before the text, spaces written as U+2581) or not applied, with a note. */
+#include "core/encoding.h"
 #include "tokenizer/pre_tokenizer_patterns.h"
 #include "tokenizer/tokenizer_byte_level.h"
 #include "tokenizer/tokenizer_json.h"

@@ -32,7 +32,7 @@ static gyre_status open_json(gyre_tokenizer **out, const char *path, const char 
     return status;
 }
 
-/* A model of bytes needs no file that says so. */
+/* A model with a vocabulary of 256 and no tokenizer file has byte tokens. */
 static gyre_status open_byte_tokenizer(gyre_tokenizer **out, const char *folder, gyre_error *err) {
     char path[PATH_MAX], *text;
     size_t bytes;

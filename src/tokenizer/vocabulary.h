@@ -34,7 +34,8 @@ typedef struct gyre_vocabulary {
 /* Makes a vocabulary of `count` ids, none of which is a token yet. */
 gyre_status gyre_vocabulary_init(gyre_vocabulary *v, int64_t count, gyre_error *err);
 void gyre_vocabulary_free(gyre_vocabulary *v);
-/* Sets the bytes of a piece, not its kind.  If an earlier piece has the same bytes, lookups keep finding the earlier one. */
+/* Sets the bytes of a piece, not its kind.  If an earlier piece has the same bytes, lookups keep finding the earlier
+ * one. */
 gyre_status gyre_vocabulary_set(gyre_vocabulary *v, int32_t id, const void *bytes, size_t length, gyre_error *err);
 /* out = the id of the piece with these bytes, or -1. */
 int32_t gyre_vocabulary_find(const gyre_vocabulary *v, const void *bytes, size_t length);

@@ -28,15 +28,15 @@ typedef struct gyre_microbatch {
     double grad_scale;
 } gyre_microbatch;
 
-/* Allocates memory for `sequences` sequences of `length` tokens at a time.  tables: those of the model, borrowed, up to date
- * whenever gyre_backprop_run is called. */
+/* Allocates memory for `sequences` sequences of `length` tokens at a time.  tables: those of the model, borrowed, up to
+ * date whenever gyre_backprop_run is called. */
 gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length);
 void gyre_backprop_free(gyre_backprop *b);
-/* *loss += sum over all predictions of -loss_weight log p(token).  gradient[] += grad_scale times its derivative, laid out as
- * the model's weights, except for projected tables. */
+/* *loss += sum over all predictions of -loss_weight log p(token).  gradient[] += grad_scale times its derivative, laid
+ * out as the model's weights, except for projected tables. */
 gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatch, double *loss, float *gradient);
-/* Call after the last run into `gradient`: adds what the runs left for projected tables to the weights they are made of, once
- * for all runs. */
+/* Call after the last run into `gradient`: adds what the runs left for projected tables to the weights they are made of,
+ * once for all runs. */
 void gyre_backprop_finish(gyre_backprop *b, float *gradient);
 
 #endif

@@ -1,5 +1,5 @@
-/* checkpoint.c: a run on disk: the model's folder, with optimizer.safetensors (both moments) and training.json (options and step)
- * in it. */
+/* checkpoint.c: a run on disk: the model's folder, with optimizer.safetensors (both moments) and training.json (options
+ * and step) in it. */
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"

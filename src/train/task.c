@@ -1,5 +1,5 @@
-/* task.c: sequences whose difficulty does not depend on position.  If a model fails at far positions, its position encoding
- * does. */
+/* task.c: sequences whose difficulty does not depend on position.  If a model fails at far positions, its position
+ * encoding does. */
 #include "gyre/gyre_train.h"
 #include "model/ops/random.h"
 

@@ -1,9 +1,10 @@
-/* train_sequences.c: the sequences of a training run.  Each depends only on the seed, the step and its index, so a resumed run draws
- * the same ones.
+/* train_sequences.c: the sequences of a training run.  Each depends only on the seed, the step and its index, so a
+ * resumed run draws the same ones.
  *
- * Plain text at this scale teaches a model to look a few bytes back.  Half of the mixed sequences therefore contain passkeys, the
- * other half random segments that are copied later, which takes an induction head.  The loss weight of random symbols is 0, and that
- * of symbols that can be found again is 3.  Otherwise the noise of the former drowns the latter for millions of tokens. */
+ * Plain text at this scale teaches a model to look a few bytes back.  Half of the mixed sequences therefore contain
+ * passkeys, the other half random segments that are copied later, which takes an induction head.  The loss weight of
+ * random symbols is 0, and that of symbols that can be found again is 3.  Otherwise the noise of the former drowns the
+ * latter for millions of tokens. */
 #include "gyre/gyre_train.h"
 #include "model/ops/random.h"
 #include <string.h>
@@ -15,7 +16,8 @@ static void text_window(const gyre_text *text, int64_t length, uint64_t *state, 
     memcpy(out, text->ids + gyre_random_below(state, text->count - length + 1), (size_t)length * sizeof *out);
 }
 
-/* Any printable byte, or with `keys` one of those that passkeys are made of, so that what finds copies also finds passkeys. */
+/* Any printable byte, or with `keys` one of those that passkeys are made of, so that what finds copies also finds
+ * passkeys. */
 static int32_t random_symbol(int keys, uint64_t *state) {
     if (!keys) return (int32_t)(33 + gyre_random_below(state, 94));
     const int64_t i = gyre_random_below(state, 10 + GYRE_PASSKEY_KEYS);
@@ -27,8 +29,8 @@ static void fill_weights(float *weights, int64_t from, int64_t n, float weight) 
         weights[i] = weight;
 }
 
-/* Splits the window into equal zones.  Each has a random segment, which is copied to a random place later in the zone.  Many short
- * zones teach the model to find a segment again, few long ones that it may be far away. */
+/* Splits the window into equal zones.  Each has a random segment, which is copied to a random place later in the zone.
+ * Many short zones teach the model to find a segment again, few long ones that it may be far away. */
 static void copy_window(const gyre_text *text, int64_t length, uint64_t *state, int32_t *out, float *weights) {
     text_window(text, length, state, out);
     const int64_t max_zones = length / MIN_ZONE < MAX_ZONES ? length / MIN_ZONE : MAX_ZONES,

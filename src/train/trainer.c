@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Groups of sequences whose gradients are summed separately and then added in order.  Bounds the threads that can help and the
- * memory of the gradients.  Must not depend on the number of threads, so that the bits do not. */
+/* Groups of sequences whose gradients are summed separately and then added in order.  Bounds the threads that can help
+ * and the memory of the gradients.  Must not depend on the number of threads, so that the bits do not. */
 enum { MAX_GROUPS = 8, MICROBATCH_TOKENS = 512 };
 
 static gyre_status create_workers(gyre_trainer *t) {
@@ -28,8 +28,8 @@ static gyre_status create_workers(gyre_trainer *t) {
     return GYRE_OK;
 }
 
-/* A microbatch is a few whole sequences of one group.  Their number divides that of the group, so that all microbatches have the
- * same shape. */
+/* A microbatch is a few whole sequences of one group.  Their number divides that of the group, so that all microbatches
+ * have the same shape. */
 static void split_batch(gyre_trainer *t) {
     const gyre_train_options *o = &t->options;
     for (t->groups = MAX_GROUPS; o->batch % t->groups; t->groups--) {

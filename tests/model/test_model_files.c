@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "model/ops/random.h"
 #include "naive_positions.h"
+#include "support.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -4,6 +4,7 @@
 #include "make_small_model.h"
 #include "model/model.h"
 #include "naive_positions.h"
+#include "support.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* architecture.h: what a decoder computes and how its tensors are named, from its config.json or the keys of its GGUF.
  *
- * A family is a row of architecture_families.c: what its class computes by default, and how its files name things.  Positions are
- * not described here.  gyre_reading reads them. */
+ * A family is a row of architecture_families.c: what its class computes by default, and how its files name things.
+ * Positions are not described here.  gyre_reading reads them. */
 #ifndef GYRE_MODEL_ARCHITECTURE_H
 #define GYRE_MODEL_ARCHITECTURE_H
 #include "files/tensor_store.h"
@@ -65,7 +65,8 @@ typedef struct gyre_architecture {
     double embed_scale, residual_scale, logit_scale; /* 1 = none */
     double attn_softcap, logit_softcap;              /* 0 = none */
     double clip_qkv;                                 /* 0 = none; mpt */
-    /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  Nothing is undone: the reading says so. */
+    /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  Nothing is undone: the reading says
+     * so. */
 } gyre_architecture;
 
 /* *out = what a config.json describes.  Looks at every key that changes what is computed.  One that asks for

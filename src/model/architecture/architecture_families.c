@@ -111,7 +111,8 @@ static const char *const gguf_fused_names[GYRE_TENSOR_ROLES] = {GGUF_SHARED, [GY
 /* -- families -- */
 /* clang-format off */
 static const gyre_family_row hf_rows[] = {
-    /* type, names, prefix, norm, activation, gain offset, epsilon, traits, biases, gated, parallel, post norms, transposed, tied, fused */
+    /* type, names, prefix, norm, activation, gain offset, epsilon, traits, biases, gated, parallel, post norms,
+     * transposed, tied, fused */
     {"llama", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"mistral", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen2", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
@@ -133,8 +134,8 @@ static const gyre_family_row hf_rows[] = {
     {"bloom", bloom_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES | BIT(EMBED_NORM), 0, 0, 0, 0, 1, GYRE_QKV_INTERLEAVED},
     {"mpt", mpt_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_MPT_KEYS, 0, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
 };
-/* In a GGUF a missing output matrix means tied, and gains are stored as they are used.  llama.cpp runs some families with a
- * cheaper GELU than they were trained with.  Gyre computes the one of the training. */
+/* In a GGUF a missing output matrix means tied, and gains are stored as they are used.  llama.cpp runs some families
+ * with a cheaper GELU than they were trained with.  Gyre computes the one of the training. */
 static const gyre_family_row gguf_rows[] = {
     {"llama", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen2", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},

@@ -1,5 +1,5 @@
-/* model_config_read.c: reads the config.json of a model to be trained.  Positions come from the same reader that `gyre explain`
- * uses, with the profile of transformers 5, so what is explained is what runs. */
+/* model_config_read.c: reads the config.json of a model to be trained.  Positions come from the same reader that `gyre
+ * explain` uses, with the profile of transformers 5, so what is explained is what runs. */
 #include "model/architecture/model_config_json.h"
 
 #include "model/model.h"

@@ -1,7 +1,7 @@
 /* model_config_write.c: writes the config.json of a model made here.
  *
- * "model_type" is "llama" only if transformers' Llama computes the same numbers.  Every other model is a "gyre", which no other
- * program loads by mistake. */
+ * "model_type" is "llama" only if transformers' Llama computes the same numbers.  Every other model is a "gyre", which
+ * no other program loads by mistake. */
 #include "model/architecture/model_config_json.h"
 #include "util/error.h"
 
@@ -31,8 +31,8 @@ static void put_set(gyre_json_writer *w, const char *key, unsigned set, const gy
     gyre_json_put(w, key, list);
 }
 
-/* out = the default config of this kind.  Fields with the default value are not written.  A kind that has no valid default gets
- * zeros. */
+/* out = the default config of this kind.  Fields with the default value are not written.  A kind that has no valid
+ * default gets zeros. */
 static position_config default_config(const position_config *c) {
     position_config plain = GYRE_INIT(gyre_config);
     gyre_encoding *encoding;

@@ -3,15 +3,16 @@
  *     embedding | input table? | relative embedding? | layer 0 | layer 1 | ... | final norm
  *     layer: attn_norm | q k v | o | mlp_norm | gate up | down | position tables?
  *
- * The input table and the position tables are those that the encoding has.  The relative embedding is the one that position
- * tables are projected from, if it is trained.  Position tables come last in a layer, so they never move the other tensors. */
+ * The input table and the position tables are those that the encoding has.  The relative embedding is the one that
+ * position tables are projected from, if it is trained.  Position tables come last in a layer, so they never move the
+ * other tensors. */
 #ifndef GYRE_MODEL_WEIGHT_LAYOUT_H
 #define GYRE_MODEL_WEIGHT_LAYOUT_H
 #include "core/encoding.h"
 #include "gyre/gyre_model.h"
 
-/* Tensors of a layer, in order.  q, k and v are adjacent and used as one matrix, and so are gate and up.  The last ones are the
- * tables from GYRE_TABLE_QUERY on. */
+/* Tensors of a layer, in order.  q, k and v are adjacent and used as one matrix, and so are gate and up.  The last ones
+ * are the tables from GYRE_TABLE_QUERY on. */
 enum {
     GYRE_WEIGHT_ATTN_NORM,
     GYRE_WEIGHT_Q,
@@ -49,8 +50,9 @@ typedef struct gyre_tensor {
     int has_weight_decay; /* 1: matrices and vectors; 0: norms, numbers added to scores, factors */
 } gyre_tensor;
 
-/* out = the layout.  A table [1, heads, rows, channels] is stored as [heads rows, channels].  With GYRE_ROW_SOURCE_PROJECTED and
- * _SINUSOID it is the matrix W [heads channels, model_dim], and the relative embedding P is [rows, model_dim].
+/* out = the layout.  A table [1, heads, rows, channels] is stored as [heads rows, channels].  With
+ * GYRE_ROW_SOURCE_PROJECTED and _SINUSOID it is the matrix W [heads channels, model_dim], and the relative embedding P
+ * is [rows, model_dim].
  * encoding: NULL = no position tables. */
 gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const gyre_encoding *encoding);
 /* EINVAL if a size or the number of weights is too large.  Call it before gyre_weight_layout_of. */

@@ -12,9 +12,9 @@ typedef enum gyre_activation {
     GYRE_ACTIVATION_RELU
 } gyre_activation;
 
-/* out[rows][mlp_dim] = act(gate) * up.  gated: a row of gate_up is [gate | up], each of mlp_dim; otherwise it is the mlp_dim
- * inputs of the activation, and out = act(gate_up).  The error of an activation is below 3e-7 of the larger of its value and
- * its argument. */
+/* out[rows][mlp_dim] = act(gate) * up.  gated: a row of gate_up is [gate | up], each of mlp_dim; otherwise it is the
+ * mlp_dim inputs of the activation, and out = act(gate_up).  The error of an activation is below 3e-7 of the larger of
+ * its value and its argument. */
 void gyre_activate(const gyre_kernels *kernels, gyre_activation activation, int gated, int64_t rows, int64_t mlp_dim,
                    const float *gate_up, float *out);
 /* The gradient of the gated SiLU (SwiGLU).  Replaces gate_up by its gradient. */

@@ -26,9 +26,9 @@ void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t 
 /* Outputs of a task.  Depends on the matrix and on whether rows <= GEMV_ROWS, on nothing else. */
 static int64_t task_outputs(const gyre_matrix *w, int64_t rows) {
     if (rows <= GEMV_ROWS) return GEMV_OUT;
-    const int64_t fit = GEMM_FLOATS / w->in / LANES * LANES, most = fit < LANES ? LANES : fit > GEMM_OUT ? GEMM_OUT : fit;
-    const int64_t tasks = (w->out + most - 1) / most;
-    return tasks > 0 ? round_up((w->out + tasks - 1) / tasks) : most;
+    const int64_t fit = GEMM_FLOATS / w->in / LANES * LANES, max = fit < LANES ? LANES : fit > GEMM_OUT ? GEMM_OUT : fit;
+    const int64_t tasks = (w->out + max - 1) / max;
+    return tasks > 0 ? round_up((w->out + tasks - 1) / tasks) : max;
 }
 
 static int64_t task_count(const gyre_gemm *p) {

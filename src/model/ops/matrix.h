@@ -1,10 +1,11 @@
 /* matrix.h: products with weights that stay in the type they are stored in, for inference.
  *
- * Up to 16 rows (decoding) use kernels that read the weights as stored, each weight once.  More rows (prefill) go to OpenBLAS,
- * with the weights converted to float a tile at a time.  The work is cut into fixed blocks of outputs, so the bits do not
- * depend on the number of threads.
+ * Up to 16 rows (decoding) use kernels that read the weights as stored, each weight once.  More rows (prefill) go to
+ * OpenBLAS, with the weights converted to float a tile at a time.  The work is cut into fixed blocks of outputs, so the
+ * bits do not depend on the number of threads.
  *
- * A row among at most 16 has the bits it has alone.  OpenBLAS sums in another order, which may depend on the number of rows. */
+ * A row among at most 16 has the bits it has alone.  OpenBLAS sums in another order, which may depend on the number of
+ * rows. */
 #ifndef GYRE_MODEL_MATRIX_H
 #define GYRE_MODEL_MATRIX_H
 #include "files/tensor_store.h"

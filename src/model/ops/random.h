@@ -1,4 +1,5 @@
-/* random.h: random numbers that are the same on every machine.  They use integer steps and additions of doubles, no libm. */
+/* random.h: random numbers that are the same on every machine.  They use integer steps and additions of doubles, no
+ * libm. */
 #ifndef GYRE_MODEL_RANDOM_H
 #define GYRE_MODEL_RANDOM_H
 #include <stdint.h>
@@ -21,8 +22,8 @@ static inline int64_t gyre_random_below(uint64_t *state, int64_t n) {
     return (int64_t)(gyre_random_uniform(state) * (double)n);
 }
 
-/* out = approximately normal, mean 0, variance 1: twelve uniforms minus their mean (Irwin-Hall).  Box-Muller needs log and
- * cos, whose last bit differs between C libraries, so a seed would give different runs.  The tails end at 6 standard
+/* out = approximately normal, mean 0, variance 1: twelve uniforms minus their mean (Irwin-Hall).  Box-Muller needs log
+ * and cos, whose last bit differs between C libraries, so a seed would give different runs.  The tails end at 6 standard
  * deviations, which does not matter for initial weights. */
 static inline double gyre_random_normal(uint64_t *state) {
     double sum = 0.0;
