@@ -1,5 +1,6 @@
 /* gyre_main.c: the gyre command: finds the subcommand and hands over to it. */
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
+#include "tools/subcommands.h"
 #include <errno.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* bench.h: what the benchmarks of gyre bench share. */
 #ifndef GYRE_TOOLS_BENCH_H
 #define GYRE_TOOLS_BENCH_H
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
 #include "tools/common/variants.h"
 
 enum { BENCH_MAX_ROUNDS = 99, BENCH_MAX_SCHEMES = 64 };

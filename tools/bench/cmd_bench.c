@@ -1,5 +1,6 @@
 /* cmd_bench.c: gyre bench: measurements of this machine, each beside its own measure in the same run. */
 #include "tools/bench/bench.h"
+#include "tools/subcommands.h"
 #include <stdlib.h>
 #include <string.h>
 
