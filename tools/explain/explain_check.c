@@ -150,7 +150,7 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
 static int has_pairs(explain_check *c, const gyre_config *config) {
     c->verdict = CHECK_NOT_APPLICABLE;
     if (config->kind != GYRE_KIND_ROPE)
-        snprintf(c->why, sizeof c->why, "the model does not rotate queries and keys (%s)", gyre_kind_name(config->kind));
+        snprintf(c->why, sizeof c->why, "the model does not turn queries and keys (%s)", gyre_kind_name(config->kind));
     else if (config->rope.axes > 1)
         snprintf(c->why, sizeof c->why, "the model turns along several axes, whose pairs are not looked for elsewhere");
     else if (config->rope.layout != GYRE_LAYOUT_HALF && config->rope.layout != GYRE_LAYOUT_INTERLEAVED)

@@ -132,7 +132,7 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, max = 0;
     if (!a) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (gyre_encoding_get_config(got)->kind != GYRE_KIND_ROPE || gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
-        snprintf(why, 200, "rotates other channels");
+        snprintf(why, 200, "turns other channels");
         free(a);
         return GYRE_OK;
     }
