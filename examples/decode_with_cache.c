@@ -1,5 +1,5 @@
 /* decode_with_cache.c: a prompt, then one token at a time, over a cache: one layer of a model with grouped-query heads. */
-#include <gyre/gyre.h>
+#include <gyre/gyre_cache.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +17,10 @@ static void fill(float *x, int n, int by) {
 
 /* Queries first .. first + n - 1. */
 static gyre_attention_args queries(int first, int n, float (*to)[HEADS][DIM]) {
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_const(gyre_dense(q[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM));
     args.q_pos.base = first;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(to[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM);
     return args;
 }
@@ -32,8 +32,8 @@ static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratc
     const gyre_cview key = gyre_const(gyre_dense(k[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
     const gyre_cview value = gyre_const(gyre_dense(v[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
     const gyre_attention_args args = queries(first, n, out);
-    gyre_status status = gyre_cache_append(cache, sequence, &key, &value, &at, NULL);
-    if (!status) status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL);
+    gyre_status status = gyre_cache_append(cache, sequence, &key, &value, &at, NULL, NULL);
+    if (!status) status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL);
     return status;
 }
 
@@ -45,16 +45,15 @@ static gyre_status read_whole(const gyre_encoding *rope) {
     args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    const gyre_status status = scratch ? gyre_attention(&args, scratch, bytes, NULL) : GYRE_ENOMEM;
+    const gyre_status status = scratch ? gyre_attention(&args, scratch, bytes, NULL, NULL) : GYRE_ENOMEM;
     free(scratch);
     return status;
 }
 
 static gyre_status compare(const gyre_encoding *rope, gyre_cache *cache) {
-    /* Taken once: the most that the prompt or one token needs, however long the sequence becomes. */
-    const gyre_attention_args many = queries(0, PROMPT, out), one = queries(0, 1, out);
-    const size_t a = gyre_cache_attention_scratch(cache, NULL, &many, NULL);
-    const size_t b = gyre_cache_attention_scratch(cache, NULL, &one, NULL), bytes = a > b ? a : b;
+    /* Taken once: enough for the prompt and for fewer queries, however long the sequence becomes. */
+    const gyre_attention_args prompt = queries(0, PROMPT, out);
+    const size_t bytes = gyre_cache_attention_scratch(cache, NULL, &prompt, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     gyre_status status = scratch ? read_tokens(cache, 0, PROMPT, scratch, bytes) : GYRE_ENOMEM;
     for (int token = PROMPT; token < TOKENS && !status; token++)
@@ -67,10 +66,10 @@ int main(void) {
     gyre_error err = {0, ""};
     gyre_encoding *rope = NULL;
     gyre_cache *cache = NULL;
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
-    gyre_cache_config keep = GYRE_CACHE_INIT; /* a model has one for each layer */
+    gyre_cache_config keep = GYRE_INIT(gyre_cache_config); /* a model has one for each layer */
     keep.keys = GYRE_CACHE_KEYS_ROTATED;
     keep.key_dtype = keep.value_dtype = GYRE_DTYPE_F16;
     keep.heads = KEY_HEADS;

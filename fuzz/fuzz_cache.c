@@ -2,7 +2,7 @@
  *
  * The first byte says which encoding the file is read with (its low two bits) and whether its checksums are made to be right
  * (the next): without that few inputs would come past the first. */
-#include "gyre/gyre.h"
+#include "gyre/gyre_cache.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -73,7 +73,7 @@ static void purse_free(void *ctx, void *memory) {
 /* -- use -- */
 
 static gyre_encoding *encoding_of(int which, double base) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *encoding = NULL;
     config.kind = which == 3 ? GYRE_KIND_ALIBI : GYRE_KIND_ROPE;
     config.heads = 2;
@@ -88,17 +88,17 @@ static gyre_encoding *encoding_of(int which, double base) {
 
 static void attend(const gyre_cache *cache, int64_t sequence) {
     const gyre_cache_config *c = gyre_cache_get_config(cache);
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     for (int64_t queries = 1; queries <= QUERIES; queries += QUERIES - 1) {
         float *q = calloc((size_t)(queries * c->heads * c->head_dim), sizeof *q),
               *out = calloc((size_t)(queries * c->heads * c->value_dim), sizeof *out);
         args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, c->heads, c->head_dim);
         args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, queries, c->heads, c->value_dim);
-        args.causal = 1;
+        args.causal = GYRE_CAUSAL_BY_POSITION;
         const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
         void *scratch = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
         if (q && out && scratch) {
-            const gyre_status status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL);
+            const gyre_status status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL);
             require(status == GYRE_OK || c->heads != 2, "a cache that is let in can be attended to");
         }
         free(scratch);
@@ -117,7 +117,7 @@ static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
     const gyre_positions at = {.base = 7};
     const int64_t before = gyre_cache_tokens(cache, sequence);
     if (k && v) {
-        const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &at, NULL);
+        const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &at, NULL, NULL);
         require(status == GYRE_OK || status == GYRE_ENOMEM, "zeros are appended, or there is no room");
         require(gyre_cache_tokens(cache, sequence) == before + (status == GYRE_OK ? tokens : 0), "all or nothing");
     }
@@ -143,20 +143,20 @@ static void use(gyre_cache *cache, const gyre_encoding *other) {
     attend(cache, 0);
     save_and_load(cache);
     append(cache, 0, 3);
-    require(gyre_cache_fork(cache, 0, last) != GYRE_EINVAL, "a fork");
+    require(gyre_cache_fork(cache, 0, last, NULL) != GYRE_EINVAL, "a fork");
     if (gyre_cache_tokens(cache, 0) > 2) {
-        require(gyre_cache_remove(cache, 0, 1, 1) != GYRE_EINVAL, "a drop");
-        require(gyre_cache_shift(cache, 0, 1, 1, delta) != GYRE_EINVAL, "a shift");
+        require(gyre_cache_remove(cache, 0, 1, 1, NULL) != GYRE_EINVAL, "a drop");
+        require(gyre_cache_shift(cache, 0, 1, 1, delta, NULL) != GYRE_EINVAL, "a shift");
     }
     append(cache, 0, 17);
-    require(gyre_cache_slide(cache, last, 1, 4, NULL) != GYRE_EINVAL, "a slide");
+    require(gyre_cache_slide(cache, last, 1, 4, NULL, NULL) != GYRE_EINVAL, "a slide");
     append(cache, last, 5);
-    if (other) (void)!gyre_cache_set_encoding(cache, other, 0, NULL);
+    if (other) (void)!gyre_cache_set_encoding(cache, other, 0, NULL, NULL);
     for (int64_t i = 0; i < c->sequences; i++)
         attend(cache, i);
     save_and_load(cache);
     for (int64_t i = 0; i < c->sequences; i++)
-        require(gyre_cache_remove(cache, i, 0, gyre_cache_tokens(cache, i)) == GYRE_OK, "everything is dropped");
+        require(gyre_cache_remove(cache, i, 0, gyre_cache_tokens(cache, i), NULL) == GYRE_OK, "everything is dropped");
     const gyre_cache_usage usage = gyre_cache_get_usage(cache);
     require(usage.tokens == 0 && usage.shared_tokens == 0 && usage.free_pages == usage.pages, "an empty cache is empty");
 }

@@ -1,6 +1,7 @@
 /* gyre_main.c: the gyre command: finds the subcommand and runs it. */
 #include "tools/cli/cli.h"
 #include "tools/subcommands.h"
+#include "util/suggest.h"
 #include <errno.h>
 #include <string.h>
 
@@ -34,7 +35,7 @@ static _Noreturn void unknown(const char *name) {
     const char *names[SUBCOMMANDS];
     for (int i = 0; i < SUBCOMMANDS; i++)
         names[i] = subcommands[i].name;
-    const char *nearest = cli_closest_name(name, names, SUBCOMMANDS);
+    const char *nearest = gyre_closest_name(name, names, SUBCOMMANDS);
     if (nearest) cli_usage_error("%s: no such subcommand; did you mean %s?", name, nearest);
     cli_usage_error("%s: no such subcommand", name);
 }

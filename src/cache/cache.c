@@ -2,7 +2,7 @@
 #include "cache/cache.h"
 
 #include "core/huge_pages.h"
-#include "core/rotation/angles.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -161,8 +161,9 @@ static gyre_status no_memory(const block *all, gyre_error *err) {
 gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config, const gyre_alloc *alloc, gyre_error *err) {
     if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_cache_create)");
     if (config->size != sizeof *config)
-        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu; start from GYRE_CACHE_INIT (gyre_cache_config)",
-                         config->size, sizeof *config);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "size: %zu is not %zu; start from GYRE_INIT(gyre_cache_config) (gyre_cache_config)", config->size,
+                         sizeof *config);
     gyre_cache blank = {.config = *config, .alloc = {system_alloc, system_free, NULL}};
     if (alloc) blank.alloc = *alloc;
     if (blank.config.value_dim == 0) blank.config.value_dim = config->head_dim;
@@ -207,7 +208,8 @@ int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence) {
 }
 
 gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first, int64_t count, int64_t axis,
-                                 int64_t *out) {
+                                 int64_t *out, gyre_error *err) {
+    (void)err;
     const gyre_sequence *s = gyre_cache_sequence(cache, sequence);
     if (!s || axis < 0 || axis >= cache->axes || first < 0 || count < 0 || count > s->tokens || first > s->tokens - count)
         return GYRE_EINVAL;

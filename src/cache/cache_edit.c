@@ -1,5 +1,6 @@
 /* cache_edit.c: tokens dropped, shifted, shared and slid.  No key is touched, but where stretches run out. */
 #include "cache/cache.h"
+#include "core/positions.h"
 
 #include <string.h>
 
@@ -36,7 +37,8 @@ static int64_t splits_range(const gyre_sequence *s, int64_t first, int64_t count
     return first > range->first_token && first + count < range->first_token + range->count;
 }
 
-gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count) {
+gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count, gyre_error *err) {
+    (void)err;
     gyre_sequence *s = gyre_cache_sequence(cache, sequence);
     if (!s || !has_tokens(s, first, count)) return GYRE_EINVAL;
     if (count == 0) return GYRE_OK;
@@ -77,7 +79,8 @@ static int64_t needs_split(const gyre_sequence *s, int64_t token) {
 }
 
 gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
-                             const int64_t delta[GYRE_MAX_AXES]) {
+                             const int64_t delta[GYRE_MAX_AXES], gyre_error *err) {
+    (void)err;
     gyre_sequence *s = gyre_cache_sequence(cache, sequence);
     if (!s || !delta || !has_tokens(s, first, count)) return GYRE_EINVAL;
     if (count == 0) return GYRE_OK;
@@ -97,7 +100,8 @@ gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first,
 
 /* -- fork -- */
 
-gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to) {
+gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to, gyre_error *err) {
+    (void)err;
     gyre_sequence *source = gyre_cache_sequence(cache, from), *s = gyre_cache_sequence(cache, to);
     if (!source || !s) return GYRE_EINVAL;
     if (source == s) return GYRE_OK;
@@ -189,7 +193,9 @@ static int64_t next_position(const gyre_cache *cache, const gyre_sequence *s) {
     return gyre_cache_position(cache, last->page, last->first + last->count - 1)[0] + last->delta[0] + 1;
 }
 
-gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window, int64_t *next) {
+gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window, int64_t *next,
+                             gyre_error *err) {
+    (void)err;
     gyre_sequence *s = gyre_cache_sequence(cache, sequence);
     if (!s || window < 1 || sinks < 0 || sinks > window) return GYRE_EINVAL;
     if (s->tokens > window) {

@@ -1,6 +1,8 @@
 /* cache_load.c: a cache read from a file, every number of which is looked at before it is used. */
 #include "cache/cache_file.h"
-#include "core/rotation/angles.h"
+#include "core/positions.h"
+#include "core/rotation/frequency.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,7 +127,7 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
 /* A config that gyre_cache_create refuses is the file's fault, but for memory, and for an encoding that cannot be kept. */
 static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_encoding *encoding, const gyre_alloc *alloc,
                           gyre_cache **out) {
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     const int64_t small[] = {h->keys, h->key_dtype, h->value_dtype};
     for (int i = 0; i < 3; i++)
         if (small[i] < 0 || small[i] > GYRE_DTYPE_Q8) return malformed(r, 0, "a type that is none");

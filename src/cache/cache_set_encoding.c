@@ -4,7 +4,10 @@
 #include "cache/cache.h"
 
 #include "core/convert.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/frequency.h"
 
 #include <math.h>
 #include <string.h>
@@ -140,8 +143,9 @@ static gyre_status check(const gyre_cache *cache, const gyre_encoding *encoding)
     return check_positions(cache, encoding);
 }
 
-gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding, int64_t length,
-                                    const gyre_exec *exec) {
+gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding, int64_t length, const gyre_exec *exec,
+                                    gyre_error *err) {
+    (void)err;
     if (!cache || !encoding || length < 0) return GYRE_EINVAL;
     const gyre_status status = check(cache, encoding);
     if (status != GYRE_OK) return status;

@@ -5,11 +5,12 @@
  * loads by mistake. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "files/json_load.h"
 #include "model/architecture/model_config_json.h"
+#include "model/model.h"
 #include "reading/config_edit.h"
 #include "reading/rope/rope_parameters.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ static gyre_status edit_dtype(gyre_conversion *c, gyre_error *err) {
     const char *name = torch_dtype_name(gyre_convert_main_type(c));
     gyre_config_edit edit;
     int said = 0;
-    gyre_edit_begin(&edit, c->source.config, c->source.config_bytes, err);
+    gyre_edit_begin(&edit, c->source.config.text, c->source.config.bytes, err);
     for (int i = 0; i < 4 && edit.status == GYRE_OK; i++)
         if (gyre_edit_has(&edit, objects[i / 2], keys[i % 2])) {
             gyre_edit_set(&edit, objects[i / 2], keys[i % 2], json_string(name), NULL);
@@ -167,13 +168,18 @@ static gyre_status write_all(writer *w, gyre_conversion *c, gyre_error *err) {
 
 /* What runs it must be able to read it: gyre's own reader, as long as nobody else has a word for its pairs. */
 static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config model = gyre_model_config_default();
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_architecture arch;
+    gyre_config_document config;
     gyre_error why = {0, ""};
-    gyre_status status = gyre_model_config_parse(c->config, strlen(c->config), "config.json", &config, &arrays, &why);
-    gyre_config_arrays_free(&arrays);
-    if (status != GYRE_OK) status = gyre_architecture_from_config(&arch, c->config, strlen(c->config), "config.json", NULL);
+    gyre_status status = gyre_config_document_parse(&config, c->config, strlen(c->config), "config.json", &why);
+    if (status == GYRE_OK) {
+        status = gyre_model_config_read(&config, &model, &arrays, &why);
+        gyre_config_arrays_free(&arrays);
+        if (status != GYRE_OK) status = gyre_architecture_from_config(&arch, &config, NULL);
+        gyre_config_document_free(&config);
+    }
     if (status == GYRE_OK) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: nobody reads interleaved pairs in a model like this one: %.200s (%s)",
                      why.text, c->source.path);
@@ -184,8 +190,7 @@ static gyre_status make_new(gyre_conversion *c, gyre_error *err) {
     if (!c->encoding)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
                          c->source.path);
-    w.root = c->source.kind == GYRE_SOURCE_FOLDER ? gyre_json_load(c->source.config, c->source.config_bytes, NULL)
-                                                  : json_object();
+    w.root = c->source.kind == GYRE_SOURCE_FOLDER ? json_deep_copy(c->source.config.root) : json_object();
     gyre_status status = w.root ? write_all(&w, c, err) : gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
     if (status == GYRE_OK) {
         c->config = w.failed ? NULL : gyre_json_dump(w.root);

@@ -1,7 +1,7 @@
 /* convert_gguf_keys.c: the keys of a GGUF, as llama.cpp's converter writes them, from a model in safetensors. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,8 +2,9 @@
  * layers in a row.  Nothing but its size tells such a file from another. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "model/model.h"
+#include "util/error.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -115,7 +116,7 @@ static gyre_status find_files(const char *folder, char model[PATH_MAX], char tok
     char path[PATH_MAX];
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
-    if (!entries) return gyre_fail(err, GYRE_EIO, "%s: %s", folder, strerror(errno));
+    if (!entries) return gyre_fail_errno(err, folder, errno);
     for (const struct dirent *entry; status == GYRE_OK && (entry = readdir(entries));) {
         header found;
         if (!ends_in_bin(entry->d_name) || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= PATH_MAX) continue;
@@ -222,7 +223,7 @@ const char *gyre_llama2c_tokenizer_path(const gyre_llama2c *c) {
 
 gyre_model_config gyre_llama2c_config(const gyre_llama2c *c, int *tied) {
     const int64_t *f = c->header.field;
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     config.vocab = f[VOCAB];
     config.model_dim = f[DIM];
     config.layers = f[LAYERS];

@@ -1,19 +1,21 @@
 /* convert_model.c: gyre_convert: what is to become of a model, decided and written. */
 #include "convert/convert_model.h"
+#include "core/sized.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
-#include "files/replace_file.h"
 #include "files/safetensors_stream.h"
+#include "files/target_path.h"
 #include "model/architecture/architecture_families.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* -- which family, which pairs -- */
 /* Between the containers: whom llama.cpp's converter takes for what, and back. */
@@ -80,7 +82,7 @@ static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
     const gyre_convert_options *o = c->options;
     const gyre_layer_reading *rotation = gyre_convert_source_rotation(&c->source);
     const int known = rotation || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     int tied;
     if (!known || (rotation && rotation->config.rope.layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF)) {
         if (o->has_layout || o->has_source_layout)
@@ -133,21 +135,14 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
 
 /* The files of a model that are not its weights. */
 static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
-    static const char *const names[] = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "tokenizer.model",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "chat_template.jinja",
-                                        "generation_config.json"};
+    const gyre_checkpoint_file *file;
     gyre_status status = GYRE_OK;
-    for (size_t i = 0; i < sizeof names / sizeof *names && status == GYRE_OK; i++) {
+    for (size_t i = 0; status == GYRE_OK && (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
         char path[PATH_MAX];
         struct stat info;
-        if (snprintf(path, sizeof path, "%s/%s", c->source.path, names[i]) >= PATH_MAX) continue;
-        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, names[i], path, err);
+        if (file->role != GYRE_CHECKPOINT_TOKENIZER) continue;
+        if (snprintf(path, sizeof path, "%s/%s", c->source.path, file->name) >= PATH_MAX) continue;
+        if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) status = gyre_folder_copy(folder, file->name, path, err);
     }
     return status;
 }
@@ -167,8 +162,8 @@ static gyre_status write_tokens(const gyre_conversion *c, const gyre_folder_repl
         there = 0;
     if (status == GYRE_OK && there) {
         status = gyre_convert_vocab_to_json(&pieces, c->length, &json, &config, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer.json", json, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, "tokenizer_config.json", config, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
+        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
     }
     free(json);
     free(config);
@@ -181,17 +176,13 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     char path[PATH_MAX];
     gyre_status status = gyre_folder_begin(&folder, c->target, err);
     if (status != GYRE_OK) return status;
-    status = gyre_folder_path(&folder, "model.safetensors", path, err);
-    if (status == GYRE_OK) status = gyre_folder_write(&folder, "config.json", c->config, err);
+    status = gyre_folder_path(&folder, GYRE_WEIGHTS_FILE, path, err);
+    if (status == GYRE_OK) status = gyre_folder_write(&folder, GYRE_CONFIG_FILE, c->config, err);
     if (status == GYRE_OK) status = write_tokens(c, &folder, err);
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
     if (status != GYRE_OK) gyre_folder_discard(&folder);
     return status;
-}
-
-static gyre_status fail_io(gyre_error *err, const char *path) {
-    return gyre_fail(err, GYRE_EIO, "%s: %s", path, strerror(errno));
 }
 
 typedef struct gguf_sink {
@@ -202,7 +193,7 @@ typedef struct gguf_sink {
 
 static gyre_status put_gguf(void *sink, const void *bytes, size_t count, gyre_error *err) {
     gguf_sink *s = sink;
-    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return fail_io(err, s->path);
+    if (count > 0 && fwrite(bytes, 1, count, s->file) != count) return gyre_fail_errno(err, s->path, errno);
     s->bytes_written += count;
     return GYRE_OK;
 }
@@ -232,7 +223,6 @@ static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_err
     status = put_gguf(sink, head, bytes, err);
     free(head);
     if (status == GYRE_OK) status = write_gguf_tensors(c, sink, err);
-    if (status == GYRE_OK && (fflush(sink->file) != 0 || fsync(fileno(sink->file)) != 0)) status = fail_io(err, sink->path);
     return status;
 }
 
@@ -250,28 +240,24 @@ static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
     if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
-    if (gyre_file_starts_with(path, "GGUF", 4)) return GYRE_OK;
+    if (gyre_gguf_is_file(path)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "target: there, and no GGUF: it is left alone (%s)", path);
 }
 
 static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
-    gyre_file_replacement r;
-    int fd = -1;
+    gyre_atomic_file file;
+    char target[PATH_MAX];
     gyre_status status = check_gguf_target(c->target, err);
-    if (status == GYRE_OK) status = gyre_file_replacement_init(&r, c->source.path, c->target, "", err);
-    if (status == GYRE_OK) status = gyre_file_replacement_open(&r, &fd, err);
+    if (status == GYRE_OK) status = gyre_target_path(target, c->source.path, c->target, "", err);
     if (status != GYRE_OK) return status;
-    gguf_sink sink = {fdopen(fd, "wb"), c->target, 0};
-    if (!sink.file) {
-        status = fail_io(err, c->target);
-        close(fd);
-    } else {
-        status = write_gguf_file(c, &sink, err);
-        if (fclose(sink.file) != 0 && status == GYRE_OK) status = fail_io(err, c->target);
-    }
-    if (status == GYRE_OK) status = read_back(c, r.temporary, err);
-    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, err);
-    if (status != GYRE_OK) gyre_file_replacement_discard(&r);
+    int code = gyre_atomic_open(&file, target);
+    if (code) return gyre_fail_errno(err, target, code);
+    gguf_sink sink = {gyre_atomic_stream(&file), c->target, 0};
+    status = sink.file ? write_gguf_file(c, &sink, err) : gyre_fail_errno(err, c->target, errno);
+    if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    if (status == GYRE_OK) status = read_back(c, file.temporary, err);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    gyre_atomic_discard(&file);
     return status;
 }
 
@@ -283,7 +269,6 @@ static int is_layout(gyre_layout layout) {
 static gyre_status check_options(const char *path, const char *target, const gyre_convert_options *o, gyre_error *err) {
     struct stat a, b;
     const int is_gguf = o->format == GYRE_MODEL_FORMAT_GGUF;
-    if (o->size != sizeof *o) return gyre_fail(err, GYRE_EINVAL, "size: not that of GYRE_CONVERT_INIT (converting)");
     if (!is_gguf && o->format != GYRE_MODEL_FORMAT_SAFETENSORS)
         return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
     if (o->has_dtype && o->dtype != GYRE_DTYPE_F32 && o->dtype != GYRE_DTYPE_F16 && o->dtype != GYRE_DTYPE_BF16 &&
@@ -321,13 +306,19 @@ static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     return status;
 }
 
-gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options, gyre_error *err) {
-    const gyre_convert_options usual = GYRE_CONVERT_INIT;
+static gyre_status convert_model(const char *path, const char *target, const gyre_convert_options *options,
+                                 gyre_error *err) {
     if (!path || !target) return gyre_fail(err, GYRE_EINVAL, "convert: no path");
-    gyre_conversion c = {.options = options ? options : &usual, .target = target};
+    gyre_conversion c = {.options = options, .target = target};
     gyre_status status = check_options(path, target, c.options, err);
     if (status == GYRE_OK) status = gyre_convert_source_open(&c.source, path, err);
     if (status == GYRE_OK) status = convert(&c, err);
     conversion_close(&c);
     return status;
+}
+
+gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options, gyre_error *err) {
+    gyre_convert_options own = GYRE_INIT(gyre_convert_options);
+    const gyre_status status = options ? gyre_sized_read(&own, sizeof own, options, "gyre_convert_options", err) : GYRE_OK;
+    return status ? status : convert_model(path, target, &own, err);
 }

@@ -30,8 +30,8 @@ typedef struct gyre_convert_source {
     gyre_source_kind kind;
     gyre_tensor_store *store;
     gyre_llama2c *checkpoint;
-    char *config; /* text of config.json; of llama2.c, the one that it would have */
-    size_t config_bytes;
+    gyre_config_document config; /* of a folder; else all zeros */
+    char config_path[PATH_MAX];
     gyre_reading *reading; /* of the usual profile */
     int64_t count;
     gyre_file_tensor *tensors; /* [count] by name */

@@ -1,7 +1,7 @@
 /* convert_plan.c: which tensors the result has, under which names, of which types, and which rows of them move. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* convert_rows.c: one tensor, a block of rows at a time: taken from where they lie, widened, narrowed, handed on. */
 #include "convert/convert_model.h"
 #include "core/convert.h"
-#include "core/encoding.h"
 #include "core/rotation/permute.h"
 #include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 /* convert_vocab.c: the tokens of a model, out of a GGUF or a tokenizer of llama2.c, and into a GGUF. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -1,8 +1,9 @@
 /* convert_vocab_from_json.c: the tokens of a tokenizer.json, for the keys of a GGUF. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -257,10 +258,10 @@ static gyre_status load(const char *folder, const char *name, json_t **out, gyre
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
                                          gyre_error *err) {
     json_t *root, *settings = NULL;
-    gyre_status status = load(folder, "tokenizer.json", &root, err);
+    gyre_status status = load(folder, GYRE_TOKENIZER_FILE, &root, err);
     *there = root != NULL;
     if (status != GYRE_OK || !root) return status;
-    status = load(folder, "tokenizer_config.json", &settings, err);
+    status = load(folder, GYRE_TOKENIZER_CONFIG_FILE, &settings, err);
     const reader r = {folder, root, json_object_get(root, "model"), settings, out, err};
     if (status == GYRE_OK) status = read_all(&r, vocab);
     if (status != GYRE_OK) gyre_convert_vocab_free(out);

@@ -1,7 +1,7 @@
 /* convert_vocab_to_json.c: tokens as the tokenizer.json that transformers reads. */
 #include "convert/convert_model.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,13 @@
 /* add_input.c: the input place, p(position) added to each token. */
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/scheme.h"
+#include "core/table_view.h"
 #include "core/view.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,24 +22,29 @@ enum {
 };
 static const double MIN_PARALLEL_BYTES = 1 << 20; /* bytes below which waking another thread takes longer than the work */
 
-gyre_status gyre_input_config_check(gyre_encoding *encoding, gyre_error *err) {
-    struct gyre_input_config *input = &encoding->config.input;
-    if (input->dim == 0)
-        return gyre_fail(err, GYRE_EINVAL, "input.dim: missing; %s needs the model's width (gyre_config)",
-                         encoding->scheme->name);
-    if (input->scale == 0.0) input->scale = 1.0;
-    if (!(fabs(input->scale) <= 0x1p64)) /* past it what is added has no float */
-        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is no number within 2^64 of 0 (gyre_config)", input->scale);
+/* The encoding, its positions, and a view [batch, token, 1, dim] named `name`. */
+static gyre_status check_call(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *view,
+                              const char *name, const char *where, gyre_error *err) {
+    if (!encoding || !positions || !view)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)",
+                         !encoding    ? "encoding"
+                         : !positions ? "positions"
+                                      : name,
+                         where);
+    if (!(encoding->scheme->places & GYRE_PLACE_INPUT))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s adds nothing at the input (%s)", encoding->scheme->name,
+                         where);
+    if (!gyre_is_real(view->dtype))
+        return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not F32, F16, BF16 or F64 (%s)", name, gyre_dtype_text(view->dtype),
+                         where);
     return GYRE_OK;
 }
 
-static int acts_at_input(const gyre_encoding *encoding) {
-    return (encoding->scheme->places & GYRE_PLACE_INPUT) != 0;
-}
-
-/* [batch, token, 1, dim]. */
-static gyre_status check_rows(const gyre_encoding *encoding, const int64_t shape[4]) {
-    return shape[2] == 1 && shape[3] == encoding->config.input.dim ? GYRE_OK : GYRE_ESHAPE;
+static gyre_status check_shape(const gyre_encoding *encoding, const int64_t shape[4], const char *name, const char *where,
+                               gyre_error *err) {
+    if (shape[2] == 1 && shape[3] == encoding->config.input.dim) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: " GYRE_SHAPE_FORMAT " is not [batch, tokens, 1, input.dim = %" PRId64 "] (%s)",
+                     name, GYRE_SHAPE_ARGS(shape), encoding->config.input.dim, where);
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -174,14 +185,15 @@ static void add_tokens(void *arg, int64_t block) {
 }
 
 gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *positions,
-                           const gyre_cview *in, const gyre_view *out, const gyre_exec *exec) {
-    if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
-    if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
-    gyre_status status = gyre_in_out_check(in, out);
-    if (status == GYRE_OK) status = check_rows(encoding, in->shape);
-    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables ? &tables->input : NULL);
+                           const gyre_cview *in, const gyre_view *out, const gyre_exec *exec, gyre_error *err) {
+    static const char where[] = "gyre_add_input";
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", where);
+    gyre_status status = check_call(encoding, positions, in, "in", where, err);
+    if (status == GYRE_OK) status = gyre_in_out_check(in, out, where, err);
+    if (status == GYRE_OK) status = check_shape(encoding, in->shape, "in", where, err);
+    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables, where, err);
     if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
-    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
+    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", where, err);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
     add_call a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
@@ -274,19 +286,17 @@ static void accumulate_scale(add_gradient_call *a, const gyre_exec *exec) {
 }
 
 gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_cview *dout,
-                                    const gyre_table_gradients *gradients, const gyre_exec *exec) {
-    if (!encoding || !positions || !dout) return GYRE_EINVAL;
-    if (!acts_at_input(encoding)) return GYRE_EUNSUPPORTED;
-    if (!gyre_is_real(dout->dtype)) return GYRE_EDTYPE;
-    gyre_status status = gyre_cview_check(dout);
-    if (status == GYRE_OK) status = check_rows(encoding, dout->shape);
+                                    const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    static const char where[] = "gyre_add_input_gradient";
+    gyre_status status = check_call(encoding, positions, dout, "dout", where, err);
+    if (status == GYRE_OK) status = gyre_cview_check(dout, "dout", where, err);
+    if (status == GYRE_OK) status = check_shape(encoding, dout->shape, "dout", where, err);
     if (status != GYRE_OK || encoding->table[GYRE_TABLE_INPUT].rows == 0) return status;
-    if (!gradients) return GYRE_EINVAL;
-    const gyre_cview table = gyre_const(gradients->input);
-    status = gyre_table_check(encoding, GYRE_TABLE_INPUT, &table);
-    if (status == GYRE_OK) status = gyre_output_check(&gradients->input);
+    if (!gradients || !gradients->input.data)
+        return gyre_fail(err, GYRE_EINVAL, "gradients.input: missing; the encoding trains one (%s)", where);
+    status = gyre_table_gradient_check(encoding, GYRE_TABLE_INPUT, gradients, where, err);
     if (status != GYRE_OK || gyre_view_elements(dout->shape) == 0) return status;
-    status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1]);
+    status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1], "positions", where, err);
     if (status != GYRE_OK) return status;
     add_gradient_call a = {encoding, positions, dout, &gradients->input, NULL};
     if (encoding->scheme->input_row)

@@ -2,7 +2,8 @@
  *
  * One call at a time owns the threads.  A call that finds them taken, from another thread or from inside a running one, does
  * its work on its own thread: nothing waits for anything that may be waiting for it, so nesting cannot deadlock. */
-#include "core/encoding.h"
+#include "core/exec.h"
+#include "util/error.h"
 
 #if GYRE_HAS_THREADS
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* pool_serial.c: the pool where there are no threads (pool.c has them): one thread, the caller's. */
-#include "core/encoding.h"
+#include "core/exec.h"
+#include "util/error.h"
 
 #if !GYRE_HAS_THREADS
 #include <stdlib.h>

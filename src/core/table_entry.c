@@ -1,5 +1,6 @@
 /* table_entry.c: where the training of a table begins, and what it may not leave. */
 #include "core/encoding.h"
+#include "core/scheme.h"
 
 #include <math.h>
 

@@ -1,5 +1,9 @@
 /* alibi.c: a penalty on each score that grows with distance, at a slope of its own for each head. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

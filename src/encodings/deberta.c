@@ -1,14 +1,17 @@
 /* deberta.c: content to position (a table on the query) and position to content (on the key), both at the row of m - n, as
  * the released checkpoints do.  The tables are projections of one embedding, made by the caller, so each head has its own.
  * v1 clamps distances; v2 and v3 count them in buckets that grow like a logarithm past half their number. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 
 static int64_t bucket(const struct gyre_score_config *score, int64_t distance) {
-    const int64_t middle = score->buckets / 2, far = distance < 0 ? -distance : distance;
-    if (score->buckets == 0 || far <= middle) return distance;
+    const int64_t middle = score->position_buckets / 2, far = distance < 0 ? -distance : distance;
+    if (score->position_buckets == 0 || far <= middle) return distance;
     const double share = log((double)far / (double)middle) / log((double)(score->max_distance - 1) / (double)middle);
     const int64_t steps = (int64_t)ceil(share * (double)(middle - 1)) + middle;
     return distance < 0 ? -steps : steps;
@@ -16,7 +19,7 @@ static int64_t bucket(const struct gyre_score_config *score, int64_t distance) {
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;
-    const int64_t span = score->buckets > 0 ? score->buckets : score->max_distance;
+    const int64_t span = score->position_buckets > 0 ? score->position_buckets : score->max_distance;
     const int64_t at = bucket(score, -distance) + span;
     return at < 0 ? 0 : at > 2 * span - 1 ? 2 * span - 1 : at;
 }
@@ -30,10 +33,11 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
                          config->heads ? "head_dim" : "heads");
     if (score->max_distance == 0)
         return gyre_fail(err, GYRE_EINVAL, "score.max_distance: missing; DeBERTa clamps distances there (gyre_config)");
-    if (score->buckets % 2 != 0 || score->buckets == 2)
-        return gyre_fail(err, GYRE_EINVAL, "score.buckets: %" PRId64 " is not 0 or an even number from 4 up (gyre_config)",
-                         score->buckets);
-    if (score->buckets > 0 && score->max_distance <= score->buckets / 2 + 1)
+    if (score->position_buckets % 2 != 0 || score->position_buckets == 2)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "score.position_buckets: %" PRId64 " is not 0 or an even number from 4 up (gyre_config)",
+                         score->position_buckets);
+    if (score->position_buckets > 0 && score->max_distance <= score->position_buckets / 2 + 1)
         return gyre_fail(err, GYRE_EINVAL,
                          "score.max_distance: %" PRId64 " leaves no distance for the log buckets (gyre_config)",
                          score->max_distance);
@@ -42,7 +46,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (score->terms == 0) score->terms = both;
     encoding->score_terms = score->terms == both ? 3 : 2;
     gyre_vector_tables_declare(encoding, score->terms, config->heads,
-                               2 * (score->buckets > 0 ? score->buckets : score->max_distance));
+                               2 * (score->position_buckets > 0 ? score->position_buckets : score->max_distance));
     return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
@@ -54,7 +58,7 @@ static void suggest(gyre_config *config) {
     const int64_t length = config->trained_length;
     if (score->max_distance > 0) return;
     score->max_distance = length > 0 && length < TOKENS ? length : TOKENS;
-    if (score->buckets == 0 && score->max_distance >= 8) score->buckets = score->max_distance / 4 * 2;
+    if (score->position_buckets == 0 && score->max_distance >= 8) score->position_buckets = score->max_distance / 4 * 2;
 }
 
 const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_KIND_DEBERTA,

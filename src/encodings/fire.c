@@ -5,32 +5,35 @@
  * A network of one input is made of straight pieces: past the bend of each hidden unit the next begins.  So a head's pieces
  * are listed once, and a pair costs finding its piece, which is mostly that of the key before. */
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "core/view.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WIDTH = 256, MAX_PARAMS = 3 * MAX_WIDTH + 3, MAX_TILE_DISTANCES = 256 };
+enum { MAX_HIDDEN_UNITS = 256, MAX_PARAMS = 3 * MAX_HIDDEN_UNITS + 3, MAX_TILE_DISTANCES = 256 };
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *score = &encoding->config.score;
     if (encoding->config.heads == 0)
         return gyre_fail(err, GYRE_EINVAL, "heads: missing; FIRE has a network for each (gyre_config)");
-    if (score->width == 0) score->width = 32;
-    if (score->width > MAX_WIDTH)
-        return gyre_fail(err, GYRE_EINVAL, "score.width: %" PRId64 " is past %d hidden units (gyre_config)", score->width,
-                         MAX_WIDTH);
+    if (score->hidden_units == 0) score->hidden_units = 32;
+    if (score->hidden_units > MAX_HIDDEN_UNITS)
+        return gyre_fail(err, GYRE_EINVAL, "score.hidden_units: %" PRId64 " is past %d (gyre_config)", score->hidden_units,
+                         MAX_HIDDEN_UNITS);
     const gyre_status status = gyre_terms_check(encoding, 0, err);
     if (status != GYRE_OK) return status;
-    encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, 3 * score->width + 3, encoding->config.heads};
+    encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, 3 * score->hidden_units + 3, encoding->config.heads};
     return GYRE_OK;
 }
 
 static void suggest(gyre_config *config) {
-    if (config->score.width == 0) config->score.width = 32;
+    if (config->score.hidden_units == 0) config->score.hidden_units = 32;
 }
 
 /* -- a head's numbers -- */
@@ -42,12 +45,12 @@ typedef struct breakpoint {
 } breakpoint;
 
 typedef struct fire_mlp {
-    int width, breakpoints;
+    int hidden_units, breakpoints;
     double c, threshold; /* by magnitude */
     double param[MAX_PARAMS];
     const double *weight, *bias, *output;
-    breakpoint breakpoint[MAX_WIDTH];                   /* from low to high */
-    double slope[MAX_WIDTH + 1], offset[MAX_WIDTH + 1]; /* of the piece before bend i */
+    breakpoint breakpoint[MAX_HIDDEN_UNITS];                          /* from low to high */
+    double slope[MAX_HIDDEN_UNITS + 1], offset[MAX_HIDDEN_UNITS + 1]; /* of the piece before bend i */
 } fire_mlp;
 
 static int precedes(const breakpoint *a, const breakpoint *b) {
@@ -57,9 +60,9 @@ static int precedes(const breakpoint *a, const breakpoint *b) {
 /* Lists the bends in order; *slope and *offset = the sum of the units that are at work before the first. */
 static void find_breakpoints(fire_mlp *f, double *slope, double *offset) {
     *slope = 0;
-    *offset = f->param[2 + 3 * f->width];
+    *offset = f->param[2 + 3 * f->hidden_units];
     f->breakpoints = 0;
-    for (int u = 0; u < f->width; u++) {
+    for (int u = 0; u < f->hidden_units; u++) {
         const double w = f->weight[u], b = f->bias[u], a = f->output[u];
         const breakpoint here = {-b / w, w < 0, u};
         if (w == 0) {
@@ -80,13 +83,14 @@ static void find_breakpoints(fire_mlp *f, double *slope, double *offset) {
 
 static void read_mlp(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, fire_mlp *f) {
     const gyre_cview *table = &tables->bias;
-    f->width = (int)encoding->config.score.width;
-    gyre_load_row_f64(gyre_cview_at(table, 0, 0, 0, head), table->dtype, table->stride[2], 3 * f->width + 3, f->param);
+    f->hidden_units = (int)encoding->config.score.hidden_units;
+    gyre_load_row_f64(gyre_cview_at(table, 0, 0, 0, head), table->dtype, table->stride[2], 3 * f->hidden_units + 3,
+                      f->param);
     f->c = fabs(f->param[0]);
     f->threshold = fabs(f->param[1]);
     f->weight = f->param + 2;
-    f->bias = f->weight + f->width;
-    f->output = f->bias + f->width;
+    f->bias = f->weight + f->hidden_units;
+    f->output = f->bias + f->hidden_units;
     double slope, offset;
     find_breakpoints(f, &slope, &offset);
     for (int i = 0; i < f->breakpoints; i++) {
@@ -243,8 +247,8 @@ typedef struct moments {
 static void add_unit(const fire_mlp *f, int u, moments m, double *sum) {
     const double w = f->weight[u], b = f->bias[u], a = f->output[u];
     sum[2 + u] += a * m.times_x;
-    sum[2 + f->width + u] += a * m.plain;
-    sum[2 + 2 * f->width + u] += w * m.times_x + b * m.plain;
+    sum[2 + f->hidden_units + u] += a * m.plain;
+    sum[2 + 2 * f->hidden_units + u] += w * m.times_x + b * m.plain;
 }
 
 static void add_moments(moments *to, moments more) {
@@ -265,15 +269,15 @@ static void add_units(const fire_mlp *f, const moments *piece, double *sum) {
         if (!f->breakpoint[i].active_below) add_unit(f, f->breakpoint[i].unit, above, sum);
     }
     add_moments(&above, piece[0]);
-    for (int u = 0; u < f->width; u++)
+    for (int u = 0; u < f->hidden_units; u++)
         if (f->weight[u] == 0 ? f->bias[u] > 0 : isnan(f->bias[u] / f->weight[u])) add_unit(f, u, above, sum);
-    sum[2 + 3 * f->width] += above.plain;
+    sum[2 + 3 * f->hidden_units] += above.plain;
 }
 
 static void bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
                               const double *dscore, const gyre_view *gradient, int64_t column) {
     fire_mlp f;
-    moments moment[MAX_WIDTH + 1];
+    moments moment[MAX_HIDDEN_UNITS + 1];
     double sum[MAX_PARAMS], dc = 0, dnormalizer = 0;
     int piece = 0;
     void *at = gyre_view_at(gradient, 0, 0, 0, column);
@@ -288,25 +292,25 @@ static void bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *
         dc += dx * (far / (1 + f.c * far) - x * normalizer / (1 + f.c * normalizer));
         dnormalizer -= dx * x * f.c / (1 + f.c * normalizer);
     }
-    gyre_load_row_f64(at, gradient->dtype, gradient->stride[2], 3 * f.width + 3, sum);
+    gyre_load_row_f64(at, gradient->dtype, gradient->stride[2], 3 * f.hidden_units + 3, sum);
     sum[0] += f.param[0] < 0 ? -dc : f.param[0] > 0 ? dc : 0;
     if ((double)row->q < f.threshold) sum[1] += f.param[1] < 0 ? -dnormalizer : dnormalizer;
     add_units(&f, moment, sum);
-    gyre_store_row_f64(sum, 3 * f.width + 3, at, gradient->dtype, gradient->stride[2]);
+    gyre_store_row_f64(sum, 3 * f.hidden_units + 3, at, gradient->dtype, gradient->stride[2]);
 }
 
 /* As the authors begin: c at 0.1 and L, 512 for their 2048 tokens, at a quarter of the trained length; the network as
  * PyTorch begins a linear layer, spread by 1 / sqrt(3 inputs). */
 static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t row, int64_t channel,
                         gyre_table_entry *entry) {
-    const int64_t width = encoding->config.score.width, length = encoding->config.trained_length;
+    const int64_t hidden_units = encoding->config.score.hidden_units, length = encoding->config.trained_length;
     (void)which;
     (void)channel;
     if (row < 2) {
         entry->initial_mean = row == 0 ? 0.1 : length > 0 ? (double)length / 4 : 512;
         entry->initial_deviation = 0;
     } else {
-        entry->initial_deviation = 1 / sqrt(3.0 * (row < 2 + 2 * width ? 1.0 : (double)width));
+        entry->initial_deviation = 1 / sqrt(3.0 * (row < 2 + 2 * hidden_units ? 1.0 : (double)hidden_units));
     }
 }
 

@@ -1,8 +1,11 @@
 /* kerple.c: a trained decay of the score with distance d: -r1 ln(1 + r2 d) or -r1 d^r2, r1 and r2 for each head.  The paper
  * keeps both above 0, and r2 of the power at 2 or below; that is the trainer's to see to. */
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "core/view.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,9 @@
 /* learned.c: a trained vector for each position, added at the input; past the last, stretched over more positions or
  * combined two by two. */
+#include "core/encoding.h"
+#include "encodings/input_config.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,8 @@
 /* nezha.c: Shaw's clipped distances with a sinusoid that nobody trains: row r is the sinusoid of position r. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <math.h>
 

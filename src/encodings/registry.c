@@ -1,4 +1,5 @@
 /* registry.c: from a kind to its scheme. */
+#include "core/sized.h"
 #include "encodings/schemes.h"
 
 static const gyre_scheme *const schemes[] = {
@@ -19,9 +20,11 @@ const char *gyre_kind_name(gyre_kind kind) {
 }
 
 gyre_status gyre_config_suggest(gyre_config *config) {
-    if (!config || config->size != sizeof *config) return GYRE_EINVAL;
-    const gyre_scheme *scheme = gyre_scheme_find(config->kind);
+    gyre_config own;
+    if (gyre_sized_read(&own, sizeof own, config, "gyre_config", NULL)) return GYRE_EINVAL;
+    const gyre_scheme *scheme = gyre_scheme_find(own.kind);
     if (!scheme) return GYRE_EINVAL;
-    if (scheme->suggest) scheme->suggest(config);
+    if (scheme->suggest) scheme->suggest(&own);
+    gyre_sized_write(config, &own);
     return GYRE_OK;
 }

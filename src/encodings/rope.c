@@ -1,9 +1,11 @@
 /* rope.c: pairs of channels of queries and keys, turned by an angle that grows with the position. */
+#include "core/encoding.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
 #include "core/rotation/frequency_torch.h"
 #include "core/rotation/torch_math.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,8 @@
 /* shaw.c: a trained vector for each distance, clipped, beside the key and beside the value. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     return distance + encoding->config.score.max_distance;

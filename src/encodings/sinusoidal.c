@@ -1,7 +1,10 @@
 /* sinusoidal.c: sines and cosines of the position, added at the input. */
+#include "core/encoding.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
+#include "encodings/input_config.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <math.h>
 

@@ -1,6 +1,9 @@
 /* t5.c: a trained number for each head and bucket of distances: one bucket a distance near by, then buckets that grow like
  * the distance's logarithm, the last one without end. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

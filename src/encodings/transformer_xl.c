@@ -1,6 +1,9 @@
 /* transformer_xl.c: (q + u) . k + (q + v) . r, where r belongs to the distance alone.  The caller projects the sinusoid of
  * the distances to r, a table for each head; u and v are vectors of each head. */
+#include "core/encoding.h"
+#include "core/relative_table.h"
 #include "encodings/schemes.h"
+#include "util/error.h"
 
 static int64_t row_of_distance(const gyre_encoding *encoding, int64_t distance) {
     const struct gyre_score_config *score = &encoding->config.score;

@@ -1,5 +1,7 @@
 #include "eval/eval_windows.h"
+#include "core/exec.h"
 #include "model/layers.h"
+#include "util/error.h"
 #include <stdlib.h>
 
 typedef struct worker {
@@ -36,12 +38,12 @@ static void free_workers(window_pool *r) {
 static gyre_status create_workers(window_pool *r, gyre_error *err) {
     const gyre_eval_windows *w = r->windows;
     const int64_t vocab = gyre_model_get_config(w->model)->vocab;
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.encoding = w->encoding;
     options.max_tokens = w->context;
     options.cache_dtype = w->cache;
     for (int64_t i = 0; i < r->count; i++) {
-        const gyre_status status = gyre_context_open(&r->workers[i].reader, w->model, &options, err);
+        const gyre_status status = gyre_context_create(&r->workers[i].reader, w->model, &options, err);
         if (status) return status;
         r->workers[i].logits = gyre_alloc_floats(GYRE_EVAL_WINDOW_CHUNK * vocab);
         if (!r->workers[i].logits) return gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (evaluation)");

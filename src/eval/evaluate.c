@@ -1,6 +1,8 @@
 /* evaluate.c: perplexity against context, under the protocols that papers use. */
+#include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "model/layers.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +52,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
 
 static gyre_status plan_windows(evaluation *e, gyre_error *err) {
     const gyre_eval_options *o = e->options;
-    if (o->size != sizeof *o || o->context < 2 || o->stride < 0 || o->stride > o->context || o->windows < 0 ||
-        o->buckets < 0)
+    if (o->context < 2 || o->stride < 0 || o->stride > o->context || o->windows < 0 || o->buckets < 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "context %lld, stride %lld: the context is at least 2, the stride 1 .. context (eval)",
                          (long long)o->context, (long long)o->stride);
@@ -100,8 +101,9 @@ static void summarise(const evaluation *e, gyre_eval_result *out) {
     }
 }
 
-gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
-                          const gyre_eval_options *options, gyre_eval_result *out, const gyre_exec *exec, gyre_error *err) {
+static gyre_status evaluate(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
+                            const gyre_eval_options *options, gyre_eval_result *out, const gyre_exec *exec,
+                            gyre_error *err) {
     evaluation e = {.model = model, .text = text, .options = options};
     gyre_status status = plan_windows(&e, err);
     if (status) return status;
@@ -117,4 +119,12 @@ gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding
     free(e.nats);
     free(e.bucket_nats);
     return status;
+}
+
+gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
+                          const gyre_eval_options *options, gyre_eval_result *out, const gyre_exec *exec, gyre_error *err) {
+    gyre_eval_options own;
+    const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_eval_options", err);
+    if (status) return status;
+    return evaluate(model, encoding, text, &own, out, exec, err);
 }

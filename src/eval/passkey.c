@@ -1,7 +1,9 @@
 /* passkey.c: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
+#include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "model/layers.h"
 #include "model/random.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,8 +123,7 @@ static gyre_status check(const gyre_model *model, const gyre_text *text, const g
     if (gyre_model_get_config(model)->vocab < 256)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "passkey: a vocabulary of %lld holds no bytes (passkey)",
                          (long long)gyre_model_get_config(model)->vocab);
-    if (o->size != sizeof *o || o->trials < 1 || o->keys < 1 || o->keys > GYRE_PASSKEY_KEYS ||
-        o->context < MIN_BYTES_PER_KEY)
+    if (o->trials < 1 || o->keys < 1 || o->keys > GYRE_PASSKEY_KEYS || o->context < MIN_BYTES_PER_KEY)
         return gyre_fail(
             err, GYRE_EINVAL, "passkey: context %lld, trials %lld, keys %lld: at least %d, 1 and 1 .. %d (passkey)",
             (long long)o->context, (long long)o->trials, (long long)o->keys, MIN_BYTES_PER_KEY, GYRE_PASSKEY_KEYS);
@@ -132,9 +133,9 @@ static gyre_status check(const gyre_model *model, const gyre_text *text, const g
     return GYRE_OK;
 }
 
-gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
-                         const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
-                         gyre_error *err) {
+static gyre_status measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
+                           const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
+                           gyre_error *err) {
     gyre_status status = check(model, text, options, err);
     if (status) return status;
     trials t = {.model = model, .text = text, .options = options, .keys = clamp_keys(options->keys, options->context)};
@@ -157,4 +158,15 @@ gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
     free(t.tokens);
     free(t.right);
     return status;
+}
+
+gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
+                         const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
+                         gyre_error *err) {
+    gyre_passkey_options own;
+    const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_passkey_options", err);
+    if (status) return status;
+    if (!own.trials) own.trials = 104;
+    if (!own.keys) own.keys = GYRE_PASSKEY_KEYS;
+    return measure(model, encoding, text, &own, out, exec, err);
 }

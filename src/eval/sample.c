@@ -2,6 +2,7 @@
  *
  * No memory is taken and nothing is sorted: what top_k and top_p keep is all above some logit and, of those that equal it,
  * the lowest ids.  That logit is found by its bits, eleven at a time. */
+#include "core/sized.h"
 #include "model/random.h"
 
 #include "gyre/gyre_model.h"
@@ -163,9 +164,12 @@ static int32_t sample_token(const distribution *d, const gyre_sampling *s, doubl
 }
 
 int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state) {
-    const gyre_sampling usual = GYRE_SAMPLING_INIT, *s = sampling ? sampling : &usual;
+    gyre_sampling own = GYRE_INIT(gyre_sampling);
+    const gyre_sampling *s = &own;
     const double uniform = gyre_random_uniform(state);
-    if (vocab < 1 || vocab > INT32_MAX || s->size != sizeof *s) return -1;
+    if (vocab < 1 || vocab > INT32_MAX || (sampling && gyre_sized_read(&own, sizeof own, sampling, "gyre_sampling", NULL)))
+        return -1;
+    if (own.top_p == 0.0) own.top_p = 1;
     const int64_t best = argmax(logits, vocab);
     if (best < 0 || !(s->temperature > 0.0)) return (int32_t)best;
     const distribution d = {logits, vocab, (double)logits[best], s->temperature};

@@ -1,8 +1,8 @@
 /* text.c: files, and whole folders of them, as token ids. */
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/fnv1a.h"
 #include "files/replace_folder.h"
+#include "util/error.h"
 
 #include "gyre/gyre_model.h"
 

@@ -1,4 +1,4 @@
-/* json_load.c: what Python's json takes and JSON does not, overwritten in a copy by as many bytes of what both take. */
+/* json_load.c: overwrites what Python accepts and JSON does not, in a copy, by valid JSON of the same length. */
 #include "files/json_load.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static size_t past_string(const char *text, size_t bytes, size_t at) {
     return at + 1;
 }
 
-/* Past a number; one that is whole and may not fit loses its last two digits to an exponent. */
+/* out = the position after a number.  An integer that may not fit into int64 has its last two digits replaced by an
+ * exponent. */
 static size_t past_number(char *text, size_t bytes, size_t at, int *changed) {
     const size_t first = at + (text[at] == '-');
     int is_whole = 1;
@@ -32,7 +33,7 @@ static int is_key(const char *text, size_t bytes, size_t end) {
     return end < bytes && text[end] == ':';
 }
 
-/* out = the length of such a value at the place, or 0. */
+/* out = the length of such a literal at this position, or 0. */
 static size_t nonfinite_literal(const char *text, size_t bytes, size_t at) {
     static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

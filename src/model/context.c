@@ -1,5 +1,8 @@
 /* context.c: reading a sequence with a model: whole prefix or token by token, the same code. */
 #include "model/context.h"
+#include "core/positions.h"
+#include "core/sized.h"
+#include "util/error.h"
 
 #include "model/layers.h"
 
@@ -12,13 +15,13 @@ static const gyre_config *config_of(const gyre_context *x, int group) {
 /* -- memory -- */
 static gyre_status create_caches(gyre_context *x, gyre_dtype type, gyre_error *err) {
     const gyre_architecture *a = &x->net->arch;
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.heads = a->kv_heads;
     config.head_dim = a->head_dim;
     config.max_tokens = x->max_tokens;
     config.key_dtype = config.value_dtype = type;
     x->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
-    if (!x->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_open)");
+    if (!x->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
         config.encoding = gyre_context_encoding(x, x->net->layer[layer].group);
         const gyre_status status = gyre_cache_create(&x->cache[layer], &config, NULL, err);
@@ -27,27 +30,14 @@ static gyre_status create_caches(gyre_context *x, gyre_dtype type, gyre_error *e
     return GYRE_OK;
 }
 
-/* The most that any number of queries needs in a layer: few go another way than many, and as many as keys may share their
- * angles. */
-static size_t layer_scratch(const gyre_context *x, int64_t layer, int64_t rows) {
-    enum { DECODE_QUERIES = 8 };
-    size_t most = 0;
-    for (int64_t n = 1; n <= rows; n = n < DECODE_QUERIES || n >= rows - 1 ? n + 1 : rows - 1) {
-        const gyre_attention_args args = gyre_context_attention_args(x, layer, n, n);
-        const size_t bytes = gyre_cache_attention_scratch(x->cache[layer], NULL, &args, x->exec);
-        if (!bytes) return 0;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-/* Layers of a group need the same. */
+/* out = bytes for up to `rows` queries.  The layers of a group need the same. */
 static size_t attention_scratch(const gyre_context *x, int64_t rows) {
     size_t most = 0;
     for (int group = 0; group < x->net->groups; group++)
         for (int64_t layer = 0; layer < x->net->arch.layers; layer++) {
             if (x->net->layer[layer].group != group) continue;
-            const size_t bytes = layer_scratch(x, layer, rows);
+            const gyre_attention_args args = gyre_context_attention_args(x, layer, rows, rows);
+            const size_t bytes = gyre_cache_attention_scratch(x->cache[layer], NULL, &args, x->exec);
             if (!bytes) return 0;
             most = bytes > most ? bytes : most;
             break;
@@ -132,26 +122,22 @@ static gyre_status init_context(gyre_context *x, const gyre_context_options *opt
     if (status) return status;
     status = allocate(x);
     if (!status) return GYRE_OK;
-    return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_open)",
+    return gyre_fail(err, status, "context: %s for %lld tokens (gyre_context_create)",
                      status == GYRE_ENOMEM ? "out of memory" : "the encoding does not fit the model",
                      (long long)x->max_tokens);
 }
 
-gyre_status gyre_context_open(gyre_context **out, const gyre_model *model, const gyre_context_options *options,
-                              gyre_error *err) {
-    if (!out || !model || !options)
-        return gyre_fail(err, GYRE_EINVAL, "context: no %s given (gyre_context_open)",
-                         !out     ? "out"
-                         : !model ? "model"
-                                  : "options");
-    if (options->size != sizeof *options)
-        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_CONTEXT_INIT (gyre_context_open)",
-                         options->size, sizeof *options);
+gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, const gyre_context_options *given,
+                                gyre_error *err) {
+    gyre_context_options own;
+    const gyre_context_options *options = &own;
+    if (!out || !model) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_context_create)", out ? "model" : "out");
+    if (gyre_sized_read(&own, sizeof own, given, "gyre_context_options", err)) return GYRE_EINVAL;
     if (options->max_tokens < 1 || options->max_tokens > (int64_t)1 << 31)
-        return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_open)",
+        return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_create)",
                          (long long)options->max_tokens);
     gyre_context *x = calloc(1, sizeof *x);
-    if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_open)");
+    if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     gyre_blas_single_thread();
     x->model = model;
     x->net = model->network;
@@ -166,14 +152,6 @@ gyre_status gyre_context_open(gyre_context **out, const gyre_model *model, const
     else
         *out = x;
     return status;
-}
-
-gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, const gyre_encoding *encoding,
-                                int64_t max_tokens, gyre_error *err) {
-    gyre_context_options options = GYRE_CONTEXT_INIT;
-    options.encoding = encoding;
-    options.max_tokens = max_tokens;
-    return gyre_context_open(out, model, &options, err);
 }
 
 void gyre_context_free(gyre_context *context) {
@@ -200,7 +178,7 @@ static void truncate_caches(gyre_context *x, int64_t tokens) {
         const int64_t more = gyre_cache_tokens(x->cache[layer], 0) - tokens;
         if (more <= 0) continue;
         /* The last tokens leave no hole, so that nothing can fail. */
-        const gyre_status status = gyre_cache_remove(x->cache[layer], 0, tokens, more);
+        const gyre_status status = gyre_cache_remove(x->cache[layer], 0, tokens, more, NULL);
         (void)status;
     }
     x->cached = tokens;
@@ -263,7 +241,7 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows) {
     }
     *rows = 1;
     for (int64_t layer = 0; layer < x->net->arch.layers; layer++) {
-        const gyre_status status = gyre_cache_slide(x->cache[layer], 0, x->sinks, x->window - 1, &x->cached);
+        const gyre_status status = gyre_cache_slide(x->cache[layer], 0, x->sinks, x->window - 1, &x->cached, NULL);
         if (status) return status;
     }
     return GYRE_OK;
@@ -275,7 +253,7 @@ static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error 
     const gyre_positions positions = {.base = x->cached < end ? x->cached : end - 1};
     for (int group = 0; group < x->net->groups && n > 0; group++) {
         const gyre_status status =
-            gyre_positions_check(gyre_context_encoding(x, group), &positions, 1, end - positions.base);
+            gyre_positions_check(gyre_context_encoding(x, group), &positions, 1, end - positions.base, NULL, NULL, NULL);
         if (status)
             return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_read)",
                              (long long)(end - 1), gyre_kind_name(config_of(x, group)->kind));

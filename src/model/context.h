@@ -1,6 +1,7 @@
 /* context.h: what is inside a gyre_context. */
 #ifndef GYRE_MODEL_CONTEXT_H
 #define GYRE_MODEL_CONTEXT_H
+#include "gyre/gyre_cache.h"
 #include "model/layer_tables.h"
 #include "model/network.h"
 

@@ -29,7 +29,7 @@ gyre_status gyre_context_embed(gyre_context *x, const int32_t *tokens, int64_t r
     const gyre_positions positions = {.base = x->cached};
     const gyre_view view = gyre_dense(x->buffers.x, GYRE_DTYPE_F32, 1, rows, 1, model_dim);
     const gyre_cview in = gyre_const(view);
-    return gyre_add_input(x->encoding, &tables, &positions, &in, &view, NULL);
+    return gyre_add_input(x->encoding, &tables, &positions, &in, &view, NULL, NULL);
 }
 
 /* -- products -- */
@@ -89,7 +89,7 @@ static gyre_view heads_view(const gyre_context *x, const gyre_head_layout *heads
 gyre_attention_args gyre_context_attention_args(const gyre_context *x, int64_t layer, int64_t rows, int64_t tokens) {
     const gyre_architecture *a = &x->net->arch;
     const int group = x->net->layer[layer].group;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = gyre_context_encoding(x, group);
     args.tables = x->tables.layer ? &x->tables.layer[layer] : NULL;
     args.q = gyre_const(heads_view(x, &x->net->q, rows));
@@ -98,7 +98,7 @@ gyre_attention_args gyre_context_attention_args(const gyre_context *x, int64_t l
     args.scale = x->net->group[group].scale;
     args.window = x->net->group[group].window;
     args.softcap = a->attn_softcap;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(x->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim);
     return args;
 }
@@ -112,11 +112,11 @@ static gyre_status attention_block(gyre_context *x, int64_t layer, int64_t rows,
     if (x->net->arch.clip_qkv > 0) clamp(x->buffers.qkv, rows * x->qkv_dim, (float)x->net->arch.clip_qkv);
     normalize_heads(x, &l->query_norm, &x->net->q, rows);
     normalize_heads(x, &l->key_norm, &x->net->k, rows);
-    const gyre_status status = gyre_cache_append(x->cache[layer], 0, &k, &v, &positions, x->exec);
+    const gyre_status status = gyre_cache_append(x->cache[layer], 0, &k, &v, &positions, x->exec, NULL);
     if (status || !wanted) return status;
     const gyre_attention_args args = gyre_context_attention_args(x, layer, rows, x->cached + rows);
     return gyre_cache_attention(x->cache[layer], &only, &args, x->buffers.attn_scratch, x->buffers.attn_scratch_bytes,
-                                x->exec);
+                                x->exec, NULL);
 }
 
 /* -- a block's output, added to x -- */

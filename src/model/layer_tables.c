@@ -1,5 +1,7 @@
 /* layer_tables.c: tables in the weights, and tables made from an embedding of positions. */
 #include "model/layer_tables.h"
+#include "core/exec.h"
+#include "util/error.h"
 
 #include "model/layers.h"
 

@@ -251,5 +251,5 @@ gyre_status gyre_embed(const gyre_model *model, const gyre_encoding *encoding, c
     const gyre_positions positions = {.base = first};
     const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, sequences, per_sequence, 1, model_dim);
     const gyre_cview in = gyre_const(view);
-    return gyre_add_input(encoding, &tables, &positions, &in, &view, NULL);
+    return gyre_add_input(encoding, &tables, &positions, &in, &view, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 #include "model/matrix.h"
-#include "core/encoding.h"
+#include "core/exec.h"
 #include <cblas.h>
 #include <stdatomic.h>
 #include <string.h>

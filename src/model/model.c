@@ -1,12 +1,14 @@
 /* model.c: making a decoder, what its weights start from, and its folder. */
 #include "model/model.h"
+#include "core/sized.h"
+#include "util/error.h"
 
-#include "files/file_read.h"
 #include "files/fnv1a.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "model/architecture/model_config_json.h"
 #include "model/random.h"
+#include "util/checkpoint_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,20 +40,49 @@ enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles a model keeps: 8 M
  * for there must not be any size. */
 static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
     enum { MOST = 1 << 20, MOST_NUMBERS = 1 << 26 };
-    const int64_t reach = c->position.score.max_distance, width = c->position.score.width;
-    if (reach > MOST || width > MOST)
-        return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", reach > MOST ? "max_distance" : "width",
-                         (long long)(reach > MOST ? reach : width), MOST);
+    const struct gyre_score_config *score = &c->position.score;
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {{"max_distance", score->max_distance},
+                 {"max_positions", score->max_positions},
+                 {"hidden_units", score->hidden_units},
+                 {"sinusoid_dim", score->sinusoid_dim}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (sizes[i].value > MOST)
+            return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", sizes[i].name, (long long)sizes[i].value,
+                             MOST);
+    const int positions = score->max_positions > score->max_distance;
+    const int64_t reach = positions ? score->max_positions : score->max_distance;
     if ((2 * reach + 1) <= MOST_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "score.max_distance: %lld asks for more than %d numbers in tables (model)",
-                     (long long)reach, MOST_NUMBERS);
+    return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld asks for more than %d numbers in tables (model)",
+                     positions ? "max_positions" : "max_distance", (long long)reach, MOST_NUMBERS);
+}
+
+void gyre_model_config_complete(gyre_model_config *c) {
+    c->size = sizeof *c;
+    c->position.size = sizeof c->position;
+    if (!c->vocab) c->vocab = 256;
+    if (!c->model_dim) c->model_dim = 128;
+    if (!c->layers) c->layers = 5;
+    if (!c->heads) c->heads = 4;
+    if (!c->kv_heads) c->kv_heads = c->heads;
+    if (!c->head_dim && c->heads > 0) c->head_dim = c->model_dim / c->heads;
+    if (!c->mlp_dim) c->mlp_dim = (c->model_dim * 8 / 3 + 31) / 32 * 32;
+    if (c->norm_epsilon == 0.0) c->norm_epsilon = 1e-5;
+}
+
+gyre_model_config gyre_model_config_default(void) {
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    gyre_model_config_complete(&config);
+    return config;
 }
 
 /* The model without its weights: config complete, encoding made. */
-static gyre_status init_layout(gyre_model *model, const gyre_model_config *config, gyre_error *err) {
-    if (config->size != sizeof *config)
-        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not %zu, set by GYRE_MODEL_CONFIG_INIT (model)", config->size,
-                         sizeof *config);
+static gyre_status init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err) {
+    gyre_model_config own, *config = &own;
+    if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
+    gyre_model_config_complete(config);
     gyre_config position = config->position;
     position.head_dim = config->head_dim;
     position.heads = config->heads;
@@ -220,34 +251,24 @@ static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file,
     return status;
 }
 
-static gyre_status read_config(const char *path, gyre_model_config *config, gyre_config_arrays *arrays, gyre_error *err) {
-    char *json;
-    size_t bytes;
-    gyre_status status = gyre_file_read(path, &json, &bytes, err);
-    if (status != GYRE_OK) return status;
-    status = gyre_model_config_parse(json, bytes, path, config, arrays, err);
-    free(json);
-    return status;
-}
-
 /* A config that no model can have is a malformed file here, whoever found it out. */
 static gyre_status fail_with_path(gyre_status status, const gyre_error *why, const char *path, gyre_error *err) {
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why->text, path);
 }
 
-static gyre_status load_folder(gyre_model *model, const char *folder, gyre_error *err) {
-    char described[PATH_MAX], weights[PATH_MAX];
+static gyre_status load_folder(gyre_model *model, const char *folder, const gyre_config_document *document,
+                               gyre_error *err) {
+    char weights[PATH_MAX];
     gyre_model_config config;
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
-    gyre_status status = join_path(folder, "config.json", described, err);
-    if (status == GYRE_OK) status = join_path(folder, "model.safetensors", weights, err);
-    if (status == GYRE_OK) status = read_config(described, &config, &arrays, err);
+    gyre_status status = join_path(folder, GYRE_WEIGHTS_FILE, weights, err);
+    if (status == GYRE_OK) status = gyre_model_config_read(document, &config, &arrays, err);
     if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
     if (status == GYRE_OK) {
         status = check_file(model, &config, file, weights, &why);
-        if (status != GYRE_OK) status = fail_with_path(status, &why, described, err);
+        if (status != GYRE_OK) status = fail_with_path(status, &why, document->path, err);
     }
     if (status == GYRE_OK) status = read_weights(model, file, err);
     if (status == GYRE_OK) status = gyre_network_from_model(&model->network, model, err);
@@ -256,17 +277,29 @@ static gyre_status load_folder(gyre_model *model, const char *folder, gyre_error
     return status;
 }
 
-gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err) {
-    if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+                                   gyre_error *err) {
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
-    gyre_status status = load_folder(model, folder, err);
+    gyre_status status = load_folder(model, folder, document, err);
     if (status == GYRE_OK && !(model->path = strdup(folder)))
         status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
     if (status == GYRE_OK)
         *out = model;
     else
         gyre_model_free(model);
+    return status;
+}
+
+gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err) {
+    char path[PATH_MAX];
+    gyre_config_document document;
+    if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
+    gyre_status status = join_path(folder, GYRE_CONFIG_FILE, path, err);
+    if (status == GYRE_OK) status = gyre_config_document_open(&document, path, err);
+    if (status != GYRE_OK) return status;
+    status = gyre_model_open_native(out, folder, &document, err);
+    gyre_config_document_free(&document);
     return status;
 }
 
@@ -294,9 +327,9 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
     char path[PATH_MAX], *json;
     gyre_status status = gyre_model_config_to_json(&model->config, dtype, &json, err);
     if (status != GYRE_OK) return status;
-    status = gyre_folder_write(folder, "config.json", json, err);
+    status = gyre_folder_write(folder, GYRE_CONFIG_FILE, json, err);
     free(json);
-    if (status == GYRE_OK) status = gyre_folder_path(folder, "model.safetensors", path, err);
+    if (status == GYRE_OK) status = gyre_folder_path(folder, GYRE_WEIGHTS_FILE, path, err);
     return status == GYRE_OK ? write_weights(model, path, dtype, err) : status;
 }
 

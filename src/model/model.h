@@ -1,7 +1,6 @@
 /* model.h: what is inside a gyre_model. */
 #ifndef GYRE_MODEL_MODEL_H
 #define GYRE_MODEL_MODEL_H
-#include "core/encoding.h"
 #include "files/replace_folder.h"
 #include "gyre/gyre_model.h"
 #include "model/architecture/weight_layout.h"
@@ -21,6 +20,14 @@ struct gyre_model {
 /* Writes config.json and model.safetensors (dtype F32, F16 or BF16) into a folder that the caller commits. */
 gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_replacement *folder, gyre_dtype dtype,
                                  gyre_error *err);
+
+/* Fills in the defaults of fields that are zero. */
+void gyre_model_config_complete(gyre_model_config *config);
+/* out = a config of defaults alone. */
+gyre_model_config gyre_model_config_default(void);
+/* gyre_model_open_to_train with the folder's config.json already parsed. */
+gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const gyre_config_document *document,
+                                   gyre_error *err);
 
 /* Checks the sizes, completes config->position and creates the encoding.  Weights stay unset (allocated). */
 gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *config, gyre_error *err);

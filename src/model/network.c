@@ -1,5 +1,6 @@
 /* network.c: a network's memory, and the one over the weights of a model made here. */
 #include "model/network.h"
+#include "util/error.h"
 
 #include "model/model.h"
 

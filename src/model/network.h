@@ -58,8 +58,9 @@ typedef struct gyre_allocation {
 /* out = 64-byte aligned memory that the network owns; NULL where there is none. */
 void *gyre_network_alloc(gyre_network *network, size_t bytes);
 
-/* *out = the network of the model at `path`.  Encodings of groups are created. */
-gyre_status gyre_network_open(gyre_network **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err);
+/* *out = the network of the model at `path`, with the encodings of its groups.  config: its config.json; NULL for a GGUF. */
+gyre_status gyre_network_open(gyre_network **out, const char *path, const gyre_config_document *config, gyre_profile profile,
+                              int64_t length, gyre_error *err);
 void gyre_network_free(gyre_network *network); /* NULL is fine */
 
 /* *out = the network over the weights of a model made here, which it borrows, as it does its encoding. */

@@ -4,6 +4,7 @@
 #include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/printable_name.h"
+#include "util/error.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -381,39 +382,15 @@ static void create_encodings(loader *o) {
 }
 
 /* -- opening -- */
-/* The config.json beside the weights. */
-static gyre_status config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
-    const size_t length = strlen(path);
-    int written;
-    if (length > 12 && strcmp(path + length - 12, ".safetensors") == 0) {
-        const char *slash = strrchr(path, '/');
-        written = snprintf(out, PATH_MAX, "%.*sconfig.json", slash ? (int)(slash - path + 1) : 0, path);
-    } else {
-        written = snprintf(out, PATH_MAX, "%s/config.json", path);
-    }
-    return written < PATH_MAX ? GYRE_OK : gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
-}
-
-/* A config before its weights: what is wrong with the model is then told before what is wrong with a file of it. */
-static gyre_status load_architecture(gyre_network *n, const char *described, gyre_error *err) {
-    char *json;
-    size_t bytes;
-    gyre_status status = gyre_file_read(described, &json, &bytes, err);
-    if (status) return status;
-    status = gyre_architecture_from_config(&n->arch, json, bytes, described, err);
-    free(json);
-    return status;
-}
-
-static gyre_status open_files(gyre_network *n, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
-    const int is_gguf = gyre_file_starts_with(path, "GGUF", 4);
-    char described[PATH_MAX];
-    gyre_status status = is_gguf ? GYRE_OK : config_path(path, described, err);
-    if (!status && !is_gguf) status = load_architecture(n, described, err);
+/* The config is read before the weights, so that an error in the model's description is reported before one in its files. */
+static gyre_status open_files(gyre_network *n, const char *path, const gyre_config_document *config, gyre_profile profile,
+                              int64_t length, gyre_error *err) {
+    gyre_status status = config ? gyre_architecture_from_config(&n->arch, config, err) : GYRE_OK;
     if (!status) status = gyre_tensor_store_open(&n->store, path, err);
-    if (!status && is_gguf) status = gyre_architecture_from_gguf(&n->arch, gyre_tensor_store_gguf(n->store), path, err);
-    if (!status) status = gyre_reading_open(&n->reading, is_gguf ? path : described, profile, length, err);
-    return status;
+    if (!status && !config) status = gyre_architecture_from_gguf(&n->arch, gyre_tensor_store_gguf(n->store), path, err);
+    if (status) return status;
+    return config ? gyre_reading_from_document(&n->reading, config, profile, length, err)
+                  : gyre_reading_open(&n->reading, path, profile, length, err);
 }
 
 static gyre_status load_network(gyre_network *n, gyre_error *err) {
@@ -431,11 +408,12 @@ static gyre_status load_network(gyre_network *n, gyre_error *err) {
     return o.status;
 }
 
-gyre_status gyre_network_open(gyre_network **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+gyre_status gyre_network_open(gyre_network **out, const char *path, const gyre_config_document *config, gyre_profile profile,
+                              int64_t length, gyre_error *err) {
     gyre_network *n = calloc(1, sizeof *n);
     if (!n) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", path);
     gyre_error local;
-    gyre_status status = open_files(n, path, profile, length, err ? err : &local);
+    gyre_status status = open_files(n, path, config, profile, length, err ? err : &local);
     if (!status) status = load_network(n, err ? err : &local);
     if (status)
         gyre_network_free(n);

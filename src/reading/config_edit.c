@@ -1,8 +1,8 @@
 /* config_edit.c: splices in the text of a JSON file. */
 #include "reading/config_edit.h"
 
-#include "core/encoding.h"
 #include "files/json_locate.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>

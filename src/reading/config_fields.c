@@ -65,10 +65,20 @@ const gyre_config_field gyre_input_score_fields[] = {
     {"score_buckets", AT(score.buckets), GYRE_CONFIG_SIZE, NULL},
     {"score_max_distance", AT(score.max_distance), GYRE_CONFIG_SIZE, NULL},
     {"score_bidirectional", AT(score.bidirectional), GYRE_CONFIG_FLAG, NULL},
-    {"score_width", AT(score.width), GYRE_CONFIG_SIZE, NULL},
+    {"score_max_positions", AT(score.max_positions), GYRE_CONFIG_SIZE, NULL},
+    {"score_position_buckets", AT(score.position_buckets), GYRE_CONFIG_SIZE, NULL},
+    {"score_hidden_units", AT(score.hidden_units), GYRE_CONFIG_SIZE, NULL},
+    {"score_sinusoid_dim", AT(score.sinusoid_dim), GYRE_CONFIG_SIZE, NULL},
     {"score_terms", AT(score.terms), GYRE_CONFIG_BITMASK, score_terms},
     {"score_decay", AT(score.decay), GYRE_CONFIG_ENUM, decays},
     {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
+
+const gyre_config_older_field gyre_older_fields[] = {
+    {GYRE_KIND_BERT, {"score_max_distance", AT(score.max_positions), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_DEBERTA, {"score_buckets", AT(score.position_buckets), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_FIRE, {"score_width", AT(score.hidden_units), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_SANDWICH, {"score_width", AT(score.sinusoid_dim), GYRE_CONFIG_SIZE, NULL}},
+    {GYRE_KIND_NOPE, {NULL, 0, GYRE_CONFIG_SIZE, NULL}}};
 
 /* Of queries under any kind. */
 const gyre_config_field gyre_query_fields[] = {{"query_temperature", AT(query.temperature), GYRE_CONFIG_ENUM, temperatures},
@@ -93,6 +103,12 @@ const gyre_config_field gyre_rope_fields[] = {{"rope_first", AT(rope.first_chann
                                               {"length_block", AT(rope.length_block), GYRE_CONFIG_SIZE, NULL},
                                               {NULL, 0, GYRE_CONFIG_SIZE, NULL}};
 #undef AT
+
+const gyre_config_field *gyre_config_find_older(gyre_kind kind, const char *key) {
+    for (const gyre_config_older_field *f = gyre_older_fields; f->field.key; f++)
+        if (f->kind == kind && strcmp(f->field.key, key) == 0) return &f->field;
+    return NULL;
+}
 
 int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *field) {
     return (int64_t *)(void *)((char *)config + field->offset);

@@ -32,6 +32,14 @@ typedef struct gyre_config_field {
 /* At the input and on scores; of queries under any kind; of rotations, beside what transformers has words for.  Each ends
  * with a NULL key.  Not among them: rope.table_positions, which changes what is kept in memory and no number. */
 extern const gyre_config_field gyre_input_score_fields[], gyre_query_fields[], gyre_rope_fields[];
+/* Keys of older files, where one key served several kinds: under `kind` it fills this field.  Ends with a NULL key. */
+typedef struct gyre_config_older_field {
+    gyre_kind kind;
+    gyre_config_field field;
+} gyre_config_older_field;
+extern const gyre_config_older_field gyre_older_fields[];
+/* out = the field that an older file means by `key` under `kind`; NULL if the key has its own meaning. */
+const gyre_config_field *gyre_config_find_older(gyre_kind kind, const char *key);
 /* Where a field lies, by its type: sizes and wholes, numbers, all others. */
 int64_t *gyre_config_int64_field(gyre_config *config, const gyre_config_field *field);
 double *gyre_config_double_field(gyre_config *config, const gyre_config_field *field);

@@ -1,44 +1,18 @@
 /* read_config.c: config.json: which family, and where in the file its decoder is described. */
 #include "reading/family.h"
+#include "util/suggest.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* -- a name that is not known -- */
-/* Letters to change, add or leave out; anything above 2 is 3. */
-static int edit_distance(const char *a, const char *b) {
-    enum { MAX_NAME_BYTES = 40 };
-    int row[MAX_NAME_BYTES + 1], previous;
-    const size_t n = strlen(a), m = strlen(b);
-    if (n > MAX_NAME_BYTES || m > MAX_NAME_BYTES) return 3;
-    for (size_t j = 0; j <= m; j++)
-        row[j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        previous = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            const int diagonal = previous + (a[i - 1] != b[j - 1]);
-            const int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            previous = row[j];
-            row[j] = diagonal < least ? diagonal : least;
-        }
-    }
-    return row[m] < 3 ? row[m] : 3;
-}
-
+/* -- an unknown name -- */
 static const char *closest_model_type(const char *type) {
     const gyre_family *family;
-    const char *best = NULL;
-    /* Of a short name two letters are most of it. */
-    int least = strlen(type) < 6 ? 2 : 3;
-    for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++) {
-        const int d = edit_distance(type, family->model_type);
-        if (d < least) {
-            least = d;
-            best = family->model_type;
-        }
-    }
-    return best;
+    /* Two edits are most of a short name. */
+    gyre_suggestion best = {NULL, strlen(type) < 6 ? 2 : GYRE_SUGGEST_LIMIT};
+    for (size_t i = 0; (family = gyre_family_at(i)) != NULL; i++)
+        gyre_suggest(&best, type, family->model_type);
+    return best.name;
 }
 
 /* Keys that only a model with a rotation has. */

@@ -82,7 +82,9 @@ static const char *field_name(const char *key) {
                                            {"alibi_max_bias", "slopes"},
                                            {"alibi_before_scale", "before_scale"},
                                            {"score_buckets", "buckets"},
+                                           {"score_position_buckets", "buckets"},
                                            {"score_max_distance", "max_distance"},
+                                           {"score_max_positions", "max_positions"},
                                            {"score_bidirectional", "bidirectional"},
                                            {"score_terms", "terms"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -108,12 +110,20 @@ static void note_field(const gyre_scope *s, const char *key, gyre_layer_group *g
                              json_array_size(value));
 }
 
+static void read_present_field(const gyre_scope *s, const gyre_config_field *f, gyre_layer_group *group) {
+    if (!gyre_scope_value(s, f->key)) return;
+    read_field(s, f, &group->config);
+    note_field(s, f->key, group);
+}
+
 static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gyre_layer_group *group) {
     for (const gyre_config_field *f = fields; f->key; f++)
-        if (gyre_scope_value(s, f->key)) {
-            read_field(s, f, &group->config);
-            note_field(s, f->key, group);
-        }
+        if (!gyre_config_find_older(group->config.kind, f->key)) read_present_field(s, f, group);
+}
+
+static void read_older_fields(const gyre_scope *s, gyre_layer_group *group) {
+    for (const gyre_config_older_field *f = gyre_older_fields; f->field.key; f++)
+        if (f->kind == group->config.kind) read_present_field(s, &f->field, group);
 }
 
 /* -- rotations -- */
@@ -280,6 +290,7 @@ void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
     gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "%s", gyre_kind_name(group->config.kind));
     read_sizes(root, group);
     read_fields(root, gyre_input_score_fields, group);
+    read_older_fields(root, group);
     read_fields(root, gyre_query_fields, group);
     if (group->config.kind == GYRE_KIND_ROPE) read_rotation(root, group);
     if (group->config.kind == GYRE_KIND_LEARNED && !gyre_scope_value(root, "position_table_rows"))

@@ -1,7 +1,7 @@
 /* reading_build.c: a reading under construction: memory that lives as long as it does, and the first failure. */
 #include "reading/reading_build.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -25,10 +25,31 @@ typedef struct group_capacity {
     int64_t fields_capacity, layers_capacity;
 } group_capacity;
 
+/* Memory for the tables of a reading's encodings, up to a limit. */
+typedef struct table_budget {
+    size_t remaining;
+    int exceeded;
+} table_budget;
+
+static void *budget_alloc(void *context, size_t bytes, size_t align) {
+    table_budget *b = context;
+    b->exceeded |= bytes > b->remaining;
+    if (b->exceeded) return NULL;
+    b->remaining -= bytes;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void budget_free(void *context, void *memory) {
+    (void)context;
+    free(memory);
+}
+
 struct gyre_build {
     gyre_reading reading; /* first: gyre_reading_free gets its address */
     gyre_layer_group groups[MAX_GROUPS];
     group_capacity capacities[MAX_GROUPS];
+    gyre_encoding *encodings[MAX_GROUPS]; /* of the finished groups */
+    table_budget budget;                  /* for them */
     gyre_reading_warning *warnings;
     int64_t warnings_capacity;
     arena_block *blocks;
@@ -96,6 +117,7 @@ gyre_build *gyre_build_begin(const char *path, const char *format, gyre_profile 
         return NULL;
     }
     build->err = err;
+    build->budget.remaining = (size_t)MAX_TABLE_MIB << 20;
     build->reading = (gyre_reading){"", format, "", profile, length, build->groups, 0, NULL, 0};
     build->reading.path = gyre_build_format(build, "%s", path);
     return build;
@@ -107,6 +129,7 @@ void gyre_reading_free(gyre_reading *reading) {
     for (int i = 0; i < MAX_GROUPS; i++) {
         free(build->capacities[i].fields);
         free(build->capacities[i].layers);
+        gyre_encoding_free(build->encodings[i]);
     }
     free(build->warnings);
     for (arena_block *b = build->blocks, *next; b; b = next) {
@@ -127,40 +150,23 @@ static void check_size(gyre_build *build, const gyre_layer_group *group, const c
     gyre_build_fail(build, GYRE_EFORMAT, &place, "%s: %" PRId64 "; the most is %d", name, size, MAX_SIZE);
 }
 
-/* Memory that is lent until there is none left of it. */
-typedef struct budget {
-    size_t remaining;
-    int exceeded;
-} budget;
-
-static void *budget_alloc(void *context, size_t bytes, size_t align) {
-    budget *b = context;
-    b->exceeded |= bytes > b->remaining;
-    if (b->exceeded) return NULL;
-    b->remaining -= bytes;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *context, void *memory) {
-    (void)context;
-    free(memory);
-}
-
-/* What a reader hands out must be something that the rest of Gyre can compute.  The tables of real models have a few
- * thousand bytes: a short file whose sizes ask for gigabytes is refused, not obeyed. */
-static void try_encoding(gyre_build *build, const gyre_layer_group *group) {
-    gyre_encoding *encoding = NULL;
+/* A reader may hand out only what the rest of Gyre can compute.  The tables of real models have a few thousand bytes.  A
+ * short file whose sizes ask for gigabytes is refused. */
+static void create_encoding(gyre_build *build, int64_t i) {
+    const gyre_layer_group *group = &build->groups[i];
     gyre_error why = {0, ""};
-    budget room = {(size_t)MAX_TABLE_MIB << 20, 0};
-    const gyre_alloc alloc = {budget_alloc, budget_free, &room};
-    const gyre_status status = gyre_encoding_create(&encoding, &group->config, &alloc, &why);
-    gyre_encoding_free(encoding);
-    if (room.exceeded)
+    const gyre_alloc alloc = {budget_alloc, budget_free, &build->budget};
+    const gyre_status status = gyre_encoding_create(&build->encodings[i], &group->config, &alloc, &why);
+    if (build->budget.exceeded)
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: sizes whose tables would take more than %d MiB", group->name,
                         MAX_TABLE_MIB);
     else if (status != GYRE_OK)
         gyre_build_fail(build, status == GYRE_ENOMEM ? GYRE_ENOMEM : GYRE_EFORMAT, NULL, "%s layers: %s", group->name,
                         why.text);
+}
+
+const gyre_encoding *gyre_reading_encoding(const gyre_reading *reading, const gyre_layer_reading *group) {
+    return ((const gyre_build *)reading)->encodings[group - reading->groups];
 }
 
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
@@ -170,7 +176,7 @@ gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
     for (int64_t i = 0; i < reading->groups_count && build->status == GYRE_OK; i++) {
         check_size(build, &build->groups[i], "head_dim", build->groups[i].config.head_dim);
         check_size(build, &build->groups[i], "heads", build->groups[i].config.heads);
-        if (build->status == GYRE_OK) try_encoding(build, &build->groups[i]);
+        if (build->status == GYRE_OK) create_encoding(build, i);
     }
     const gyre_status status = build->status;
     build->err = NULL; /* the caller's, and it may go */
@@ -200,7 +206,7 @@ void gyre_build_set_model_type(gyre_build *build, const char *model_type) {
 
 /* -- groups -- */
 static void init_group(gyre_layer_group *group, const char *name) {
-    *group = (gyre_layer_group){name, NULL, 0, GYRE_CONFIG_INIT, 0.0, 1.0, 0, NULL, 0};
+    *group = (gyre_layer_group){name, NULL, 0, GYRE_INIT(gyre_config), 0.0, 1.0, 0, NULL, 0};
 }
 
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name) {

@@ -3,8 +3,8 @@
  * A build grows in any order and is finished once.  Strings are copied; everything lives as long as the reading.  The first
  * failure sticks (build->status): calls after it do nothing and hand out memory that is safe to write to, or NULL where that
  * is said, so that a reader need look at the status only where it would go wrong otherwise. */
-#ifndef GYRE_READING_BUILD_H
-#define GYRE_READING_BUILD_H
+#ifndef GYRE_READING_READING_BUILD_H
+#define GYRE_READING_READING_BUILD_H
 #include "gyre/gyre_reading.h"
 
 /* Where in the file. */
@@ -20,9 +20,11 @@ typedef struct gyre_layer_reading gyre_layer_group;
 
 /* path: for messages, and the reading's own. */
 gyre_build *gyre_build_begin(const char *path, const char *format, gyre_profile profile, int64_t length, gyre_error *err);
-/* *out = the reading, or the status of the first failure and its error.  Every group's encoding is created once, so that
- * what is handed out can be used: where gyre_encoding_create refuses it the status is EFORMAT.  The build is gone after. */
+/* *out = the reading, or the status of the first failure and its error.  Creates the encoding of every group, so that what
+ * is handed out can be used.  EFORMAT if gyre_encoding_create refuses one.  The build is gone afterwards. */
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out);
+/* out = the encoding of one of the reading's groups, as group->config describes it.  It lives as long as the reading. */
+const gyre_encoding *gyre_reading_encoding(const gyre_reading *reading, const gyre_layer_reading *group);
 /* Gives up the build: who needs the groups' configs alone, as they stand, copies them before. */
 void gyre_build_discard(gyre_build *build);
 gyre_status gyre_build_status(const gyre_build *build);
@@ -30,7 +32,7 @@ gyre_profile gyre_build_profile(const gyre_build *build);
 int64_t gyre_build_length(const gyre_build *build);
 void gyre_build_set_model_type(gyre_build *build, const char *model_type);
 
-/* out = a new group: GYRE_CONFIG_INIT, softmax_multiplier 1, no layers listed.  It stays where it is while others are added.
+/* out = a new group: GYRE_INIT(gyre_config), softmax_multiplier 1, no layers listed.  It stays where it is while others are added.
  * Never NULL. */
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name);
 /* out = the group of that name, or NULL. */

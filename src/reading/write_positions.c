@@ -3,20 +3,25 @@
  * A config.json of transformers has one dict for all rotating layers (rope_scaling; since version 5 rope_parameters), or
  * one for each kind of layers.  In the latter case those that see every token get the new scaling, and those behind a
  * sliding window keep theirs: no distance that they see grows.  Where all of them slide, all get it. */
-#include "core/encoding.h"
 #include "files/file_read.h"
+#include "files/gguf.h"
 #include "files/gguf_rewrite.h"
 #include "files/json_load.h"
-#include "files/replace_file.h"
+#include "files/target_path.h"
+#include "reading/config_document.h"
 #include "reading/config_edit.h"
 #include "reading/family.h"
+#include "reading/gguf/gguf_rewrite_positions.h"
 #include "reading/rope/rope_parameters.h"
+#include "util/atomic_file.h"
+#include "util/checkpoint_files.h"
+#include "util/error.h"
+#include "util/file_write.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MAX_KEY_PATH = 256 };
 
@@ -318,10 +323,7 @@ static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
 /* What a config can say of positions, and the scaling is not, must be as it was. */
 static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_reading *group) {
     const gyre_config *a = gyre_encoding_get_config(w->encoding);
-    gyre_encoding *own = NULL;
-    gyre_status status = gyre_encoding_create(&own, &group->config, NULL, w->err);
-    if (status != GYRE_OK) return status;
-    const gyre_config *b = gyre_encoding_get_config(own);
+    const gyre_config *b = gyre_encoding_get_config(gyre_reading_encoding(w->old_reading, group));
     const char *what = NULL;
     if (a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window) what = "far positions";
     if (a->query.temperature != b->query.temperature) what = "a temperature of queries";
@@ -332,7 +334,6 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
     if (a->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL && a->rope.length_block != b->rope.length_block)
         what = "another block of lengths";
     if (a->rope.layout != b->rope.layout || a->rope.clockwise != b->rope.clockwise) what = "another layout";
-    gyre_encoding_free(own);
     if (!what) return GYRE_OK;
     return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->old_reading->path);
 }
@@ -379,61 +380,76 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_reading *after = NULL;
     gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, w->err);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
-        gyre_encoding *got = NULL;
         if (!is_target_group(after, &after->groups[i])) continue;
-        status = gyre_encoding_create(&got, &after->groups[i].config, NULL, w->err);
-        if (status == GYRE_OK && gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
+        const gyre_encoding *got = gyre_reading_encoding(after, &after->groups[i]);
+        if (gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)", after->groups[i].name,
                                w->old_reading->path);
         if (status == GYRE_OK) status = compare_frequencies(w, got, &after->groups[i]);
-        gyre_encoding_free(got);
     }
     gyre_reading_free(after);
     return status;
 }
 
 /* -- the call -- */
+static gyre_status fail_writing(const char *path, int code, gyre_error *err) {
+    return gyre_fail(err, GYRE_EIO, "writing: %s (%.380s)", strerror(code), path);
+}
+
+/* The new text gets its name only after it was read back and found to say what it should. */
+static gyre_status replace_config(config_rewrite *w, const char *target) {
+    gyre_atomic_file file;
+    int code = gyre_atomic_open(&file, target);
+    if (code) return fail_writing(target, code, w->err);
+    code = gyre_write_all(file.fd, w->edit.text, w->edit.bytes);
+    if (!code) code = gyre_atomic_close(&file);
+    gyre_status status = code ? fail_writing(target, code, w->err) : verify(w, file.temporary);
+    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = fail_writing(target, code, w->err);
+    gyre_atomic_discard(&file);
+    return status;
+}
+
 static gyre_status write_config(config_rewrite *w, const char *target) {
-    gyre_file_replacement r;
-    gyre_status status = gyre_file_replacement_init(&r, w->old_reading->path, target, "config.json", w->err);
+    char path[PATH_MAX];
+    gyre_status status = gyre_target_path(path, w->old_reading->path, target, GYRE_CONFIG_FILE, w->err);
     if (status == GYRE_OK) status = change_all(w);
-    if (status == GYRE_OK) status = gyre_file_replacement_write(&r, w->edit.text, w->edit.bytes, w->err);
-    if (status == GYRE_OK) status = verify(w, r.temporary);
-    if (status == GYRE_OK) status = gyre_file_replacement_commit(&r, w->err);
-    gyre_file_replacement_discard(&r);
+    if (status == GYRE_OK) status = replace_config(w, path);
     json_decref(w->parameters.values);
     return status;
 }
 
-static gyre_status change_config(config_rewrite *w, const char *target) {
-    char *text = NULL;
-    size_t bytes = 0;
-    const gyre_layer_reading *group = first_target_group(w->old_reading);
-    if (!group)
-        return gyre_fail(w->err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)",
-                         w->old_reading->path);
-    gyre_status status = check_other_fields(w, group);
-    if (status == GYRE_OK) status = gyre_file_read(w->old_reading->path, &text, &bytes, w->err);
+static gyre_status change_config(const gyre_encoding *encoding, const char *path, int64_t length, const char *target,
+                                 gyre_error *err) {
+    config_rewrite w = {.encoding = encoding, .length = length, .err = err};
+    gyre_config_document document;
+    gyre_status status = gyre_config_document_open(&document, path, err);
     if (status != GYRE_OK) return status;
-    w->root = gyre_json_load(text, bytes, NULL);
-    gyre_edit_begin(&w->edit, text, bytes, w->err);
-    free(text);
-    if (!w->root)
-        status = gyre_fail(w->err, GYRE_EFORMAT, "config.json: changed while it was read (%s)", w->old_reading->path);
-    else
-        status = w->edit.status == GYRE_OK ? write_config(w, target) : w->edit.status;
-    json_decref(w->root);
-    gyre_edit_end(&w->edit);
+    w.root = document.root;
+    status = gyre_reading_from_document(&w.old_reading, &document, GYRE_PROFILE_DEFAULT, length, err);
+    const gyre_layer_reading *group = status == GYRE_OK ? first_target_group(w.old_reading) : NULL;
+    if (status == GYRE_OK && !group)
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)", path);
+    if (status == GYRE_OK) status = check_other_fields(&w, group);
+    if (status == GYRE_OK) {
+        gyre_edit_begin(&w.edit, document.text, document.bytes, err);
+        status = w.edit.status == GYRE_OK ? write_config(&w, target) : w.edit.status;
+        gyre_edit_end(&w.edit);
+    }
+    gyre_reading_free(w.old_reading);
+    gyre_config_document_free(&document);
     return status;
 }
 
-/* In a folder it keeps its own name. */
+/* In a folder the new file gets the name of the old one.  Opening the reading first tells what is wrong with the source. */
 static gyre_status change_gguf(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
-    gyre_file_replacement r;
+    gyre_reading *reading = NULL;
+    char written[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    const gyre_status status = gyre_file_replacement_init(&r, path, target, slash ? slash + 1 : path, err);
-    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, r.final, err) : status;
+    gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, length, err);
+    gyre_reading_free(reading);
+    if (status == GYRE_OK) status = gyre_target_path(written, path, target, slash ? slash + 1 : path, err);
+    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;
 }
 
 static gyre_status check_arguments(const char *path, const gyre_config *position, int64_t length, const char *target,
@@ -449,16 +465,14 @@ static gyre_status check_arguments(const char *path, const gyre_config *position
 
 gyre_status gyre_reading_write(const char *path, const gyre_config *position, int64_t length, const char *target,
                                gyre_error *err) {
+    char file[PATH_MAX];
     gyre_encoding *encoding = NULL;
     gyre_status status = check_arguments(path, position, length, target, err);
-    if (status == GYRE_OK) status = gyre_encoding_create(&encoding, position, NULL, err);
+    if (status == GYRE_OK) status = gyre_config_path(path, file, err);
     if (status != GYRE_OK) return status;
-    config_rewrite w = {.encoding = encoding, .length = length, .err = err};
-    status = gyre_reading_open(&w.old_reading, path, GYRE_PROFILE_DEFAULT, length, err);
-    if (status == GYRE_OK)
-        status = strcmp(w.old_reading->format, "GGUF") == 0 ? change_gguf(path, position, length, target, err)
-                                                            : change_config(&w, target);
-    gyre_reading_free(w.old_reading);
+    if (gyre_gguf_is_file(file)) return change_gguf(file, position, length, target, err);
+    status = gyre_encoding_create(&encoding, position, NULL, err);
+    if (status == GYRE_OK) status = change_config(encoding, file, length, target, err);
     gyre_encoding_free(encoding);
     return status;
 }

@@ -21,7 +21,7 @@ typedef struct gnuplot_io {
 } gnuplot_io;
 
 static gyre_status system_failed(gyre_error *err, int code) {
-    return gyre_report_fail(err, GYRE_EIO, "gnuplot: %s (figure)", strerror(code));
+    return gyre_fail(err, GYRE_EIO, "gnuplot: %s (figure)", strerror(code));
 }
 
 /* -- channels -- */
@@ -76,8 +76,7 @@ static gyre_status start(pid_t *child, int fds[4], gyre_error *err) {
     close(fds[1]);
     close(fds[3]);
     fds[1] = fds[3] = -1;
-    if (code == ENOENT)
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: not found in PATH (scripts/install-deps installs it)");
+    if (code == ENOENT) return gyre_fail(err, GYRE_EIO, "gnuplot: not found in PATH (scripts/install-deps installs it)");
     return code ? system_failed(err, code) : GYRE_OK;
 }
 
@@ -138,12 +137,12 @@ static gyre_status check_result(gnuplot_io *c, int status, int code, gyre_error 
     /* ECHILD: the caller has its children reaped for it; whether the picture is complete still shows. */
     if (code && code != ECHILD) return system_failed(err, code);
     if (!code && WIFSIGNALED(status))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: killed by signal %d: %s (figure)", WTERMSIG(status), error_output);
+        return gyre_fail(err, GYRE_EIO, "gnuplot: killed by signal %d: %s (figure)", WTERMSIG(status), error_output);
     if (!code && WEXITSTATUS(status))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
-    if (c->output.failed) return gyre_report_fail(err, GYRE_ENOMEM, "gnuplot: no memory for its output (figure)");
+        return gyre_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
+    if (c->output.failed) return gyre_fail(err, GYRE_ENOMEM, "gnuplot: no memory for its output (figure)");
     if (!c->output.text || !strstr(c->output.text, "<svg") || !strstr(c->output.text, "</svg>"))
-        return gyre_report_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", error_output);
+        return gyre_fail(err, GYRE_EIO, "gnuplot: drew no whole SVG: %s (figure)", error_output);
     return GYRE_OK;
 }
 
@@ -228,7 +227,7 @@ gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_rep
     if (script->text) gyre_report_put_bytes(&whole, script->text, script->length);
     if (whole.failed) {
         gyre_report_buffer_free(&whole);
-        return gyre_report_fail(err, GYRE_ENOMEM, "figure: out of memory (report)");
+        return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (report)");
     }
     gnuplot_io c = {whole.text, whole.length, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}};
     gyre_status status = run(&c, err);

@@ -7,16 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-gyre_status(gyre_report_fail)(gyre_error *err, gyre_status status, const char *format, ...) {
-    if (!err) return status;
-    err->offset = 0;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 void gyre_report_free(char *text) {
     free(text);
 }
@@ -74,7 +64,7 @@ gyre_status gyre_report_buffer_take(gyre_report_buffer *buffer, char **out, cons
     gyre_report_put(buffer, "");
     if (buffer->failed) {
         gyre_report_buffer_free(buffer);
-        return gyre_report_fail(err, GYRE_ENOMEM, "%s: out of memory (report)", what);
+        return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory (report)", what);
     }
     *out = buffer->text;
     *buffer = (gyre_report_buffer){NULL, 0, 0, 0};

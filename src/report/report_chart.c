@@ -18,19 +18,19 @@ static const int open_shapes[SHAPES] = {6, 4, 8, 2, 12, 1, 10, 14};
 /* -- checks and ranges -- */
 static gyre_status check(const gyre_report_chart *c, gyre_error *err) {
     if (!c || c->size != sizeof *c)
-        return gyre_report_fail(err, GYRE_EINVAL, "chart: its size is not set by GYRE_CHART_INIT (figure)");
-    if (c->series_count < 1 || !c->series) return gyre_report_fail(err, GYRE_EINVAL, "chart: no series to draw (figure)");
+        return gyre_fail(err, GYRE_EINVAL, "chart: its size is not set by GYRE_CHART_INIT (figure)");
+    if (c->series_count < 1 || !c->series) return gyre_fail(err, GYRE_EINVAL, "chart: no series to draw (figure)");
     if (c->markers_count < 0 || (c->markers_count && !c->markers) || (unsigned)c->style > GYRE_REPORT_CHART_STYLE_POINTS ||
         !(c->clip >= 0) || isinf(c->clip))
-        return gyre_report_fail(err, GYRE_EINVAL, "chart: markers %lld, style %d or clip %g is out of range (figure)",
-                                (long long)c->markers_count, (int)c->style, c->clip);
+        return gyre_fail(err, GYRE_EINVAL, "chart: markers %lld, style %d or clip %g is out of range (figure)",
+                         (long long)c->markers_count, (int)c->style, c->clip);
     for (int64_t i = 0; i < c->series_count; i++) {
         const gyre_report_series *s = &c->series[i];
         if (s->count < 0 || (s->count && (!s->x || !s->y)) || !s->low != !s->high)
-            return gyre_report_fail(err, GYRE_EINVAL, "chart: series %lld lacks numbers (figure)", (long long)i);
+            return gyre_fail(err, GYRE_EINVAL, "chart: series %lld lacks numbers (figure)", (long long)i);
         if (s->color < 0 || s->color > COLORS || s->dash < 0 || s->dash > DASHES)
-            return gyre_report_fail(err, GYRE_EINVAL, "chart: series %lld: color %d or dash %d is out of range (figure)",
-                                    (long long)i, s->color, s->dash);
+            return gyre_fail(err, GYRE_EINVAL, "chart: series %lld: color %d or dash %d is out of range (figure)",
+                             (long long)i, s->color, s->dash);
     }
     const gyre_status status = gyre_report_axis_check(&c->x, "x", err);
     return status ? status : gyre_report_axis_check(&c->y, "y", err);
@@ -166,10 +166,10 @@ static int chart_height(int64_t series) {
 gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gyre_error *err) {
     const gyre_status status = check(chart, err);
     if (status) return status;
-    if (!out) return gyre_report_fail(err, GYRE_EINVAL, "chart: nowhere to put it (figure)");
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "chart: nowhere to put it (figure)");
     gyre_report_range x = GYRE_REPORT_RANGE_EMPTY, y = GYRE_REPORT_RANGE_EMPTY;
     measure_ranges(chart, &x, &y);
-    if (x.low > x.high) return gyre_report_fail(err, GYRE_EINVAL, "chart: nothing finite to draw (figure)");
+    if (x.low > x.high) return gyre_fail(err, GYRE_EINVAL, "chart: nothing finite to draw (figure)");
     gyre_report_buffer script = {NULL, 0, 0, 0};
     put_data(&script, chart);
     put_theme(&script, chart);

@@ -21,24 +21,23 @@ static const char *const palettes[] = {
 
 static gyre_status check_axis(const gyre_report_axis *axis, const char *name, gyre_error *err) {
     if (axis->scale != GYRE_REPORT_SCALE_LINEAR)
-        return gyre_report_fail(err, GYRE_EINVAL, "panels: the %s axis of a map is linear (figure)", name);
+        return gyre_fail(err, GYRE_EINVAL, "panels: the %s axis of a map is linear (figure)", name);
     return gyre_report_axis_check(axis, name, err);
 }
 
 static gyre_status check(const gyre_report_heatmap_grid *p, gyre_error *err) {
     if (!p || p->size != sizeof *p)
-        return gyre_report_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_PANELS_INIT (figure)");
-    if (p->maps_count < 1 || !p->maps) return gyre_report_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
+        return gyre_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_PANELS_INIT (figure)");
+    if (p->maps_count < 1 || !p->maps) return gyre_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
     if (p->maps_count > 100 || p->columns < 0 || p->columns > 10 || (unsigned)p->palette > GYRE_REPORT_PALETTE_SEQUENTIAL)
-        return gyre_report_fail(err, GYRE_EINVAL,
-                                "panels: %lld maps (at most 100), columns %lld (10) or palette %d is out of range (figure)",
-                                (long long)p->maps_count, (long long)p->columns, (int)p->palette);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "panels: %lld maps (at most 100), columns %lld (10) or palette %d is out of range (figure)",
+                         (long long)p->maps_count, (long long)p->columns, (int)p->palette);
     for (int64_t i = 0; i < p->maps_count; i++) {
         const gyre_report_heatmap *m = &p->maps[i];
         if (m->width < 2 || m->height < 2 || !m->z || m->width > INT64_MAX / 8 / m->height)
-            return gyre_report_fail(err, GYRE_EINVAL,
-                                    "panels: map %lld is %lld x %lld cells, at least 2 x 2 are needed (figure)",
-                                    (long long)i, (long long)m->width, (long long)m->height);
+            return gyre_fail(err, GYRE_EINVAL, "panels: map %lld is %lld x %lld cells, at least 2 x 2 are needed (figure)",
+                             (long long)i, (long long)m->width, (long long)m->height);
     }
     gyre_status status = check_axis(&p->x, "x", err);
     if (!status) status = check_axis(&p->y, "y", err);
@@ -174,9 +173,9 @@ static void put_map(gyre_report_buffer *script, const gyre_report_heatmap_grid *
 gyre_status gyre_report_heatmap_grid_svg(const gyre_report_heatmap_grid *panels, char **out, gyre_error *err) {
     const gyre_status status = check(panels, err);
     if (status) return status;
-    if (!out) return gyre_report_fail(err, GYRE_EINVAL, "panels: nowhere to put them (figure)");
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "panels: nowhere to put them (figure)");
     const gyre_report_range z = data_range_of(panels);
-    if (z.low > z.high) return gyre_report_fail(err, GYRE_EINVAL, "panels: nothing finite to draw (figure)");
+    if (z.low > z.high) return gyre_fail(err, GYRE_EINVAL, "panels: nothing finite to draw (figure)");
     const grid g = grid_of(panels);
     gyre_report_buffer script = {NULL, 0, 0, 0};
     put_data(&script, panels);

@@ -1,19 +1,8 @@
 /* report.h: what the parts of the report share: text that grows, errors, drawing with gnuplot, files that appear whole. */
-#ifndef GYRE_REPORT_REPORT_H
-#define GYRE_REPORT_REPORT_H
+#ifndef GYRE_REPORT_INTERNAL_H
+#define GYRE_REPORT_INTERNAL_H
 #include "report/report.h"
-
-#if defined(__GNUC__)
-#define GYRE_REPORT_PRINTF_LIKE(text, first) __attribute__((format(printf, text, first)))
-#else
-#define GYRE_REPORT_PRINTF_LIKE(text, first)
-#endif
-
-/* Writes the text into err, which may be NULL; out = status. */
-gyre_status gyre_report_fail(gyre_error *err, gyre_status status, const char *format, ...) GYRE_REPORT_PRINTF_LIKE(3, 4);
-#ifdef __clang_analyzer__ /* which does not see into its source: that it returns its status */
-#define gyre_report_fail(err, status, ...) ((void)gyre_report_fail(err, status, __VA_ARGS__), (status))
-#endif
+#include "util/error.h"
 
 /* -- text that grows -- */
 /* All zeros is empty.  Once memory runs out it stays `failed` and takes no more: checked once, by
@@ -26,7 +15,7 @@ typedef struct gyre_report_buffer {
 
 void gyre_report_put_bytes(gyre_report_buffer *buffer, const char *bytes, size_t count);
 void gyre_report_put(gyre_report_buffer *buffer, const char *text);
-void gyre_report_printf(gyre_report_buffer *buffer, const char *format, ...) GYRE_REPORT_PRINTF_LIKE(2, 3);
+void gyre_report_printf(gyre_report_buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gyre_report_put_spaces(gyre_report_buffer *buffer, int64_t count);
 void gyre_report_put_sanitized(gyre_report_buffer *buffer, const char *text); /* as gyre_report_char gives it, on one line */
 void gyre_report_put_html(gyre_report_buffer *buffer,
@@ -76,8 +65,5 @@ void gyre_report_put_axis(gyre_report_buffer *script, char letter, const gyre_re
 gyre_status gyre_report_axis_check(const gyre_report_axis *axis, const char *name, gyre_error *err);
 int gyre_report_axis_can_show(const gyre_report_axis *axis,
                               double value); /* finite, and above 0 where the scale is logarithmic */
-
-/* -- files -- */
-gyre_status gyre_report_write_atomic(const char *path, const char *bytes, size_t count, gyre_error *err);
 
 #endif

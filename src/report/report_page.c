@@ -1,6 +1,7 @@
 /* report_page.c: one HTML file that needs no network. */
 #include "report/report_css.h"
 #include "report/report_internal.h"
+#include "util/atomic_file.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,12 @@ struct gyre_report_page {
 
 /* -- life -- */
 gyre_status gyre_report_page_create(gyre_report_page **out, const char *title, gyre_error *err) {
-    if (!out || !title) return gyre_report_fail(err, GYRE_EINVAL, "page: out and a title are needed (report)");
+    if (!out || !title) return gyre_fail(err, GYRE_EINVAL, "page: out and a title are needed (report)");
     gyre_report_page *page = calloc(1, sizeof *page);
     if (page) gyre_report_put_html(&page->title, title);
     if (!page || page->title.failed) {
         gyre_report_page_free(page);
-        return gyre_report_fail(err, GYRE_ENOMEM, "page: out of memory (report)");
+        return gyre_fail(err, GYRE_ENOMEM, "page: out of memory (report)");
     }
     *out = page;
     return GYRE_OK;
@@ -37,7 +38,7 @@ void gyre_report_page_free(gyre_report_page *page) {
 
 static gyre_status fail(gyre_report_page *page, gyre_status status, const char *text) {
     page->status = status;
-    return gyre_report_fail(&page->error, status, "%s", text);
+    return gyre_fail(&page->error, status, "%s", text);
 }
 
 /* After every addition: memory that ran out on the way. */
@@ -223,19 +224,19 @@ static void put_page(gyre_report_buffer *out, const gyre_report_page *page) {
 }
 
 gyre_status gyre_report_page_html(const gyre_report_page *page, char **out, gyre_error *err) {
-    if (!page || !out) return gyre_report_fail(err, GYRE_EINVAL, "page: page and out are needed (report)");
-    if (page->status) return gyre_report_fail(err, page->status, "%s", page->error.text);
+    if (!page || !out) return gyre_fail(err, GYRE_EINVAL, "page: page and out are needed (report)");
+    if (page->status) return gyre_fail(err, page->status, "%s", page->error.text);
     gyre_report_buffer html = {NULL, 0, 0, 0};
     put_page(&html, page);
     return gyre_report_buffer_take(&html, out, "page", err);
 }
 
 gyre_status gyre_report_page_write(const gyre_report_page *page, const char *path, gyre_error *err) {
-    if (!path) return gyre_report_fail(err, GYRE_EINVAL, "page: no path to write to (report)");
+    if (!path) return gyre_fail(err, GYRE_EINVAL, "page: no path to write to (report)");
     char *html = NULL;
     gyre_status status = gyre_report_page_html(page, &html, err);
     if (status || !html) return status;
-    status = gyre_report_write_atomic(path, html, strlen(html), err);
+    const int code = gyre_atomic_write(path, html, strlen(html));
     gyre_report_free(html);
-    return status;
+    return code ? gyre_fail(err, GYRE_EIO, "report: %s (%.400s)", strerror(code), path) : GYRE_OK;
 }

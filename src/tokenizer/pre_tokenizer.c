@@ -6,7 +6,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pre_tokenizer.h"
 
-#include "core/encoding.h"
+#include "util/error.h"
 
 #include <pcre2.h>
 #include <stdlib.h>

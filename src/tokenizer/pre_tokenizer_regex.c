@@ -1,6 +1,6 @@
 /* pre_tokenizer_regex.c: patterns of tokenizer.json are Oniguruma's (Ruby's syntax); most mean the same to PCRE2. */
-#include "core/encoding.h"
 #include "tokenizer/pre_tokenizer.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

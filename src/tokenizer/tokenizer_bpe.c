@@ -2,8 +2,8 @@
  *
  * A word is first cut where no merge can ever join what stands left and right, which most spaces are where a whole text is
  * one word: the heap stays as small as the words people write. */
-#include "core/encoding.h"
 #include "tokenizer/tokenizer.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* tokenizer_gguf.c: the tokenizer inside a GGUF, as llama.cpp reads it: "gpt2", byte-level with merges, and "llama", whose
  * pieces have scores. */
-#include "core/encoding.h"
 #include "files/gguf.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_byte_level.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

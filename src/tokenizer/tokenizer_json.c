@@ -2,11 +2,11 @@
  * end. */
 #include "tokenizer/tokenizer_json.h"
 
-#include "core/encoding.h"
 #include "files/file_read.h"
 #include "files/json_load.h"
 #include "files/json_locate.h"
 #include "tokenizer/tokenizer_byte_level.h"
+#include "util/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
  *
  * What would change the text is either undone when ids become text again (a space put before it, spaces written as U+2581)
  * or left out, with a note: a text must come back as it was. */
-#include "core/encoding.h"
 #include "tokenizer/tokenizer_json.h"
 
 #include <stdio.h>

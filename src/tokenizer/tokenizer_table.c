@@ -1,8 +1,8 @@
 /* tokenizer_table.c: open addressing, grown at three quarters. */
 #include "tokenizer/tokenizer_table.h"
 
-#include "core/encoding.h"
 #include "files/fnv1a.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 #include <string.h>

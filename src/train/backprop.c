@@ -7,7 +7,7 @@ enum { BUFFERS = 9, ALIGN = 16 };
 static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer) {
     const gyre_model_config *c = &b->model->config;
     const gyre_block *block = &b->blocks[layer];
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
     args.encoding = b->model->encoding;
@@ -15,7 +15,7 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
     args.v = gyre_const(views[2]);
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(block->attn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
     args.lse = gyre_dense(block->lse, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, 1);
     return args;
@@ -76,7 +76,7 @@ static gyre_status forward(gyre_backprop *b) {
         gyre_block *block = &b->blocks[l];
         gyre_block_forward_qkv(model, l, block);
         const gyre_attention_args args = attention_args(b, l);
-        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL);
+        status = gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, NULL);
         gyre_block_forward_output(model, l, block, l + 1 < c->layers ? block[1].x : b->layers_out);
     }
     return status;
@@ -154,7 +154,8 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     gyre_view dqkv[3];
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
     const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
-    const gyre_status status = gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL);
+    const gyre_status status =
+        gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, NULL);
     if (status) return status;
     gyre_linear_weight_gradient(&qkv, block->attn_norm, b->dqkv, gradient + o_qkv);
     gyre_linear_input_gradient(&qkv, b->dqkv, 0, b->dnorm);
@@ -176,7 +177,7 @@ static gyre_status input_gradient(gyre_backprop *b, float *gradient) {
     const gyre_cview dout = gyre_cdense(b->dx, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
     const gyre_table_gradients gradients = {
         .input = gyre_dense(gradient + table->offset, GYRE_DTYPE_F32, 1, 1, table->shape[0], table->shape[1])};
-    return gyre_add_input_gradient(b->model->encoding, &positions, &dout, &gradients, NULL);
+    return gyre_add_input_gradient(b->model->encoding, &positions, &dout, &gradients, NULL, NULL);
 }
 
 gyre_status gyre_backprop_run(gyre_backprop *b, const gyre_microbatch *microbatch, double *loss, float *gradient) {

@@ -4,6 +4,7 @@
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
 #include "train/trainer.h"
+#include "util/error.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -184,9 +185,10 @@ static gyre_status open_trainer(gyre_trainer **out, const char *folder, gyre_tra
 
 gyre_status gyre_trainer_open(gyre_trainer **out, const char *folder, const gyre_text *text, const gyre_exec *exec,
                               gyre_error *err) {
-    gyre_train_options options = GYRE_TRAIN_INIT;
+    gyre_train_options options = GYRE_INIT(gyre_train_options);
     gyre_trainer *t = NULL;
     saved_run found = {0};
+    gyre_train_options_suggest(&options);
     gyre_status status = gyre_folder_recover(folder, err);
     if (!status) status = read_options(folder, &options, &found, text, err);
     if (!status) status = check_unfinished(folder, &options, &found, err);

@@ -1,4 +1,5 @@
 #include "train/optimizer.h"
+#include "core/exec.h"
 #include "model/layers.h"
 #include <math.h>
 #include <stdlib.h>

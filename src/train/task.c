@@ -1,8 +1,9 @@
 /* task.c: sequences whose difficulty does not depend on position: what fails far out is the position encoding. */
-#include "core/encoding.h"
+#include "core/sized.h"
 #include "eval/eval_windows.h"
 #include "gyre/gyre_train.h"
 #include "model/random.h"
+#include "util/error.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,8 +93,7 @@ static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits,
 }
 
 static gyre_status check(const gyre_model *model, const gyre_task_options *o, gyre_error *err) {
-    if (o->size != sizeof *o || o->length < MIN_LENGTH || o->length > MAX_LENGTH || o->sequences < 1 ||
-        o->sequences > INT32_MAX / o->length)
+    if (o->length < MIN_LENGTH || o->length > MAX_LENGTH || o->sequences < 1 || o->sequences > INT32_MAX / o->length)
         return gyre_fail(err, GYRE_EINVAL, "length %lld, sequences %lld: at least %d and 1, below 2^31 tokens in all (task)",
                          (long long)o->length, (long long)o->sequences, MIN_LENGTH);
     const int64_t vocab = gyre_task_vocab(o->task), has = gyre_model_get_config(model)->vocab;
@@ -114,8 +114,8 @@ static void count_right(const measurement *a, int64_t *right, int64_t *asked) {
     }
 }
 
-gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
-                              int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
+static gyre_status measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
+                           int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
     gyre_status status = check(model, options, err);
     if (status) return status;
     const int64_t length = options->length, count = options->sequences;
@@ -136,4 +136,14 @@ gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *enco
     free(a.weights);
     free(a.right);
     return status;
+}
+
+gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
+                              int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
+    gyre_task_options own;
+    const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_task_options", err);
+    if (status) return status;
+    if (!own.length) own.length = 64;
+    if (!own.sequences) own.sequences = 1000;
+    return measure(model, encoding, &own, right, asked, exec, err);
 }

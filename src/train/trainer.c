@@ -1,4 +1,8 @@
 #include "train/trainer.h"
+#include "core/exec.h"
+#include "core/positions.h"
+#include "core/sized.h"
+#include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +38,28 @@ static gyre_status check_task(const gyre_train_options *o, gyre_error *err) {
     return GYRE_OK;
 }
 
+static void complete(gyre_train_options *o) {
+    gyre_model_config_complete(&o->model);
+    if (!o->context) o->context = 256;
+    if (!o->batch) o->batch = 8;
+    if (!o->steps) o->steps = 4883;
+    if (o->learning_rate == 0.0) o->learning_rate = 4e-3;
+}
+
+void gyre_train_options_suggest(gyre_train_options *options) {
+    gyre_train_options own;
+    if (gyre_sized_read(&own, sizeof own, options, "gyre_train_options", NULL)) return;
+    if (!own.warmup) own.warmup = 100;
+    if (own.final_fraction == 0.0) own.final_fraction = 0.1;
+    if (own.weight_decay == 0.0) own.weight_decay = 0.1;
+    if (own.clip == 0.0) own.clip = 1.0;
+    if (own.retrieval_fraction == 0.0) own.retrieval_fraction = 0.8;
+    if (!own.seed) own.seed = 1;
+    complete(&own);
+    gyre_sized_write(options, &own);
+}
+
 gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_text *text, gyre_error *err) {
-    if (o->size != sizeof *o) return out_of_range(err, "size", (double)o->size, "that of gyre_train_options");
     if (o->context < 16) return out_of_range(err, "context", (double)o->context, "at least 16");
     if (o->batch < 1) return out_of_range(err, "batch", (double)o->batch, "at least 1");
     if (o->batch > ((int64_t)1 << 31) / o->context)
@@ -97,7 +121,8 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
     if (exec) t->exec = *exec;
     split_batch(t);
     const gyre_positions positions = {0};
-    gyre_status status = gyre_positions_check(model->encoding, &positions, 1, options->context);
+    gyre_status status =
+        gyre_positions_check(model->encoding, &positions, 1, options->context, "options.context", "training", err);
     if (!status) status = gyre_layer_tables_create(&t->tables, model, model->encoding, NULL);
     if (!status) status = gyre_optimizer_create(&t->optimizer, model);
     if (!status) status = create_workers(t);
@@ -130,8 +155,8 @@ static gyre_status check_start(const gyre_model *start, const gyre_model *model,
                      (long long)wanted);
 }
 
-gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options, const gyre_model *start,
-                                const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
+static gyre_status create(gyre_trainer **out, const gyre_train_options *options, const gyre_model *start,
+                          const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
     gyre_status status = gyre_train_options_check(options, text, err);
     gyre_model *model = NULL;
     if (!status) status = gyre_model_create(&model, &options->model, options->seed, err);
@@ -143,6 +168,15 @@ gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *op
     }
     if (start) memcpy(model->weights, start->weights, (size_t)model->weight_count * sizeof(float));
     return gyre_trainer_from_model(out, options, model, text, exec, err);
+}
+
+gyre_status gyre_trainer_create(gyre_trainer **out, const gyre_train_options *options, const gyre_model *start,
+                                const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
+    gyre_train_options own;
+    const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_train_options", err);
+    if (status) return status;
+    complete(&own);
+    return create(out, &own, start, text, exec, err);
 }
 
 void gyre_trainer_free(gyre_trainer *t) {

@@ -1,6 +1,7 @@
 /* test_attention_error.c: how far attention is from the truth: the root mean square of its errors over that of the outputs,
  * against the definition in double with sums in long double.  Frequencies, slopes and roundings are written out here; no
  * code is shared with the library. */
+#include "gyre/gyre_cache.h"
 #include "support.h"
 
 #include <math.h>
@@ -107,7 +108,7 @@ static void free_problem(problem *p) {
 }
 
 static gyre_config problem_config(const problem_case *c) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = c->kind;
     config.head_dim = c->dim;
     config.heads = c->heads;
@@ -117,7 +118,7 @@ static gyre_config problem_config(const problem_case *c) {
 
 static gyre_attention_args problem_args(const problem *p, const gyre_encoding *encoding) {
     const problem_case *c = p->c;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = encoding;
     args.q = gyre_cdense(p->x[0], p->types.q, 1, c->queries, c->heads, c->dim);
     args.k = gyre_cdense(p->x[1], p->types.kv, 1, c->keys, c->key_heads, c->dim);
@@ -126,7 +127,7 @@ static gyre_attention_args problem_args(const problem *p, const gyre_encoding *e
     args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, 1, c->queries, c->heads, 1);
     args.q_pos.base = c->last - c->queries + 1;
     args.k_pos.base = c->last - c->keys + 1;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.softcap = c->cap;
     return args;
 }
@@ -145,7 +146,7 @@ static void run_problem(const problem *p) {
     const gyre_attention_args args = problem_args(p, encoding);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
     free(scratch);
     gyre_encoding_free(encoding);
 }
@@ -343,7 +344,7 @@ typedef struct cached {
 static void run_cached(const problem *p, const cached *how, int64_t page) {
     const problem_case *c = p->c;
     gyre_config config = problem_config(c);
-    gyre_cache_config shape = GYRE_CACHE_INIT;
+    gyre_cache_config shape = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache;
     gyre_error err;
     shape.encoding = test_encoding(&config);
@@ -360,13 +361,13 @@ static void run_cached(const problem *p, const cached *how, int64_t page) {
         const gyre_cview k = gyre_cdense((float *)p->x[1] + at, GYRE_DTYPE_F32, 1, count, c->key_heads, c->dim);
         const gyre_cview v = gyre_cdense((float *)p->x[2] + at, GYRE_DTYPE_F32, 1, count, c->key_heads, c->dim);
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, c->last - c->keys + 1 + first, 0, 0, 0, 0};
-        assert_ok(gyre_cache_append(cache, 0, &k, &v, &positions, NULL));
+        assert_ok(gyre_cache_append(cache, 0, &k, &v, &positions, NULL, NULL));
     }
     gyre_attention_args args = problem_args(p, shape.encoding);
     const int64_t sequence = 0;
     const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL));
+    assert_ok(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL));
     free(scratch);
     gyre_cache_free(cache);
     gyre_encoding_free((gyre_encoding *)shape.encoding);

@@ -158,7 +158,7 @@ static void strided_equals_dense(void **state) {
     const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 2, TOKENS, HEADS, DIM);
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     unsigned char *scratch = scratch_for(bytes + 64);
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL, NULL));
     for (size_t j = 0; j < 64; j++)
         assert_int_equal(scratch[bytes + j], 0xFF);
     const float *parts[3] = {p.dq, p.dk, p.dv};
@@ -259,7 +259,7 @@ static void refuses_bad_arguments(void **state) {
     const gyre_view good[3] = {gyre_dense(p.dq, GYRE_DTYPE_F32, 1, 5, 2, 8), gyre_dense(p.dk, GYRE_DTYPE_F32, 1, 7, 1, 8),
                                gyre_dense(p.dv, GYRE_DTYPE_F32, 1, 7, 1, 6)};
     memset(p.dq, 0x5A, p.q_size * sizeof(float));
-#define GRADIENT(dout, dqkv, bytes) gyre_attention_gradient(&args, dout, dqkv, NULL, scratch, bytes, NULL)
+#define GRADIENT(dout, dqkv, bytes) gyre_attention_gradient(&args, dout, dqkv, NULL, scratch, bytes, NULL, NULL)
     assert_int_equal(GRADIENT(NULL, good, bytes), GYRE_EINVAL);
     assert_int_equal(GRADIENT(&dout, NULL, bytes), GYRE_EINVAL);
     assert_int_equal(GRADIENT(&dout, good, bytes - 1), GYRE_ENOMEM);

@@ -18,8 +18,8 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
-    WITH(GYRE_KIND_BERT, .max_distance = 4096),
-    WITH(GYRE_KIND_FIRE, .width = 8),
+    WITH(GYRE_KIND_BERT, .max_positions = 4096),
+    WITH(GYRE_KIND_FIRE, .hidden_units = 8),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
     /* from here on with causal 1 alone */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
@@ -200,7 +200,7 @@ static plain *make_plain(void) {
 }
 
 static gyre_attention_args plain_args(plain *p) {
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(p->q, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
     args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
     args.v = gyre_cdense(p->v, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
@@ -240,7 +240,7 @@ static void mask_of_nan(void **state) {
     (void)state;
     plain *p = make_plain();
     gyre_attention_args args = plain_args(p);
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.q_pos.base = 10;
     p->mask[5 * KEYS + 15] = NAN; /* seen from 15 */
     p->mask[7 * KEYS + 18] = NAN; /* not seen from 17 */
@@ -264,7 +264,7 @@ static void biases_stay_relative_to_what_is_seen(void **state) {
     const float q[8] = {0}, k[24] = {0}, v[24] = {[0] = 1, [9] = 1, [18] = 1}, mask[3] = {0, 0, -INFINITY};
     float out[8];
     for (int by_mask = 0; by_mask < 2; by_mask++) {
-        gyre_attention_args args = GYRE_ATTENTION_INIT;
+        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
         args.encoding = encoding;
         args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 8);
         args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, 1, 8);
@@ -275,7 +275,7 @@ static void biases_stay_relative_to_what_is_seen(void **state) {
         if (by_mask)
             args.mask = gyre_cdense(mask, GYRE_DTYPE_F32, 1, 1, 1, 3);
         else
-            args.window = 5, args.sinks = 2, args.causal = 1;
+            args.window = 5, args.sinks = 2, args.causal = GYRE_CAUSAL_BY_POSITION;
         attend(&args, NULL);
         test_close((long double)out[0], 1 / (1 + expl(0.5L)), 1e-6L, "the further key");
         test_close((long double)out[1], 1 / (1 + expl(-0.5L)), 1e-6L, "the nearer key");
@@ -440,13 +440,13 @@ static void refuses_bad_options(void **state) {
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         gyre_attention_args wrong = right;
         mistakes[i].make(&wrong);
-        assert_int_equal(gyre_attention(&wrong, scratch, bytes, NULL), mistakes[i].status);
+        assert_int_equal(gyre_attention(&wrong, scratch, bytes, NULL, NULL), mistakes[i].status);
         for (size_t b = 0; b < sizeof p->out; b++)
             assert_int_equal(((unsigned char *)p->out)[b], 0x5A);
         for (size_t b = 0; b < sizeof weights; b++)
             assert_int_equal(((unsigned char *)weights)[b], 0x5A);
     }
-    assert_ok(gyre_attention(&right, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&right, scratch, bytes, NULL, NULL));
     free(scratch);
     free(p);
 }

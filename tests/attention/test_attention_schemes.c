@@ -10,8 +10,8 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 4),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 200),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 5, .bidirectional = 1),
-    WITH(GYRE_KIND_FIRE, .width = 4),
-    WITH(GYRE_KIND_FIRE, .width = 32),
+    WITH(GYRE_KIND_FIRE, .hidden_units = 4),
+    WITH(GYRE_KIND_FIRE, .hidden_units = 32),
     WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
     WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
     WITH(GYRE_KIND_ALIBI, .max_bias = 16),
@@ -98,20 +98,20 @@ static void refuses_bad_tables(void **state) {
             void *scratch = scratch_for(bytes);
             memset(p.out, 0x5A, p.out_size * sizeof *p.out);
             view->data = NULL;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EINVAL);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
             *view = kept;
             view->shape[2]++;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_ESHAPE);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ESHAPE);
             *view = kept;
             view->dtype = GYRE_DTYPE_BF16;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EDTYPE);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EDTYPE);
             *view = kept;
             args.tables = NULL;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_EINVAL);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
             for (size_t b = 0; b < p.out_size * sizeof *p.out; b++)
                 assert_int_equal(((unsigned char *)p.out)[b], 0x5A);
             args.tables = &tables;
-            assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+            assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
             free(scratch);
             free_problem(&p);
         }
@@ -121,7 +121,7 @@ static void refuses_bad_tables(void **state) {
 static void transformer_xl_without_biases(void **state) {
     (void)state;
     const gyre_config xl = WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 29, .bidirectional = 1);
-    const gyre_config bert = WITH(GYRE_KIND_BERT, .max_distance = 30);
+    const gyre_config bert = WITH(GYRE_KIND_BERT, .max_positions = 30);
     const layout s = {1, 30, 30, 1, 1, 8, 8, 0, 0, 0, 0};
     problem a = make_problem(&xl, &s, 6), b = make_problem(&bert, &s, 6);
     for (part i = Q; i <= TABLE_A; i++)

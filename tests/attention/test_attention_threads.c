@@ -1,5 +1,6 @@
 /* test_attention_threads.c: attention gives the same bits however its work is dealt out: for any number of threads, in any
  * order, and cut in calls of its own for each batch row or each key head. */
+#include "gyre/gyre_cache.h"
 #include "naive_tables.h"
 
 #include <pthread.h>
@@ -24,9 +25,9 @@ static const scheme schemes[] = {
     {"far", TURNING(.far = GYRE_FAR_GROUPED, .far_window = 37, .far_factor = 4)},
     {"alibi", WITH(GYRE_KIND_ALIBI, .slopes = slopes)},
     {"t5", WITH(GYRE_KIND_T5, .buckets = 32)},
-    {"fire", WITH(GYRE_KIND_FIRE, .width = 4)},
+    {"fire", WITH(GYRE_KIND_FIRE, .hidden_units = 4)},
     {"shaw", WITH(GYRE_KIND_SHAW, .max_distance = 20)},
-    {"bert", WITH(GYRE_KIND_BERT, .max_distance = 4096, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY)},
+    {"bert", WITH(GYRE_KIND_BERT, .max_positions = 4096, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY)},
     {"deberta", WITH(GYRE_KIND_DEBERTA, .max_distance = 90)},
     {"transformer-xl", WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 50)},
 };
@@ -252,8 +253,8 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
     for (int gradient = 0; gradient < 2; gradient++) {
         const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
         void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec)
-                           : gyre_attention(&args, scratch, bytes, exec));
+        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec, NULL)
+                           : gyre_attention(&args, scratch, bytes, exec, NULL));
         free(scratch);
     }
     gyre_encoding_free(encoding);
@@ -365,8 +366,8 @@ static void run_args(const gyre_attention_args *args, const gyre_view dqkv[3], c
     for (int gradient = 0; gradient < 2; gradient++) {
         const size_t bytes = gyre_attention_scratch(args, gradient, exec);
         void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(args, dout, dqkv, NULL, scratch, bytes, exec)
-                           : gyre_attention(args, scratch, bytes, exec));
+        assert_ok(gradient ? gyre_attention_gradient(args, dout, dqkv, NULL, scratch, bytes, exec, NULL)
+                           : gyre_attention(args, scratch, bytes, exec, NULL));
         free(scratch);
     }
 }
@@ -472,7 +473,7 @@ typedef struct cache_run {
 } cache_run;
 
 static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_cache_keys keys, gyre_dtype dtype) {
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache;
     gyre_error err;
     test_random random = {31};
@@ -492,7 +493,7 @@ static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_cache_keys key
         const gyre_cview k = gyre_cdense(x, GYRE_DTYPE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
         const gyre_cview v = gyre_cdense(x + count, GYRE_DTYPE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-        assert_ok(gyre_cache_append(cache, s, &k, &v, &positions, NULL));
+        assert_ok(gyre_cache_append(cache, s, &k, &v, &positions, NULL, NULL));
         free(x);
     }
     return cache;
@@ -502,15 +503,15 @@ static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_cache_keys key
 static void attend_cache(cache_run *r, int64_t first, int64_t count, int which, const gyre_exec *exec) {
     static const int64_t sequences[CACHE_SEQUENCES] = {0, 1, 2};
     const int64_t row = first * CACHE_QUERIES * CACHE_HEADS;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(r->q + row * CACHE_DIM, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
     args.out = gyre_dense(r->out[which] + row * CACHE_DIM, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
     args.lse = gyre_dense(r->lse[which] + row, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, 1);
     args.q_pos = (gyre_positions){r->at + first * CACHE_QUERIES, GYRE_DTYPE_I64, 0, 0, CACHE_QUERIES, 1, 0};
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     const size_t bytes = gyre_cache_attention_scratch(r->cache, sequences + first, &args, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(r->cache, sequences + first, &args, scratch, bytes, exec));
+    assert_ok(gyre_cache_attention(r->cache, sequences + first, &args, scratch, bytes, exec, NULL));
     free(scratch);
 }
 

@@ -31,7 +31,7 @@ static problem *begin(const gyre_config *config, uint64_t seed) {
     p->config = *config;
     p->encoding = test_encoding(config);
     p->queries = TOKENS;
-    p->causal = 1;
+    p->causal = GYRE_CAUSAL_BY_POSITION;
     test_fill(&random, p->q, BATCH * TOKENS * ROW);
     test_fill(&random, p->k, BATCH * TOKENS * KEY_ROW);
     test_fill(&random, p->v, BATCH * TOKENS * KEY_ROW);
@@ -136,7 +136,7 @@ static double loss(const problem *p, int b, int key_head, int64_t from, int64_t 
 /* -- the library -- */
 
 static gyre_attention_args arguments(problem *p) {
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     const int64_t skip = TOKENS - p->queries;
     const gyre_positions at = {p->at, GYRE_DTYPE_I64, 0, 0, AXES * TOKENS, 1, TOKENS};
     args.encoding = p->encoding;
@@ -172,8 +172,8 @@ static void run(problem *p, int threads) {
                          gyre_dense(p->dk, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM),
                          gyre_dense(p->dv, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM)};
     dout.stride[0] = dqkv[0].stride[0] = TOKENS * ROW;
-    assert_ok(gyre_attention(&args, scratch, bytes, &exec));
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, &exec));
+    assert_ok(gyre_attention(&args, scratch, bytes, &exec, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, &exec, NULL));
     free(scratch);
     gyre_pool_free(pool);
 }
@@ -359,12 +359,12 @@ static void xpos_ends(void **state) {
     assert_non_null(scratch);
     for (int t = 0; t < TOKENS; t++)
         p->at[1][0][t] = t < 100 ? t : t + 40000;
-    assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ERANGE);
     for (int i = 0; i < BATCH * TOKENS * ROW; i++)
         assert_true(p->out[i] == 0);
     for (int t = 0; t < TOKENS; t++)
         p->at[1][0][t] = t < 100 ? t : t + 20000;
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
     free(scratch);
     run(p, 2);
     check_forward(p);
@@ -401,11 +401,11 @@ static void needs_causality(void **state) {
         gyre_attention_args args = arguments(p);
         args.causal = 0;
         assert_int_equal(gyre_attention_scratch(&args, 0, NULL), 0);
-        assert_int_equal(gyre_attention(&args, NULL, 0, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(gyre_attention(&args, NULL, 0, NULL, NULL), GYRE_EUNSUPPORTED);
         args.causal = GYRE_CAUSAL_BY_ORDER;
-        assert_int_equal(gyre_attention(&args, NULL, 0, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(gyre_attention(&args, NULL, 0, NULL, NULL), GYRE_EUNSUPPORTED);
         args.causal = 3;
-        assert_int_equal(gyre_attention(&args, NULL, 0, NULL), GYRE_EINVAL);
+        assert_int_equal(gyre_attention(&args, NULL, 0, NULL, NULL), GYRE_EINVAL);
         end(p);
     }
 }

@@ -1,7 +1,9 @@
 /* test_decode.c: few queries against keys where they lie, in every type, in one piece and in pages, moved since they were
  * turned or not, against the definition in double. */
-#include "attention/attention_run.h"
-#include "attention/decode.h"
+#include "attention/attention.h"
+#include "attention/attention_planner.h"
+#include "attention/forward/decode.h"
+#include "attention/segments.h"
 
 #include "support.h"
 
@@ -69,7 +71,7 @@ static void turn(const decode_problem *p, double *row, double position, double f
 }
 
 static void make_encoding(decode_problem *p, test_random *random) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     const decode_case *c = &p->c;
     config.kind = c->kind;
     config.head_dim = c->dim;
@@ -264,7 +266,7 @@ static gyre_positions positions_of(const int64_t *at) {
 
 static gyre_attention_args args_of(const decode_problem *p) {
     const decode_case *c = &p->c;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = p->encoding;
     args.tables = &p->tables;
     args.q = gyre_cdense(p->q, c->q, 1, c->queries, p->heads, c->dim);
@@ -288,23 +290,27 @@ static gyre_attention_args args_of(const decode_problem *p) {
 /* The way that the tests of this file are about is the one that is taken. */
 static void assert_served(const gyre_attention_args *args, const gyre_key_source *source) {
     gyre_attention_plan plan;
-    gyre_segments passes;
-    gyre_segment pass;
-    gyre_segments_begin(&passes, args, source);
-    assert_int_equal(gyre_segments_next(&passes, &pass), 1);
-    assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
+    gyre_segments segments;
+    gyre_segment segment;
+    gyre_segments_begin(&segments, args, source);
+    assert_int_equal(gyre_segments_next(&segments, &segment), 1);
+    assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
     assert_int_equal(gyre_decode_supported(&plan), 1);
     assert_true(gyre_decode_bytes(&plan) > 0);
 }
 
 static void run_args(const decode_problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
     const gyre_key_source pages = source_of(p), *source = p->c.page ? &pages : NULL;
-    const size_t bytes = gyre_attention_run_scratch(args, source, exec);
+    const gyre_attention_request request = {"test", args, source, NULL};
+    gyre_attention_run run;
+    assert_ok(gyre_attention_check(&request, NULL));
+    assert_ok(gyre_attention_run_plan(&run, &request, exec, NULL));
+    const size_t bytes = gyre_attention_run_bytes(&run);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_true(bytes > 0 && scratch);
     assert_served(args, source);
     memset(scratch, 0xFF, bytes); /* what is not written is a NaN */
-    assert_ok(gyre_attention_run(args, source, scratch, bytes, exec));
+    gyre_attention_run_execute(&run, scratch, exec);
     free(scratch);
 }
 
@@ -486,14 +492,14 @@ static void leaves_the_rest_to_tiles(void **state) {
     decode_problem *p = make_problem(&c, 95);
     gyre_attention_args args = args_of(p);
     gyre_attention_plan plan;
-    gyre_segments passes;
-    gyre_segment pass;
+    gyre_segments segments;
+    gyre_segment segment;
     for (int way = 0; way < 3; way++) {
         args.q.shape[1] = args.out.shape[1] = args.lse.shape[1] = way == 0 ? 9 : 8;
         args.dropout = way == 2 ? 0.5 : 0;
-        gyre_segments_begin(&passes, &args, NULL);
-        assert_int_equal(gyre_segments_next(&passes, &pass), 1);
-        assert_ok(gyre_attention_plan_make(&plan, &pass, 0, NULL));
+        gyre_segments_begin(&segments, &args, NULL);
+        assert_int_equal(gyre_segments_next(&segments, &segment), 1);
+        assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
         assert_int_equal(gyre_decode_supported(&plan), way == 1);
     }
     free_problem(p);
@@ -515,7 +521,7 @@ static void parts_hide_what_the_whole_does(void **state) {
     v[5 * DIM] = INFINITY;
     v[1500 * DIM] = 3;
     for (int tiles = 0; tiles < 2; tiles++) {
-        gyre_attention_args args = GYRE_ATTENTION_INIT;
+        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
         args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, DIM);
         args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
         args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
@@ -523,7 +529,7 @@ static void parts_hide_what_the_whole_does(void **state) {
         args.scale = 1;
         args.dropout = tiles ? 1e-12 : 0;
         assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
-        assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL));
+        assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL, NULL));
         assert_true(fabsf(out[0] - 3) < 1e-5f);
     }
 }
@@ -550,7 +556,7 @@ static void heads_lie_as_they_like(void **state) {
             test_put(apart, type, table * MOST + (head * KEYS + token) * DIM + i % DIM, numbers[i]);
         }
         for (int way = 0; way < 2; way++) {
-            gyre_attention_args args = GYRE_ATTENTION_INIT;
+            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
             char *memory = way ? apart : beside;
             args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
             args.k = gyre_cdense(memory, type, 1, KEYS, HEADS, DIM);
@@ -559,14 +565,14 @@ static void heads_lie_as_they_like(void **state) {
                 args.k.stride[1] = args.v.stride[1] = DIM;
                 args.k.stride[2] = args.v.stride[2] = (int64_t)KEYS * DIM;
             }
-            args.causal = 1;
+            args.causal = GYRE_CAUSAL_BY_POSITION;
             args.window = 1000; /* begins inside a piece */
             args.q_pos.base = KEYS - queries;
             out[way] = room(queries * HEADS * group * DIM, sizeof(float));
             args.out = gyre_dense(out[way], GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
             const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
             void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL), GYRE_OK);
+            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_OK);
             free(scratch);
         }
         assert_memory_equal(out[0], out[1], (size_t)(queries * HEADS * group * DIM) * sizeof(float));

@@ -20,7 +20,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
     WITH(GYRE_KIND_NEZHA, .max_distance = 6),
-    WITH(GYRE_KIND_BERT, .max_distance = 1024),
+    WITH(GYRE_KIND_BERT, .max_positions = 1024),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
     /* from here on with causal 1 alone */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
@@ -87,7 +87,7 @@ static void differentiate(const gyre_attention_args *args, const gyre_cview *dou
                           const gyre_table_gradients *gradients, const gyre_exec *exec) {
     const size_t bytes = gyre_attention_scratch(args, 1, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention_gradient(args, dout, dqkv, gradients, scratch, bytes, exec));
+    assert_ok(gyre_attention_gradient(args, dout, dqkv, gradients, scratch, bytes, exec, NULL));
     free(scratch);
 }
 
@@ -434,9 +434,9 @@ static void packed_equals_separate(void **state) {
     for (int which = 0; which < 2; which++) {
         gyre_encoding *encoding = batch_encoding(which);
         batch *together = make_batch(), *apart = make_batch();
-        gyre_attention_args how = GYRE_ATTENTION_INIT;
+        gyre_attention_args how = GYRE_INIT(gyre_attention_args);
         how.encoding = encoding;
-        how.causal = 1;
+        how.causal = GYRE_CAUSAL_BY_POSITION;
         for (int s = 0; s < 5; s++) {
             const stretch one = {1, q_starts[s], q_starts[s + 1] - q_starts[s], k_starts[s], k_starts[s + 1] - k_starts[s]};
             differentiate_batch(apart, &how, &one, NULL);
@@ -469,9 +469,9 @@ static void padded_equals_separate(void **state) {
     const int64_t first[3] = {0, 13, 130}, end[3] = {ROW, ROW - 3, 130}; /* the last row has no keys */
     gyre_encoding *encoding = batch_encoding(0);
     batch *together = make_batch(), *apart = make_batch();
-    gyre_attention_args how = GYRE_ATTENTION_INIT;
+    gyre_attention_args how = GYRE_INIT(gyre_attention_args);
     how.encoding = encoding;
-    how.causal = 1;
+    how.causal = GYRE_CAUSAL_BY_POSITION;
     for (int b = 0; b < 3; b++) {
         const stretch one = {1, b * ROW, ROW, b * ROW + first[b], end[b] - first[b]};
         how.k_pos.base = first[b];
@@ -536,7 +536,7 @@ static void refuses_bad_arguments(void **state) {
     for (part i = Q; i <= V; i++)
         memset(p->grad[i], 0x5A, p->size[i] * sizeof(float));
 #define REFUSED(status)                                                                                                     \
-    assert_int_equal(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL), status)
+    assert_int_equal(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL), status)
     gradients.sink_logits.dtype = GYRE_DTYPE_F16;
     REFUSED(GYRE_EDTYPE);
     gradients.sink_logits.dtype = GYRE_DTYPE_F64;
@@ -568,7 +568,7 @@ static void refuses_bad_arguments(void **state) {
     gradients.sink_logits.data = NULL;                                  /* not wanted */
     args.weights = gyre_dense(&g, GYRE_DTYPE_F64, -1, INT64_MAX, 3, 0); /* not looked at */
     args.weights_first = INT64_MAX;
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL));
     for (int64_t h = 0; h < p->s.heads; h++)
         assert_true(g.dsink[h] == 0);
     free(scratch);

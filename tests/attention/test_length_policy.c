@@ -1,4 +1,6 @@
 /* test_length_policy.c: frequencies that depend on the length in use, under each way to say what that is. */
+#include "gyre/gyre_cache.h"
+#include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
 
@@ -95,7 +97,7 @@ static double uniform(void *state) {
 }
 
 static gyre_model *model_of(const gyre_config *position) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     gyre_model *m = NULL;
     gyre_error err = {0, ""};
     c.vocab = VOCAB;
@@ -131,7 +133,8 @@ static void read_in(const gyre_model *m, int64_t piece, float *logits) {
     gyre_context *x = NULL;
     gyre_error err = {0, ""};
     draw_tokens(tokens);
-    assert_ok(gyre_context_create(&x, m, NULL, TOKENS, &err));
+    assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = TOKENS},
+                                  &err));
     for (int64_t from = 0; from < TOKENS; from += piece) {
         const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
         if (gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err)) fail_msg("%s", err.text);
@@ -224,7 +227,8 @@ static void causal_has_no_future(void **state) {
     const gyre_config p = config_of(&ways[2], GYRE_LENGTH_POLICY_CAUSAL, 6);
     gyre_model *m = model_of(&p);
     read_in(m, TOKENS, longer);
-    assert_ok(gyre_context_create(&x, m, NULL, TOKENS, NULL));
+    assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = TOKENS},
+                                  NULL));
     for (int64_t n = TRAINED - 8; n <= TOKENS; n++) {
         gyre_context_reset(x);
         assert_ok(gyre_context_forward(x, tokens, n, 1, shorter, NULL));
@@ -301,17 +305,17 @@ static void attend(const way *w, const gyre_config *p, const inputs *in, int64_t
 /* Queries first .. n - 1 of the first n tokens in one call. */
 static void call(const gyre_encoding *e, const inputs *in, int64_t first, int64_t n, float *out) {
     static _Alignas(64) char scratch[1 << 22];
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = e;
     args.q = gyre_cdense(in->q + first * HEADS * HEAD, GYRE_DTYPE_F32, 1, n - first, HEADS, HEAD);
     args.k = gyre_cdense(in->k, GYRE_DTYPE_F32, 1, n, KEY_HEADS, HEAD);
     args.v = gyre_cdense(in->v, GYRE_DTYPE_F32, 1, n, KEY_HEADS, HEAD);
     args.q_pos.base = first;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, n - first, HEADS, HEAD);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     assert_in_range(bytes, 1, sizeof scratch);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
 }
 
 static inputs draw_inputs(void) {
@@ -357,20 +361,20 @@ static void prefix_is_one_attention_at_the_length(void **state) {
 static void call_cache(const gyre_cache *cache, const inputs *in, float *out) {
     static _Alignas(64) char scratch[1 << 22];
     const int64_t only = 0, m = gyre_cache_tokens(cache, 0) - 1;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(in->q + m * HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, HEADS, HEAD);
     args.q_pos.base = m;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, HEADS, HEAD);
     const size_t bytes = gyre_cache_attention_scratch(cache, &only, &args, NULL);
     assert_in_range(bytes, 1, sizeof scratch);
     assert_in_range(gyre_cache_attention_scratch(cache, NULL, &args, NULL), bytes, sizeof scratch);
-    assert_ok(gyre_cache_attention(cache, &only, &args, scratch, bytes, NULL));
+    assert_ok(gyre_cache_attention(cache, &only, &args, scratch, bytes, NULL, NULL));
 }
 
 /* A cache that holds nothing; length: of keys that are kept rotated, 0 = raw. */
 static gyre_cache *cache_of(const gyre_encoding *e, int64_t length) {
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
     config.encoding = e;
     config.keys = length ? GYRE_CACHE_KEYS_ROTATED : GYRE_CACHE_KEYS_RAW;
@@ -390,7 +394,7 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
     const gyre_positions at = {.base = m};
     const gyre_cview k = gyre_cdense(in->k + m * KEY_HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, HEAD);
     const gyre_cview v = gyre_cdense(in->v + m * KEY_HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, HEAD);
-    assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL));
+    assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL, NULL));
     call_cache(cache, in, got);
     for (int64_t h = 0; h < HEADS; h++) {
         attend(w, gyre_encoding_get_config(gyre_cache_get_config(cache)->encoding), in, length, m, h, want);
@@ -455,7 +459,7 @@ static void check_last(const way *w, const gyre_encoding *e, const inputs *in, i
 static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
     static _Alignas(64) char scratch[1 << 22];
     static float q[ALL * HEADS * HEAD], k[ALL * KEY_HEADS * HEAD], v[ALL * KEY_HEADS * HEAD], out[ALL * HEADS * HEAD];
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     for (int s = 0; s < SEQUENCES; s++) {
         const size_t tokens = (size_t)(starts[s + 1] - starts[s]);
         memcpy(q + starts[s] * HEADS * HEAD, in->q, tokens * HEADS * HEAD * sizeof *q);
@@ -468,10 +472,10 @@ static void packed(const way *w, const gyre_encoding *e, const inputs *in) {
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, ALL, KEY_HEADS, HEAD);
     args.q_starts = args.k_starts = starts;
     args.sequences = SEQUENCES;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, ALL, HEADS, HEAD);
     assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
-    assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL));
+    assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++)
         check_last(w, e, in, starts[s + 1] - starts[s], out + (starts[s + 1] - 1) * HEADS * HEAD);
 }
@@ -488,24 +492,24 @@ static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
                                 .sequences = SEQUENCES,
                                 .max_tokens = 2 * ALL,
                                 .page_tokens = 16};
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_cache *cache = NULL;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++) {
         const int64_t tokens = starts[s + 1] - starts[s];
         const gyre_cview k = gyre_cdense(in->k, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, HEAD);
         const gyre_cview v = gyre_cdense(in->v, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, HEAD);
-        assert_ok(gyre_cache_append(cache, s, &k, &v, &(gyre_positions){0}, NULL));
+        assert_ok(gyre_cache_append(cache, s, &k, &v, &(gyre_positions){0}, NULL, NULL));
         ids[s] = s;
         last[s] = tokens - 1;
         memcpy(q + s * HEADS * HEAD, in->q + last[s] * HEADS * HEAD, HEADS * HEAD * sizeof *q);
     }
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, SEQUENCES, 1, HEADS, HEAD);
     args.q_pos = (gyre_positions){.data = last, .dtype = GYRE_DTYPE_I64, .stride_batch = 1};
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, SEQUENCES, 1, HEADS, HEAD);
     assert_in_range(gyre_cache_attention_scratch(cache, ids, &args, NULL), 1, sizeof scratch);
-    assert_ok(gyre_cache_attention(cache, ids, &args, scratch, sizeof scratch, NULL));
+    assert_ok(gyre_cache_attention(cache, ids, &args, scratch, sizeof scratch, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++)
         check_last(w, e, in, last[s] + 1, out + s * HEADS * HEAD);
     gyre_cache_free(cache);
@@ -545,14 +549,14 @@ static void positions_are_looked_at_first(void **state) {
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             gyre_config config = config_of(&ways[0], (gyre_length_policy)policy, 8);
             gyre_encoding *encoding = test_encoding(&config);
-            gyre_attention_args args = GYRE_ATTENTION_INIT;
+            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
             args.encoding = encoding;
             args.q = args.k = args.v = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, 1, HEAD);
             args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, N, 1, HEAD);
             args.q_pos = wrong[i].q;
             args.k_pos = wrong[i].k;
             args.k_first = first;
-            assert_int_equal(gyre_attention(&args, scratch, sizeof scratch, NULL), wrong[i].want);
+            assert_int_equal(gyre_attention(&args, scratch, sizeof scratch, NULL, NULL), wrong[i].want);
             gyre_encoding_free(encoding);
         }
 }

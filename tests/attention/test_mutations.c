@@ -1,6 +1,7 @@
 /* test_mutations.c: a test of the tests: a kernel that rotates with a bug in it is caught, whichever of six it is, in every
  * type and on top of every tier, by the checks that the kernels pass (rotation_checks.h). */
 #include "each_tier.h"
+#include "kernels/kernels.h"
 #include "rotation_checks.h"
 
 /* What the mutants below spoil, and its type: a kernel has no argument to tell them by. */

@@ -32,8 +32,8 @@ static void kerple_far_away(void **state) {
         const gyre_cview dscores = gyre_cdense(d, GYRE_DTYPE_F64, 1, 1, 1, FAR_KEYS);
         test_random random = {3};
         test_fill_f64(&random, d, FAR_KEYS);
-        assert_ok(gyre_add_bias(e, &tables, &query, &keys, &view, NULL));
-        assert_ok(gyre_add_bias_gradient(e, &tables, &query, &keys, &dscores, &gradients, NULL));
+        assert_ok(gyre_add_bias(e, &tables, &query, &keys, &view, NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(e, &tables, &query, &keys, &dscores, &gradients, NULL, NULL));
         for (int j = 0; j < FAR_KEYS; j++) {
             const long double want = kerple(r, (gyre_decay)decay, 2147483648.0L - far_k[j]);
             test_close(scores[j], want, 1e-14L * fabsl(want), "score");
@@ -78,7 +78,7 @@ static void deberta_past_the_end(void **state) {
     (void)state;
     enum { MOST = 48, BUCKETS = 16 };
     for (int buckets = 0; buckets <= BUCKETS; buckets += BUCKETS) {
-        gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = MOST, .buckets = buckets);
+        gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = MOST, .position_buckets = buckets);
         config.heads = config.head_dim = 2;
         gyre_encoding *e = test_encoding(&config);
         const int64_t span = buckets ? buckets : MOST, middle = buckets / 2;
@@ -111,7 +111,7 @@ static void deberta_past_the_end(void **state) {
 static void no_scores_no_gradient(void **state) {
     (void)state;
     static const gyre_config configs[] = {WITH(GYRE_KIND_T5, .buckets = 8), WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
-                                          WITH(GYRE_KIND_FIRE, .width = 2)};
+                                          WITH(GYRE_KIND_FIRE, .hidden_units = 2)};
     const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const int64_t shapes[][3] = {{0, 2, 3}, {2, 0, 3}, {2, 2, 0}, {(int64_t)1 << 62, 4, 0}};
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
@@ -125,19 +125,19 @@ static void no_scores_no_gradient(void **state) {
         const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, shape[2], 2)};
         for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
             const gyre_cview none = gyre_cdense(NULL, GYRE_DTYPE_F32, shapes[j][0], shapes[j][1], 2, shapes[j][2]);
-            assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &none, &gradients, NULL));
+            assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &none, &gradients, NULL, NULL));
         }
         assert_memory_equal(got, before, sizeof got);
         const gyre_cview some = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 2, 1);
-        assert_int_equal(gyre_add_bias_gradient(e, &tables, &zero, &zero, &some, NULL, NULL), GYRE_EINVAL);
+        assert_int_equal(gyre_add_bias_gradient(e, &tables, &zero, &zero, &some, NULL, NULL, NULL), GYRE_EINVAL);
         gyre_encoding_free(e);
     }
-    gyre_config alibi = WITH(GYRE_KIND_ALIBI, .width = 0); /* trains nothing: there is nowhere to write, and no need */
+    gyre_config alibi = WITH(GYRE_KIND_ALIBI, .buckets = 0); /* trains nothing: there is nowhere to write, and no need */
     alibi.heads = 2;
     gyre_encoding *e = test_encoding(&alibi);
     const double d[2] = {1, 1};
     const gyre_cview some = gyre_cdense(d, GYRE_DTYPE_F64, 1, 1, 2, 1);
-    assert_ok(gyre_add_bias_gradient(e, NULL, &zero, &zero, &some, NULL, NULL));
+    assert_ok(gyre_add_bias_gradient(e, NULL, &zero, &zero, &some, NULL, NULL, NULL));
     gyre_encoding_free(e);
 }
 
@@ -156,7 +156,7 @@ static void infinite_value_rows(void **state) {
     p.x[TABLE_V][6 * 16 + 2] = NAN;      /* keys after it, which nobody sees */
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
     free(scratch);
     for (int64_t i = 0; i < 150; i++)
         for (int64_t c = 0; c < 16; c++)
@@ -180,7 +180,7 @@ static void says_which_sides_there_are(void **state) {
         {WITH(GYRE_KIND_KERPLE, .terms = 2), "score.terms: 0x2; kerple has tables on no side (gyre_config)"},
         {WITH(GYRE_KIND_SHAW, .max_distance = 2, .terms = 2),
          "score.terms: 0x2; shaw has tables on the query and the value (gyre_config)"},
-        {WITH(GYRE_KIND_BERT, .max_distance = 2, .terms = 8),
+        {WITH(GYRE_KIND_BERT, .max_positions = 2, .terms = 8),
          "score.terms: 0x8; bert has tables on the query and the key (gyre_config)"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -197,10 +197,10 @@ static void says_which_sides_there_are(void **state) {
 static void other_places_are_refused(void **state) {
     (void)state;
     static const gyre_config configs[] = {
-        WITH(GYRE_KIND_ALIBI, .width = 0),          WITH(GYRE_KIND_T5, .buckets = 8),
-        WITH(GYRE_KIND_KERPLE, .width = 0),         WITH(GYRE_KIND_SHAW, .max_distance = 2),
-        WITH(GYRE_KIND_NEZHA, .max_distance = 2),   WITH(GYRE_KIND_BERT, .max_distance = 9),
-        WITH(GYRE_KIND_DEBERTA, .max_distance = 4), WITH(GYRE_KIND_FIRE, .width = 2),
+        WITH(GYRE_KIND_ALIBI, .buckets = 0),        WITH(GYRE_KIND_T5, .buckets = 8),
+        WITH(GYRE_KIND_KERPLE, .buckets = 0),       WITH(GYRE_KIND_SHAW, .max_distance = 2),
+        WITH(GYRE_KIND_NEZHA, .max_distance = 2),   WITH(GYRE_KIND_BERT, .max_positions = 9),
+        WITH(GYRE_KIND_DEBERTA, .max_distance = 4), WITH(GYRE_KIND_FIRE, .hidden_units = 2),
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         gyre_config config = configs[i];
@@ -212,7 +212,7 @@ static void other_places_are_refused(void **state) {
         const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 2, 1, 2);
         const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 2, 1, 2);
-        assert_int_equal(gyre_add_input(e, NULL, &zero, &in, &out, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(gyre_add_input(e, NULL, &zero, &in, &out, NULL, NULL), GYRE_EUNSUPPORTED);
         assert_int_equal(gyre_encoding_frequencies(e, 0, frequency, NULL), GYRE_EUNSUPPORTED);
         if (config.kind != GYRE_KIND_ALIBI) assert_int_equal(gyre_encoding_slopes(e, frequency), GYRE_EUNSUPPORTED);
         assert_memory_equal(y, was, sizeof y);
@@ -226,7 +226,7 @@ static void other_places_are_refused(void **state) {
 static void two_slopes_far_away(void **state) {
     (void)state;
     const double before = 10, after = 0.001;
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ALIBI;
     config.heads = 1;
     config.score.slopes = &before;
@@ -235,7 +235,7 @@ static void two_slopes_far_away(void **state) {
     const int64_t at[5] = {-10000000, 20000000, 20000001, 20000002, 20003000};
     const float q[1] = {0}, k[5] = {0}, v[5] = {9, 1, 2, 3, 4};
     float out[1];
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = e;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 1);
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, 5, 1, 1);
@@ -245,7 +245,7 @@ static void two_slopes_far_away(void **state) {
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
     double sum = 0, weighted = 0;
     for (int j = 1; j < 5; j++) { /* the first key is 10^8 below the others */
         const double weight = exp(-after * (double)(at[j] - at[1]));
@@ -260,7 +260,7 @@ static void two_slopes_far_away(void **state) {
 /* A float cannot count on past 2^24 by ones. */
 static void float_gradient_counts_on(void **state) {
     (void)state;
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_T5;
     config.heads = 1;
     config.score.buckets = 4;
@@ -272,8 +272,8 @@ static void float_gradient_counts_on(void **state) {
     const gyre_table_gradients gradients = {.bias = gyre_dense(gradient, GYRE_DTYPE_F32, 1, 1, 4, 1)};
     const gyre_positions here = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const gyre_cview ds = gyre_cdense(dscores, GYRE_DTYPE_F32, 1, 1, 1, 64);
-    assert_ok(
-        gyre_add_bias_gradient(e, &tables, &here, &here, &ds, &gradients, NULL)); /* all keys at the query or after it */
+    assert_ok(gyre_add_bias_gradient(e, &tables, &here, &here, &ds, &gradients, NULL,
+                                     NULL)); /* all keys at the query or after it */
     assert_true(gradient[0] == 0x1p24F + 64);
     gyre_encoding_free(e);
 }
@@ -282,7 +282,7 @@ static void float_gradient_counts_on(void **state) {
 static void infinite_bias_stays_with_its_rows(void **state) {
     (void)state;
     enum { N = 4, D = 16, CLAMP = 12, ROWS = 2 * CLAMP + 1 };
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_TRANSFORMER_XL;
     config.heads = 1;
     config.head_dim = D;
@@ -299,10 +299,10 @@ static void infinite_bias_stays_with_its_rows(void **state) {
                                 .content_bias = gyre_cdense(u, GYRE_DTYPE_F32, 1, 1, 1, D),
                                 .position_bias = gyre_cdense(v, GYRE_DTYPE_F32, 1, 1, 1, D)};
     const gyre_table_gradients gradients = {.query = gyre_dense(dr, GYRE_DTYPE_F64, 1, 1, ROWS, D)};
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = e;
     args.tables = &tables;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.q = args.k = args.v = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, 1, D);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, N, 1, D);
     args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, N, 1, 1);
@@ -312,8 +312,8 @@ static void infinite_bias_stays_with_its_rows(void **state) {
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL));
     for (int64_t m = 0; m < N; m++)
         for (int64_t n = m + 1; n < N; n++) {
             int64_t row;

@@ -1,10 +1,11 @@
 /* test_cache.c: what a cache is made from, and what appending keeps. */
 #include "cache_model.h"
+#include "gyre/gyre_cache.h"
 
 #include <inttypes.h>
 
 static gyre_cache_config plain(void) {
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.heads = 2;
     config.head_dim = 16;
     config.max_tokens = 64;
@@ -166,8 +167,8 @@ static void failing_allocations(void **state) {
         const int held = b.held;
         assert_int_equal(gyre_cache_get_usage(cache).bytes, b.bytes);
         assert_ok(model_append(cache, &c, s, 0, 40, 0, 1, &random));
-        assert_ok(gyre_cache_fork(cache, 0, 1));
-        assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL));
+        assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
+        assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL, NULL));
         assert_int_equal(b.held, held);
         free(s);
         gyre_cache_free(cache);
@@ -192,45 +193,45 @@ static void wrong_appends(void **state) {
     for (int i = 0; i < 4; i++) {
         wrong = keys;
         wrong.shape[i]++;
-        assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL), GYRE_ESHAPE);
+        assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL, NULL), GYRE_ESHAPE);
         wrong = values;
         wrong.shape[i]--;
-        assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL), GYRE_ESHAPE);
+        assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL, NULL), GYRE_ESHAPE);
     }
     wrong = keys;
     wrong.dtype = GYRE_DTYPE_F64;
-    assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL, NULL), GYRE_EDTYPE);
     wrong.dtype = GYRE_DTYPE_Q8;
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL, NULL), GYRE_EDTYPE);
     wrong = keys;
     wrong.data = NULL;
-    assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 1, &keys, &values, &positions, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 0, NULL, &values, &positions, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, NULL, &positions, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(NULL, 0, &keys, &values, &positions, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, 1, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, 0, NULL, &values, &positions, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, 0, &keys, NULL, &positions, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, NULL, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(NULL, 0, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
     gyre_positions far = {.base = (INT64_C(1) << 31) - 1};
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &far, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &far, NULL, NULL), GYRE_ERANGE);
     far = (gyre_positions){.context_length = 9000}; /* plain frequencies are those of any length */
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &far, NULL));
+    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &far, NULL, NULL));
     const float strange[3] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 6; i++) { /* whole numbers have neither */
         float *at = i < 3 ? &k[2 * HEADS * DIM + 3] : &v[2 * HEADS * VALUES + 3];
         *at = strange[i % 3];
-        assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL), GYRE_EINVAL);
+        assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
         *at = 0;
     }
     assert_int_equal(gyre_cache_tokens(cache, 0), 3);
     wrong = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, HEADS, DIM);
     const gyre_cview nothing = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, HEADS, VALUES);
-    assert_ok(gyre_cache_append(cache, 0, &wrong, &nothing, &positions, NULL));
+    assert_ok(gyre_cache_append(cache, 0, &wrong, &nothing, &positions, NULL, NULL));
     int64_t at[3];
-    assert_int_equal(gyre_cache_positions(cache, 0, 1, 3, 0, at), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_positions(cache, 0, 0, 3, 1, at), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_positions(cache, 0, -1, 3, 0, at), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_positions(cache, 1, 0, 0, 0, at), GYRE_EINVAL);
-    assert_ok(gyre_cache_positions(cache, 0, 3, 0, 0, NULL));
+    assert_int_equal(gyre_cache_positions(cache, 0, 1, 3, 0, at, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_positions(cache, 0, 0, 3, 1, at, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_positions(cache, 0, -1, 3, 0, at, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_positions(cache, 1, 0, 0, 0, at, NULL), GYRE_EINVAL);
+    assert_ok(gyre_cache_positions(cache, 0, 3, 0, 0, NULL, NULL));
     gyre_cache_free(cache);
     gyre_encoding_free(encoding);
 }
@@ -269,7 +270,7 @@ static void rounded_once(void **state) {
             backwards.data = k + (VALUES - 1) * gyre_dtype_size(types[from]);
             const int64_t at[1] = {0};
             const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-            assert_ok(gyre_cache_append(cache, 0, &keys, &backwards, &positions, NULL));
+            assert_ok(gyre_cache_append(cache, 0, &keys, &backwards, &positions, NULL, NULL));
             for (int64_t t = 0; t < 2; t++)
                 for (int64_t h = 0; h < HEADS; h++) {
                     gyre_key_run run;
@@ -302,7 +303,7 @@ static void not_turned(void **state) {
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 1, HEADS, VALUES);
     const gyre_positions positions = {0};
     gyre_key_run run;
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL));
+    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL));
     row_at(cache, 0, 0, &run);
     for (size_t i = 0; i < DIM; i++)
         assert_true(test_get(run.k, GYRE_DTYPE_F16, i) == (double)k[i]);
@@ -331,7 +332,7 @@ static void whole_numbers(void **state) {
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, HEADS, DIM),
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 3, HEADS, VALUES);
     const gyre_positions positions = {.base = 50};
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL));
+    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL));
     for (int row = 0; row < 6; row++) {
         gyre_key_run run;
         const float *x = k + row * DIM;
@@ -369,8 +370,8 @@ static void any_order(void **state) {
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 200, HEADS, VALUES);
     const gyre_positions positions = {.base = -70};
     const gyre_exec exec = {backwards, NULL, 3};
-    assert_ok(gyre_cache_append(one, 0, &keys, &values, &positions, NULL));
-    assert_ok(gyre_cache_append(many, 0, &keys, &values, &positions, &exec));
+    assert_ok(gyre_cache_append(one, 0, &keys, &values, &positions, NULL, NULL));
+    assert_ok(gyre_cache_append(many, 0, &keys, &values, &positions, &exec, NULL));
     for (int64_t t = 0; t < 200; t++)
         for (int64_t h = 0; h < HEADS; h++) {
             gyre_key_run a, b;

@@ -1,5 +1,6 @@
 /* test_cache_attention.c: attention over a cache is attention over its tokens where they are now, by the definition. */
 #include "cache_model.h"
+#include "gyre/gyre_cache.h"
 
 enum { GROUP = 2, QUERIES = 3, ROWS = 4, MOST_ROWS = 4 };
 
@@ -37,7 +38,7 @@ static void *room(size_t n, size_t size) {
 static problem make_problem(const cache_case *c, const ask *a, const model_sequence *s, uint64_t seed) {
     const int64_t heads = HEADS * GROUP, rows = a->batch * a->queries * heads;
     test_random random = {seed};
-    problem p = {.longest = longest_of(a, s), .args = GYRE_ATTENTION_INIT};
+    problem p = {.longest = longest_of(a, s), .args = GYRE_INIT(gyre_attention_args)};
     p.q_size = (size_t)(rows * DIM);
     p.out_size = (size_t)(rows * VALUES);
     p.mask_size = (size_t)(rows * p.longest);
@@ -156,7 +157,7 @@ static void run(const gyre_cache *cache, const ask *a, const problem *p, const g
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch, 0xFF, bytes);
-    assert_ok(gyre_cache_attention(cache, a->sequences, &p->args, scratch, bytes, exec));
+    assert_ok(gyre_cache_attention(cache, a->sequences, &p->args, scratch, bytes, exec, NULL));
     free(scratch);
 }
 
@@ -168,21 +169,21 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
     const int64_t back[GYRE_MAX_AXES] = {-7, -7, 0, 0}, far[GYRE_MAX_AXES] = {40, 12, 0, 0};
     for (int i = 0; i < 5; i++)
         assert_ok(model_append(cache, c, &s[0], 0, 60, 60 * i, 1, &random));
-    assert_ok(gyre_cache_fork(cache, 0, 1));
+    assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
     s[1] = s[0];
-    assert_ok(gyre_cache_remove(cache, 0, 20, 7));
+    assert_ok(gyre_cache_remove(cache, 0, 20, 7, NULL));
     model_drop(&s[0], 20, 7);
-    assert_ok(gyre_cache_shift(cache, 0, 20, s[0].count - 20, back));
+    assert_ok(gyre_cache_shift(cache, 0, 20, s[0].count - 20, back, NULL));
     for (int64_t i = 20; i < s[0].count; i++)
         for (int a = 0; a < 2; a++)
             s[0].token[i].at[a] -= 7;
     assert_ok(model_append(cache, c, &s[0], 0, 4, s[0].token[s[0].count - 1].at[0] + 1, 1, &random));
-    assert_ok(gyre_cache_shift(cache, 1, 100, 200, far));
+    assert_ok(gyre_cache_shift(cache, 1, 100, 200, far, NULL));
     for (int i = 100; i < 300; i++)
         s[1].token[i].at[0] += 40, s[1].token[i].at[1] += 12;
-    assert_ok(gyre_cache_fork(cache, 1, 2));
+    assert_ok(gyre_cache_fork(cache, 1, 2, NULL));
     s[2] = s[1];
-    assert_ok(gyre_cache_slide(cache, 2, 4, 33, NULL));
+    assert_ok(gyre_cache_slide(cache, 2, 4, 33, NULL, NULL));
     model_drop(&s[2], 4, 300 - 33);
     for (int i = 0; i < 33; i++)
         s[2].token[i].at[0] = s[2].token[i].at[1] = i;
@@ -316,7 +317,7 @@ static void scratch_before_tokens(void **state) {
     gyre_cache *cache = case_cache(&c, encoding);
     float q[2 * HEADS * DIM] = {0}, out[2 * HEADS * VALUES], weights[1];
     const int64_t sequences[] = {0, 1};
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     (void)state;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 2, 1, HEADS, DIM);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 2, 1, HEADS, VALUES);
@@ -363,18 +364,19 @@ static void refused(void **state) {
     wrong[14].window = -1;
     wrong[15].out.stride[0] = 0;
     for (int i = 0; i < 16; i++) {
-        const gyre_status status = gyre_cache_attention(f.cache, a.sequences, &wrong[i], scratch, bytes, NULL);
+        const gyre_status status = gyre_cache_attention(f.cache, a.sequences, &wrong[i], scratch, bytes, NULL, NULL);
         if (status != expected[i]) fail_msg("%d: %d is not %d", i, status, expected[i]);
     }
-    assert_int_equal(gyre_cache_attention(f.cache, none, &p.args, scratch, bytes, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, negative, &p.args, scratch, bytes, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, NULL, &p.args, scratch, bytes, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(NULL, a.sequences, &p.args, scratch, bytes, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, NULL, scratch, bytes, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, NULL, bytes, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, (char *)scratch + 8, bytes, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(f.cache, none, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(f.cache, negative, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(f.cache, NULL, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(NULL, a.sequences, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, NULL, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, NULL, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, (char *)scratch + 8, bytes, NULL, NULL),
+                     GYRE_EINVAL);
     for (size_t less = 0; less < bytes; less += bytes / 7)
-        assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, scratch, less, NULL), GYRE_ENOMEM);
+        assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, scratch, less, NULL, NULL), GYRE_ENOMEM);
     assert_int_equal(gyre_cache_attention_scratch(f.cache, none, &p.args, NULL), 0);
     assert_int_equal(gyre_cache_attention_scratch(f.cache, a.sequences, &wrong[3], NULL), 0);
     for (size_t i = 0; i < p.out_size; i++)
@@ -419,7 +421,7 @@ static void other_length(void **state) {
             if (i == 2 && !raw) {
                 _Alignas(64) char scratch[64];
                 assert_int_equal(gyre_cache_attention_scratch(cache, a.sequences, &p.args, NULL), 0);
-                assert_int_equal(gyre_cache_attention(cache, a.sequences, &p.args, scratch, 64, NULL), GYRE_EINVAL);
+                assert_int_equal(gyre_cache_attention(cache, a.sequences, &p.args, scratch, 64, NULL, NULL), GYRE_EINVAL);
             } else {
                 run(cache, &a, &p, NULL);
                 memcpy(outs[i], p.out, p.out_size * sizeof(float));

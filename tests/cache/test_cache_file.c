@@ -2,6 +2,7 @@
  * it. */
 #include "cache/cache_file.h"
 #include "cache_model.h"
+#include "gyre/gyre_cache.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -84,16 +85,16 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
     const int64_t delta[GYRE_MAX_AXES] = {-3, 8, 0, 0};
     assert_ok(model_append(cache, c, &s[1], 1, 6, 3, 2, &random)); /* a page that is then given back */
     assert_ok(model_append(cache, c, &s[0], 0, 29, 0, 1, &random));
-    assert_ok(gyre_cache_fork(cache, 0, 2));
+    assert_ok(gyre_cache_fork(cache, 0, 2, NULL));
     s[2] = s[0];
     assert_ok(model_append(cache, c, &s[2], 2, 3, 29, 1, &random));
-    assert_ok(gyre_cache_remove(cache, 0, 5, 2));
+    assert_ok(gyre_cache_remove(cache, 0, 5, 2, NULL));
     model_drop(&s[0], 5, 2);
-    assert_ok(gyre_cache_shift(cache, 0, 4, 10, delta));
+    assert_ok(gyre_cache_shift(cache, 0, 4, 10, delta, NULL));
     for (int i = 4; i < 14; i++)
         for (int a = 0; a < 2; a++)
             s[0].token[i].at[a] += delta[a];
-    assert_ok(gyre_cache_remove(cache, 1, 0, 6));
+    assert_ok(gyre_cache_remove(cache, 1, 0, 6, NULL));
     s[1].count = 0;
 }
 
@@ -124,7 +125,7 @@ static void there_and_back(void **state) {
         test_random random = {12}; /* it goes on as the other does */
         for (int64_t n = 0; n < 3; n++)
             assert_ok(model_append(loaded, c, &s[n], n, 4, 40, 1, &random));
-        assert_ok(gyre_cache_remove(loaded, 2, 0, 20));
+        assert_ok(gyre_cache_remove(loaded, 2, 0, 20, NULL));
         model_drop(&s[2], 0, 20);
         compare_cache(loaded, c, s);
         gyre_cache_free(loaded);
@@ -157,7 +158,7 @@ static void same_mode(void **state) {
 
 static void nothing_in_it(void **state) {
     (void)state;
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL, *loaded = NULL;
     config.heads = 1;
     config.head_dim = 4;
@@ -210,7 +211,7 @@ static void use(gyre_cache *cache) {
         if (config->heads != HEADS || config->head_dim != DIM || config->value_dim != VALUES) continue;
         const gyre_status status = model_append(cache, &c, s, i, 3, 50, 1, &random);
         assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
-        assert_ok(gyre_cache_remove(cache, i, 0, tokens / 2));
+        assert_ok(gyre_cache_remove(cache, i, 0, tokens / 2, NULL));
     }
     free(s);
 }
@@ -333,7 +334,7 @@ static void far_position_in_a_hole(void **state) {
     (void)state;
     assert_non_null(s);
     assert_ok(model_append(cache, &c, s, 0, 8, kept, 1, &random));
-    assert_ok(gyre_cache_remove(cache, 0, 3, 1));
+    assert_ok(gyre_cache_remove(cache, 0, 3, 1, NULL));
     assert_ok(gyre_cache_save(cache, path, NULL));
     a.bytes = read_all(&a.size);
     for (size_t at = 0; at + 8 <= a.size; at++) {
@@ -376,7 +377,7 @@ static void other_encodings(void **state) {
 
 static void other_places(void **state) {
     (void)state;
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
     gyre_error err = {0, ""};
     config.heads = 1;
@@ -400,7 +401,7 @@ static void other_places(void **state) {
     assert_int_equal(gyre_cache_load(&cache, NULL, NULL, NULL, &err), GYRE_EINVAL);
     assert_null(cache);
     char beside[80];
-    snprintf(beside, sizeof beside, "%s.0.tmp", folder);
+    snprintf(beside, sizeof beside, "%s.%ld-0.tmp", folder, (long)getpid());
     assert_int_equal(access(beside, F_OK), -1);
 }
 

@@ -1,6 +1,7 @@
 /* test_cache_moves.c: whatever is done to the sequences of a cache, each token is what was appended, where it was moved
  * to. */
 #include "cache_model.h"
+#include "gyre/gyre_cache.h"
 
 #define ROTATED GYRE_CACHE_KEYS_ROTATED
 #define RAW     GYRE_CACHE_KEYS_RAW
@@ -47,7 +48,7 @@ static void try_drop(drive *d, int64_t sequence) {
     model_sequence *s = &d->s[sequence];
     const int64_t first = below(d, s->count + 1), most = s->count - first;
     const int64_t count = below(d, 6) ? below(d, most < 4 ? most + 1 : 4) : below(d, 2) ? most : below(d, most + 1);
-    assert_ok(gyre_cache_remove(d->cache, sequence, first, count));
+    assert_ok(gyre_cache_remove(d->cache, sequence, first, count, NULL));
     model_drop(s, first, count);
 }
 
@@ -55,7 +56,7 @@ static void try_shift(drive *d, int64_t sequence) {
     model_sequence *s = &d->s[sequence];
     const int64_t first = below(d, s->count + 1), count = below(d, s->count - first + 1);
     const int64_t delta[GYRE_MAX_AXES] = {below(d, 200) - 100, below(d, 60) - 30, 7, -9};
-    assert_ok(gyre_cache_shift(d->cache, sequence, first, count, delta));
+    assert_ok(gyre_cache_shift(d->cache, sequence, first, count, delta, NULL));
     for (int64_t i = first; i < first + count; i++)
         for (int a = 0; a < 2; a++)
             s->token[i].at[a] += delta[a];
@@ -66,7 +67,7 @@ static void try_slide(drive *d, int64_t sequence) {
     const int64_t window = 1 + below(d, s->count + 8), sinks = below(d, window < 5 ? window + 1 : 5);
     const int slides = s->count > window;
     int64_t next = -1;
-    assert_ok(gyre_cache_slide(d->cache, sequence, sinks, window, &next));
+    assert_ok(gyre_cache_slide(d->cache, sequence, sinks, window, &next, NULL));
     if (slides) {
         model_drop(s, sinks, s->count - window);
         for (int64_t i = 0; i < s->count; i++)
@@ -88,7 +89,7 @@ static void step(drive *d) {
         break;
     case 4:
         if (below(d, 3)) break;
-        assert_ok(gyre_cache_fork(d->cache, sequence, other));
+        assert_ok(gyre_cache_fork(d->cache, sequence, other, NULL));
         memmove(&d->s[other], &d->s[sequence], sizeof *d->s);
         break;
     case 5:
@@ -110,7 +111,7 @@ static void against_model(const cache_case *c, uint64_t seed, int steps) {
     }
     assert_true(d.appended > steps / 8);
     for (int64_t i = 0; i < c->sequences; i++)
-        assert_ok(gyre_cache_remove(d.cache, i, 0, d.s[i].count));
+        assert_ok(gyre_cache_remove(d.cache, i, 0, d.s[i].count, NULL));
     const gyre_cache_usage usage = gyre_cache_get_usage(d.cache);
     assert_int_equal(usage.free_pages, usage.pages);
     assert_int_equal(usage.tokens + usage.shared_tokens, 0);
@@ -144,7 +145,7 @@ static void read_first(const gyre_cache *cache, const cache_case *c, double *k) 
     gyre_key_run run;
     int64_t at[GYRE_MAX_AXES] = {0};
     source.run(&source, 0, 0, 0, &run);
-    assert_ok(gyre_cache_positions(cache, 0, 0, 1, 0, at));
+    assert_ok(gyre_cache_positions(cache, 0, 0, 1, 0, at, NULL));
     if (run.shift) at[0] -= run.shift[0];
     for (int i = 0; i < DIM; i++)
         k[i] = stored(run.k, c->key_dtype, run.k_scale, i);
@@ -166,7 +167,7 @@ static void thousand_shifts(void **state) {
         read_first(cache, &c, before);
         for (int n = 0; n < 1000; n++) {
             const int64_t delta[GYRE_MAX_AXES] = {n % 2 ? -3 : 5, 0, 0, 0};
-            assert_ok(gyre_cache_shift(cache, 0, 0, 40, delta));
+            assert_ok(gyre_cache_shift(cache, 0, 0, 40, delta, NULL));
         }
         for (int j = 0; j < 40; j++)
             s->token[j].at[0] += 1000;
@@ -194,24 +195,24 @@ static void shifts_refused(void **state) {
     assert_ok(model_append(cache, &c, s, 0, 20, 0, 1, &random));
     const int64_t most = INT64_C(1) << 31, far[4] = {most - 19 + 1, 0, 0, 0}, absurd[4] = {INT64_MAX, 0, 0, 0},
                   small[4] = {INT64_MIN, 0, 0, 0}, none[4] = {0}, fits[4] = {most - 19, INT64_MAX, 0, 0};
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, far), GYRE_ERANGE);
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, absurd), GYRE_ERANGE);
-    assert_int_equal(gyre_cache_shift(cache, 0, 3, 2, small), GYRE_ERANGE);
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 21, none), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 0, 21, 0, none), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 0, -1, 2, none), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 2, 0, 0, none), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 1, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_remove(cache, 0, 20, 1), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_remove(cache, 0, 1, INT64_MAX), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_remove(cache, -1, 0, 0), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_fork(cache, 0, 2), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_slide(cache, 0, 3, 2, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_slide(cache, 0, 0, 0, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_slide(cache, 0, -1, 4, NULL), GYRE_EINVAL);
-    assert_ok(gyre_cache_shift(cache, 0, 20, 0, far));
+    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, far, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, absurd, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, 0, 3, 2, small, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, 0, 0, 21, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, 0, 21, 0, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, 0, -1, 2, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, 2, 0, 0, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, 0, 0, 1, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, 0, 20, 1, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, 0, 1, INT64_MAX, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, -1, 0, 0, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_fork(cache, 0, 2, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_slide(cache, 0, 3, 2, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_slide(cache, 0, 0, 0, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_slide(cache, 0, -1, 4, NULL, NULL), GYRE_EINVAL);
+    assert_ok(gyre_cache_shift(cache, 0, 20, 0, far, NULL));
     compare_cache(cache, &c, s);
-    assert_ok(gyre_cache_shift(cache, 0, 0, 20, fits));
+    assert_ok(gyre_cache_shift(cache, 0, 0, 20, fits, NULL));
     for (int i = 0; i < 20; i++)
         s[0].token[i].at[0] += fits[0];
     compare_cache(cache, &c, s);
@@ -230,7 +231,7 @@ static void far_shift(void **state) {
     model_sequence *s = calloc(1, sizeof *s);
     test_random random = {5};
     assert_ok(model_append(cache, &c, s, 0, 5, 0, 1, &random));
-    assert_ok(gyre_cache_shift(cache, 0, 0, 5, delta));
+    assert_ok(gyre_cache_shift(cache, 0, 0, 5, delta, NULL));
     for (int i = 0; i < 5; i++)
         s->token[i].at[0] += delta[0], s->token[i].at[1] += delta[1];
     assert_ok(model_append(cache, &c, s, 0, 5, most - 95, 1, &random));
@@ -259,8 +260,8 @@ static void forks(void **state) {
         const int64_t delta[GYRE_MAX_AXES] = {-4, 0, 0, 0};
         assert_ok(model_append(cache, &c, &s[0], 0, 37, 0, 1, &random));
         assert_int_equal(gyre_cache_get_usage(cache).shared_tokens, 0);
-        assert_ok(gyre_cache_fork(cache, 0, 1));
-        assert_ok(gyre_cache_fork(cache, 0, 2));
+        assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
+        assert_ok(gyre_cache_fork(cache, 0, 2, NULL));
         s[1] = s[2] = s[0];
         gyre_cache_usage usage = gyre_cache_get_usage(cache);
         assert_int_equal(usage.tokens, 3 * 37);
@@ -270,13 +271,13 @@ static void forks(void **state) {
         for (int i = 0; i < 3; i++) /* each goes on its own way */
             assert_ok(model_append(cache, &c, &s[i], i, 5 + i, 37, 1, &random));
         compare_cache(cache, &c, s);
-        assert_ok(gyre_cache_shift(cache, 1, 10, 20, delta));
+        assert_ok(gyre_cache_shift(cache, 1, 10, 20, delta, NULL));
         for (int i = 10; i < 30; i++)
             s[1].token[i].at[0] -= 4;
-        assert_ok(gyre_cache_remove(cache, 2, 1, 30));
+        assert_ok(gyre_cache_remove(cache, 2, 1, 30, NULL));
         model_drop(&s[2], 1, 30);
         compare_cache(cache, &c, s);
-        assert_ok(gyre_cache_remove(cache, 0, 0, s[0].count));
+        assert_ok(gyre_cache_remove(cache, 0, 0, s[0].count, NULL));
         s[0].count = 0;
         compare_cache(cache, &c, s);
         assert_ok(model_append(cache, &c, &s[0], 0, 64, 0, 1, &random));
@@ -306,7 +307,7 @@ static void no_room(void **state) {
     assert_int_equal(model_append(cache, &c, &s[0], 0, 1, 60, 1, &random), GYRE_ENOMEM);
     compare_cache(cache, &c, s);
     for (int i = 0; i < 30; i++) { /* every other token */
-        assert_ok(gyre_cache_remove(cache, 0, i, 1));
+        assert_ok(gyre_cache_remove(cache, 0, i, 1, NULL));
         model_drop(&s[0], i, 1);
     }
     compare_cache(cache, &c, s);
@@ -332,7 +333,7 @@ static void contiguous(void **state) {
     assert_int_equal(model_append(cache, &c, &s[0], 0, 1, 32, 1, &random), GYRE_ENOMEM);
     for (int i = 0; i < 100; i++) {
         const int64_t first = i % 3 ? 0 : 7;
-        assert_ok(gyre_cache_remove(cache, 0, first, 1));
+        assert_ok(gyre_cache_remove(cache, 0, first, 1, NULL));
         model_drop(&s[0], first, 1);
         assert_ok(model_append(cache, &c, &s[0], 0, 1, 32 + i, 1, &random));
         compare_cache(cache, &c, s);
@@ -358,7 +359,7 @@ static void many_holes(void **state) {
         while (s->count + 50 <= 500)
             assert_ok(model_append(cache, &c, s, 0, 50, s->count ? s->token[s->count - 1].at[0] + 1 : 0, 1, &random));
         for (int i = 0; i < 220; i++) {
-            assert_ok(gyre_cache_remove(cache, 0, i, 1));
+            assert_ok(gyre_cache_remove(cache, 0, i, 1, NULL));
             model_drop(s, i, 1);
         }
         compare_cache(cache, &c, s);
@@ -382,18 +383,18 @@ static void no_stretches(void **state) {
             assert_ok(model_append(cache, &c, &s[i], i, 50, 50 * n, 1, &random));
     for (int i = 0; i < 1000; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {1 + i % 3, 0, 0, 0};
-        const gyre_status status = gyre_cache_shift(cache, i % 2, i / 2, 1, delta);
+        const gyre_status status = gyre_cache_shift(cache, i % 2, i / 2, 1, delta, NULL);
         if (status == GYRE_OK) s[i % 2].token[i / 2].at[0] += delta[0];
         refused += status == GYRE_ENOMEM;
         assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
     }
     assert_true(refused > 0 && refused < 700);
     compare_cache(cache, &c, s);
-    assert_ok(gyre_cache_remove(cache, 0, 100, 390)); /* which frees some */
+    assert_ok(gyre_cache_remove(cache, 0, 100, 390, NULL)); /* which frees some */
     model_drop(&s[0], 100, 390);
     assert_ok(model_append(cache, &c, &s[0], 0, 20, 500, 1, &random));
     compare_cache(cache, &c, s);
-    assert_ok(gyre_cache_fork(cache, 0, 1));
+    assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
     s[1] = s[0];
     compare_cache(cache, &c, s);
     free(s);
@@ -414,11 +415,11 @@ static gyre_cache *parted(const cache_case *c, const gyre_encoding *encoding, mo
     assert_ok(model_append(cache, c, &s[1], 1, 32, 0, 1, &random));
     for (int64_t i = 0; i < shifted; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {100 * i + 100};
-        assert_ok(gyre_cache_shift(cache, 0, i, 1, delta));
+        assert_ok(gyre_cache_shift(cache, 0, i, 1, delta, NULL));
         s[0].token[i].at[0] += delta[0];
     }
     for (int64_t i = 0; i < holes; i++) {
-        assert_ok(gyre_cache_remove(cache, 1, i + 1, 1));
+        assert_ok(gyre_cache_remove(cache, 1, i + 1, 1, NULL));
         model_drop(&s[1], i + 1, 1);
     }
     return cache;
@@ -439,7 +440,7 @@ static void forks_in_a_full_pool(void **state) {
     for (int64_t pool = 40; pool < 80; pool++) {
         gyre_cache *cache = parted(&c, encoding, s, 30, 8);
         cache->pool_size = pool; /* as if no more had been taken */
-        const gyre_status status = gyre_cache_fork(cache, 0, 1);
+        const gyre_status status = gyre_cache_fork(cache, 0, 1, NULL);
         assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
         if (status == GYRE_OK) s[1] = s[0];
         within_pool(cache);
@@ -462,10 +463,10 @@ static void shifts_in_a_full_pool(void **state) {
             gyre_cache *cache = parted(&c, encoding, s, 3, 1);
             /* one end is where a hole is, which may go, the other inside a stretch */
             const int64_t count = first == 0 ? 1 : 1 + 4 * first;
-            assert_ok(gyre_cache_shift(cache, 1, 20, 1, delta));
+            assert_ok(gyre_cache_shift(cache, 1, 20, 1, delta, NULL));
             s[1].token[20].at[0] += delta[0];
             cache->pool_size = cache->sequence[0].count + cache->sequence[1].count + free_ones;
-            const gyre_status status = gyre_cache_shift(cache, 1, first, count, delta);
+            const gyre_status status = gyre_cache_shift(cache, 1, first, count, delta, NULL);
             assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
             for (int64_t i = first; status == GYRE_OK && i < first + count; i++)
                 s[1].token[i].at[0] += delta[0];
@@ -487,7 +488,7 @@ static void stream(void **state) {
         test_random random = {5};
         for (int64_t i = 0, next = 0; i < 1000; i++) {
             assert_ok(model_append(cache, &c, s, 0, 1, next, 1, &random));
-            assert_ok(gyre_cache_slide(cache, 0, 4, 64, &next));
+            assert_ok(gyre_cache_slide(cache, 0, 4, 64, &next, NULL));
             if (s->count > 64) model_drop(s, 4, 1);
             for (int64_t t = 0; t < s->count; t++)
                 s->token[t].at[0] = t;

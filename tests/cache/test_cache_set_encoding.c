@@ -1,6 +1,7 @@
 /* test_cache_set_encoding.c: keys that were turned by one encoding, moved to another, are as if they had been read under
  * it. */
 #include "cache_model.h"
+#include "gyre/gyre_cache.h"
 
 enum { TOKENS = 40, CONTEXT = 64 };
 
@@ -94,14 +95,14 @@ static void move(const cache_case *c, const plan *from, const plan *to) {
     config.context_length = from->length;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     assert_ok(model_append(cache, c, &s[0], 0, TOKENS, 3, 1, &random));
-    assert_ok(gyre_cache_fork(cache, 0, 1));
+    assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
     s[1] = s[0];
-    assert_ok(gyre_cache_shift(cache, 1, 5, 20, delta)); /* shared pages, two shifts */
+    assert_ok(gyre_cache_shift(cache, 1, 5, 20, delta, NULL)); /* shared pages, two shifts */
     for (int i = 5; i < 25; i++)
         s[1].token[i].at[0] -= 13;
     for (int i = 0; i < 2; i++)
         compare_turned(cache, c, from, i, &s[i], 1);
-    assert_ok(gyre_cache_set_encoding(cache, after, to->length, NULL));
+    assert_ok(gyre_cache_set_encoding(cache, after, to->length, NULL, NULL));
     gyre_encoding_free(before);
     assert_ptr_equal(gyre_cache_get_config(cache)->encoding, after);
     assert_int_equal(gyre_cache_get_config(cache)->context_length, to->length);
@@ -162,16 +163,16 @@ static void refused(void **state) {
     others[6].config.rope.axes = 2;
     others[6].config.rope.axis_pairs[0] = others[6].config.rope.axis_pairs[1] = DIM / 4;
     others[6].status = GYRE_EUNSUPPORTED;
-    others[7].config = (gyre_config)GYRE_CONFIG_INIT;
+    others[7].config = (gyre_config)GYRE_INIT(gyre_config);
     others[7].status = GYRE_ESHAPE; /* turns nothing */
     for (int i = 0; i < 8; i++) {
         gyre_encoding *other = test_encoding(&others[i].config);
-        assert_int_equal(gyre_cache_set_encoding(cache, other, 0, NULL), others[i].status);
+        assert_int_equal(gyre_cache_set_encoding(cache, other, 0, NULL, NULL), others[i].status);
         gyre_encoding_free(other);
     }
-    assert_int_equal(gyre_cache_set_encoding(cache, NULL, 0, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_set_encoding(cache, before, -1, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_set_encoding(NULL, before, 0, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_set_encoding(cache, NULL, 0, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_set_encoding(cache, before, -1, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_set_encoding(NULL, before, 0, NULL, NULL), GYRE_EINVAL);
     compare_turned(cache, &c, &from, 0, s, 1);
     free(s);
     gyre_cache_free(cache);

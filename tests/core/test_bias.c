@@ -1,5 +1,7 @@
 /* test_bias.c: ALiBi's slopes and what they add to scores. */
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "support.h"
 
 #include <math.h>
@@ -7,7 +9,7 @@
 #include <string.h>
 
 static gyre_encoding *alibi(int64_t heads, const double *slopes) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ALIBI;
     config.heads = heads;
     config.score.slopes = slopes;
@@ -39,7 +41,7 @@ static void slopes_of_the_caller_are_copied(void **state) {
     assert_ok(gyre_encoding_slopes(e, got));
     assert_true(got[0] == 0.25 && got[1] == -1.5 && got[2] == 0);
     gyre_encoding_free(e);
-    gyre_config nope = GYRE_CONFIG_INIT;
+    gyre_config nope = GYRE_INIT(gyre_config);
     e = test_encoding(&nope);
     assert_int_equal(gyre_encoding_slopes(e, got), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
@@ -62,7 +64,7 @@ static void slopes_that_end_elsewhere(void **state) {
     for (int64_t heads = 1; heads < 130; heads += heads < 20 ? 1 : 13)
         for (int i = 0; i < 4; i++) {
             double want[256], got[256], paper[256];
-            gyre_config config = GYRE_CONFIG_INIT;
+            gyre_config config = GYRE_INIT(gyre_config);
             config.kind = GYRE_KIND_ALIBI;
             config.heads = heads;
             config.score.max_bias = most[i];
@@ -84,7 +86,7 @@ static void bias_before_the_scale(void **state) {
     (void)state;
     const double given[3] = {0.25, -1.5, 0}, after[3] = {1, 2, 3};
     double got[3], scores[9] = {0}, again[9] = {0};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ALIBI;
     config.heads = 3;
     config.head_dim = 80;
@@ -97,8 +99,8 @@ static void bias_before_the_scale(void **state) {
         test_close(got[h], given[h] / sqrtl(80), 1e-16L, "slope");
     const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const gyre_view a = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 3, 3), b = gyre_dense(again, GYRE_DTYPE_F64, 1, 1, 3, 3);
-    assert_ok(gyre_add_bias(e, NULL, &one, &zero, &a, NULL));
-    assert_ok(gyre_add_bias(twin, NULL, &one, &zero, &b, NULL));
+    assert_ok(gyre_add_bias(e, NULL, &one, &zero, &a, NULL, NULL));
+    assert_ok(gyre_add_bias(twin, NULL, &one, &zero, &b, NULL, NULL));
     for (int h = 0; h < 3; h++) {
         test_close(scores[3 * h], -given[h] / sqrtl(80), 1e-16L, "before");
         assert_true(scores[3 * h + 1] == 0);
@@ -127,7 +129,7 @@ static void creation_says_why(void **state) {
                {{.before_scale = 1}, 2, 0, "head_dim"},
                {{.max_bias = 8}, 0, 4, "heads"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        gyre_config config = GYRE_CONFIG_INIT;
+        gyre_config config = GYRE_INIT(gyre_config);
         gyre_encoding *e = NULL;
         gyre_error err = {0, ""};
         config.kind = GYRE_KIND_ALIBI;
@@ -174,9 +176,9 @@ static void every_score_gets_its_bias(void **state) {
         gyre_view backwards = gyre_dense((char *)wide + 2 * (ALL - 1) * size, types[type], BATCH, QUERIES, HEADS, KEYS);
         for (int d = 0; d < 4; d++)
             backwards.stride[d] *= -2;
-        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &dense, NULL));
+        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &dense, NULL, NULL));
         assert_memory_equal(x, want, ALL * size);
-        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &backwards, &exec));
+        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &backwards, &exec, NULL));
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * (ALL - 1 - i) * size, (char *)want + i * size, size);
     }
@@ -191,7 +193,7 @@ static void check_tiles(const double *after) {
     int64_t q[M], k[N], nearest[M];
     static float tile[M * LD], cut[M * LD], before[M * LD];
     test_random random = {32};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ALIBI;
     config.heads = HEADS;
     config.score.slopes = slopes;
@@ -240,7 +242,7 @@ static void nothing_to_bias(void **state) {
     const int64_t wide = (int64_t)1 << 62, shapes[][3] = {{2, 3, 0}, {2, 0, 3}, {0, 2, 3}, {wide, 4, 0}, {0, wide, wide}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view scores = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], 2, shapes[i][2]);
-        assert_ok(gyre_add_bias(e, NULL, &good, &good, &scores, NULL));
+        assert_ok(gyre_add_bias(e, NULL, &good, &good, &scores, NULL, NULL));
     }
     gyre_encoding_free(e);
 }
@@ -253,21 +255,21 @@ static void wrong_arguments(void **state) {
                          far = {NULL, GYRE_DTYPE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0, 0};
     const gyre_view scores = gyre_dense(x, GYRE_DTYPE_F32, 1, 2, 3, 4);
     gyre_view bad = gyre_dense(x, GYRE_DTYPE_F32, 1, 2, 4, 3);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_ESHAPE);
     bad = scores;
     bad.dtype = GYRE_DTYPE_I64;
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_EDTYPE);
     bad = scores;
     bad.data = NULL;
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, NULL, &scores, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &far, &scores, NULL), GYRE_ERANGE); /* 4 keys reach past 2^31 */
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, NULL, &scores, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &far, &scores, NULL, NULL), GYRE_ERANGE); /* 4 keys reach past 2^31 */
     assert_memory_equal(x, before, sizeof x);
-    assert_ok(gyre_add_bias(e, NULL, &far, &good, &scores, NULL)); /* 2 queries do not */
+    assert_ok(gyre_add_bias(e, NULL, &far, &good, &scores, NULL, NULL)); /* 2 queries do not */
     gyre_encoding_free(e);
     const gyre_config rope = test_rope_config(4, GYRE_LAYOUT_HALF);
     e = test_encoding(&rope);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &scores, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &scores, NULL, NULL), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
 }
 

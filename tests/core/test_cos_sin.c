@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include "core/rotation/angle_table.h"
-#include "core/rotation/angles.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -26,7 +25,7 @@ static void rows_at(const gyre_encoding *e, int64_t base, int64_t tokens, float 
     const gyre_positions positions = from(base);
     const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F32, 1, tokens, 1, pairs),
                     s = gyre_dense(sine, GYRE_DTYPE_F32, 1, tokens, 1, pairs);
-    assert_ok(gyre_cos_sin(e, &positions, &c, &s, NULL));
+    assert_ok(gyre_cos_sin(e, &positions, &c, &s, NULL, NULL));
 }
 
 /* base^(-i / PAIRS), and the angle reduced by whole turns, in long double.  2 pi has 64 bits here, so at 2^31 what the
@@ -131,7 +130,7 @@ static void axes_take_rows_of_their_own(void **state) {
             config.rope.axis_pairs[1] = config.rope.axis_pairs[2] = PAIRS / 3;
             gyre_encoding *e = test_encoding(&config);
             const gyre_view out = gyre_dense(got[table], GYRE_DTYPE_F32, 1, TOKENS, HEADS, 2 * PAIRS);
-            assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+            assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
             if (table) assert_true(gyre_angle_table_bytes(e) > 0);
             gyre_encoding_free(e);
         }
@@ -161,8 +160,9 @@ static void *turn_all(void *arg) {
                     expected = gyre_dense(want, GYRE_DTYPE_F32, 1, 1, 1, 2 * PAIRS);
     for (int64_t i = 0; i < TABLE; i++) {
         const gyre_positions at = from((r->start + i * 7) % TABLE);
-        if (gyre_rotate(r->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL) != GYRE_OK) r->wrong++;
-        if (gyre_rotate(alone, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &expected, NULL) != GYRE_OK) r->wrong++;
+        if (gyre_rotate(r->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL) != GYRE_OK) r->wrong++;
+        if (gyre_rotate(alone, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &expected, NULL, NULL) != GYRE_OK)
+            r->wrong++;
         if (memcmp(y, want, sizeof y) != 0) r->wrong++;
     }
     gyre_encoding_free(alone);
@@ -203,7 +203,7 @@ static void any_views(void **state) {
     sv.data = s;
     for (int i = 0; i < 4; i++)
         cv.stride[i] *= STEP;
-    assert_ok(gyre_cos_sin(e, &positions, &cv, &sv, NULL));
+    assert_ok(gyre_cos_sin(e, &positions, &cv, &sv, NULL, NULL));
     for (int64_t t = 0; t < BATCH * TOKENS; t++) {
         rows_at(e, where[t], 1, row_c, row_s);
         for (int64_t i = 0; i < PAIRS; i++) {
@@ -218,18 +218,18 @@ static void refuses(void **state) {
     (void)state;
     static float c[PAIRS], s[PAIRS];
     const gyre_config config = config_with(0);
-    gyre_config none = GYRE_CONFIG_INIT;
+    gyre_config none = GYRE_INIT(gyre_config);
     gyre_encoding *e = test_encoding(&config), *still = test_encoding(&none);
     const gyre_positions at = from(3), past = from(((int64_t)1 << 31) + 1);
     const gyre_view cv = gyre_dense(c, GYRE_DTYPE_F32, 1, 1, 1, PAIRS), sv = gyre_dense(s, GYRE_DTYPE_F32, 1, 1, 1, PAIRS);
     const gyre_view half = gyre_dense(s, GYRE_DTYPE_F32, 1, 1, 1, PAIRS / 2),
                     whole = gyre_dense(s, GYRE_DTYPE_F16, 1, 1, 1, PAIRS);
-    assert_int_equal(gyre_cos_sin(NULL, &at, &cv, &sv, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cos_sin(e, &at, &cv, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cos_sin(still, &at, &cv, &sv, NULL), GYRE_EUNSUPPORTED);
-    assert_int_equal(gyre_cos_sin(e, &at, &cv, &half, NULL), GYRE_ESHAPE);
-    assert_int_equal(gyre_cos_sin(e, &at, &whole, &whole, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_cos_sin(e, &past, &cv, &sv, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cos_sin(NULL, &at, &cv, &sv, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cos_sin(e, &at, &cv, NULL, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cos_sin(still, &at, &cv, &sv, NULL, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_cos_sin(e, &at, &cv, &half, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_cos_sin(e, &at, &whole, &whole, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_cos_sin(e, &past, &cv, &sv, NULL, NULL), GYRE_ERANGE);
     gyre_encoding_free(e);
     gyre_encoding_free(still);
 }

@@ -1,11 +1,13 @@
 /* test_fire.c: FIRE against its formula, written out unit by unit. */
 #include "core/encoding.h"
+#include "core/positions.h"
+#include "core/scheme.h"
 #include "naive_tables.h"
 
 enum { HEADS = 3, QUERIES = 9, KEYS = 300, SCORES = QUERIES * HEADS * KEYS, MOST_ROWS = 3 * 256 + 3 };
 
 static gyre_encoding *fire(int64_t width) {
-    gyre_config config = WITH(GYRE_KIND_FIRE, .width = width);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -78,7 +80,7 @@ static void agrees_with_formula(void **state) {
         test_fill_f64(&random, scores, SCORES);
         memcpy(was, scores, sizeof was);
         memcpy(again, scores, sizeof was);
-        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &view, NULL));
+        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &view, NULL, NULL));
         for (int s = 0; s < SCORES; s++) {
             const int m = s / (HEADS * KEYS), h = s / KEYS % HEADS, n = s % KEYS;
             const long double want = (long double)was[s] + formula(x + h, HEADS, w, q[m], k[n]);
@@ -87,7 +89,7 @@ static void agrees_with_formula(void **state) {
         tables.bias.data = apart + rows - 1;
         tables.bias.stride[2] = -1;
         tables.bias.stride[3] = rows;
-        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &other, NULL));
+        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &other, NULL, NULL));
         assert_memory_equal(scores, again, sizeof scores);
         gyre_encoding_free(e);
     }
@@ -98,13 +100,13 @@ static void a_case_by_hand(void **state) {
     (void)state;
     const double table[6] = {1, 3, 2, -1, 4, 0.5};
     const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 6, 1)};
-    gyre_config config = WITH(GYRE_KIND_FIRE, .width = 1);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = 1);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
     const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     double scores[16] = {0};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 1, 4); /* query 1, keys 0 .. 3 */
-    assert_ok(gyre_add_bias(e, &tables, &one, &zero, &view, NULL));
+    assert_ok(gyre_add_bias(e, &tables, &one, &zero, &view, NULL, NULL));
     test_close(scores[0], 0.5, 1e-15L, "distance 1: x = 1 / 2, at the bend");
     test_close(scores[1], 0.5, 1e-15L, "distance 0");
     test_close(scores[2], 0.5, 1e-15L, "distance 1 ahead");
@@ -112,7 +114,8 @@ static void a_case_by_hand(void **state) {
     const gyre_positions seven = {NULL, GYRE_DTYPE_I64, 7, 0, 0, 0, 0};
     double far[1] = {0};
     const gyre_view last = gyre_dense(far, GYRE_DTYPE_F64, 1, 1, 1, 1);
-    assert_ok(gyre_add_bias(e, &tables, &seven, &zero, &last, NULL)); /* past L the query's own position counts: x = 1 */
+    assert_ok(
+        gyre_add_bias(e, &tables, &seven, &zero, &last, NULL, NULL)); /* past L the query's own position counts: x = 1 */
     test_close(far[0], 4.5, 1e-15L, "first key of a far query");
     gyre_encoding_free(e);
 }
@@ -148,7 +151,7 @@ static void gradient_is_the_slope(void **state) {
     const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
     const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
     const gyre_cview dscores = gyre_cdense(d, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
-    assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL));
+    assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL, NULL));
     for (int i = 0; i < ROWS * HEADS; i++) {
         const double kept = x[i], step = 1e-7;
         x[i] = kept + step;
@@ -159,7 +162,8 @@ static void gradient_is_the_slope(void **state) {
         test_close(got[i], want, 1e-7L * (1 + fabsl(want)), "gradient");
     }
     memcpy(twice, got, sizeof twice);
-    assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL)); /* added to, not written */
+    assert_ok(
+        gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL, NULL)); /* added to, not written */
     for (int i = 0; i < ROWS * HEADS; i++)
         test_close(got[i], 2 * twice[i], 1e-13L * (1 + fabsl((long double)twice[i])), "twice");
     gyre_encoding_free(e);
@@ -172,21 +176,21 @@ static void slopes_at_the_edges(void **state) {
     enum { ROWS = 9 }; /* two units: one that rises from x = 0, one that has no weight */
     const double table[ROWS] = {0.5, 10, 2, 0, 0, 0.75, 3, -1, 0.25}, one = 1;
     double got[ROWS] = {0};
-    gyre_config config = WITH(GYRE_KIND_FIRE, .width = 2);
+    gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = 2);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
     const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
     const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
     const gyre_cview d = gyre_cdense(&one, GYRE_DTYPE_F64, 1, 1, 1, 1);
     gyre_positions at = {NULL, GYRE_DTYPE_I64, 4, 0, 0, 0, 0}, from = at;
-    assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL));
+    assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL, NULL));
     const double still[ROWS] = {0, 0, 0, 0, 0, -1, 0, 0.75, 1};
     assert_memory_equal(got, still, sizeof got);
     for (int past = 0; past < 2; past++) { /* 3 behind a query below the threshold, and behind one at it */
         memset(got, 0, sizeof got);
         at.base = past ? 10 : 4;
         from.base = at.base - 3;
-        assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL, NULL));
         const double share = log(2.5) / log(6);
         test_close(got[2], 3 * share, 1e-15L, "weight");
         test_close(got[4], 3, 0, "bias");
@@ -250,11 +254,11 @@ static void shifts_below_the_threshold(void **state) {
     const gyre_positions far = {NULL, GYRE_DTYPE_I64, 200, 0, 0, 0, 0};
     const gyre_view a = gyre_dense(here, GYRE_DTYPE_F64, 1, 4, HEADS, 4),
                     b = gyre_dense(there, GYRE_DTYPE_F64, 1, 4, HEADS, 4);
-    assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &a, NULL));
-    assert_ok(gyre_add_bias(e, &tables, &near, &near, &b, NULL));
+    assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &a, NULL, NULL));
+    assert_ok(gyre_add_bias(e, &tables, &near, &near, &b, NULL, NULL));
     assert_memory_equal(here, there, sizeof here);
     memset(there, 0, sizeof there);
-    assert_ok(gyre_add_bias(e, &tables, &far, &far, &b, NULL));
+    assert_ok(gyre_add_bias(e, &tables, &far, &far, &b, NULL, NULL));
     assert_true(fabs(here[1] - there[1]) > 1e-6);
     gyre_encoding_free(e);
 }
@@ -272,11 +276,11 @@ static void nan_goes_through(void **state) {
         const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
         const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 4, HEADS, 4);
-        assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL));
+        assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL, NULL));
         for (int i = 0; i < 4 * HEADS * 4; i++)
             assert_true(isnan(scores[i]));
         const gyre_cview d = gyre_const(view);
-        assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &d, &gradients, NULL, NULL));
         assert_true(isnan(got[(ROWS - 1) * HEADS]));
     }
     gyre_encoding_free(e);
@@ -288,9 +292,9 @@ static void bad_input(void **state) {
         gyre_config config;
         int heads;
         const char *field;
-    } bad[] = {{WITH(GYRE_KIND_FIRE, .width = 4), 0, "heads"},
-               {WITH(GYRE_KIND_FIRE, .width = 257), 2, "score.width"},
-               {WITH(GYRE_KIND_FIRE, .width = -1), 2, "score.width"},
+    } bad[] = {{WITH(GYRE_KIND_FIRE, .hidden_units = 4), 0, "heads"},
+               {WITH(GYRE_KIND_FIRE, .hidden_units = 257), 2, "score.hidden_units"},
+               {WITH(GYRE_KIND_FIRE, .hidden_units = -1), 2, "score.hidden_units"},
                {WITH(GYRE_KIND_FIRE, .terms = GYRE_TERM_QUERY), 2, "score.terms"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
@@ -308,10 +312,10 @@ static void bad_input(void **state) {
     gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 8, HEADS)};
     const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, HEADS, 1);
-    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL, NULL), GYRE_ESHAPE);
     tables.bias = gyre_cdense(x, GYRE_DTYPE_F16, 1, 1, 9, HEADS);
-    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL, NULL), GYRE_EINVAL);
     assert_memory_equal(scores, was, sizeof was);
     assert_int_equal(gyre_encoding_row(e, 0, 0, &row), GYRE_EUNSUPPORTED);
     assert_int_equal(row, -7);

@@ -439,8 +439,8 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
     const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, 1, 1, 32), s = gyre_dense(sine, GYRE_DTYPE_F64, 1, 1, 1, 32);
     const gyre_cview turned = gyre_const(out);
     assert_ok(gyre_encoding_frequencies(e, dynamic_yarn[n].length, f, NULL));
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL));
-    assert_ok(gyre_cos_sin(e, &at, &c, &s, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL));
+    assert_ok(gyre_cos_sin(e, &at, &c, &s, NULL, NULL));
     for (int i = 0; i < 32; i++) {
         const long double angle = (long double)position * (long double)f[i], co = a * cosl(angle), si = a * sinl(angle);
         test_close(cosine[i], co, 1e-11L, "cosine");
@@ -448,10 +448,10 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
         test_close(y[i], x[i] * co - x[i + 32] * si, 1e-11L, "turned");
         test_close(y[i + 32], x[i] * si + x[i + 32] * co, 1e-11L, "turned");
     }
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &at, &turned, &undone, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &at, &turned, &undone, NULL, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], x[i], 1e-14L, "undone");
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &at, &turned, &undone, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &at, &turned, &undone, NULL, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], (long double)x[i] * a * a, 1e-14L, "adjoint");
 }
@@ -477,7 +477,7 @@ static void only_rotations_have_frequencies(void **state) {
     (void)state;
     double f[32];
     gyre_scaling_parts parts;
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *e = test_encoding(&config);
     assert_int_equal(gyre_encoding_frequencies(e, 0, f, NULL), GYRE_EUNSUPPORTED);
     assert_int_equal(gyre_encoding_scaling_parts(e, 0, &parts), GYRE_EUNSUPPORTED);

@@ -1,6 +1,7 @@
 /* test_huge_pages.c: large memory that is read far and wide asks for huge pages, as the system tells of each mapping. */
 #define _DEFAULT_SOURCE /* madvise */
 #include "core/huge_pages.h"
+#include "gyre/gyre_cache.h"
 
 #include "support.h"
 
@@ -51,7 +52,7 @@ static void give_back(void *ctx, void *memory) {
 
 static void caches_ask(void **state) {
     (void)state;
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
     const gyre_alloc alloc = {note_memory, give_back, NULL};
     config.heads = 8;

@@ -9,7 +9,7 @@ static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF
 enum { TYPES = 4, BATCH = 2, TOKENS = 67, DIM = 300, ALL = BATCH * TOKENS * DIM };
 
 static gyre_encoding *sinusoid(int64_t dim, gyre_sinusoid layout, double base) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_SINUSOIDAL;
     config.input.dim = dim;
     config.input.layout = layout;
@@ -18,7 +18,7 @@ static gyre_encoding *sinusoid(int64_t dim, gyre_sinusoid layout, double base) {
 }
 
 static gyre_encoding *learned(int64_t rows, int64_t dim) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_LEARNED;
     config.input.dim = dim;
     config.input.positions = rows;
@@ -38,7 +38,7 @@ static void agrees_with_reference(void **state) {
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, test_integer(c, "position"), 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(zero, GYRE_DTYPE_F64, 1, 1, 1, (int64_t)dim);
         const gyre_view out = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 1, (int64_t)dim);
-        assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL, NULL));
         for (size_t i = 0; i < dim; i++)
             test_close(got[i], want[i], 1e-12, keys[layout]);
         gyre_encoding_free(e);
@@ -53,8 +53,8 @@ static void odd_tensor2tensor_ends_in_zero(void **state) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 12, 0, 0, 0, 0};
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 1, 1, 9), out8 = gyre_dense(even, GYRE_DTYPE_F64, 1, 1, 1, 8);
     const gyre_cview in = gyre_const(out), in8 = gyre_const(out8);
-    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL));
-    assert_ok(gyre_add_input(f, NULL, &positions, &in8, &out8, NULL));
+    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_add_input(f, NULL, &positions, &in8, &out8, NULL, NULL));
     assert_memory_equal(x, even, sizeof even);
     assert_true(x[8] == 0);
     gyre_encoding_free(e);
@@ -82,8 +82,8 @@ static void strides_change_no_bit(void **state) {
         for (int i = 0; i < 4; i++)
             strided.stride[i] *= 2;
         const gyre_cview same = gyre_const(strided);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
-        assert_ok(gyre_add_input(e, &tables, &positions, &same, &strided, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &same, &strided, NULL, NULL));
         for (int i = 0; i < N; i++)
             assert_int_equal(apart[2 * i], y[i]);
     }
@@ -132,7 +132,7 @@ static void stores_round_once_to_nearest_even(void **state) {
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         const gyre_view out = gyre_dense(x, types[type], 1, 1, 1, N);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
         for (size_t i = 0; i < N; i++)
             if (memcmp((char *)x + i * size, (char *)want + i * size, size) != 0)
                 fail_msg("type %d: %a became %a, not %a", type, table[i], test_get(x, types[type], i),
@@ -161,7 +161,7 @@ static void every_short_number_survives(void **state) {
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, N);
         const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, N);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
         for (unsigned i = 0; i < N; i++)
             if (isnan(test_get(x, types[type], i)))
                 assert_true(isnan(test_get(y, types[type], i)));
@@ -217,7 +217,7 @@ static void learned_rows_are_added(void **state) {
         gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_DTYPE_F64, 1, 1, 50, DIM)};
         const gyre_cview in = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
         gyre_view out = gyre_dense(s->y, types[type], BATCH, TOKENS, 1, DIM);
-        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
         assert_memory_equal(s->y, want, ALL * size);
 
         tables.input.data = transposed;
@@ -226,12 +226,12 @@ static void learned_rows_are_added(void **state) {
         out.data = wide;
         for (int d = 0; d < 4; d++)
             out.stride[d] *= 2;
-        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * i * size, (char *)want + i * size, size);
 
         out = gyre_dense(s->x, types[type], BATCH, TOKENS, 1, DIM); /* in place */
-        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
         assert_memory_equal(s->x, want, ALL * size);
         sample_free(s);
     }
@@ -257,7 +257,7 @@ static void gradient_is_the_sum_in_token_order(void **state) {
             const gyre_exec exec = gyre_pool_exec(pool);
             const gyre_cview dout = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
             const gyre_table_gradients gradients = {.input = gyre_dense(got, table_type, 1, 1, 50, DIM)};
-            assert_ok(gyre_add_input_gradient(s->e, &s->positions, &dout, &gradients, type % 2 ? &exec : NULL));
+            assert_ok(gyre_add_input_gradient(s->e, &s->positions, &dout, &gradients, type % 2 ? &exec : NULL, NULL));
             assert_memory_equal(got, want, 50 * DIM * gyre_dtype_size(table_type));
             gyre_pool_free(pool);
             sample_free(s);
@@ -281,8 +281,8 @@ static void shared_positions(void **state) {
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM),
                     other = gyre_dense(z, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
     const gyre_positions one = {NULL, GYRE_DTYPE_I64, 40, 0, 0, 0, 0}, both = {each, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, 0};
-    assert_ok(gyre_add_input(e, NULL, &one, &in, &out, NULL));
-    assert_ok(gyre_add_input(e, NULL, &both, &in, &other, &exec));
+    assert_ok(gyre_add_input(e, NULL, &one, &in, &out, NULL, NULL));
+    assert_ok(gyre_add_input(e, NULL, &both, &in, &other, &exec, NULL));
     assert_memory_equal(y, z, sizeof y);
     gyre_encoding_free(e);
     gyre_pool_free(pool);
@@ -302,8 +302,8 @@ static void nothing_to_add(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], 1, DIM);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
-        assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, NULL, NULL));
     }
     gyre_encoding_free(e);
 }
@@ -319,38 +319,38 @@ static void wrong_arguments(void **state) {
     memcpy(before, s->y, sizeof before);
 
     s->position[1][TOKENS - 1] = 50; /* one past the table */
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL), GYRE_ERANGE);
-    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, &gradients, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, &gradients, NULL, NULL), GYRE_ERANGE);
     s->position[1][TOKENS - 1] = -1;
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_ERANGE);
     s->position[1][TOKENS - 1] = 0;
-    assert_int_equal(gyre_add_input(s->e, NULL, &s->positions, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input(s->e, NULL, &s->positions, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, NULL, NULL, NULL), GYRE_EINVAL);
 
     gyre_tables bad = tables;
     bad.input.shape[2] = 49;
-    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL, NULL), GYRE_ESHAPE);
     bad = tables;
     bad.input.dtype = GYRE_DTYPE_F16;
-    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL, NULL), GYRE_EDTYPE);
     const gyre_cview two_heads = gyre_cdense(s->x, GYRE_DTYPE_F32, BATCH, TOKENS, 2, DIM / 2);
     const gyre_view two_out = gyre_dense(s->y, GYRE_DTYPE_F32, BATCH, TOKENS, 2, DIM / 2);
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &two_heads, &two_out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &two_heads, &two_out, NULL, NULL), GYRE_ESHAPE);
     gyre_cview integers = in;
     integers.dtype = GYRE_DTYPE_I32;
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &integers, &out, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &integers, &gradients, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &integers, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &integers, &gradients, NULL, NULL), GYRE_EDTYPE);
     assert_memory_equal(s->y, before, sizeof before);
 
-    gyre_config nope = GYRE_CONFIG_INIT;
+    gyre_config nope = GYRE_INIT(gyre_config);
     gyre_encoding *e = test_encoding(&nope);
-    assert_int_equal(gyre_add_input(e, &tables, &s->positions, &in, &out, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_add_input(e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
     e = sinusoid(DIM, GYRE_SINUSOID_SIN_COS, 0); /* nothing to train */
-    assert_ok(gyre_add_input_gradient(e, &s->positions, &in, NULL, NULL));
+    assert_ok(gyre_add_input_gradient(e, &s->positions, &in, NULL, NULL, NULL));
     gyre_table_gradients unread = {.input = gyre_dense(s->table, GYRE_DTYPE_F16, 1, 2, 3, 4)};
     unread.input.stride[3] = 0;
-    assert_ok(gyre_add_input_gradient(e, &s->positions, &in, &unread, NULL));
+    assert_ok(gyre_add_input_gradient(e, &s->positions, &in, &unread, NULL, NULL));
     gyre_encoding_free(e);
     sample_free(s);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static gyre_config config_of(int64_t rows, int64_t offset, int64_t dim) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_LEARNED;
     config.input.dim = dim;
     config.input.positions = rows;
@@ -22,7 +22,7 @@ static gyre_status added(const gyre_encoding *e, const double *table, int64_t fi
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, tokens, 1, input->dim);
     const gyre_cview in = gyre_const(view);
     memset(out, 0, (size_t)(tokens * input->dim) * sizeof *out);
-    return gyre_add_input(e, &tables, &positions, &in, &view, NULL);
+    return gyre_add_input(e, &tables, &positions, &in, &view, NULL, NULL);
 }
 
 /* -- masks -- */
@@ -57,7 +57,7 @@ static void rows_by_mask(void **state) {
         const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 5, 6, 1, 1);
         const gyre_cview in = gyre_const(out);
         memset(x, 0, sizeof x);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
+        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
         for (int t = 0; t < 30; t++)
             if (x[t] != (double)rules[i].row[t / 6][t % 6])
                 fail_msg("%s: token %d of mask %d has row %g", rules[i].model, t % 6, t / 6, x[t]);
@@ -99,8 +99,9 @@ static void reaches(const gyre_config *config, int64_t first, int64_t last) {
         for (int i = 0; i < 2; i++) {
             memset(x, 0, (size_t)dim * sizeof *x);
             memset(gradient, 0, (size_t)(rows * dim) * sizeof *gradient);
-            assert_int_equal(gyre_add_input(e, &tables, &positions[i], &in, &out, NULL), end < 2 ? GYRE_OK : GYRE_ERANGE);
-            assert_int_equal(gyre_add_input_gradient(e, &positions[i], &dout, &gradients, NULL),
+            assert_int_equal(gyre_add_input(e, &tables, &positions[i], &in, &out, NULL, NULL),
+                             end < 2 ? GYRE_OK : GYRE_ERANGE);
+            assert_int_equal(gyre_add_input_gradient(e, &positions[i], &dout, &gradients, NULL, NULL),
                              end < 2 ? GYRE_OK : GYRE_ERANGE);
             for (int64_t c = 0; end < 2 && c < dim; c++)
                 test_close(x[c], 1, 1e-15L, "the mean of equal rows");
@@ -323,11 +324,11 @@ static void every_type_is_rounded_once(void **state) {
             gyre_view out = gyre_dense(wide, types[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 out.stride[d] *= 3;
-            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, &exec));
+            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, &exec, NULL));
             for (size_t i = 0; i < ALL; i++)
                 assert_memory_equal((char *)wide + 3 * i * size, (char *)s->want + i * size, size);
             out = gyre_dense(s->x, types[type], BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL));
+            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
             assert_memory_equal(s->x, s->want, ALL * size);
             gyre_encoding_free(e);
             free(s);
@@ -357,7 +358,7 @@ static void gradients_are_the_transpose(void **state) {
             gyre_table_gradients gradients = {.input = gyre_dense(sum, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
             for (int d = 0; d < 4; d++)
                 gradients.input.stride[d] *= 2;
-            assert_ok(gyre_add_input_gradient(e, &positions, &dout, &gradients, NULL));
+            assert_ok(gyre_add_input_gradient(e, &positions, &dout, &gradients, NULL, NULL));
             for (int i = 0; i < ROWS * DIM; i++)
                 if (sum[2 * i] != want[i]) fail_msg("kind %d: %a is not %a", kind, sum[2 * i], want[i]);
             gyre_encoding_free(e);
@@ -384,7 +385,7 @@ static void gradients_and_changes_agree(void **state) {
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -OFFSET, 0, 0, 0, 0};
         const gyre_cview view = gyre_cdense(dout, GYRE_DTYPE_F64, 1, tokens, 1, DIM);
         const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
-        assert_ok(gyre_add_input_gradient(e, &positions, &view, &gradients, NULL));
+        assert_ok(gyre_add_input_gradient(e, &positions, &view, &gradients, NULL, NULL));
         long double out = 0, in = 0, size = 0;
         for (int i = 0; i < tokens * DIM; i++) {
             out += (long double)dout[i] * got[i];
@@ -418,8 +419,8 @@ static void threads_change_nothing(void **state) {
             const gyre_exec exec = gyre_pool_exec(pool);
             const gyre_table_gradients gradients = {.input = gyre_dense(sums[i], GYRE_DTYPE_F32, 1, 1, ROWS, DIM)};
             const gyre_view view = gyre_dense(out[i > 0], GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, i ? &exec : NULL));
-            assert_ok(gyre_add_input(e, &tables, &positions, &in, &view, i ? &exec : NULL));
+            assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, i ? &exec : NULL, NULL));
+            assert_ok(gyre_add_input(e, &tables, &positions, &in, &view, i ? &exec : NULL, NULL));
             assert_memory_equal(sums[i], sums[0], sizeof sums[0]);
             assert_memory_equal(out[i > 0], out[0], sizeof out[0]);
             gyre_pool_free(pool);
@@ -523,7 +524,7 @@ static void budget_free(void *ctx, void *memory) {
 /* Nothing is left of a creation without the memory for it; a learned table needs none beside the object. */
 static void failing_allocations(void **state) {
     (void)state;
-    gyre_config configs[2] = {kind_of(1), GYRE_CONFIG_INIT};
+    gyre_config configs[2] = {kind_of(1), GYRE_INIT(gyre_config)};
     configs[1].kind = GYRE_KIND_SINUSOIDAL;
     configs[1].input.dim = 8;
     configs[1].input.trained_scale = 1;

@@ -1,5 +1,6 @@
 /* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
 #include "guarded.h"
+#include "kernels/kernels.h"
 
 #include "each_tier.h"
 #include "rotation_checks.h"

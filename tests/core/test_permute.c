@@ -26,16 +26,16 @@ static void rows_go_where_they_belong(void **state) {
                      moved = {out, GYRE_DTYPE_I32, {1, HEADS, CHANNELS, INPUTS}, {ALL, CHANNELS * INPUTS, INPUTS, 1}};
     const gyre_view there = gyre_dense(out, GYRE_DTYPE_I32, 1, HEADS, CHANNELS, INPUTS);
     const gyre_view again = gyre_dense(back, GYRE_DTYPE_I32, 1, HEADS, CHANNELS, INPUTS);
-    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &there));
+    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &there, NULL));
     for (int i = 0; i < ALL; i++) {
         const int head = i / (CHANNELS * INPUTS), row = i / INPUTS % CHANNELS;
         assert_int_equal(out[i], (head * CHANNELS + from_half[row]) * INPUTS + i % INPUTS);
     }
-    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &moved, &again));
+    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &moved, &again, NULL));
     assert_memory_equal(back, in, sizeof in);
     for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED; layout++) { /* to itself: a copy */
         memset(back, 0, sizeof back);
-        assert_ok(gyre_permute_rows(e, (gyre_layout)layout, (gyre_layout)layout, &rows, &again));
+        assert_ok(gyre_permute_rows(e, (gyre_layout)layout, (gyre_layout)layout, &rows, &again, NULL));
         assert_memory_equal(back, in, sizeof in);
     }
     gyre_encoding_free(e);
@@ -57,8 +57,8 @@ static void any_type_and_stride(void **state) {
                                    (gyre_dtype)type,
                                    {1, HEADS, CHANNELS, INPUTS},
                                    {0, 2, -2 * HEADS, 2 * HEADS * CHANNELS}};
-        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &rows, &dense));
-        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &rows, &strided));
+        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &rows, &dense, NULL));
+        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &rows, &strided, NULL));
         for (int i = 0; i < ALL; i++) {
             const int64_t place = i / (CHANNELS * INPUTS) * strided.stride[1] + i / INPUTS % CHANNELS * strided.stride[2] +
                                   i % INPUTS * strided.stride[3];
@@ -66,7 +66,7 @@ static void any_type_and_stride(void **state) {
         }
         const gyre_cview moved = gyre_const(strided);
         const gyre_view back = gyre_dense(out, (gyre_dtype)type, 1, HEADS, CHANNELS, INPUTS);
-        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &moved, &back));
+        assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &moved, &back, NULL));
         assert_memory_equal(out, in, ALL * size);
     }
     gyre_encoding_free(e);
@@ -88,14 +88,14 @@ static void project(const gyre_encoding *e, gyre_role role, const double *weight
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(y, GYRE_DTYPE_F64, 1, TOKENS, heads, CHANNELS);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, role, &positions, &in, &view, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, role, &positions, &in, &view, NULL, NULL));
 }
 
 static void permuted(const gyre_encoding *e, gyre_layout from, gyre_layout to, int64_t heads, int64_t inputs,
                      const double *in, double *out) {
     const gyre_cview rows = gyre_cdense(in, GYRE_DTYPE_F64, 1, heads, CHANNELS, inputs);
     const gyre_view moved = gyre_dense(out, GYRE_DTYPE_F64, 1, heads, CHANNELS, inputs);
-    assert_ok(gyre_permute_rows(e, from, to, &rows, &moved));
+    assert_ok(gyre_permute_rows(e, from, to, &rows, &moved, NULL));
 }
 
 /* A model trained under one layout, its projections moved, has its scores under the other: query heads and the fewer key
@@ -175,43 +175,47 @@ static void wrong_arguments(void **state) {
     test_random random = {63};
     test_fill(&random, out, ALL);
     memcpy(before, out, sizeof out);
-    gyre_config none = GYRE_CONFIG_INIT;
+    gyre_config none = GYRE_INIT(gyre_config);
     none.head_dim = CHANNELS;
     gyre_encoding *e = rope(GYRE_LAYOUT_HALF), *nope = test_encoding(&none);
     const gyre_cview rows = gyre_cdense(in, GYRE_DTYPE_F32, 1, HEADS, CHANNELS, INPUTS);
     const gyre_view moved = gyre_dense(out, GYRE_DTYPE_F32, 1, HEADS, CHANNELS, INPUTS);
-    assert_int_equal(gyre_permute_rows(NULL, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, &rows, &moved), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, NULL, &moved), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, &rows, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(nope, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &moved), GYRE_EUNSUPPORTED);
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED_TO_HALF, GYRE_LAYOUT_HALF, &rows, &moved), GYRE_EINVAL);
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, (gyre_layout)-1, &rows, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(NULL, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, &rows, &moved, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, NULL, &moved, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_HALF, &rows, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(nope, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &moved, NULL),
+                     GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED_TO_HALF, GYRE_LAYOUT_HALF, &rows, &moved, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, (gyre_layout)-1, &rows, &moved, NULL), GYRE_EINVAL);
 
     gyre_cview bad = rows;
     bad.dtype = GYRE_DTYPE_I32;
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EDTYPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved, NULL), GYRE_EDTYPE);
     bad.dtype = (gyre_dtype)42;
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EDTYPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved, NULL), GYRE_EDTYPE);
     bad = rows;
     bad.shape[1] = 1;
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_ESHAPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved, NULL), GYRE_ESHAPE);
     bad = rows;
     bad.data = NULL;
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved, NULL), GYRE_EINVAL);
     bad = gyre_const(moved); /* in place */
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &bad, &moved, NULL), GYRE_EINVAL);
     gyre_view shared = moved;
     shared.stride[3] = 0;
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &shared), GYRE_EINVAL);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &rows, &shared, NULL), GYRE_EINVAL);
     const gyre_cview layers = gyre_cdense(in, GYRE_DTYPE_F32, HEADS, 1, CHANNELS, INPUTS);
     const gyre_view of_layers = gyre_dense(out, GYRE_DTYPE_F32, HEADS, 1, CHANNELS, INPUTS);
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &layers, &of_layers), GYRE_ESHAPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &layers, &of_layers, NULL),
+                     GYRE_ESHAPE);
     const gyre_cview narrow = gyre_cdense(in, GYRE_DTYPE_F32, 1, HEADS, CHANNELS - 2, INPUTS);
     const gyre_view of_narrow = gyre_dense(out, GYRE_DTYPE_F32, 1, HEADS, CHANNELS - 2, INPUTS);
-    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &narrow, &of_narrow), GYRE_ESHAPE);
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &narrow, &of_narrow, NULL),
+                     GYRE_ESHAPE);
     const gyre_cview empty = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, CHANNELS, INPUTS);
     const gyre_view of_empty = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 0, CHANNELS, INPUTS);
-    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &empty, &of_empty));
+    assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &empty, &of_empty, NULL));
     assert_memory_equal(out, before, sizeof out);
     gyre_encoding_free(e);
     gyre_encoding_free(nope);

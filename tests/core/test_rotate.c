@@ -1,5 +1,5 @@
 /* test_rotate.c: rotations against figures, an error bound and the laws they obey. */
-#include "core/encoding.h"
+#include "core/rotation/rotate_rows.h"
 #include "support.h"
 
 #include <float.h>
@@ -63,7 +63,7 @@ static gyre_status rotate_row(const gyre_encoding *e, gyre_direction direction, 
     const gyre_positions positions = at(position);
     const gyre_cview in = gyre_cdense(x, dtype, 1, 1, 1, n);
     const gyre_view out = gyre_dense(y, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_ROLE_QUERY, &positions, &in, &out, NULL);
+    return gyre_rotate(e, direction, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL);
 }
 
 static void agrees_with_reference(void **state) {
@@ -317,7 +317,7 @@ static sample *sample_make(gyre_dtype dtype, gyre_layout layout) {
     s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
     const gyre_cview in = gyre_cdense(s->x, dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(s->dense, dtype, BATCH, TOKENS, HEADS, CHANNELS);
-    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL, NULL));
     return s;
 }
 
@@ -347,7 +347,7 @@ static void check_batches(sample *s) {
 static void check_in_place(sample *s) {
     const gyre_view out = gyre_dense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_cview in = gyre_const(out);
-    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL, NULL));
     assert_memory_equal(s->x, s->dense, ALL * gyre_dtype_size(s->dtype));
 }
 
@@ -373,7 +373,7 @@ static void check_strided(sample *s) {
             else
                 memcpy(x + (size_t)place * size, (char *)s->x + (size_t)i * size, size);
         }
-        if (!pass) assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL));
+        if (!pass) assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL, NULL));
     }
     free(x);
     free(y);
@@ -399,7 +399,7 @@ static void check_splits(sample *s) {
                 memcpy(out.shape, in.shape, sizeof in.shape);
                 memcpy(out.stride, in.stride, sizeof in.stride);
                 const gyre_positions positions = {&s->position[b][first], GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
-                assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+                assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
             }
     assert_memory_equal(y, s->dense, ALL * size);
 }
@@ -413,7 +413,7 @@ static void check_threads(sample *s) {
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
         memset(y, 0, sizeof y);
-        assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, &exec));
+        assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, &exec, NULL));
         assert_memory_equal(y, s->dense, ALL * gyre_dtype_size(s->dtype));
         gyre_pool_free(pool);
     }
@@ -430,7 +430,7 @@ static void check_position_views(sample *s) {
     gyre_cview in = gyre_cdense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(y, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     in.stride[0] = 0; /* one input row for both */
-    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
     assert_memory_equal(y, s->dense, row);
     assert_memory_equal((char *)y + row, s->dense, row);
 }
@@ -512,7 +512,7 @@ static void length_in_the_call(void **state) {
         const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, BIG);
         const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, BIG);
         positions.context_length = 1000;
-        assert_ok(gyre_rotate(trained, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL));
+        assert_ok(gyre_rotate(trained, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL));
         assert_ok(rotate_row(longer, GYRE_DIRECTION_FORWARD, types[type], 77, x, z));
         assert_memory_equal(y, z, BIG * gyre_dtype_size(types[type]));
         assert_ok(rotate_row(trained, GYRE_DIRECTION_FORWARD, types[type], 77, x, z));
@@ -540,7 +540,7 @@ static void rows_turn_as_views_do(void **state) {
             const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, ROWS, 1, BIG);
             const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, ROWS, 1, BIG);
             const gyre_rotation_spec turn = {.role = GYRE_ROLE_KEY, .length = length, .positions = &positions};
-            assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+            assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
             gyre_rotation_angles(e, &turn, 0, ROWS, angles);
             gyre_rotate_rows(e, angles, ROWS, x, BIG, 1);
             assert_memory_equal(x, y, sizeof x);
@@ -553,13 +553,13 @@ static void other_schemes_copy(void **state) {
     (void)state;
     float x[24], y[24] = {0};
     test_random random = {12};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *e = test_encoding(&config);
     test_fill(&random, x, 24);
     const gyre_positions positions = at(3);
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 2, 2, 2, 3);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 2, 2, 2, 3);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL));
     assert_memory_equal(x, y, sizeof x);
     gyre_encoding_free(e);
 }
@@ -578,13 +578,14 @@ static void far_positions_leave_the_output_alone(void **state) {
     const int64_t lists[][3] = {{0, 1, far}, {0, -far, 2}, {INT64_MIN, 0, 0}, {0, 0, INT64_MAX}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const gyre_positions positions = {lists[i], GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL), GYRE_ERANGE);
+        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL),
+                         GYRE_ERANGE);
     }
     const int64_t bases[] = {far - 3, far - 2, -far, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         const gyre_positions positions = at(bases[i]);
         const int reached = bases[i] == far - 3; /* far - 3 .. far - 1 are all inside */
-        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL),
+        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL),
                          reached ? GYRE_OK : GYRE_ERANGE);
         if (reached) memcpy(y, before, sizeof y);
     }
@@ -599,50 +600,53 @@ static void wrong_arguments(void **state) {
     const gyre_positions good = at(1);
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 72);
-    assert_int_equal(gyre_rotate(NULL, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, NULL, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, (gyre_direction)7, GYRE_ROLE_KEY, &good, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, (gyre_role)7, &good, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(NULL, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, NULL, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, (gyre_direction)7, GYRE_ROLE_KEY, &good, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, (gyre_role)7, &good, &in, &out, NULL, NULL), GYRE_EINVAL);
 
     gyre_positions positions = good;
     positions.context_length = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL), GYRE_EINVAL);
     positions = good;
     positions.data = x;
     positions.dtype = GYRE_DTYPE_F32;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL), GYRE_EDTYPE);
 
     gyre_cview bad = in;
     bad.dtype = GYRE_DTYPE_I32;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_EDTYPE);
     bad.dtype = GYRE_DTYPE_F16;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_EDTYPE);
     bad = in;
     bad.shape[1] = 2;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_ESHAPE);
     bad = in;
     bad.data = NULL;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_EINVAL);
 
     gyre_cview narrow = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 64);
     gyre_view narrow_out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 64);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL, NULL),
+                     GYRE_ESHAPE);
     narrow.shape[0] = narrow_out.shape[0] = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL, NULL),
+                     GYRE_ESHAPE);
 
     /* In place through other strides, and an output that overlaps itself. */
     gyre_view shifted = gyre_dense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
     shifted.stride[3] = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL, NULL), GYRE_EINVAL);
     shifted = out;
     shifted.stride[3] = 0;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL, NULL), GYRE_EINVAL);
 
     /* Strides that no int64 holds. */
     const int64_t most = (int64_t)1 << 40;
     const gyre_cview absurd = gyre_cdense(x, GYRE_DTYPE_F32, most, most, most, 72);
     const gyre_view absurd_out = gyre_dense(y, GYRE_DTYPE_F32, most, most, most, 72);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &absurd, &absurd_out, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &absurd, &absurd_out, NULL, NULL),
+                     GYRE_ESHAPE);
     gyre_encoding_free(e);
 }
 
@@ -656,7 +660,7 @@ static void nothing_to_rotate(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], shapes[i][2], 72);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+        assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
     }
     /* Where there is no data, strides of positions are not looked at, whatever they are. */
     float y[3 * 72], z[3 * 72];
@@ -664,7 +668,7 @@ static void nothing_to_rotate(void **state) {
     test_fill(&random, z, 3 * 72);
     const gyre_cview in = gyre_cdense(z, GYRE_DTYPE_F32, 1, 3, 1, 72);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 3, 1, 72);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
     const gyre_config *config = gyre_encoding_get_config(e);
     for (int t = 0; t < 3; t++)
         check_row(config, GYRE_DTYPE_F32, 1 + t, z, y, 72 * t);

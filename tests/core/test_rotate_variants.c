@@ -21,7 +21,7 @@ static gyre_status turn(const gyre_encoding *e, gyre_direction direction, gyre_d
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
     const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL);
+    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL);
 }
 
 /* One token at position[0], position[1], ... of the axes. */
@@ -31,7 +31,7 @@ static gyre_status turn_axes(const gyre_encoding *e, gyre_direction direction, g
     const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
     const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL);
+    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL);
 }
 
 typedef struct shape {
@@ -213,7 +213,7 @@ static void strided_is_dense(void **state) {
                     test_put(in, types[type], i, test_uniform(&random));
                 const gyre_cview from = gyre_cdense(in, types[type], BATCH, TOKENS, HEADS, CHANNELS);
                 const gyre_view to = gyre_dense(dense, types[type], BATCH, TOKENS, HEADS, CHANNELS);
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL));
+                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL));
                 gyre_view there = {(char *)apart + (ALL - 1) * 3 * size,
                                    types[type],
                                    {BATCH, TOKENS, HEADS, CHANNELS},
@@ -221,7 +221,7 @@ static void strided_is_dense(void **state) {
                 for (size_t i = 0; i < ALL; i++)
                     memcpy((char *)there.data - 3 * i * size, (char *)in + i * size, size);
                 const gyre_cview read = gyre_const(there);
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &read, &there, NULL));
+                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &read, &there, NULL, NULL));
                 for (size_t i = 0; i < ALL; i++)
                     assert_memory_equal((char *)there.data - 3 * i * size, (char *)dense + i * size, size);
                 gyre_encoding_free(e);
@@ -376,7 +376,7 @@ static void positions_of_axes_in_rows(void **state) {
     const gyre_positions positions = {place, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, BATCH * TOKENS};
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, 1, D);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, 1, D);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &from, &to, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL));
     int axis[D];
     axis_map(&deals[1], axis);
     for (int t = 0; t < BATCH * TOKENS; t++) {
@@ -391,7 +391,7 @@ static void positions_of_axes_in_rows(void **state) {
     int64_t far[3] = {1, 2, ((int64_t)1 << 31) + 1};
     wide = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
     memcpy(in, out, sizeof in);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &wide, &from, &to, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &wide, &from, &to, NULL, NULL), GYRE_ERANGE);
     assert_memory_equal(in, out, sizeof in);
     gyre_encoding_free(e);
 }

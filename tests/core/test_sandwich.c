@@ -4,7 +4,7 @@
 enum { HEADS = 3, DIM = 8 };
 
 static gyre_encoding *sandwich(int64_t width) {
-    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = width);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = width);
     config.heads = HEADS;
     return test_encoding(&config);
 }
@@ -38,7 +38,7 @@ static void agrees_with_formula(void **state) {
                 const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 2, HEADS, KEYS);
                 test_fill_f64(&random, scores, 2 * HEADS * KEYS);
                 memcpy(was, scores, sizeof was);
-                assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &view, NULL));
+                assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &view, NULL, NULL));
                 for (int at = 0; at < 2 * HEADS * KEYS; at += 7) {
                     const long double want = formula(width, at / KEYS % HEADS, 100 + at / KEYS / HEADS, k[at % KEYS]);
                     /* an angle past 10^9 is good to 1e-10 in the test's arithmetic too */
@@ -56,7 +56,7 @@ static void largest_at_the_query(void **state) {
     gyre_encoding *e = sandwich(0);
     const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, HEADS, 400);
-    assert_ok(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL));
+    assert_ok(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL, NULL));
     for (int h = 0; h < HEADS; h++) {
         test_close(scores[h * 400], 64 / (8 * (h + 1) / 3.0L), 1e-13L, "at the query");
         for (int j = 1; j < 400; j++)
@@ -93,7 +93,7 @@ static void through_attention(void **state) {
     gyre_encoding *e = sandwich(WIDTH);
     for (int causal = 0; causal < 2; causal++)
         for (int with = 0; with < 2; with++) {
-            gyre_attention_args args = GYRE_ATTENTION_INIT;
+            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
             args.encoding = with ? e : NULL;
             args.q = gyre_cdense(with ? q : wide_q, GYRE_DTYPE_F32, 1, N, HEADS, with ? DIM : WIDE);
             args.k = gyre_cdense(with ? k : wide_k, GYRE_DTYPE_F32, 1, N, HEADS, with ? DIM : WIDE);
@@ -103,7 +103,7 @@ static void through_attention(void **state) {
             args.causal = causal;
             const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
             void *scratch = scratch_for(bytes);
-            assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+            assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
             free(scratch);
             for (int i = 0; with && i < N * HEADS * DIM; i++)
                 test_close((long double)out[i], (long double)want[i], 1e-5L, "out");
@@ -117,10 +117,10 @@ static void bad_input(void **state) {
         gyre_config config;
         int heads;
         const char *field;
-    } bad[] = {{WITH(GYRE_KIND_SANDWICH, .width = 8), 0, "heads"},
-               {WITH(GYRE_KIND_SANDWICH, .width = 7), 2, "score.width"},
-               {WITH(GYRE_KIND_SANDWICH, .width = -2), 2, "score.width"},
-               {WITH(GYRE_KIND_SANDWICH, .width = 65538), 2, "score.width"},
+    } bad[] = {{WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 8), 0, "heads"},
+               {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 7), 2, "score.sinusoid_dim"},
+               {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = -2), 2, "score.sinusoid_dim"},
+               {WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 65538), 2, "score.sinusoid_dim"},
                {WITH(GYRE_KIND_SANDWICH, .terms = GYRE_TERM_KEY), 2, "score.terms"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gyre_config config = bad[i].config;
@@ -131,9 +131,9 @@ static void bad_input(void **state) {
         assert_null(e);
         assert_true(strncmp(err.text, bad[i].field, strlen(bad[i].field)) == 0);
     }
-    gyre_config config = WITH(GYRE_KIND_SANDWICH, .width = 0);
+    gyre_config config = WITH(GYRE_KIND_SANDWICH, .sinusoid_dim = 0);
     assert_ok(gyre_config_suggest(&config));
-    assert_int_equal(config.score.width, 128);
+    assert_int_equal(config.score.sinusoid_dim, 128);
 }
 
 int main(void) {

@@ -8,7 +8,7 @@
 enum { LAYOUTS = 5, MOST = 601 };
 
 static gyre_config config_of(int64_t dim, gyre_sinusoid layout) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_SINUSOIDAL;
     config.input.dim = dim;
     config.input.layout = layout;
@@ -22,7 +22,7 @@ static void added(const gyre_encoding *e, const double *number, int64_t position
     const gyre_cview in = gyre_const(view);
     const gyre_tables tables = {.input = gyre_cdense(number, GYRE_DTYPE_F64, 1, 1, 1, 1)};
     memset(out, 0, (size_t)dim * sizeof *out);
-    assert_ok(gyre_add_input(e, number ? &tables : NULL, &positions, &in, &view, NULL));
+    assert_ok(gyre_add_input(e, number ? &tables : NULL, &positions, &in, &view, NULL, NULL));
 }
 
 /* Channel c at position m, as the papers write it. */
@@ -160,7 +160,7 @@ static void padding_is_zero(void **state) {
     const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 4, 1, 0};
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 2, 4, 1, 9);
     const gyre_cview in = gyre_const(out);
-    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL));
+    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL, NULL));
     for (int b = 0; b < 2; b++)
         for (int t = 0; t < 4; t++)
             for (int c = 0; c < 9; c++)
@@ -195,7 +195,7 @@ static void far_positions(void **state) {
         const gyre_positions past = {NULL, GYRE_DTYPE_I64, sign * (far + 1), 0, 0, 0, 0};
         const gyre_view out = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 1, 8);
         const gyre_cview in = gyre_const(out);
-        assert_int_equal(gyre_add_input(e, NULL, &past, &in, &out, NULL), GYRE_ERANGE);
+        assert_int_equal(gyre_add_input(e, NULL, &past, &in, &out, NULL, NULL), GYRE_ERANGE);
     }
     gyre_encoding_free(e);
 }
@@ -251,7 +251,7 @@ static void trained_scale_multiplies(void **state) {
             const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
             const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
             const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL));
+            assert_ok(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL));
             for (int i = 0; i < ALL; i += 7)
                 test_close(s->y[i], s->x[i] - 1.5L * term(s, shared, i / DIM / TOKENS, i / DIM % TOKENS, i % DIM), 1e-13L,
                            "scaled sinusoid");
@@ -282,10 +282,10 @@ static void gradient_of_the_scale(void **state) {
             double wide = 0.5;
             float narrow = 0.5f;
             gyre_table_gradients gradients = {.input = gyre_dense(&wide, GYRE_DTYPE_F64, 1, 1, 1, 1)};
-            assert_ok(gyre_add_input_gradient(s->e, &positions, &view, &gradients, NULL));
+            assert_ok(gyre_add_input_gradient(s->e, &positions, &view, &gradients, NULL, NULL));
             test_close(wide, want, 1e-13L * size, "gradient of the scale");
             gradients.input = gyre_dense(&narrow, GYRE_DTYPE_F32, 1, 1, 1, 1);
-            assert_ok(gyre_add_input_gradient(s->e, &positions, &view, &gradients, NULL));
+            assert_ok(gyre_add_input_gradient(s->e, &positions, &view, &gradients, NULL, NULL));
             test_close(narrow, want, test_half_ulp(GYRE_DTYPE_F32, (double)want) * 1.001L, "its float");
         }
     sample_free(s);
@@ -304,7 +304,7 @@ static void threads_do_not_change_the_gradient(void **state) {
         for (int i = 0; i < ALL; i++)
             if (i / DIM % TOKENS < tokens[n]) want += s->x[i] * term(s, 0, i / DIM / TOKENS, i / DIM % TOKENS, i % DIM);
         gyre_table_gradients gradients = {.input = gyre_dense(&alone, GYRE_DTYPE_F64, 1, 1, 1, 1)};
-        assert_ok(gyre_add_input_gradient(s->e, &positions, &dout, &gradients, NULL));
+        assert_ok(gyre_add_input_gradient(s->e, &positions, &dout, &gradients, NULL, NULL));
         test_close(alone, want, 1e-10L, "every token once");
         for (int threads = 1; threads < 6; threads += 2) {
             gyre_pool *pool;
@@ -312,7 +312,7 @@ static void threads_do_not_change_the_gradient(void **state) {
             const gyre_exec exec = gyre_pool_exec(pool);
             gradients.input.data = &together;
             together = 0;
-            assert_ok(gyre_add_input_gradient(s->e, &positions, &dout, &gradients, &exec));
+            assert_ok(gyre_add_input_gradient(s->e, &positions, &dout, &gradients, &exec, NULL));
             assert_memory_equal(&alone, &together, sizeof alone);
             gyre_pool_free(pool);
         }
@@ -331,21 +331,21 @@ static void scale_wants_its_number(void **state) {
     const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
     gyre_tables tables = {.input = gyre_cdense(NULL, GYRE_DTYPE_F64, 1, 1, 1, 1)};
     gyre_table_gradients gradients = {.input = gyre_dense(NULL, GYRE_DTYPE_F64, 1, 1, 1, 1)};
-    assert_int_equal(gyre_add_input(s->e, NULL, &positions, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input(s->e, NULL, &positions, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, NULL, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL, NULL), GYRE_EINVAL);
     tables.input = gyre_cdense(&number, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     gradients.input = gyre_dense(&sum, GYRE_DTYPE_F64, 1, 1, 2, 1);
-    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL), GYRE_ESHAPE);
-    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL, NULL), GYRE_ESHAPE);
     tables.input = gyre_cdense(&number, GYRE_DTYPE_BF16, 1, 1, 1, 1);
     gradients.input = gyre_dense(&sum, GYRE_DTYPE_F16, 1, 1, 1, 1);
-    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL, NULL), GYRE_EDTYPE);
     const gyre_positions far = {NULL, GYRE_DTYPE_I64, ((int64_t)1 << 31) - TOKENS + 2, 0, 0, 0, 0};
     gradients.input = gyre_dense(&sum, GYRE_DTYPE_F64, 1, 1, 1, 1);
-    assert_int_equal(gyre_add_input_gradient(s->e, &far, &in, &gradients, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_add_input_gradient(s->e, &far, &in, &gradients, NULL, NULL), GYRE_ERANGE);
     assert_true(sum == 7);
     assert_memory_equal(s->y, before, sizeof before);
     sample_free(s);
@@ -417,14 +417,14 @@ static void check_kept(const gyre_config *config, gyre_dtype dtype) {
     const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
     const gyre_cview in = gyre_cdense(x, dtype, 1, ROWS, 1, dim);
     const gyre_view a = gyre_dense(y, dtype, 1, ROWS, 1, dim), b = gyre_dense(z, dtype, 1, ROWS, 1, dim);
-    assert_ok(gyre_add_input(with, &tables, &positions, &in, &a, NULL));
-    assert_ok(gyre_add_input(without, &tables, &positions, &in, &b, NULL));
+    assert_ok(gyre_add_input(with, &tables, &positions, &in, &a, NULL, NULL));
+    assert_ok(gyre_add_input(without, &tables, &positions, &in, &b, NULL, NULL));
     assert_memory_equal(y, z, (size_t)(ROWS * dim) * gyre_dtype_size(dtype));
     static double apart[2 * ROWS * 33]; /* nor does it matter how channels lie */
     gyre_view wide = gyre_dense(apart, dtype, 1, ROWS, 1, dim);
     for (int i = 0; i < 4; i++)
         wide.stride[i] *= 2;
-    assert_ok(gyre_add_input(with, &tables, &positions, &in, &wide, NULL));
+    assert_ok(gyre_add_input(with, &tables, &positions, &in, &wide, NULL, NULL));
     for (int64_t i = 0; i < ROWS * dim; i++)
         assert_true(test_get(apart, dtype, (size_t)(2 * i)) == test_get(y, dtype, (size_t)i));
     gyre_encoding_free(with);
@@ -437,7 +437,7 @@ static void kept_rows_change_no_bit(void **state) {
     for (int layout = GYRE_SINUSOID_INTERLEAVED; layout <= GYRE_SINUSOID_COS_SIN_T2T; layout++)
         for (int type = 0; type < 4; type++)
             for (int way = 0; way < 2; way++) {
-                gyre_config config = GYRE_CONFIG_INIT;
+                gyre_config config = GYRE_INIT(gyre_config);
                 config.kind = GYRE_KIND_SINUSOIDAL;
                 config.trained_length = 500;
                 config.input.layout = (gyre_sinusoid)layout;

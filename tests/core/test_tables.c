@@ -1,5 +1,6 @@
 /* test_tables.c: schemes that index tables by distance: rows against the reference figures, attention and every gradient
  * against the definition. */
+#include "kernels/kernels.h"
 #include "naive_tables.h"
 
 #include "each_tier.h"
@@ -8,7 +9,7 @@
 
 static void check_rows(const json_t *object, const gyre_config *config, const char *key, int64_t sign) {
     const json_t *relative = json_object_get(object, "relative"), *want = json_object_get(object, key);
-    const int64_t span = config->score.buckets;
+    const int64_t span = config->score.position_buckets;
     gyre_encoding *e = test_encoding(config);
     assert_int_equal(json_array_size(relative), json_array_size(want));
     for (size_t i = 0; i < json_array_size(relative); i++) {
@@ -41,7 +42,7 @@ static void rows_agree_with_reference(void **state) {
     }
     assert_true(json_array_size(json_object_get(root, "deberta")) == 2);
     json_array_foreach(json_object_get(root, "deberta"), i, c) {
-        gyre_config config = WITH(GYRE_KIND_DEBERTA, .buckets = test_integer(c, "bucket_size"),
+        gyre_config config = WITH(GYRE_KIND_DEBERTA, .position_buckets = test_integer(c, "bucket_size"),
                                   .max_distance = test_integer(c, "max_position"));
         config.heads = config.head_dim = 2;
         check_rows(c, &config, "bucket", -1);
@@ -59,7 +60,7 @@ static void rows_agree_with_reference(void **state) {
 
 static void bert_refuses_positions_outside(void **state) {
     (void)state;
-    gyre_config config = WITH(GYRE_KIND_BERT, .max_distance = 8);
+    gyre_config config = WITH(GYRE_KIND_BERT, .max_positions = 8);
     config.head_dim = 4;
     gyre_encoding *e = test_encoding(&config);
     int64_t row = -5;
@@ -110,7 +111,7 @@ static void rope_config(const json_t *p, gyre_config *config) {
 static gyre_config reference_config(const json_t *object, double *slopes) {
     const char *kind = test_string(object, "kind");
     const json_t *p = json_object_get(object, "parameters");
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     if (strncmp(kind, "rope", 4) == 0) {
         rope_config(p, &config);
     } else if (strcmp(kind, "alibi") == 0) {
@@ -128,7 +129,7 @@ static gyre_config reference_config(const json_t *object, double *slopes) {
         config.score.terms = kind[4] ? 0 : GYRE_TERM_QUERY;
     } else if (strncmp(kind, "bert-", 5) == 0) {
         config.kind = GYRE_KIND_BERT;
-        config.score.max_distance = test_integer(p, "max_length");
+        config.score.max_positions = test_integer(p, "max_length");
         config.score.terms = strstr(kind, "query") ? GYRE_TERM_QUERY | GYRE_TERM_KEY : 0;
     } else if (strcmp(kind, "deberta") == 0) {
         config.kind = GYRE_KIND_DEBERTA;
@@ -168,7 +169,7 @@ static void check_case(const json_t *object, problem *p) {
     args.scale = 0; /* the default, DeBERTa's too */
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL));
+    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
     free(scratch);
     for (int64_t row = 0; row < s->queries * s->heads; row++) {
         double largest = 0;
@@ -217,10 +218,10 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_SHAW, .max_distance = 3),
     WITH(GYRE_KIND_SHAW, .max_distance = 20, .terms = GYRE_TERM_VALUE),
     WITH(GYRE_KIND_NEZHA, .max_distance = 5),
-    WITH(GYRE_KIND_BERT, .max_distance = 640),
-    WITH(GYRE_KIND_BERT, .max_distance = 640, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
+    WITH(GYRE_KIND_BERT, .max_positions = 640),
+    WITH(GYRE_KIND_BERT, .max_positions = 640, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
     WITH(GYRE_KIND_DEBERTA, .max_distance = 4),
-    WITH(GYRE_KIND_DEBERTA, .max_distance = 40, .buckets = 8),
+    WITH(GYRE_KIND_DEBERTA, .max_distance = 40, .position_buckets = 8),
     WITH(GYRE_KIND_DEBERTA, .max_distance = 300, .terms = GYRE_TERM_KEY),
 };
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
@@ -337,15 +338,16 @@ static void bias_alone(void **state) {
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         if (schemes[scheme].kind != GYRE_KIND_T5 && schemes[scheme].kind != GYRE_KIND_KERPLE) {
-            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL), GYRE_EUNSUPPORTED);
-            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL),
+                             GYRE_EUNSUPPORTED);
             free_problem(&p);
             continue;
         }
-        assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL), GYRE_EINVAL);
+        assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL, NULL), GYRE_EINVAL);
         assert_memory_equal(scores, was, sizeof was);
-        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL));
-        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL));
+        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL));
         for (int i = 0; i < N; i++) {
             const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
             test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
@@ -390,12 +392,12 @@ static void creation_says_why(void **state) {
         {WITH(GYRE_KIND_SHAW, .max_distance = 4), "head_dim", 1, 0},
         {WITH(GYRE_KIND_NEZHA, .terms = GYRE_TERM_KEY), "score.terms", 0, 0},
         {WITH(GYRE_KIND_NEZHA, .terms = 0), "head_dim", 1, 0},
-        {WITH(GYRE_KIND_BERT, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_KIND_BERT, .max_distance = 8, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
-        {WITH(GYRE_KIND_BERT, .max_distance = 8), "head_dim", 1, 0},
+        {WITH(GYRE_KIND_BERT, .max_positions = 0), "score.max_positions", 0, 0},
+        {WITH(GYRE_KIND_BERT, .max_positions = 8, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
+        {WITH(GYRE_KIND_BERT, .max_positions = 8), "head_dim", 1, 0},
         {WITH(GYRE_KIND_DEBERTA, .max_distance = 0), "score.max_distance", 0, 0},
-        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .buckets = 7), "score.buckets", 0, 0},
-        {WITH(GYRE_KIND_DEBERTA, .max_distance = 17, .buckets = 32), "score.max_distance", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .position_buckets = 7), "score.position_buckets", 0, 0},
+        {WITH(GYRE_KIND_DEBERTA, .max_distance = 17, .position_buckets = 32), "score.max_distance", 0, 0},
         {WITH(GYRE_KIND_DEBERTA, .max_distance = 64, .terms = GYRE_TERM_VALUE), "score.terms", 0, 0},
         {WITH(GYRE_KIND_DEBERTA, .max_distance = 64), "heads", 0, 1},
     };
@@ -426,8 +428,8 @@ static void refuses_bad_tables(void **state) {
                                gyre_dense(p.grad[K], GYRE_DTYPE_F32, 1, 7, 1, 8),
                                gyre_dense(p.grad[V], GYRE_DTYPE_F32, 1, 7, 1, 8)};
     memset(p.out, 0x5A, p.out_size * sizeof *p.out);
-#define FORWARD  gyre_attention(&args, scratch, bytes, NULL)
-#define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL)
+#define FORWARD  gyre_attention(&args, scratch, bytes, NULL, NULL)
+#define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL)
     args.tables = NULL;
     assert_int_equal(FORWARD, GYRE_EINVAL);
     args.tables = &tables;
@@ -459,7 +461,7 @@ static void refuses_bad_tables(void **state) {
     assert_ok(BACKWARD);
     for (size_t i = 0; i < p.size[TABLE_A]; i++)
         assert_true(p.table[TABLE_A][i] == 0);
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL));
+    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL, NULL));
     free(scratch);
     free_problem(&p);
 }
@@ -470,7 +472,7 @@ static void scratch_does_not_wrap(void **state) {
     gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = 70000);
     config.heads = INT32_MAX;
     config.head_dim = 65536;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
     args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, 1, 65536);
     args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
@@ -491,9 +493,9 @@ static void scratch_is_linear(void **state) {
                 gyre_config config = schemes[scheme];
                 config.head_dim = 64;
                 config.heads = 12;
-                if (config.kind == GYRE_KIND_BERT) config.score.max_distance = n;
+                if (config.kind == GYRE_KIND_BERT) config.score.max_positions = n;
                 gyre_encoding *e = test_encoding(&config);
-                gyre_attention_args args = GYRE_ATTENTION_INIT;
+                gyre_attention_args args = GYRE_INIT(gyre_attention_args);
                 args.encoding = e;
                 args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
                 args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);

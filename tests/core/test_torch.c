@@ -30,7 +30,7 @@ static size_t floats_of(const char *hexes, float out[MOST]) {
 }
 
 static gyre_config config_of(const json_t *c, double list[MOST]) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = test_integer(c, "dim");
     config.trained_length = (int64_t)test_number_or(c, "trained", 0);
@@ -58,7 +58,7 @@ static void turn(const gyre_encoding *e, int64_t position, size_t pairs, float c
     const gyre_positions at = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, (int64_t)(2 * pairs));
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, (int64_t)(2 * pairs));
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL));
+    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL));
     memcpy(c, y, pairs * sizeof *c);
     memcpy(s, y + pairs, pairs * sizeof *s);
 }

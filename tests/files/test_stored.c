@@ -1,5 +1,6 @@
 /* test_stored.c: a model's tensors out of whole files: their shapes, their numbers, and numbers that are none. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "kernels/kernels.h"
 #include "stored_make.h"
 
 #include <math.h>

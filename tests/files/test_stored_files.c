@@ -1,5 +1,6 @@
 /* test_stored_files.c: every way in which a model's files can lie, and where the message says that they do. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "kernels/kernels.h"
 #include "stored_make.h"
 
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 int main(void) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
     config.position.kind = GYRE_KIND_ALIBI;
     gyre_model *model = NULL;
     gyre_error error;

@@ -325,7 +325,7 @@ static void test_survives_flipped_bytes(void **state) {
 /* -- there and back -- */
 /* Prints the config of a model with these positions, checks that it comes back, and returns the JSON. */
 static json_t *there_and_back(const gyre_config *position) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT, back;
+    gyre_model_config config = gyre_model_config_default(), back;
     gyre_config_arrays arrays;
     gyre_model *model, *again;
     gyre_error err = {0, ""};
@@ -357,7 +357,7 @@ static json_t *there_and_back(const gyre_config *position) {
 static gyre_config with_scaling(gyre_scaling scaling) {
     static const double shorts[10] = {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9};
     static const double longs[10] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10.7};
-    gyre_config c = GYRE_CONFIG_INIT;
+    gyre_config c = GYRE_INIT(gyre_config);
     c.kind = GYRE_KIND_ROPE;
     c.trained_length = 300;
     c.rope.scaling = scaling;
@@ -428,7 +428,7 @@ static void test_writes_every_share(void **state) {
 static void test_writes_every_kind(void **state) {
     (void)state;
     static const double slopes[6] = {0.5, 0.25, 0.125, 0.0625, 0.1, 1.0 / 3.0};
-    gyre_config c = GYRE_CONFIG_INIT;
+    gyre_config c = GYRE_INIT(gyre_config);
     json_t *root = there_and_back(&c);
     assert_string_equal(test_string(root, "position_embedding_type"), "nope");
     assert_null(json_object_get(root, "rope_theta"));
@@ -446,7 +446,7 @@ static void test_writes_every_kind(void **state) {
         c.input.layout = (gyre_sinusoid)layout;
         json_decref(there_and_back(&c));
     }
-    c = (gyre_config)GYRE_CONFIG_INIT;
+    c = (gyre_config)GYRE_INIT(gyre_config);
     c.kind = GYRE_KIND_ALIBI;
     root = there_and_back(&c);
     assert_null(json_object_get(root, "alibi_slopes"));
@@ -455,7 +455,7 @@ static void test_writes_every_kind(void **state) {
     root = there_and_back(&c);
     assert_int_equal(json_array_size(json_object_get(root, "alibi_slopes")), 6);
     json_decref(root);
-    c = (gyre_config)GYRE_CONFIG_INIT;
+    c = (gyre_config)GYRE_INIT(gyre_config);
     for (int i = 0; naive_case(i, 64, &c); i++) {
         root = there_and_back(&c);
         assert_string_equal(test_string(root, c.kind == GYRE_KIND_ROPE ? "model_type" : "position_embedding_type"),
@@ -485,7 +485,7 @@ static void test_writes_a_llama(void **state) {
                                         "\"attention_bias\": false",
                                         "\"mlp_bias\": false",
                                         "\"tie_word_embeddings\": true"};
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     gyre_model *model;
     char *text;
     config.position.kind = GYRE_KIND_ROPE;

@@ -1,7 +1,7 @@
 /* test_convert.c: gyre_convert between folders, in and out of GGUF: rows, names, types, what is refused. */
 #include "convert_models.h"
 
-static const gyre_convert_options usual = GYRE_CONVERT_INIT;
+static const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
 
 static gyre_convert_options laid(gyre_layout layout) {
     gyre_convert_options o = usual;

@@ -1,5 +1,6 @@
 /* test_convert_tokens.c: checkpoints of llama2.c, and tokenizers from one container to another. */
 #include "convert_models.h"
+#include "model/model.h"
 
 enum { SEQ = 24, HEADER_BYTES = 28, PIECES = 259 + 7 };
 
@@ -149,7 +150,7 @@ static void test_checkpoint(void **state) {
 static void test_own_output(void **state) {
     (void)state;
     gyre_tensor_store *store = NULL;
-    gyre_convert_options layout = GYRE_CONVERT_INIT, gguf = GYRE_CONVERT_INIT;
+    gyre_convert_options layout = GYRE_INIT(gyre_convert_options), gguf = GYRE_INIT(gyre_convert_options);
     layout.has_layout = 1;
     layout.layout = GYRE_LAYOUT_INTERLEAVED;
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
@@ -248,7 +249,7 @@ static void test_pieces(void **state) {
     assert_string_equal(test_string(root, "bos_token"), "<s>");
     json_decref(root);
     /* Through a GGUF and back: the same two files. */
-    gyre_convert_options gguf = GYRE_CONVERT_INIT;
+    gyre_convert_options gguf = GYRE_INIT(gyre_convert_options);
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
     convert(at("tp-to"), at("tp.gguf"), &gguf);
     convert(at("tp.gguf"), at("tp-back"), NULL);
@@ -272,7 +273,7 @@ static const char byte_level[] =
 
 static void test_byte_level(void **state) {
     (void)state;
-    gyre_convert_options gguf = GYRE_CONVERT_INIT;
+    gyre_convert_options gguf = GYRE_INIT(gyre_convert_options);
     gyre_tensor_store *store = NULL;
     int64_t x = 0;
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
@@ -311,8 +312,8 @@ static void test_byte_level(void **state) {
 /* Models made here have bytes for tokens, which a GGUF can say only as gpt2's kind without merges. */
 static void test_bytes(void **state) {
     (void)state;
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
-    gyre_convert_options gguf = GYRE_CONVERT_INIT;
+    gyre_model_config config = gyre_model_config_default();
+    gyre_convert_options gguf = GYRE_INIT(gyre_convert_options);
     gyre_model *model = NULL;
     gyre_tensor_store *store = NULL;
     config.model_dim = config.mlp_dim = 32;
@@ -351,7 +352,7 @@ static void test_bytes(void **state) {
 
 static void test_wrong_tokenizers(void **state) {
     (void)state;
-    gyre_convert_options gguf = GYRE_CONVERT_INIT;
+    gyre_convert_options gguf = GYRE_INIT(gyre_convert_options);
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
     static const struct {
         const char *json, *says;

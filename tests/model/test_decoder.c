@@ -1,4 +1,5 @@
 /* test_decoder.c: reading a sequence: against the formulas in double, and token by token against all at once. */
+#include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
 
@@ -7,7 +8,7 @@
 enum { TOKENS = 80, TRAINED = 32, VOCAB = 48 };
 
 static gyre_model_config tiny(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     c.vocab = VOCAB;
     c.model_dim = 32;
     c.layers = 3;
@@ -44,7 +45,8 @@ static void draw_tokens(int32_t *tokens, int64_t n) {
 static void read_in(const gyre_model *m, const gyre_encoding *e, const int32_t *tokens, int64_t piece, float *logits) {
     gyre_context *x = NULL;
     gyre_error err;
-    assert_ok(gyre_context_create(&x, m, e, TOKENS, &err));
+    assert_ok(gyre_context_create(
+        &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .encoding = e, .max_tokens = TOKENS}, &err));
     for (int64_t from = 0; from < TOKENS; from += piece) {
         const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
         assert_ok(gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err));
@@ -157,7 +159,8 @@ static void last_rows(void **state) {
     draw_tokens(tokens, 600);
     gyre_context *x = NULL;
     gyre_error err;
-    assert_ok(gyre_context_create(&x, m, NULL, 600, &err));
+    assert_ok(
+        gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 600}, &err));
     assert_ok(gyre_context_forward(x, tokens, 600, 600, all, &err));
     for (int64_t rows = 0; rows <= 600; rows += 150) {
         gyre_context_reset(x);
@@ -189,7 +192,7 @@ static void other_encodings(void **state) {
     c.position.score.max_distance = 16;
     m = model_of(&c);
     p = m->config.position;
-    p.score.buckets = 16;
+    p.score.position_buckets = 16;
     p.score.max_distance = 48;
     e = test_encoding(&p);
     check_encoding(m, e, 0, "another map to the same rows");
@@ -201,7 +204,10 @@ static void refuses(const gyre_model *m, const gyre_config *p, const char *why) 
     gyre_context *x = NULL;
     gyre_error err = {0};
     gyre_encoding *e = test_encoding(p);
-    assert_int_equal(gyre_context_create(&x, m, e, TOKENS, &err), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_context_create(
+            &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .encoding = e, .max_tokens = TOKENS}, &err),
+        GYRE_EINVAL);
     if (!strstr(err.text, why)) fail_msg("\"%s\", not \"%s\"", err.text, why);
     assert_null(x);
     gyre_encoding_free(e);
@@ -259,7 +265,7 @@ static void ends_of_tables(void **state) {
     static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(kinds[i]);
-        c.position.input.positions = c.position.score.max_distance = 6;
+        c.position.input.positions = c.position.score.max_positions = 6;
         gyre_model *m = model_of(&c);
         gyre_context *x = NULL;
         gyre_error err;
@@ -267,7 +273,8 @@ static void ends_of_tables(void **state) {
         float logits[VOCAB];
         const int32_t tokens[7] = {1, 2, 3, 4, 5, 6, 7};
         snprintf(why, sizeof why, "position 6: the encoding (%s) ends before it", gyre_kind_name(kinds[i]));
-        assert_ok(gyre_context_create(&x, m, NULL, 7, &err));
+        assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 7},
+                                      &err));
         assert_int_equal(gyre_context_forward(x, tokens, 7, 1, logits, &err), GYRE_ERANGE);
         assert_non_null(strstr(err.text, why));
         assert_ok(gyre_context_forward(x, tokens, 6, 1, logits, &err));
@@ -286,9 +293,12 @@ static void errors(void **state) {
     gyre_error err;
     float logits[VOCAB];
     int32_t tokens[3] = {1, 2, VOCAB};
-    assert_int_equal(gyre_context_create(&x, m, NULL, 0, &err), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 0}, &err),
+        GYRE_EINVAL);
     assert_null(x);
-    assert_ok(gyre_context_create(&x, m, NULL, 4 * TOKENS, &err));
+    assert_ok(gyre_context_create(
+        &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 4 * TOKENS}, &err));
     assert_int_equal(gyre_context_forward(x, tokens, 3, 1, logits, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "token 2: 48"));
     assert_int_equal(gyre_context_forward(x, tokens, 2, 3, logits, &err), GYRE_EINVAL);
@@ -299,7 +309,8 @@ static void errors(void **state) {
     assert_int_equal(gyre_context_forward(x, tokens, 1, 1, logits, &err), GYRE_ERANGE); /* the learned table ends */
     assert_int_equal(gyre_context_tokens(x), 2 * TOKENS);
     gyre_context_free(x);
-    assert_ok(gyre_context_create(&x, m, NULL, 2, &err));
+    assert_ok(
+        gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 2}, &err));
     assert_int_equal(gyre_context_forward(x, tokens, 3, 1, logits, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "no room"));
     gyre_context_free(x);

@@ -1,5 +1,6 @@
 /* test_evaluate.c: perplexity by each protocol, and passkey windows, against direct counts. */
 #include "gyre/gyre_model.h"
+#include "model/model.h"
 #include "support.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static void draw_text(void) {
 }
 
 static gyre_model *small_model(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     c.model_dim = 32;
     c.layers = 2;
     c.heads = c.kv_heads = 2;
@@ -36,7 +37,8 @@ static void window_nats(const gyre_model *m, int64_t start, int64_t context, dou
     static float logits[1024 * VOCAB];
     gyre_context *x = NULL;
     gyre_error err;
-    assert_ok(gyre_context_create(&x, m, NULL, context, &err));
+    assert_ok(gyre_context_create(
+        &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = context}, &err));
     assert_ok(gyre_context_forward(x, ids + start, context, context, logits, &err));
     gyre_context_free(x);
     for (int64_t i = 0; i < context; i++) {
@@ -71,7 +73,7 @@ static void protocols(void **state) {
             for (int64_t i = c->context - c->scored; i < c->context; i++)
                 sum += nats[i];
         }
-        gyre_eval_options o = GYRE_EVAL_INIT;
+        gyre_eval_options o = GYRE_INIT(gyre_eval_options);
         gyre_eval_result r;
         gyre_error err;
         o.context = c->context;
@@ -89,7 +91,7 @@ static void by_position_and_threads(void **state) {
     (void)state;
     gyre_model *m = small_model(GYRE_KIND_ALIBI);
     double buckets[7], again[7], all = 0;
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r, same;
     gyre_error err;
     gyre_pool *pool = NULL;
@@ -119,7 +121,7 @@ static void spread_windows(void **state) {
     (void)state;
     gyre_model *m = small_model(GYRE_KIND_NOPE);
     double nats[64], sum = 0;
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r;
     gyre_error err;
     o.context = 64;
@@ -141,7 +143,7 @@ static void given_starts(void **state) {
     static const int64_t starts[3] = {7, 2000, 7};
     gyre_model *m = small_model(GYRE_KIND_ROPE);
     double nats[64], by_window[3], sum = 0;
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r;
     gyre_error err;
     o.context = 64;
@@ -169,7 +171,7 @@ static void given_starts(void **state) {
 static void eval_errors(void **state) {
     (void)state;
     gyre_model *m = small_model(GYRE_KIND_LEARNED);
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r = {-1, -1, -1};
     gyre_error err;
     o.context = COUNT;
@@ -254,7 +256,7 @@ static void passkey_counts(void **state) {
     static int32_t w[CONTEXT];
     static unsigned char asked[CONTEXT];
     static float logits[CONTEXT * VOCAB];
-    gyre_passkey_options o = GYRE_PASSKEY_INIT;
+    gyre_passkey_options o = GYRE_INIT(gyre_passkey_options);
     gyre_passkey_result r;
     gyre_error err;
     assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/rope", &err));
@@ -267,7 +269,8 @@ static void passkey_counts(void **state) {
     uint64_t random = 12;
     int right = 0;
     gyre_context *x = NULL;
-    assert_ok(gyre_context_create(&x, m, NULL, CONTEXT, &err));
+    assert_ok(gyre_context_create(
+        &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = CONTEXT}, &err));
     for (int i = 0; i < WINDOWS; i++) {
         gyre_passkey_window(&text, KEYS, CONTEXT, &random, w, asked);
         gyre_context_reset(x);

@@ -95,7 +95,10 @@ static void check_pieces(const gyre_model *model, const expected *e, int64_t pie
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
     double worst = 0;
-    if (gyre_context_create(&context, model, NULL, e->tokens_count, &err) != GYRE_OK) fail_msg("%s: %s", e->name, err.text);
+    if (gyre_context_create(&context, model,
+                            &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = e->tokens_count},
+                            &err) != GYRE_OK)
+        fail_msg("%s: %s", e->name, err.text);
     for (int64_t at = 0; at < e->tokens_count; at += piece) {
         const int64_t n = piece < e->tokens_count - at ? piece : e->tokens_count - at;
         if (gyre_context_forward(context, e->tokens + at, n, n, logits[at], &err) != GYRE_OK)

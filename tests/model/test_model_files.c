@@ -81,7 +81,7 @@ static void assert_holds(const char *name, const char *wanted) {
 
 /* -- weights -- */
 static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     c.vocab = 50;
     c.model_dim = 24;
     c.layers = 2;
@@ -230,19 +230,19 @@ static void test_refuses_sizes(void **state) {
         "norm_epsilon", "x width", "heads x head_dim", "layers x", "size"};
     for (int i = 0; i < CASES; i++)
         c[i] = small_config(GYRE_KIND_NOPE);
-    c[0].vocab = 0;
+    c[0].vocab = -1;
     c[1].model_dim = -1;
     c[2].layers = INT64_MAX;
     c[3].heads = large + 1;
-    c[4].kv_heads = 0;
+    c[4].kv_heads = -1;
     c[5].head_dim = INT64_MIN;
-    c[6].mlp_dim = 0;
+    c[6].mlp_dim = -1;
     c[7].kv_heads = 3;
     c[8].norm_epsilon = NAN;
     c[9].vocab = c[9].model_dim = large;
     c[10].heads = c[10].head_dim = 1 << 20;
     c[11].layers = large;
-    c[12].size = 8;
+    c[12].size = 4;
     for (int i = 0; i < CASES; i++) {
         gyre_model *model = NULL;
         gyre_error err = {0, ""};

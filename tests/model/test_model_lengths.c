@@ -24,7 +24,7 @@ static void write_ids(const char *name) {
 static double opened_for(const char *name, gyre_profile profile, int64_t context) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    gyre_eval_options options = GYRE_EVAL_INIT;
+    gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     gyre_eval_result result;
     const gyre_text text = {.ids = ids, .count = TOKENS_COUNT};
     options.context = context;

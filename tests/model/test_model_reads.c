@@ -51,12 +51,12 @@ static gyre_model *open_model(const char *name) {
 }
 
 static gyre_context *open_context(const gyre_model *model, const gyre_exec *exec) {
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
     options.max_tokens = TOKENS;
     options.exec = exec;
-    if (gyre_context_open(&context, model, &options, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_context_create(&context, model, &options, &err) != GYRE_OK) fail_msg("%s", err.text);
     return context;
 }
 
@@ -160,22 +160,22 @@ static void streams(void **state) {
 /* A cache type that does not go with the heads, and an encoding of other heads. */
 static void contexts_that_do_not_fit(void **state) {
     gyre_model *model = open_model("llama"); /* heads of 6 */
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
     (void)state;
     options.max_tokens = TOKENS;
     options.cache_dtype = GYRE_DTYPE_Q8;
-    assert_int_equal(gyre_context_open(&context, model, &options, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "head_dim: 6 is no multiple of 8"));
     options.cache_dtype = GYRE_DTYPE_F64;
-    assert_int_equal(gyre_context_open(&context, model, &options, &err), GYRE_EDTYPE);
+    assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EDTYPE);
     assert_non_null(strstr(err.text, "key_dtype"));
     options.cache_dtype = GYRE_DTYPE_F32;
     const gyre_config config = test_rope_config(16, GYRE_LAYOUT_HALF);
     gyre_encoding *wider = test_encoding(&config);
     options.encoding = wider;
-    assert_int_equal(gyre_context_open(&context, model, &options, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_ESHAPE);
     assert_non_null(strstr(err.text, "head_dim"));
     gyre_encoding_free(wider);
     assert_null(context);

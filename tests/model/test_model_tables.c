@@ -33,7 +33,7 @@ static int remove_folder(void **state) {
 }
 
 static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     c.vocab = 50;
     c.model_dim = 24;
     c.layers = 2;
@@ -103,7 +103,7 @@ static void test_layout_of_tables(void **state) {
     assert_tensor(model, "model.rel_embeddings.weight", 0, 0, 0);
     gyre_model_free(model);
     c = small_config(GYRE_KIND_BERT); /* one embedding for both sides */
-    c.position.score.max_distance = 5;
+    c.position.score.max_positions = 5;
     c.position.score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
     model = create(&c, 1);
     assert_tensor(model, "model.layers.0.self_attn.position_query.weight", 9, 8, 1);

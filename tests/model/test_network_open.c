@@ -292,7 +292,10 @@ static float last_logit(const char *path) {
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
     if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s", err.text);
-    assert_int_equal(gyre_context_create(&context, model, NULL, 8, &err), GYRE_OK);
+    assert_int_equal(gyre_context_create(&context, model,
+                                         &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 8},
+                                         &err),
+                     GYRE_OK);
     assert_int_equal(gyre_context_forward(context, tokens, 8, 1, logits, &err), GYRE_OK);
     gyre_context_free(context);
     gyre_model_free(model);

@@ -8,7 +8,7 @@
 enum { VOCAB = 40, DRAWS = 20000 };
 
 static gyre_sampling sampling(double temperature, double top_p, int64_t top_k) {
-    gyre_sampling s = GYRE_SAMPLING_INIT;
+    gyre_sampling s = GYRE_INIT(gyre_sampling);
     s.temperature = temperature;
     s.top_p = top_p;
     s.top_k = top_k;
@@ -67,19 +67,29 @@ static void shares(const float *logits, const gyre_sampling *s, long double shar
 static void test_greedy(void **state) {
     (void)state;
     const float logits[] = {0, 3, -1, 3, 2};
-    const gyre_sampling greedy = GYRE_SAMPLING_INIT;
+    const gyre_sampling greedy = GYRE_INIT(gyre_sampling);
     uint64_t generator = 5, other = 5;
     assert_int_equal(sample(logits, 5, &greedy, &generator), 1); /* the first of equals */
     assert_int_not_equal(generator, 5);
     const gyre_sampling hot = sampling(2, 0.5, 3);
     (void)sample(logits, 5, &hot, &other);
     assert_true(generator == other); /* one step whatever is drawn */
-    const gyre_sampling first = sampling(3, 1, 1), little = sampling(3, 1e-300, 0), none = sampling(3, 0, 0);
+    const gyre_sampling first = sampling(3, 1, 1), little = sampling(3, 1e-300, 0);
     for (int i = 0; i < 50; i++) {
         assert_int_equal(sample(logits, 5, &first, &generator), 1);
         assert_int_equal(sample(logits, 5, &little, &generator), 1);
-        assert_int_equal(sample(logits, 5, &none, &generator), 1);
     }
+}
+
+static void zero_is_the_default(void **state) {
+    (void)state;
+    const float logits[] = {0, 3, -1, 3, 2};
+    uint64_t generator = 5, other = 5;
+    gyre_sampling zeros = GYRE_INIT(gyre_sampling);
+    zeros.temperature = 3;
+    const gyre_sampling ones = sampling(3, 1, 0);
+    for (int i = 0; i < 50; i++)
+        assert_int_equal(sample(logits, 5, &zeros, &generator), sample(logits, 5, &ones, &other));
 }
 
 static void test_what_is_no_number(void **state) {
@@ -178,8 +188,12 @@ static void test_cut_at_a_boundary(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy), cmocka_unit_test(test_what_is_no_number),
-                                       cmocka_unit_test(test_shares), cmocka_unit_test(test_equals),
-                                       cmocka_unit_test(test_seeds),  cmocka_unit_test(test_cut_at_a_boundary)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy),
+                                       cmocka_unit_test(zero_is_the_default),
+                                       cmocka_unit_test(test_what_is_no_number),
+                                       cmocka_unit_test(test_shares),
+                                       cmocka_unit_test(test_equals),
+                                       cmocka_unit_test(test_seeds),
+                                       cmocka_unit_test(test_cut_at_a_boundary)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* test_stream.c: reading without end: sink tokens and a window, at positions within the cache. */
+#include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
 
@@ -9,7 +10,7 @@ static double uniform(void *state) {
 }
 
 static gyre_model *model_of(const gyre_config *position) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     gyre_model *m = NULL;
     gyre_error err = {0, ""};
     c.vocab = VOCAB;
@@ -147,7 +148,8 @@ static void check_model(const gyre_model *m, int64_t length, const char *what) {
     naive_logits(&d, tokens, whole);
     free(w);
     for (int i = 0; i < 3; i++) {
-        assert_ok(gyre_context_create(&x, m, NULL, rooms[i], NULL));
+        assert_ok(gyre_context_create(
+            &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = rooms[i]}, NULL));
         assert_ok(gyre_context_stream(x, SINKS, WINDOW, NULL));
         read_in(x, pieces[i], logits);
         check(logits, want, TOKENS, what);
@@ -164,14 +166,14 @@ static void equals_the_definition(void **state) {
     static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ROPE,   GYRE_KIND_ALIBI,
                                       GYRE_KIND_T5,   GYRE_KIND_KERPLE, GYRE_KIND_FIRE};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        gyre_config p = GYRE_CONFIG_INIT;
+        gyre_config p = GYRE_INIT(gyre_config);
         p.kind = kinds[i];
         p.head_dim = HEAD;
         p.heads = 4;
         p.trained_length = 32;
         p.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
         p.score.max_distance = kinds[i] == GYRE_KIND_T5 ? 20 : 0;
-        p.score.width = kinds[i] == GYRE_KIND_FIRE ? 6 : 0;
+        p.score.hidden_units = kinds[i] == GYRE_KIND_FIRE ? 6 : 0;
         assert_ok(gyre_config_suggest(&p));
         gyre_model *m = model_of(&p);
         check_model(m, 0, gyre_kind_name(kinds[i]));
@@ -212,7 +214,8 @@ static void refusals(void **state) {
     gyre_error err = {0, ""};
     const int32_t tokens[WINDOW + 1] = {1};
     float logits[VOCAB];
-    assert_ok(gyre_context_create(&x, m, NULL, WINDOW, &err));
+    assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = WINDOW},
+                                  &err));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(gyre_context_stream(x, wrong[i][0], wrong[i][1], &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "window: -8 with 0 sinks"));
@@ -227,7 +230,8 @@ static void refusals(void **state) {
     gyre_model_free(m);
     p.kind = GYRE_KIND_SINUSOIDAL;
     m = model_of(&p);
-    assert_ok(gyre_context_create(&x, m, NULL, WINDOW, &err));
+    assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = WINDOW},
+                                  &err));
     assert_int_equal(gyre_context_stream(x, 1, 8, &err), GYRE_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "sinusoidal: adds positions at the input"));
     gyre_context_free(x);

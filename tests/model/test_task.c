@@ -103,7 +103,8 @@ static void test_no_task(void **state) {
 
 /* -- training -- */
 static gyre_train_options small_run(gyre_task task) {
-    gyre_train_options o = GYRE_TRAIN_INIT;
+    gyre_train_options o = GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(&o);
     o.model.vocab = gyre_task_vocab(task);
     o.model.model_dim = 16;
     o.model.layers = 1;
@@ -234,7 +235,7 @@ static void test_measure(void **state) {
         const gyre_model *model = gyre_trainer_get_model(t);
         const int64_t vocab = gyre_task_vocab(tasks[k]);
         int64_t right[LENGTH], asked[LENGTH], expected[LENGTH] = {0}, total = 0;
-        gyre_task_options o = GYRE_TASK_INIT;
+        gyre_task_options o = GYRE_INIT(gyre_task_options);
         o.task = tasks[k];
         o.length = LENGTH;
         o.sequences = COUNT;
@@ -243,7 +244,8 @@ static void test_measure(void **state) {
         gyre_context *reader = NULL;
         uint64_t random = 6;
         float logits[64];
-        assert_ok(gyre_context_create(&reader, model, NULL, LENGTH, NULL));
+        assert_ok(gyre_context_create(
+            &reader, model, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = LENGTH}, NULL));
         for (int s = 0; s < COUNT; s++) {
             int32_t tokens[LENGTH + 1];
             gyre_task_sequence(tasks[k], LENGTH, LENGTH - GYRE_TASK_COPY_SPAN, &random, tokens, NULL);
@@ -280,12 +282,12 @@ static void test_measure_refuses(void **state) {
     } bad[] = {{GYRE_TASK_TEXT, 64, 1, "task: 0"},
                {(gyre_task)-1, 64, 1, "task: -1"},
                {GYRE_TASK_POSGEN_COT, 15, 1, "length 15"},
-               {GYRE_TASK_POSGEN_COT, 64, 0, "sequences 0"},
+               {GYRE_TASK_POSGEN_COT, 64, -1, "sequences -1"},
                {GYRE_TASK_POSGEN_COT, -1, 1, "length -1"},
                {GYRE_TASK_POSGEN_COT, 64, (int64_t)1 << 40, "sequences"},
                {GYRE_TASK_COPY, 64, 1, "vocabulary: the model"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        gyre_task_options o = GYRE_TASK_INIT;
+        gyre_task_options o = GYRE_INIT(gyre_task_options);
         gyre_error err = {0, ""};
         o.task = bad[i].task;
         o.length = bad[i].length;
@@ -294,7 +296,7 @@ static void test_measure_refuses(void **state) {
         if (!strstr(err.text, bad[i].says)) fail_msg("\"%s\" lacks \"%s\"", err.text, bad[i].says);
         assert_true(right[0] == 5 && asked[0] == 5);
     }
-    gyre_task_options o = GYRE_TASK_INIT;
+    gyre_task_options o = GYRE_INIT(gyre_task_options);
     o.size = 1;
     assert_int_equal(gyre_task_measure(model, NULL, &o, right, asked, NULL, NULL), GYRE_EINVAL);
     gyre_trainer_free(t);

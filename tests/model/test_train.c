@@ -1,4 +1,5 @@
 /* test_train.c: the gradient of the whole model, and runs that are the same to the last bit. */
+#include "model/model.h"
 #include "naive_decoder.h"
 #include "support.h"
 #include "train/backprop.h"
@@ -14,7 +15,7 @@
 enum { LENGTH = 12, SEQUENCES = 2, VOCAB = 32 };
 
 static gyre_model_config tiny(gyre_kind kind) {
-    gyre_model_config c = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config c = gyre_model_config_default();
     c.vocab = VOCAB;
     c.model_dim = 16;
     c.layers = 2;
@@ -117,7 +118,8 @@ static gyre_text text_of(int32_t *ids, int64_t count) {
 }
 
 static gyre_train_options small_run(gyre_kind kind) {
-    gyre_train_options o = GYRE_TRAIN_INIT;
+    gyre_train_options o = GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(&o);
     o.model = tiny(kind);
     o.model.position.score.max_distance = 24;
     o.model.vocab = 256;
@@ -360,7 +362,7 @@ static void wrong_options(void **state) {
     gyre_error err;
     gyre_trainer *t = NULL;
     gyre_train_options o = small_run(GYRE_KIND_LEARNED);
-    o.learning_rate = 0;
+    o.learning_rate = -1;
     assert_int_equal(gyre_trainer_create(&t, &o, NULL, &text, NULL, &err), GYRE_EINVAL);
     o = small_run(GYRE_KIND_LEARNED);
     o.retrieval_fraction = 1.5;

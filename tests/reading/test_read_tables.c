@@ -166,7 +166,7 @@ static void added_at(const gyre_layer_reading *group, int64_t position, double *
     memset(out, 0, (size_t)dim * sizeof *out);
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_add_input(encoding, NULL, &at, &in, &view, NULL));
+    assert_ok(gyre_add_input(encoding, NULL, &at, &in, &view, NULL, NULL));
     gyre_encoding_free(encoding);
 }
 
@@ -240,7 +240,7 @@ static void test_bert_types(void **state) {
         gyre_reading *reading = read_as(key_query, with[i]);
         const gyre_layer_reading *all = group_of(reading, "all");
         assert_int_equal(all->config.kind, GYRE_KIND_BERT);
-        assert_int_equal(all->config.score.max_distance, 128);
+        assert_int_equal(all->config.score.max_positions, 128);
         assert_int_equal(all->config.score.terms, GYRE_TERM_QUERY | GYRE_TERM_KEY);
         assert_int_equal(all->config.head_dim, 64);
         assert_field(all, "encoding", "bert", GYRE_ORIGIN_FILE, "position_embedding_type", 4);

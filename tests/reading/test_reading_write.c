@@ -45,7 +45,7 @@ static const char partial[] = "{\n"
 /* -- positions -- */
 /* 128 channels, base 10000, 4096 tokens: llama2's. */
 static gyre_config stretched(gyre_scaling scaling, double factor) {
-    gyre_config c = GYRE_CONFIG_INIT;
+    gyre_config c = GYRE_INIT(gyre_config);
     c.kind = GYRE_KIND_ROPE;
     c.head_dim = 128;
     c.trained_length = 4096;
@@ -593,7 +593,7 @@ static void a_failure_leaves_everything(void **state) {
     c = stretched(GYRE_SCALING_NONE, 1);
     c.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "layout");
-    c = (gyre_config)GYRE_CONFIG_INIT;
+    c = (gyre_config)GYRE_INIT(gyre_config);
     c.kind = GYRE_KIND_ALIBI;
     c.heads = 8;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "rotations");

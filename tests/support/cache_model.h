@@ -4,6 +4,7 @@
 #ifndef GYRE_TESTS_CACHE_MODEL_H
 #define GYRE_TESTS_CACHE_MODEL_H
 #include "cache/cache.h"
+#include "gyre/gyre_cache.h"
 #include "support.h"
 
 #include <math.h>
@@ -45,7 +46,7 @@ static inline gyre_encoding *case_encoding(const cache_case *c) {
 }
 
 static inline gyre_cache_config case_config(const cache_case *c, const gyre_encoding *encoding) {
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.encoding = encoding;
     config.keys = c->keys;
     config.key_dtype = c->key_dtype;
@@ -124,7 +125,7 @@ static inline gyre_status model_append(gyre_cache *cache, const cache_case *c, m
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, count, HEADS, DIM),
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, count, HEADS, VALUES);
     const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 2, c->axes == 2};
-    const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &positions, NULL);
+    const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &positions, NULL, NULL);
     if (status == GYRE_OK) s->count += count;
     return status;
 }
@@ -175,7 +176,7 @@ static inline void compare_sequence(const gyre_cache *cache, const cache_case *c
     assert_int_equal(gyre_cache_tokens(cache, sequence), s->count);
     for (int64_t axis = 0; axis < c->axes; axis++) {
         int64_t at[MOST_TOKENS];
-        assert_ok(gyre_cache_positions(cache, sequence, 0, s->count, axis, at));
+        assert_ok(gyre_cache_positions(cache, sequence, 0, s->count, axis, at, NULL));
         for (int64_t i = 0; i < s->count; i++)
             if (at[i] != s->token[i].at[axis])
                 fail_msg("token %d is at %d, not %d", (int)i, (int)at[i], (int)s->token[i].at[axis]);

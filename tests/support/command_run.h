@@ -2,6 +2,7 @@
 #ifndef GYRE_TESTS_COMMAND_RUN_H
 #define GYRE_TESTS_COMMAND_RUN_H
 #include "gyre/gyre_model.h"
+#include "model/model.h"
 #include "support.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ static inline void write_text(const char *name, size_t bytes) {
 }
 
 static inline void write_model(const char *name, gyre_kind kind) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     config.model_dim = 32;
     config.layers = 1;
     config.heads = config.kv_heads = 2;

@@ -252,7 +252,9 @@ static inline void logits_of(const char *path, float out[CONTEXT * VOCAB]) {
     for (int i = 0; i < CONTEXT; i++)
         tokens[i] = (i * 7 + i * i) % VOCAB;
     must(gyre_model_open_as(&model, path, GYRE_PROFILE_DEFAULT, CONTEXT, &err), &err);
-    must(gyre_context_create(&context, model, NULL, CONTEXT, &err), &err);
+    must(gyre_context_create(&context, model,
+                             &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = CONTEXT}, &err),
+         &err);
     must(gyre_context_forward(context, tokens, CONTEXT, CONTEXT, out, &err), &err);
     gyre_context_free(context);
     gyre_model_free(model);

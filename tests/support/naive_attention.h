@@ -57,7 +57,7 @@ static inline void place_tokens(problem *p, test_random *random) {
 }
 
 static inline gyre_encoding *problem_encoding(const shape *s) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = s->kind;
     config.head_dim = s->dim;
     config.heads = s->query_heads;
@@ -121,7 +121,7 @@ static inline void free_problem(problem *p) {
 
 static inline gyre_attention_args problem_args(const problem *p) {
     const shape *s = &p->s;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = p->encoding;
     args.q = gyre_cdense(p->q, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->dim);
     args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim);
@@ -168,7 +168,7 @@ static inline void *scratch_for(size_t bytes) {
 static inline void run_forward(const gyre_attention_args *args, const gyre_exec *exec) {
     const size_t bytes = gyre_attention_scratch(args, 0, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(args, scratch, bytes, exec));
+    assert_ok(gyre_attention(args, scratch, bytes, exec, NULL));
     free(scratch);
 }
 
@@ -180,7 +180,7 @@ static inline void run_gradient(const problem *p, const gyre_attention_args *arg
                                gyre_dense(p->dv, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
     const size_t bytes = gyre_attention_scratch(args, 1, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention_gradient(args, &dout, dqkv, NULL, scratch, bytes, exec));
+    assert_ok(gyre_attention_gradient(args, &dout, dqkv, NULL, scratch, bytes, exec, NULL));
     free(scratch);
 }
 

@@ -104,7 +104,7 @@ static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables
 static inline void attend(const gyre_attention_args *args, const gyre_exec *exec) {
     const size_t bytes = gyre_attention_scratch(args, 0, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(args, scratch, bytes, exec));
+    assert_ok(gyre_attention(args, scratch, bytes, exec, NULL));
     free(scratch);
 }
 

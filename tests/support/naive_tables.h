@@ -67,7 +67,7 @@ static inline void place_tokens(problem *p, test_random *random) {
 }
 
 static inline int64_t fire_width(const problem *p) {
-    return p->config.score.width ? p->config.score.width : 32;
+    return p->config.score.hidden_units ? p->config.score.hidden_units : 32;
 }
 
 /* Numbers that the papers keep positive are; FIRE's threshold is between the positions. */
@@ -172,7 +172,7 @@ static inline gyre_table_gradients problem_gradients(const problem *p) {
 
 static inline gyre_attention_args problem_args(const problem *p, const gyre_tables *tables) {
     const layout *s = &p->s;
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = p->encoding;
     args.tables = tables;
     args.q = gyre_cdense(p->x[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim);
@@ -209,8 +209,8 @@ static inline void run_problem(const problem *p, const gyre_exec *exec) {
     for (int gradient = 0; gradient < 2; gradient++) {
         const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
         void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec)
-                           : gyre_attention(&args, scratch, bytes, exec));
+        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec, NULL)
+                           : gyre_attention(&args, scratch, bytes, exec, NULL));
         free(scratch);
     }
 }

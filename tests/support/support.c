@@ -54,7 +54,7 @@ gyre_encoding *test_encoding(const gyre_config *config) {
 }
 
 gyre_config test_rope_config(int64_t head_dim, gyre_layout layout) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = head_dim;
     config.rope.layout = layout;

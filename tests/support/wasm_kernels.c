@@ -326,7 +326,7 @@ static void rotations(void) {
 enum { TOKENS = 100, QUERY_HEADS = 4, KEY_HEADS = 2, DIM = 64 };
 
 static gyre_encoding *rope(const char *tier) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *encoding = NULL;
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
@@ -340,7 +340,7 @@ static void rotate_publicly(const char *tier, gyre_dtype dtype, void *x) {
     gyre_view view = gyre_dense(x, dtype, 1, TOKENS, QUERY_HEADS, DIM);
     gyre_cview in = gyre_const(view);
     const gyre_positions positions = {.base = 1000000};
-    check(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &view, NULL) == GYRE_OK,
+    check(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &view, NULL, NULL) == GYRE_OK,
           "gyre_rotate");
     gyre_encoding_free(encoding);
 }
@@ -363,18 +363,18 @@ static void rotates_publicly(void) {
 }
 
 static void attend(const char *tier, float *q, float *k, float *v, float *out) {
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_encoding *encoding = rope(tier);
     args.encoding = encoding;
     args.q = gyre_const(gyre_dense(q, GYRE_DTYPE_F32, 1, TOKENS, QUERY_HEADS, DIM));
     args.k = gyre_const(gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
     args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, QUERY_HEADS, DIM);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     check(bytes > 0 && scratch, "gyre_attention_scratch");
-    check(gyre_attention(&args, scratch, bytes, NULL) == GYRE_OK, "gyre_attention");
+    check(gyre_attention(&args, scratch, bytes, NULL, NULL) == GYRE_OK, "gyre_attention");
     free(scratch);
     gyre_encoding_free(encoding);
 }
@@ -401,7 +401,7 @@ static void pool_of_one(void) {
     gyre_pool *pool = NULL;
     check(gyre_pool_create(&pool, 2, NULL) == GYRE_EUNSUPPORTED && !pool, "two threads: EUNSUPPORTED");
     check(gyre_pool_create(&pool, -1, NULL) == GYRE_EINVAL && !pool, "-1 threads: EINVAL");
-    check(gyre_pool_create(&pool, 0, NULL) == GYRE_OK && gyre_pool_exec(pool).width == 1, "a pool of one thread");
+    check(gyre_pool_create(&pool, 0, NULL) == GYRE_OK && gyre_pool_exec(pool).concurrency == 1, "a pool of one thread");
     gyre_pool_free(pool);
 }
 

@@ -87,10 +87,10 @@ static line next_line(char *text) {
 
 static int64_t scratch_without_positions(int64_t tokens, int64_t heads, int64_t head_dim) {
     static float memory[1]; /* only shapes matter */
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = args.k = args.v = gyre_cdense(memory, GYRE_DTYPE_F32, 1, tokens, heads, head_dim);
     args.out = gyre_dense(memory, GYRE_DTYPE_F32, 1, tokens, heads, head_dim);
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     return (int64_t)gyre_attention_scratch(&args, 0, NULL);
 }
 

@@ -1,5 +1,6 @@
 /* test_eval_command.c: gyre eval from outside: journals, several texts, loss by position, lines, cards and pages. */
 #include "command_run.h"
+#include "model/model.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -433,7 +434,7 @@ static void pages(void **state) {
 
 /* -- what a model reads -- */
 static void write_model_of(const char *name, int64_t vocab) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     config.vocab = vocab;
     config.model_dim = 32;
     config.layers = 1;

@@ -67,7 +67,8 @@ static void greedy(const char *path, const char *prompt, int n, int32_t *out) {
     float logits[256];
     if (gyre_model_open(&model, path, &err)) fail_msg("%s", err.text);
     const int64_t bytes = (int64_t)strlen(prompt);
-    assert_ok(gyre_context_create(&context, model, NULL, bytes + n, &err));
+    assert_ok(gyre_context_create(
+        &context, model, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = bytes + n}, &err));
     for (int64_t i = 0; i < bytes; i++) {
         const int32_t token = (unsigned char)prompt[i];
         assert_ok(gyre_context_forward(context, &token, 1, 1, logits, &err));

@@ -13,7 +13,7 @@ enum { DIM = 32, PAIRS = DIM / 2, TRAINED = 512 };
 static const double base_of_model = 10000;
 
 static gyre_config rope(void) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
     config.trained_length = TRAINED;

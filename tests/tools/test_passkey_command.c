@@ -1,6 +1,7 @@
 /* test_passkey_command.c: gyre passkey: where keys are hidden, what counts as found, and that nothing depends on how the
  * work was shared out or broken off. */
 #include "command_run.h"
+#include "model/model.h"
 #include "tools/common/utf8_text.h"
 #include "tools/passkey/passkey_run.h"
 
@@ -144,7 +145,7 @@ typedef struct asked {
 } asked;
 
 static gyre_model *model_of(gyre_kind kind) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
     config.model_dim = 32;
@@ -206,7 +207,9 @@ static void say(const gyre_model *model, const gyre_encoding *encoding, double d
     float logits[256];
     assert_ok(passkey_template_init(&template, tokenizer, &published, LENGTH, 0, &err));
     assert_ok(passkey_prompt_make(&p, &template, depth, key, &err));
-    assert_ok(gyre_context_create(&context, model, encoding, LENGTH, &err));
+    assert_ok(gyre_context_create(
+        &context, model,
+        &(gyre_context_options){.size = sizeof(gyre_context_options), .encoding = encoding, .max_tokens = LENGTH}, &err));
     assert_ok(gyre_context_forward(context, p.ids, p.count, 1, logits, &err));
     int n = 0;
     for (; n < 6; n++) {
@@ -313,7 +316,7 @@ static void test_errors(void **state) {
 /* Ids that are no bytes, and no tokenizer that says what they are. */
 static void test_no_tokenizer(void **state) {
     (void)state;
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = gyre_model_config_default();
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
     config.vocab = 300;

@@ -14,7 +14,7 @@
 enum { DIM = 32, PAIRS = DIM / 2, TRAINED = 512 };
 
 static gyre_config rope(int64_t dim, double base) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = dim;
     config.trained_length = TRAINED;

@@ -36,7 +36,7 @@ static size_t size_of(const char *name) {
 /* -- what it finds -- */
 static double perplexity(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
                          const int64_t *starts) {
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r;
     gyre_error err;
     o.context = TO;

@@ -8,13 +8,13 @@ static const gyre_kind kinds[KINDS] = {GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL};
 static gyre_status add(const bench_in_place *r) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const gyre_cview in = gyre_const(r->view);
-    return gyre_add_input(r->encoding, r->tables, &positions, &in, &r->view, r->exec);
+    return gyre_add_input(r->encoding, r->tables, &positions, &in, &r->view, r->exec, NULL);
 }
 
 static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_kind kind,
                     const gyre_tables *tables) {
     gyre_error err = {0, ""};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     bench_in_place_result result;
     bench_in_place r = {.view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, 1, MODEL_DIM),
                         .tables = tables,

@@ -15,7 +15,7 @@ typedef struct angle_run {
 static double time_angle_rows(const angle_run *r, gyre_status *status) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
     const double started = cli_seconds();
-    *status = gyre_cos_sin(r->encoding, &positions, &r->cosine, &r->sine, r->exec);
+    *status = gyre_cos_sin(r->encoding, &positions, &r->cosine, &r->sine, r->exec, NULL);
     return cli_seconds() - started;
 }
 
@@ -42,7 +42,7 @@ static int print(const bench_options *o, const char *path, int64_t threads, doub
 static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, int64_t threads) {
     double rows[BENCH_MAX_ROUNDS], writing[BENCH_MAX_ROUNDS];
     gyre_error err = {0, ""};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = 2 * PAIRS;
     config.rope.angles = path;

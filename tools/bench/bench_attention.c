@@ -4,6 +4,7 @@
 
 #include "tools/bench/bench_roofline.h"
 #include "tools/common/value_names.h"
+#include "util/suggest.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,7 +107,7 @@ static int is_chosen(const attn_case *c, const bench_options *o) {
 static void unknown_case_error(const char *word, const char *const *names, int count) {
     char list[2048] = "";
     size_t used = 0;
-    const char *near = cli_closest_name(word, names, count);
+    const char *near = gyre_closest_name(word, names, count);
     if (near) cli_usage_error("--only: \"%s\" is no case; did you mean %s?", word, near);
     for (int i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
@@ -153,7 +154,7 @@ typedef struct prepared_case {
 } prepared_case;
 
 static gyre_config rope_config(int64_t tokens) {
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ROPE;
     config.trained_length = tokens;
     return config;
@@ -228,7 +229,7 @@ static gyre_status prepared_case_open(prepared_case *s, const attn_case *c, cons
     if (decode) s->memory_read = (bench_memory_read){s->data.k, (int64_t)attn_kv_bytes(&s->data)};
     status = decode && c->with && !per_head ? open_caches(s, c, m, &why) : open_calls(s, c, m, &why);
     if (status) prepared_case_close(s);
-    return status ? cli_error(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s", c->name, why.text) : GYRE_OK;
 }
 
 /* -- measuring -- */
@@ -300,7 +301,7 @@ static gyre_status measure(const bench_options *o, const attn_case *c, bench_mac
             if (sets[w].of[i].run) all[count++] = &sets[w].of[i];
     }
     status = bench_run_interleaved(all, count, &rounds);
-    if (status) (void)cli_error(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
+    if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     for (int w = 0; w < m->execs_count && !status; w++)
         results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->execs[w].concurrency, rounds);
     prepared_case_close(&s);

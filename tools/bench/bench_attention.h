@@ -1,6 +1,7 @@
 /* bench_attention.h: one attention call of gyre bench attention, and its memory. */
 #ifndef GYRE_TOOLS_BENCH_ATTENTION_H
 #define GYRE_TOOLS_BENCH_ATTENTION_H
+#include "gyre/gyre_cache.h"
 #include "tools/bench/bench.h"
 
 enum { ATTN_HEAD_DIM = 128, ATTN_HEADS = 32, ATTN_KV_HEADS = 8 };

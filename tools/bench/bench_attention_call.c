@@ -57,7 +57,7 @@ gyre_status attn_data_create(attn_data *d, int gradient, gyre_error *err) {
     }
     if (!failed) return GYRE_OK;
     attn_data_free(d);
-    return cli_error(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
+    return gyre_fail(err, GYRE_ENOMEM, "%lld keys: out of memory (gyre bench)", (long long)d->keys);
 }
 
 void attn_data_free(attn_data *d) {
@@ -87,19 +87,19 @@ static gyre_status make_encoding(attn_call *call, const gyre_config *config, con
     if (status || s[0] == 0) return status;
     call->table = alloc_random(s[0] * s[1] * s[2] * s[3], GYRE_DTYPE_F32, 10);
     call->tables.bias = gyre_cdense(call->table, GYRE_DTYPE_F32, s[0], s[1], s[2], s[3]);
-    return call->table ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
+    return call->table ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "table: out of memory (gyre bench)");
 }
 
 void attn_call_init_args(attn_call *out, const attn_data *data) {
     const attn_data *d = data;
-    *out = (attn_call){.args = GYRE_ATTENTION_INIT};
+    *out = (attn_call){.args = GYRE_INIT(gyre_attention_args)};
     gyre_attention_args *args = &out->args;
     args->q = gyre_cdense(d->q, d->q_dtype, 1, d->queries, d->heads, ATTN_HEAD_DIM);
     args->k = gyre_cdense(d->k, d->dtype, 1, d->keys, d->key_heads, ATTN_HEAD_DIM);
     args->v = gyre_cdense(d->v, d->dtype, 1, d->keys, d->key_heads, ATTN_HEAD_DIM);
     args->out = gyre_dense(d->out, d->q_dtype, 1, d->queries, d->heads, ATTN_HEAD_DIM);
     args->q_pos.base = d->keys - d->queries;
-    args->causal = 1;
+    args->causal = GYRE_CAUSAL_BY_POSITION;
 }
 
 static void describe_gradient(attn_call *call, const attn_data *d) {
@@ -122,9 +122,9 @@ static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int cou
         const size_t bytes = attn_scratch_bytes(call, &execs[i]);
         if (bytes > call->bytes) call->bytes = bytes;
     }
-    if (call->bytes == 0) return cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
+    if (call->bytes == 0) return gyre_fail(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
     call->scratch = bench_alloc_huge(call->bytes);
-    return call->scratch ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
+    return call->scratch ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "scratch: out of memory (gyre bench)");
 }
 
 gyre_status attn_call_create(attn_call *out, const gyre_config *config, const attn_data *data, int gradient,
@@ -160,16 +160,16 @@ static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error
         const gyre_cview k = gyre_cdense(memory, GYRE_DTYPE_F32, 1, tokens, data->key_heads, ATTN_HEAD_DIM);
         const gyre_cview v = gyre_cdense(memory + count, GYRE_DTYPE_F32, 1, tokens, data->key_heads, ATTN_HEAD_DIM);
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0};
-        status = gyre_cache_append(call->cache, sequence_id, &k, &v, &positions, NULL);
+        status = gyre_cache_append(call->cache, sequence_id, &k, &v, &positions, NULL, NULL);
     }
     free(memory);
-    return status ? cli_error(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
 }
 
 gyre_status attn_call_create_cached(attn_call *out, const gyre_config *config, gyre_cache_keys keys, gyre_dtype dtype,
                                     const attn_data *data, const gyre_exec *execs, int count, gyre_error *err) {
     const gyre_alloc alloc = {alloc_huge, free_huge, NULL};
-    gyre_cache_config shape = GYRE_CACHE_INIT;
+    gyre_cache_config shape = GYRE_INIT(gyre_cache_config);
     attn_call_init_args(out, data);
     gyre_status status = make_encoding(out, config, data, err);
     shape.encoding = out->encoding;
@@ -195,8 +195,9 @@ void attn_call_free(attn_call *call) {
 
 gyre_status attn_run(void *arg, const gyre_exec *exec) {
     const attn_call *call = arg;
-    if (call->cache) return gyre_cache_attention(call->cache, &sequence_id, &call->args, call->scratch, call->bytes, exec);
+    if (call->cache)
+        return gyre_cache_attention(call->cache, &sequence_id, &call->args, call->scratch, call->bytes, exec, NULL);
     return call->gradient
-               ? gyre_attention_gradient(&call->args, &call->dout, call->dqkv, NULL, call->scratch, call->bytes, exec)
-               : gyre_attention(&call->args, call->scratch, call->bytes, exec);
+               ? gyre_attention_gradient(&call->args, &call->dout, call->dqkv, NULL, call->scratch, call->bytes, exec, NULL)
+               : gyre_attention(&call->args, call->scratch, call->bytes, exec, NULL);
 }

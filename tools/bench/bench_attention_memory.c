@@ -60,5 +60,5 @@ gyre_status attn_measure_memory(attn_memory *m, int peak, gyre_error *err) {
     m->scratch = (int64_t)attn_scratch_bytes(&job.call, &exec);
     m->peak = peak ? bench_peak_rss_growth(prepare, work, &job) : -1;
     if (peak) attn_data_free(&data);
-    return m->scratch ? GYRE_OK : cli_error(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
+    return m->scratch ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "attention: this library does not take the call (gyre bench)");
 }

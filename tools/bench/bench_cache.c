@@ -1,4 +1,5 @@
 /* bench_cache.c: gyre bench cache: the time of each cache call, compared with attention of one query over the same tokens. */
+#include "gyre/gyre_cache.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_in_place.h"
 #include "tools/common/value_names.h"
@@ -27,11 +28,11 @@ static gyre_status append(cache_bench *b, int64_t tokens) {
     const gyre_cview k = gyre_cdense(b->k, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM),
                      v = gyre_cdense(b->v, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM);
     const gyre_positions at = {.base = gyre_cache_tokens(b->cache, 0)};
-    return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec);
+    return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec, NULL);
 }
 
 static double time_prompt(cache_bench *b) {
-    if (gyre_cache_remove(b->cache, 0, 0, TOKENS)) return -1;
+    if (gyre_cache_remove(b->cache, 0, 0, TOKENS, NULL)) return -1;
     const double started = cli_seconds();
     return append(b, TOKENS) ? -1 : cli_seconds() - started;
 }
@@ -45,14 +46,14 @@ static double time_append(cache_bench *b) {
 
 static double time_fork(cache_bench *b) {
     const double started = cli_seconds();
-    return gyre_cache_fork(b->cache, 0, 1) ? -1 : cli_seconds() - started;
+    return gyre_cache_fork(b->cache, 0, 1, NULL) ? -1 : cli_seconds() - started;
 }
 
 static double time_shift(cache_bench *b) {
     const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {i % 2 ? -1 : 1};
-        if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta)) return -1;
+        if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL)) return -1;
     }
     return (cli_seconds() - started) / REPETITIONS;
 }
@@ -60,7 +61,7 @@ static double time_shift(cache_bench *b) {
 static double time_drop(cache_bench *b) {
     const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++)
-        if (gyre_cache_remove(b->cache, 0, SINKS, 1)) return -1;
+        if (gyre_cache_remove(b->cache, 0, SINKS, 1, NULL)) return -1;
     return (cli_seconds() - started) / REPETITIONS;
 }
 
@@ -69,7 +70,7 @@ static double time_slide(cache_bench *b) {
     for (int i = 0; i < REPETITIONS; i++) {
         if (append(b, 1)) return -1;
         const double started = cli_seconds();
-        if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL)) return -1;
+        if (gyre_cache_slide(b->cache, 0, SINKS, TOKENS, NULL, NULL)) return -1;
         all += cli_seconds() - started;
     }
     return all / REPETITIONS;
@@ -78,7 +79,7 @@ static double time_slide(cache_bench *b) {
 static double time_replan(cache_bench *b) {
     const int other = gyre_cache_get_config(b->cache)->encoding == b->encoding[0];
     const double started = cli_seconds();
-    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec) ? -1 : cli_seconds() - started;
+    return gyre_cache_set_encoding(b->cache, b->encoding[other], 0, b->exec, NULL) ? -1 : cli_seconds() - started;
 }
 
 static double time_save(cache_bench *b) {
@@ -97,18 +98,18 @@ static double time_load(cache_bench *b) {
 }
 
 static gyre_attention_args query(const cache_bench *b) {
-    gyre_attention_args args = GYRE_ATTENTION_INIT;
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(b->q, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
     args.out = gyre_dense(b->out, GYRE_DTYPE_F32, 1, 1, QUERY_HEADS, HEAD_DIM);
     args.q_pos.base = TOKENS - 1;
-    args.causal = 1;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
     return args;
 }
 
 static gyre_status attend(cache_bench *b) {
     const gyre_attention_args args = query(b);
     const int64_t sequence = 0;
-    return gyre_cache_attention(b->cache, &sequence, &args, b->scratch, b->scratch_bytes, b->exec);
+    return gyre_cache_attention(b->cache, &sequence, &args, b->scratch, b->scratch_bytes, b->exec, NULL);
 }
 
 static double time_decode(cache_bench *b) {
@@ -121,7 +122,7 @@ static double time_decode(cache_bench *b) {
 /* The shifted tokens overlap the earlier ones, as after a part of a prompt was removed. */
 static double time_decode_shifted(cache_bench *b) {
     const int64_t delta[GYRE_MAX_AXES] = {-500};
-    return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta) ? -1 : time_decode(b);
+    return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL) ? -1 : time_decode(b);
 }
 
 static const struct {
@@ -170,8 +171,8 @@ static void close_bench(cache_bench *b) {
 }
 
 static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) {
-    gyre_config rope = GYRE_CONFIG_INIT;
-    gyre_cache_config config = GYRE_CACHE_INIT;
+    gyre_config rope = GYRE_INIT(gyre_config);
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_status status = GYRE_OK;
     rope.kind = GYRE_KIND_ROPE;
     rope.head_dim = rope.rope.dim = HEAD_DIM;
@@ -201,11 +202,11 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     b->scratch_bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (!b->q || !b->k || !b->v || !b->out || !b->scratch)
-        return cli_error(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
+        return gyre_fail(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
     memcpy(b->path, "/tmp/gyre_bench_XXXXXX", sizeof "/tmp/gyre_bench_XXXXXX");
     const int fd = mkstemp(b->path);
     if (fd < 0) *b->path = '\0';
-    if (fd < 0) return cli_error(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
+    if (fd < 0) return gyre_fail(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
     close(fd);
     return GYRE_OK;
 }
@@ -214,7 +215,7 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
 
 static gyre_status refill(cache_bench *b) {
     for (int64_t i = 0; i < 2; i++)
-        if (gyre_cache_remove(b->cache, i, 0, gyre_cache_tokens(b->cache, i))) return GYRE_EINVAL;
+        if (gyre_cache_remove(b->cache, i, 0, gyre_cache_tokens(b->cache, i), NULL)) return GYRE_EINVAL;
     return append(b, TOKENS);
 }
 
@@ -275,7 +276,7 @@ static int measure_types(const bench_options *o) {
         cache_bench b = {.exec = NULL};
         gyre_status status = open_bench(&b, TYPES[i], &err);
         if (!status && (append(&b, TOKENS) || attend(&b)))
-            status = cli_error(&err, GYRE_EINVAL, "types: failed (gyre bench)");
+            status = gyre_fail(&err, GYRE_EINVAL, "types: failed (gyre bench)");
         double all = 0, off = 0;
         for (int j = 0; j < QUERY_HEADS * HEAD_DIM && !status; j++) {
             if (i == 0) exact[j] = b.out[j];

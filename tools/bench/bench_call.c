@@ -20,7 +20,7 @@ gyre_status bench_data_create(bench_data *out, const bench_shape *shape, gyre_er
         *all[i] = alloc_random(count, (uint64_t)i + 1, -1, 1);
         if (*all[i]) continue;
         bench_data_free(out);
-        return cli_error(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
+        return gyre_fail(err, GYRE_ENOMEM, "%lld tokens: out of memory (gyre bench)", (long long)shape->tokens);
     }
     return GYRE_OK;
 }
@@ -71,7 +71,7 @@ static gyre_status make_tables(bench_call *call, int gradient) {
 static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme, const bench_shape *shape,
                                  gyre_error *err) {
     gyre_error why = {0, ""};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     config.kind = scheme->kind;
     config.head_dim = shape->head_dim;
     config.heads = shape->heads;
@@ -79,9 +79,9 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
     config.input.dim = shape->heads * shape->head_dim;
     if (scheme->configure) scheme->configure(&config, shape->tokens);
     gyre_status status = gyre_config_suggest(&config);
-    if (status) return cli_error(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
+    if (status) return gyre_fail(err, status, "%s: %s (gyre bench)", scheme->name, gyre_status_text(status));
     status = gyre_encoding_create(out, &config, NULL, &why);
-    return status ? cli_error(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s", scheme->name, why.text) : GYRE_OK;
 }
 
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
@@ -94,7 +94,7 @@ gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *sh
 static void describe_call(bench_call *call, int causal, const bench_data *data) {
     const bench_shape *s = &data->shape;
     gyre_attention_args *args = &call->args;
-    *args = (gyre_attention_args)GYRE_ATTENTION_INIT;
+    *args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
     args->encoding = call->encoding;
     args->tables = &call->tables;
     args->q = gyre_cdense(data->q, GYRE_DTYPE_F32, 1, s->tokens, s->heads, s->head_dim);
@@ -126,7 +126,7 @@ gyre_status bench_call_create(bench_call *out, const bench_scheme *scheme, int c
     if (!out->out || !out->lse) status = GYRE_ENOMEM;
     if (status) {
         bench_call_free(out);
-        return cli_error(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
+        return gyre_fail(err, status, "%s: %s (gyre bench)", out->name, gyre_status_text(status));
     }
     describe_call(out, causal, data);
     return GYRE_OK;
@@ -160,15 +160,15 @@ static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
     const gyre_positions from_zero = {.data = NULL};
     const gyre_cview x = gyre_const(call->x);
     if (!call->x.data) return GYRE_OK;
-    if (call->gradient) return gyre_add_input_gradient(call->encoding, &from_zero, &x, &call->gradients, exec);
-    return gyre_add_input(call->encoding, &call->tables, &from_zero, &x, &call->x, exec);
+    if (call->gradient) return gyre_add_input_gradient(call->encoding, &from_zero, &x, &call->gradients, exec, NULL);
+    return gyre_add_input(call->encoding, &call->tables, &from_zero, &x, &call->x, exec, NULL);
 }
 
 gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     const gyre_status status = run_input(call, exec);
     if (status) return status;
-    if (!call->gradient) return gyre_attention(&call->args, scratch, bytes, exec);
-    return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec);
+    if (!call->gradient) return gyre_attention(&call->args, scratch, bytes, exec, NULL);
+    return gyre_attention_gradient(&call->args, &call->dout, call->dqkv, &call->gradients, scratch, bytes, exec, NULL);
 }
 
 gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gyre_error *err) {
@@ -179,7 +179,7 @@ gyre_status bench_call_forward(const bench_call *call, const gyre_exec *exec, gy
     if (bytes && posix_memalign(&scratch, 64, bytes))
         status = GYRE_ENOMEM;
     else if (bytes)
-        status = gyre_attention(&call->args, scratch, bytes, exec);
+        status = gyre_attention(&call->args, scratch, bytes, exec, NULL);
     free(scratch);
-    return status ? cli_error(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s (gyre bench)", call->name, gyre_status_text(status)) : GYRE_OK;
 }

@@ -55,7 +55,7 @@ static gyre_status time_once(const timed_call *t, const gyre_exec *exec, double 
     const double started = cli_seconds();
     const gyre_status status = bench_call_run(t->call, t->scratch, t->bytes, exec);
     *ms = 1e3 * (cli_seconds() - started);
-    return status ? cli_error(err, status, "%s: %s (gyre bench)", t->call->name, gyre_status_text(status)) : GYRE_OK;
+    return status ? gyre_fail(err, status, "%s: %s (gyre bench)", t->call->name, gyre_status_text(status)) : GYRE_OK;
 }
 
 static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_exec *exec, gyre_error *err) {
@@ -63,7 +63,7 @@ static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_
     double ms;
     if (t->bytes && posix_memalign(&t->scratch, 64, t->bytes)) {
         t->scratch = NULL;
-        return cli_error(err, GYRE_ENOMEM, "%s: out of memory for the scratch (gyre bench)", call->name);
+        return gyre_fail(err, GYRE_ENOMEM, "%s: out of memory for the scratch (gyre bench)", call->name);
     }
     const gyre_status status = bench_call_forward(call, exec, err);
     return status ? status : time_once(t, exec, &ms, err); /* the first call runs with cold pages and caches */

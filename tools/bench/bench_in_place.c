@@ -96,12 +96,12 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
     scale_job limit = {bench_alloc_huge((size_t)out->bytes), dtype, 2, n};
     run->view.data = bench_alloc_huge((size_t)out->bytes);
     gyre_status status = GYRE_OK;
-    if (!limit.x || !run->view.data) status = cli_error(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
+    if (!limit.x || !run->view.data) status = gyre_fail(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
     if (status == GYRE_OK) {
         fill(run->view.data, dtype, n);
         fill(limit.x, dtype, n);
         measure(run, &limit, rounds, out);
-        if (isnan(out->ns)) status = cli_error(err, GYRE_EINVAL, "call: it failed (gyre bench)");
+        if (isnan(out->ns)) status = gyre_fail(err, GYRE_EINVAL, "call: it failed (gyre bench)");
     }
     free(run->view.data);
     free(limit.x);

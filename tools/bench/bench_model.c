@@ -4,6 +4,7 @@
 #include "tools/bench/bench_roofline.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/common/value_names.h"
+#include "util/checkpoint_files.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static gyre_status make_folder(model_files *files, gyre_error *err) {
 }
 
 static void remove_folder(const model_files *files) {
-    static const char *const names[] = {"config.json", "model.safetensors"};
+    static const char *const names[] = {GYRE_CONFIG_FILE, GYRE_WEIGHTS_FILE};
     for (int t = 0; t < TYPE_COUNT && *files->folder; t++) {
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             char path[1088];
@@ -45,7 +46,7 @@ static void remove_folder(const model_files *files) {
 }
 
 static gyre_status write_models(const bench_options *o, const model_files *files, gyre_error *err) {
-    gyre_model_config config = GYRE_MODEL_CONFIG_INIT;
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
     gyre_model *model;
     config.vocab = o->model.vocab;
     config.layers = o->model.layers;
@@ -113,7 +114,7 @@ static gyre_status run_decode(void *arg, const gyre_exec *exec) {
 static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
     model_bench *s = arg;
     const gyre_text text = {.ids = s->ids, .count = s->threads * WINDOW + 1};
-    gyre_eval_options options = GYRE_EVAL_INIT;
+    gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     gyre_eval_result result;
     options.context = WINDOW;
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
@@ -139,10 +140,10 @@ static gyre_status run_windows(void *arg, const gyre_exec *exec) {
 
 static gyre_status open_context(gyre_context **out, const gyre_model *model, int64_t tokens, const gyre_exec *exec,
                                 gyre_error *err) {
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.max_tokens = tokens;
     options.exec = exec;
-    return gyre_context_open(out, model, &options, err);
+    return gyre_context_create(out, model, &options, err);
 }
 
 static void model_bench_close(model_bench *s) {
@@ -165,7 +166,7 @@ static gyre_status model_bench_open(model_bench *s, const gyre_model *model, con
     s->logits = bench_alloc_huge((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
     gyre_status status = s->windows && s->ids && s->logits
                              ? GYRE_OK
-                             : cli_error(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
+                             : gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
     for (int64_t i = 0; i < tokens && !status; i++)
         s->ids[i] = (int32_t)(i * 7919 % vocab);
     if (!status) status = open_context(&s->prefill, model, PREFILL, exec, err);

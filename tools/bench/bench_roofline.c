@@ -194,7 +194,7 @@ gyre_status bench_sgemm_create(bench_sgemm *out, int64_t threads, gyre_error *er
     const size_t count = (size_t)threads * SGEMM_FLOATS;
     openblas_set_num_threads(1); /* each of our threads computes one product */
     *out = (bench_sgemm){bench_alloc_huge(count * sizeof(float)), threads};
-    if (!out->memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
+    if (!out->memory) return gyre_fail(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < count; i++)
         out->memory[i] = (float)(i % 17) * 0.1f;
     return GYRE_OK;

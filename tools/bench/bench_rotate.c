@@ -9,12 +9,12 @@ static gyre_status rotate(const bench_in_place *r) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, FIRST, 0, 0, 0,
                                       0}; /* at position 0 the rotation is the identity */
     const gyre_cview in = gyre_const(r->view);
-    return gyre_rotate(r->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &r->view, r->exec);
+    return gyre_rotate(r->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &r->view, r->exec, NULL);
 }
 
 static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_layout layout) {
     gyre_error err = {0, ""};
-    gyre_config config = GYRE_CONFIG_INIT;
+    gyre_config config = GYRE_INIT(gyre_config);
     bench_in_place_result result;
     bench_in_place r = {
         .view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, HEADS, HEAD_DIM), .exec = exec, .call = rotate};

@@ -1,5 +1,6 @@
 /* bench_schemes.c: the schemes that gyre bench compares, in the forms that papers and checkpoints use. */
 #include "tools/bench/bench.h"
+#include "util/suggest.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,10 +42,10 @@ static void nezha(gyre_config *config, int64_t tokens) {
     config->score.max_distance = 64;
 }
 static void bert_key(gyre_config *config, int64_t tokens) {
-    config->score.max_distance = tokens;
+    config->score.max_positions = tokens;
 }
 static void bert_key_query(gyre_config *config, int64_t tokens) {
-    config->score.max_distance = tokens;
+    config->score.max_positions = tokens;
     config->score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
 }
 static void deberta_v1(gyre_config *config, int64_t tokens) {
@@ -53,7 +54,7 @@ static void deberta_v1(gyre_config *config, int64_t tokens) {
 }
 static void deberta_v3(gyre_config *config, int64_t tokens) {
     deberta_v1(config, tokens);
-    config->score.buckets = 256;
+    config->score.position_buckets = 256;
 }
 /* Without clamping, as in language modelling without clamp_len. */
 static void transformer_xl(gyre_config *config, int64_t tokens) {
@@ -107,7 +108,7 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
         if (used < (int)sizeof known)
             used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
-    const char *nearest = cli_closest_name(word, names, 2 * count);
+    const char *nearest = gyre_closest_name(word, names, 2 * count);
     if (nearest) cli_usage_error("--schemes: \"%s\" is no scheme; did you mean %s?", word, nearest);
     cli_usage_error("--schemes: \"%s\" is none of %s", word, known);
 }

@@ -32,7 +32,7 @@ static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_e
     const size_t floats = (size_t)(exec->concurrency ? exec->concurrency : 1) * 3 * SGEMM_SIZE * SGEMM_SIZE;
     double tokens[BENCH_MAX_ROUNDS], sgemm[BENCH_MAX_ROUNDS], loss;
     sgemm_job job = {malloc(floats * sizeof(float))};
-    if (!job.memory) return cli_error(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
+    if (!job.memory) return gyre_fail(err, GYRE_ENOMEM, "sgemm: out of memory (gyre bench)");
     for (size_t i = 0; i < floats; i++)
         job.memory[i] = (float)(i % 17) * 0.1f;
     gyre_status status = gyre_trainer_step(t, &loss, err);
@@ -79,7 +79,8 @@ static gyre_text random_text(int32_t *ids, int64_t count) {
 }
 
 static int train(const bench_options *o, const gyre_exec *exec) {
-    gyre_train_options run = GYRE_TRAIN_INIT;
+    gyre_train_options run = GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(&run);
     run.context = o->train.context;
     run.batch = o->train.batch;
     run.steps = o->rounds * STEPS + 1;

@@ -30,16 +30,6 @@ int cli_fail(const char *format, ...) {
     return CLI_FAILED;
 }
 
-gyre_status(cli_error)(gyre_error *err, gyre_status status, const char *format, ...) {
-    if (!err) return status;
-    va_list arguments;
-    err->offset = 0;
-    va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
 int cli_fail_error(const gyre_error *err) {
     const size_t length = strlen(err->text);
     if (length && err->text[length - 1] == ')') return cli_fail("%s", err->text);

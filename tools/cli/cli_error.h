@@ -1,9 +1,10 @@
 /* cli_error.h: errors and warnings of the command.
  *
- * An error is one line on stderr, `gyre: what: why (where)`.  The command then exits with 1 (failed) or 2 (wrong usage). */
+ * An error is one line on stderr, `gyre: what: why (where)`.  The command then exits with 1 (failed) or 2 (wrong usage).
+ * Functions that do not print set a gyre_error with gyre_fail of util/error.h. */
 #ifndef GYRE_TOOLS_CLI_ERROR_H
 #define GYRE_TOOLS_CLI_ERROR_H
-#include "gyre/gyre.h"
+#include "util/error.h"
 
 enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 
@@ -12,11 +13,6 @@ enum { CLI_FAILED = 1, CLI_USAGE = 2 };
 int cli_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints the text of an error from the library in the same form.  out = CLI_FAILED. */
 int cli_fail_error(const gyre_error *err);
-/* err->text = the formatted "what: why (where)".  err may be NULL.  out = status. */
-gyre_status cli_error(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#ifdef __clang_analyzer__ /* The analyzer cannot see that the function returns `status`. */
-#define cli_error(err, status, ...) ((void)cli_error(err, status, __VA_ARGS__), (status))
-#endif
 
 /* Prints a warning on stderr.  It does not change the exit status. */
 void cli_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,11 +1,13 @@
-/* cli_output.h: where a command prints its result: standard output, or a file that appears whole or not at all. */
+/* cli_output.h: where a command prints its result: standard output, or a file that is replaced atomically.
+ *
+ * At most two files are open at the same time, and the last one is closed first. */
 #ifndef GYRE_TOOLS_CLI_OUTPUT_H
 #define GYRE_TOOLS_CLI_OUTPUT_H
 #include <stdio.h>
 
 typedef struct cli_output {
     FILE *file;
-    char *path, *temporary; /* NULL for standard output; temporary is NULL if path is no regular file (/dev/null) */
+    const char *path; /* borrowed; NULL for standard output */
 } cli_output;
 
 /* path: --output; NULL = standard output.  Called before the work, so that a wrong path is found early.
@@ -13,5 +15,7 @@ typedef struct cli_output {
 int cli_output_open(cli_output *output, const char *path);
 /* status: the exit status of the work; if not 0, the file is discarded.  out = status, or CLI_FAILED if writing failed. */
 int cli_output_close(cli_output *output, int status);
+/* Removes the temporary files of open outputs.  Async-signal-safe. */
+void cli_output_remove_in_handler(void);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
+#include "util/suggest.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static _Noreturn void option_error(const parse_state *p, const char *text) {
     }
     if (found && found->arg) cli_usage_error("--%s: its value %s is missing", found->name, found->arg);
     if (found) cli_usage_error("--%s: takes no value", found->name);
-    const char *nearest = cli_closest_name(name, names, all);
+    const char *nearest = gyre_closest_name(name, names, all);
     if (nearest) cli_usage_error("--%s: no such option; did you mean --%s?", name, nearest);
     cli_usage_error("--%s: no such option", name);
 }

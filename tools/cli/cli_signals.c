@@ -2,23 +2,23 @@
 /* For realpath. */
 #define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): POSIX defines this name
 #include "tools/cli/cli_signals.h"
+#include "tools/cli/cli_output.h"
 #include "tools/cli/cli_progress.h"
-#include <limits.h>
+#include "util/atomic_file.h"
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The signal handler reads these, so they are static instead of members of the structs that use them. */
-static char pending_file[PATH_MAX], pending_copy[PATH_MAX + 48];
-static volatile sig_atomic_t file_pending, copy_pending, deferred, interrupted;
+/* Read by the signal handler.  pending_copy: the temporary that gyre_reading_write makes beside its target. */
+static char pending_copy[GYRE_TEMPORARY_PATH_BYTES];
+static volatile sig_atomic_t copy_pending, deferred, interrupted;
 
 static void on_signal(int number) {
     if (deferred && !interrupted) {
         interrupted = 1;
         return;
     }
-    if (file_pending) (void)unlink(pending_file);
+    cli_output_remove_in_handler();
     if (copy_pending) (void)unlink(pending_copy);
     cli_progress_erase_in_handler();
     /* Ends the program by the same signal, which tells a calling script the reason.  It is delivered when this handler
@@ -42,24 +42,13 @@ void cli_install_signal_handlers(void) {
     (void)signal(SIGXFSZ, SIG_IGN);
 }
 
-void cli_set_pending_file(const char *path) {
-    file_pending = 0;
-    if (!path) return;
-    snprintf(pending_file, sizeof pending_file, "%s", path);
-    file_pending = 1;
-}
-
-const char *cli_pending_file(void) {
-    return file_pending ? pending_file : NULL;
-}
-
 void cli_set_pending_copy(const char *target) {
     copy_pending = 0;
     if (!target) return;
     char *real = realpath(target, NULL); /* of a link, the file behind it is replaced */
-    snprintf(pending_copy, sizeof pending_copy, "%.4095s.%ld-0.tmp", real ? real : target, (long)getpid());
+    const int fits = gyre_atomic_temporary_name(pending_copy, real ? real : target, 0);
     free(real);
-    copy_pending = access(pending_copy, F_OK) != 0;
+    copy_pending = fits && access(pending_copy, F_OK) != 0;
 }
 
 void cli_defer_signals(void) {

@@ -2,13 +2,9 @@
 #ifndef GYRE_TOOLS_CLI_SIGNALS_H
 #define GYRE_TOOLS_CLI_SIGNALS_H
 
-/* SIGINT and SIGTERM remove unfinished files, then end the program.  main calls this once. */
+/* SIGINT and SIGTERM remove unfinished outputs, then end the program.  main calls this once. */
 void cli_install_signal_handlers(void);
 
-/* The handlers also remove this unfinished file.  NULL = none any more. */
-void cli_set_pending_file(const char *path);
-/* out = that file, or NULL. */
-const char *cli_pending_file(void);
 /* The handlers also remove the unfinished copy that gyre_reading_write makes beside `target` (a file, not a folder).
  * NULL = none any more. */
 void cli_set_pending_copy(const char *target);

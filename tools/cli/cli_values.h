@@ -18,7 +18,4 @@ uint64_t cli_seed(const char *text); /* of --seed */
 /* out = the index of text in names[0 .. count - 1]. */
 int cli_choice(const char *option, const char *text, const char *const *names, int count);
 
-/* out = the name closest in spelling, or NULL if all differ by more than two letters. */
-const char *cli_closest_name(const char *text, const char *const *names, int count);
-
 #endif

@@ -12,10 +12,10 @@ gyre_status temporary_folder_create(const char *command, char *folder, size_t si
     const int length = snprintf(folder, size, "%s/gyre-%s-XXXXXX", base, command);
     gyre_status status = GYRE_OK;
     if (length < 0 || (size_t)length >= size)
-        status = cli_error(err, GYRE_EIO, "TMPDIR: the path is too long (%s)", command);
+        status = gyre_fail(err, GYRE_EIO, "TMPDIR: the path is too long (%s)", command);
     else if (!mkdtemp(folder))
         status =
-            cli_error(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (%s)", base, strerror(errno), command);
+            gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (%s)", base, strerror(errno), command);
     if (status) folder[0] = 0;
     return status;
 }

@@ -1,6 +1,7 @@
 /* write_target.c: checks of files that a command will write. */
 #include "tools/cli/write_target.h"
 #include "tools/cli/cli_error.h"
+#include "util/checkpoint_files.h"
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -18,7 +19,7 @@ static int same_file(const struct stat *a, const char *path) {
 
 /* out = 1 if programs read a file of this name in a model folder. */
 static int is_model_name(const char *name) {
-    static const char *const ends[] = {"config.json", ".safetensors", ".index.json", "tokenizer.json"};
+    static const char *const ends[] = {GYRE_CONFIG_FILE, ".safetensors", ".index.json", GYRE_TOKENIZER_FILE};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t length = strlen(name), end = strlen(ends[i]);
         if (length >= end && strcmp(name + length - end, ends[i]) == 0) return 1;
@@ -59,16 +60,16 @@ static int in_path(const char *program) {
 gyre_status file_target_check(const char *what, const char *path, gyre_error *err) {
     char folder[4096];
     struct stat is;
-    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return cli_error(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
+    if (stat(path, &is) == 0 && S_ISDIR(is.st_mode)) return gyre_fail(err, GYRE_EIO, "%s: is a folder (%s)", what, path);
     const char *slash = strrchr(path, '/');
     const int length = slash ? (int)(slash - path) : 1;
-    if (length >= (int)sizeof folder) return cli_error(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
+    if (length >= (int)sizeof folder) return gyre_fail(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
     snprintf(folder, sizeof folder, "%.*s", length ? length : 1, slash ? path : ".");
-    if (access(folder, W_OK) != 0) return cli_error(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
+    if (access(folder, W_OK) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
     return GYRE_OK;
 }
 
 gyre_status report_target_check(const char *path, gyre_error *err) {
-    if (!in_path("gnuplot")) return cli_error(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", path);
+    if (!in_path("gnuplot")) return gyre_fail(err, GYRE_EIO, "gnuplot: not found in PATH; it draws the figures (%s)", path);
     return file_target_check("report", path, err);
 }

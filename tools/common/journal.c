@@ -10,7 +10,7 @@ static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
     json_t *result = NULL;
     char *key = j->format.read_line(j->format.ctx, line, &result, &status, err);
     if (key && json_object_set(j->results, key, result))
-        status = cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+        status = gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
     free(key);
     return status;
 }
@@ -26,7 +26,7 @@ static gyre_status read_lines(line_journal *j, gyre_error *err) {
         if (line) status = load_line(j, line, err);
         json_decref(line);
     }
-    if (!status && ferror(file)) status = cli_error(err, GYRE_EIO, "journal: cannot be read (%s)", j->path);
+    if (!status && ferror(file)) status = gyre_fail(err, GYRE_EIO, "journal: cannot be read (%s)", j->path);
     free(text);
     fclose(file);
     return status;
@@ -34,12 +34,12 @@ static gyre_status read_lines(line_journal *j, gyre_error *err) {
 
 gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err) {
     *j = (line_journal){.path = path, .format = *format, .results = json_object()};
-    if (!j->results) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", path ? path : "results");
+    if (!j->results) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", path ? path : "results");
     if (!path) return GYRE_OK;
     const gyre_status status = read_lines(j, err);
     if (status) return status;
     j->file = fopen(path, "a");
-    if (!j->file) return cli_error(err, GYRE_EIO, "journal: cannot be written (%s)", path);
+    if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: cannot be written (%s)", path);
     fputc('\n', j->file); /* ends a line that a kill cut off */
     return GYRE_OK;
 }
@@ -55,10 +55,10 @@ json_t *journal_find(const line_journal *j, const char *key) {
 }
 
 gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err) {
-    gyre_status status = line ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+    gyre_status status = line ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
     if (!status && j->file &&
         (json_dumpf(line, j->file, JSON_COMPACT | j->format.flags) || fputc('\n', j->file) == EOF || fflush(j->file)))
-        status = cli_error(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
+        status = gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     json_decref(line);
     return status;
 }
@@ -66,7 +66,7 @@ gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err) {
 gyre_status journal_add(line_journal *j, const char *key, json_t *result, json_t *line, gyre_error *err) {
     if (!key || !result || json_object_set(j->results, key, result)) {
         json_decref(line);
-        return cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path ? j->path : "results");
+        return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path ? j->path : "results");
     }
     return journal_write(j, line, err);
 }

@@ -25,9 +25,9 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     while (c == '\n')
         c = getc(file);
     fclose(file);
-    if (c != EOF && c != '{') return cli_error(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
+    if (c != EOF && c != '{') return gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
     if (c == EOF || resume) return GYRE_OK;
-    return cli_error(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
+    return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
 }
 
 gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
@@ -37,7 +37,7 @@ gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, g
     const gyre_status status = check_file(path, resume, err);
     if (status) return status;
     if (cli_lock_acquire(&j->lock, path, NULL))
-        return cli_error(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
+        return gyre_fail(err, GYRE_EIO, "journal: another run is writing it, or nobody can: %s (%s)", strerror(errno), path);
     return journal_open(&j->lines, path, &format, err);
 }
 

@@ -32,15 +32,15 @@ static gyre_status parse_factor(const char *text, const method *m, double *out, 
     const char *digits = text + (*text == '-');
     char *end = NULL;
     const double factor = (*digits >= '0' && *digits <= '9') || *digits == '.' ? strtod(text, &end) : NAN;
-    if (!*text) return cli_error(err, GYRE_EINVAL, "method %s: no %s follows its colon", m->name, what);
+    if (!*text) return gyre_fail(err, GYRE_EINVAL, "method %s: no %s follows its colon", m->name, what);
     if (!end || *end || strpbrk(text, "xX"))
-        return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
-    if (!isfinite(factor)) return cli_error(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
-    if (factor < 1) return cli_error(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not a number", m->label, what);
+    if (!isfinite(factor)) return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not finite", m->label, what);
+    if (factor < 1) return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is below 1, the least allowed", m->label, what);
     if (m->far == GYRE_FAR_LEAKY && factor > 0x1p32)
-        return cli_error(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the factor is above 2^32, the most allowed", m->label);
     if ((m->far == GYRE_FAR_CLAMPED || m->far == GYRE_FAR_GROUPED) && (factor != floor(factor) || factor > INT32_MAX))
-        return cli_error(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the %s is not a whole number below 2^31", m->label, what);
     *out = factor;
     return GYRE_OK;
 }
@@ -50,8 +50,8 @@ static gyre_status parse_modifier(const char *text, size_t length, method *m, gy
     if (length == strlen("resonance") && strncmp(text, "resonance", length) == 0) flag = &m->resonance;
     if (length == strlen("logn") && strncmp(text, "logn", length) == 0) flag = &m->logn;
     if (!flag)
-        return cli_error(err, GYRE_EINVAL, "method %s: \"+%.*s\" is none of " METHOD_MODIFIERS, m->label, (int)length, text);
-    if (*flag) return cli_error(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
+        return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" is none of " METHOD_MODIFIERS, m->label, (int)length, text);
+    if (*flag) return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
     *flag = 1;
     return GYRE_OK;
 }
@@ -67,7 +67,7 @@ static size_t base_length(const char *text) {
 static gyre_status parse(const char *text, size_t length, method *out, gyre_error *err) {
     method m = {0};
     char base[METHOD_LABEL];
-    if (length >= sizeof m.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (length >= sizeof m.label) return gyre_fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
     memcpy(m.label, text, length);
     const size_t end = base_length(m.label);
     snprintf(base, sizeof base, "%.*s", (int)end, m.label);
@@ -79,10 +79,10 @@ static gyre_status parse(const char *text, size_t length, method *out, gyre_erro
             m.far = method_table[i].far;
             m.keeps_model_scaling = method_table[i].keeps_model_scaling;
         }
-    if (!m.name) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
+    if (!m.name) return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of " METHOD_NAMES, m.label);
     if (base[name]) {
         if (m.keeps_model_scaling || m.scaling == GYRE_SCALING_DYNAMIC_YARN)
-            return cli_error(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
+            return gyre_fail(err, GYRE_EINVAL, "method %s: %s takes no factor", m.label, m.name);
         const gyre_status status = parse_factor(base + name + 1, &m, &m.factor, err);
         if (status) return status;
     }
@@ -105,7 +105,7 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
     for (const char *c = list; *c; c++)
         n += *c == ',';
     method *methods = calloc((size_t)n, sizeof *methods);
-    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    if (!methods) return gyre_fail(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         const size_t length = strcspn(list, ",");
         const gyre_status status = parse(list, length, &methods[i], err);
@@ -190,15 +190,15 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
 static gyre_status check(const method *m, const gyre_config *base, int64_t trained, int64_t context, gyre_error *err) {
     const int rotates = base->kind == GYRE_KIND_ROPE;
     if (context < 1)
-        return cli_error(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
+        return gyre_fail(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
     if ((!m->keeps_model_scaling || m->resonance) && !rotates)
-        return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
                          gyre_kind_name(base->kind));
     if ((!m->keeps_model_scaling || m->logn) && trained < (m->logn ? 2 : 1))
-        return cli_error(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the model does not say its trained length (%s)", m->label,
                          gyre_kind_name(base->kind));
     if (m->far != GYRE_FAR_AS_NEAR && default_window(trained) < MIN_WINDOW)
-        return cli_error(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
+        return gyre_fail(err, GYRE_EINVAL, "method %s: a trained length of %lld leaves no window (rope)", m->label,
                          (long long)trained);
     return GYRE_OK;
 }

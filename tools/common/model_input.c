@@ -25,7 +25,7 @@ gyre_status model_input_encoding(const model_input *in, const method *m, int pol
 
 /* Adds to the reason what the user can do about it. */
 static gyre_status refuse_tokenizer(const model_options *o, gyre_status status, const gyre_error *why, gyre_error *err) {
-    return cli_error(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",
+    return gyre_fail(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",
                      why->text, o->tokenizer ? "--tokenizer" : "the model's own");
 }
 
@@ -37,7 +37,7 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     if (status) return refuse_tokenizer(o, status, &why, err);
     const int64_t ids = gyre_tokenizer_get_info(in->tokenizer).vocab;
     if (ids <= vocab) return GYRE_OK;
-    return cli_error(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
+    return gyre_fail(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
                      (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
 }
 
@@ -51,7 +51,7 @@ gyre_status model_input_read(model_input *in, int64_t min_tokens, gyre_error *er
     gyre_status status = o->ids || in->tokenizer ? GYRE_OK : model_input_tokenizer(in, err);
     if (status) return status;
     in->texts = calloc((size_t)o->texts_count + 1, sizeof *in->texts);
-    if (!in->texts) return cli_error(err, GYRE_ENOMEM, "texts: out of memory (%s)", o->path);
+    if (!in->texts) return gyre_fail(err, GYRE_ENOMEM, "texts: out of memory (%s)", o->path);
     for (; in->texts_count < o->texts_count && !status; in->texts_count += !status)
         status = read_one(in, o->texts[in->texts_count], min_tokens, &in->texts[in->texts_count], err);
     return status;

@@ -15,7 +15,7 @@ gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows
     out->table.rows = rows;
     if (out->columns && out->cells && out->texts) return GYRE_OK;
     result_table_free(out);
-    return cli_error(err, GYRE_ENOMEM, "table: out of memory (%lld rows)", (long long)rows);
+    return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (%lld rows)", (long long)rows);
 }
 
 void result_table_free(result_table *t) {

@@ -1,6 +1,7 @@
 /* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
 #include "tools/cli/cli.h"
+#include "util/checkpoint_files.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -25,8 +26,8 @@ static gyre_status hash_file(const char *path, char out[HASH], gyre_error *err) 
 static gyre_status hash_config(run_card *card, gyre_error *err) {
     char path[4096];
     const char *folder = card->input->options->path;
-    const int n = snprintf(path, sizeof path, "%s/config.json", folder);
-    if (n < 0 || n >= (int)sizeof path) return cli_error(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
+    const int n = snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
+    if (n < 0 || n >= (int)sizeof path) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.300s...)", folder);
     return access(path, R_OK) == 0 ? hash_file(path, card->config_hash, err) : GYRE_OK;
 }
 

@@ -104,6 +104,6 @@ gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t mi
     add_machine_paths(&p);
     for (size_t i = 0; i < COUNT_FILES; i++)
         add_path(&p, "/usr/include", FILES[i]);
-    if (!p.count) return cli_error(err, GYRE_EIO, "headers: none found; name a text with --text (/usr/include)");
+    if (!p.count) return gyre_fail(err, GYRE_EIO, "headers: none found; name a text with --text (/usr/include)");
     return gyre_text_open(out, p.list, p.count, split, min_bytes, err);
 }

@@ -80,7 +80,7 @@ gyre_status variant_find(const char *name, size_t length, variant *out, gyre_err
     }
     char known[VARIANT_LIST];
     variants_list(known);
-    return cli_error(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
+    return gyre_fail(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
 }
 
 static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], int *count, gyre_error *err) {
@@ -90,7 +90,7 @@ static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], in
         const gyre_status status = variant_find(c, length, &v, err);
         if (status) return status;
         for (int i = 0; i < *count; i++)
-            if (strcmp(found[i].name, v.name) == 0) return cli_error(err, GYRE_EINVAL, "%s: stands twice", v.name);
+            if (strcmp(found[i].name, v.name) == 0) return gyre_fail(err, GYRE_EINVAL, "%s: stands twice", v.name);
         found[(*count)++] = v;
         c = c[length] ? c + length + 1 : NULL;
     }

@@ -3,6 +3,7 @@
 #include "tools/cli/cli.h"
 #include "tools/common/value_names.h"
 #include "tools/subcommands.h"
+#include "util/checkpoint_files.h"
 #include <string.h>
 #include <sys/stat.h>
 
@@ -82,7 +83,7 @@ static const char DOC[] =
 
 static void read_options(int argc, char **argv, convert_options *o) {
     static const struct argp ARGP = {OPTIONS, parse, "MODEL -o PATH", DOC, NULL, NULL, NULL};
-    const gyre_convert_options usual = GYRE_CONVERT_INIT;
+    const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
     *o = (convert_options){.convert = usual};
     cli_parse(&ARGP, CLI_JSON, argc, argv, &o->common);
     if (!o->model) cli_usage_error("MODEL: missing");
@@ -120,7 +121,7 @@ static int64_t bytes_of(const convert_options *o) {
     char path[4200];
     struct stat info;
     const int is_folder = o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS;
-    snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/model.safetensors" : "");
+    snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/" GYRE_WEIGHTS_FILE : "");
     return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
 }
 

@@ -140,7 +140,7 @@ static int is_wanted(const gyre_layer_reading *group, const gyre_layer_reading *
 
 static gyre_status add_pair(diff_result *r, const gyre_layer_reading *a, const gyre_layer_reading *b, gyre_error *err) {
     if (r->count == DIFF_MAX_GROUPS)
-        return cli_error(err, GYRE_EUNSUPPORTED, "layers: more than %d kinds to compare (gyre diff)", DIFF_MAX_GROUPS);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layers: more than %d kinds to compare (gyre diff)", DIFF_MAX_GROUPS);
     const gyre_status status =
         diff_layers_compare(&r->layers[r->count], r->operand[0].reading, a, r->operand[1].reading, b, err);
     if (!status) r->count++;
@@ -167,7 +167,7 @@ static gyre_status match(diff_result *r, const char *layer_type, gyre_error *err
 gyre_status diff_compare(diff_result *result, const char *layer_type, gyre_error *err) {
     gyre_status status = GYRE_OK;
     result->layers = calloc(DIFF_MAX_GROUPS, sizeof *result->layers);
-    if (!result->layers) return cli_error(err, GYRE_ENOMEM, "layers: out of memory (gyre diff)");
+    if (!result->layers) return gyre_fail(err, GYRE_ENOMEM, "layers: out of memory (gyre diff)");
     result->same = result->operand[0].reading && result->operand[1].reading;
     if (result->same) status = match(result, layer_type, err);
     for (int i = 0; i < result->count; i++)

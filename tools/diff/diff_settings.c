@@ -27,7 +27,7 @@ static const char *const DECAYS[] = {"log", "power"};
 #define OFFSET(field)      offsetof(gyre_config, field)
 #define ANY_KIND           0xffffffffu
 #define RELATIVE_VECTORS   (KIND(SHAW) | KIND(NEZHA) | KIND(BERT) | KIND(DEBERTA))
-#define RELATIVE_DISTANCES (RELATIVE_VECTORS | KIND(T5) | KIND(TRANSFORMER_XL))
+#define RELATIVE_DISTANCES (KIND(SHAW) | KIND(NEZHA) | KIND(DEBERTA) | KIND(T5) | KIND(TRANSFORMER_XL))
 
 static const setting SETTINGS[] = {
     {"head_dim", KIND(ROPE) | RELATIVE_VECTORS, SETTING_INTEGER, OFFSET(head_dim), NULL},
@@ -54,11 +54,14 @@ static const setting SETTINGS[] = {
     {"input_scale", KIND(LEARNED) | KIND(SINUSOIDAL), SETTING_REAL, OFFSET(input.scale), NULL},
     {"heads", KIND(ALIBI) | KIND(SANDWICH), SETTING_INTEGER, OFFSET(heads), NULL},
     {"before_scale", KIND(ALIBI), SETTING_BOOL, OFFSET(score.before_scale), NULL},
-    {"buckets", KIND(T5) | KIND(DEBERTA), SETTING_INTEGER, OFFSET(score.buckets), NULL},
+    {"buckets", KIND(T5), SETTING_INTEGER, OFFSET(score.buckets), NULL},
+    {"position_buckets", KIND(DEBERTA), SETTING_INTEGER, OFFSET(score.position_buckets), NULL},
+    {"max_positions", KIND(BERT), SETTING_INTEGER, OFFSET(score.max_positions), NULL},
     {"max_distance", RELATIVE_DISTANCES, SETTING_INTEGER, OFFSET(score.max_distance), NULL},
     {"bidirectional", KIND(T5) | KIND(TRANSFORMER_XL), SETTING_BOOL, OFFSET(score.bidirectional), NULL},
     {"terms", RELATIVE_VECTORS, SETTING_BOOL, OFFSET(score.terms), NULL},
-    {"hidden_units", KIND(FIRE) | KIND(SANDWICH), SETTING_INTEGER, OFFSET(score.width), NULL},
+    {"hidden_units", KIND(FIRE), SETTING_INTEGER, OFFSET(score.hidden_units), NULL},
+    {"sinusoid_dim", KIND(SANDWICH), SETTING_INTEGER, OFFSET(score.sinusoid_dim), NULL},
     {"decay", KIND(KERPLE), SETTING_ENUM, OFFSET(score.decay), DECAYS}};
 enum { SETTINGS_COUNT = sizeof SETTINGS / sizeof *SETTINGS };
 

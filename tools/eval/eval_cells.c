@@ -32,7 +32,7 @@ int eval_has_bytes(const evaluation *e) {
 
 /* -- planning -- */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
-    gyre_eval_options out = GYRE_EVAL_INIT;
+    gyre_eval_options out = GYRE_INIT(gyre_eval_options);
     out.context = context;
     out.stride = e->options.stride;
     out.windows = e->options.windows;
@@ -56,9 +56,11 @@ static gyre_text truncate_text(const evaluation *e, int64_t text, int64_t contex
 }
 
 static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t context) {
-    gyre_passkey_options out = GYRE_PASSKEY_INIT;
+    gyre_passkey_options out = GYRE_INIT(gyre_passkey_options);
     out.context = context;
     out.trials = e->options.passkey;
+    out.keys = GYRE_PASSKEY_KEYS;
+    out.seed = 1;
     return out;
 }
 
@@ -149,7 +151,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
     eval_cell *c = eval_cell_at(e, text, row, column);
     const int64_t context = e->options.contexts.values[column];
     gyre_status status = describe(encoding, context, c);
-    if (status) return cli_error(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
+    if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
     status = evaluate(e, encoding, text, context, c, err);
     if (status == GYRE_ERANGE) { /* a table that ends is a result, not a failure */

@@ -185,7 +185,7 @@ gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     f.lines.y = calloc(points, sizeof *f.lines.y);
     gyre_status status = gyre_report_page_create(&f.page, "gyre eval: perplexity against context", err);
     if (!status && (!f.lines.series || !f.lines.names || !f.lines.x || !f.lines.y))
-        status = cli_error(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.run.report);
+        status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.run.report);
     if (!status) status = fill(&f, err);
     if (!status) status = gyre_report_page_write(f.page, e->options.run.report, err);
     free(f.lines.series);

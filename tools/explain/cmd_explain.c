@@ -58,7 +58,7 @@ static json_t *group_object(const gyre_reading *reading, const gyre_layer_readin
     if (explain_stats_compute(&stats, reading, group, err)) return NULL;
     json_t *object = json_object();
     if (explain_group_json(object, reading, &stats)) {
-        (void)cli_error(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
+        (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
         json_decref(object);
         object = NULL;
     }
@@ -69,7 +69,7 @@ static json_t *group_object(const gyre_reading *reading, const gyre_layer_readin
 /* out = all selected groups; NULL with err set. */
 static json_t *group_objects(const explain_options *o, const gyre_reading *reading, gyre_error *err) {
     json_t *list = json_array();
-    if (!list) (void)cli_error(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
+    if (!list) (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
     for (int64_t i = 0; list && i < reading->groups_count; i++) {
         if (!reading_is_selected(&reading->groups[i], o->reading.layer_type)) continue;
         list = cli_json_append(list, group_object(reading, &reading->groups[i], err));

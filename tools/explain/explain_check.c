@@ -51,7 +51,7 @@ void explain_check_decide(explain_check *c, double unigram_entropy) {
 
 gyre_status explain_check_unigram_entropy(const gyre_text *text, int64_t vocab, double *out, gyre_error *err) {
     int64_t *counts = calloc((size_t)vocab, sizeof *counts), once = 0;
-    if (!counts) return cli_error(err, GYRE_ENOMEM, "--check: out of memory for %lld tokens (vocabulary)", (long long)vocab);
+    if (!counts) return gyre_fail(err, GYRE_ENOMEM, "--check: out of memory for %lld tokens (vocabulary)", (long long)vocab);
     for (int64_t i = 0; i < text->count; i++)
         counts[text->ids[i]]++;
     for (int64_t i = 0; i < vocab; i++)
@@ -81,7 +81,7 @@ typedef struct trials {
 static void run_trial(void *arg, int64_t i) {
     trials *t = arg;
     const int64_t window = i / 2;
-    gyre_eval_options options = GYRE_EVAL_INIT;
+    gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     gyre_eval_result result = {0};
     options.context = t->check->context;
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
@@ -112,7 +112,7 @@ static gyre_status place_windows(trials *t, int64_t trained, const char *path, g
     c->context = trained > 0 && trained < CHECK_MAX_CONTEXT ? trained : CHECK_MAX_CONTEXT;
     if (c->context > last / c->windows) c->context = last / c->windows;
     if (c->context < CHECK_MIN_CONTEXT)
-        return cli_error(err, GYRE_EINVAL, "--check: %lld tokens, where at least %d are needed (%.300s)",
+        return gyre_fail(err, GYRE_EINVAL, "--check: %lld tokens, where at least %d are needed (%.300s)",
                          (long long)c->tokens, CHECK_WINDOWS * CHECK_MIN_CONTEXT + 1, path);
     for (int64_t i = 0; i < c->windows; i++)
         t->starts[i] = i * (last - c->context) / (c->windows - 1);
@@ -125,7 +125,7 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
     gyre_config config = *gyre_encoding_get_config(own);
     const int stated = config.rope.layout == layouts[0] ? 0 : 1;
     trials *t = calloc(1, sizeof *t);
-    gyre_status status = t ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "--check: out of memory (%.300s)", path);
+    gyre_status status = t ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "--check: out of memory (%.300s)", path);
     config.rope.layout = layouts[1 - stated];
     if (status == GYRE_OK) status = gyre_encoding_create(&other, &config, NULL, err);
     if (status == GYRE_OK) {
@@ -168,7 +168,7 @@ static gyre_status store_card(explain_check *c, const model_input *input, int ar
     if (status) return status;
     run_card_text(&card, c->card_text);
     c->card = run_card_json(&card);
-    return c->card ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "--check: out of memory (card)");
+    return c->card ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "--check: out of memory (card)");
 }
 
 gyre_status explain_check_run(explain_check *out, const model_options *options, int argc, char **argv, const gyre_exec *exec,

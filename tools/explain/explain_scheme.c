@@ -76,7 +76,7 @@ static void describe_vectors(const explain_stats *f, char *out, size_t size) {
         if (gyre_encoding_table_shape(f->encoding, tables[i], shape) == GYRE_OK) rows = shape[2];
     if (rows > 0) put(out, size, "%" PRId64 " rows of vectors; ", rows);
     if (f->config->kind == GYRE_KIND_BERT)
-        put(out, size, "positions 0-%" PRId64 ", and none past them", max - 1);
+        put(out, size, "positions 0-%" PRId64 ", and none past them", f->config->score.max_positions - 1);
     else if (max > 0)
         put(out, size, "distances past %" PRId64 " count as %" PRId64, max, max);
 }

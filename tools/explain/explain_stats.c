@@ -116,7 +116,7 @@ static gyre_status rotation_stats(explain_stats *f, const gyre_reading *reading,
     f->state = calloc(count, sizeof *f->state);
     double *trained = calloc(count, sizeof *trained);
     gyre_status status = f->inv_freq && f->freq_factor && f->state && trained ? GYRE_OK : GYRE_ENOMEM;
-    if (status) (void)cli_error(err, status, "frequencies: out of memory (%.200s)", reading->path);
+    if (status) (void)gyre_fail(err, status, "frequencies: out of memory (%.200s)", reading->path);
     if (!status) status = gyre_encoding_frequencies(f->encoding, f->length, f->inv_freq, &f->attention_factor);
     if (!status) status = unscaled_frequencies(f, trained, f->freq_factor, err);
     if (!status) {
@@ -131,7 +131,7 @@ static gyre_status rotation_stats(explain_stats *f, const gyre_reading *reading,
 
 static gyre_status slopes_stats(explain_stats *f, gyre_error *err) {
     f->slopes = calloc((size_t)f->config->heads + 1, sizeof *f->slopes);
-    if (!f->slopes) return cli_error(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
+    if (!f->slopes) return gyre_fail(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
     return gyre_encoding_slopes(f->encoding, f->slopes);
 }
 

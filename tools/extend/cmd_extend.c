@@ -6,6 +6,7 @@
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
 #include "tools/subcommands.h"
+#include "util/checkpoint_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -172,7 +173,7 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     const int is_folder = stat(o->stretch.write, &info) == 0 && S_ISDIR(info.st_mode);
     const int has_slash = o->stretch.write[strlen(o->stretch.write) - 1] == '/';
     const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
-    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : "config.json";
+    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : GYRE_CONFIG_FILE;
     snprintf(path, sizeof path, "%s%s%s", o->stretch.write, is_folder && !has_slash ? "/" : "", is_folder ? name : "");
     cli_set_pending_copy(path);
     const gyre_status status = gyre_reading_write(o->path, &config, o->stretch.to, o->stretch.write, &err);

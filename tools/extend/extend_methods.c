@@ -27,15 +27,15 @@ static int is_known(const char *text) {
 
 gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error *err) {
     extend_method r = {.llama3 = is_called(text, "llama3"), .longrope = is_called(text, "longrope")};
-    if (strlen(text) >= sizeof r.label) return cli_error(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
-    if (!is_known(text)) return cli_error(err, GYRE_EINVAL, "method \"%s\": none of " EXTEND_METHOD_NAMES, text);
+    if (strlen(text) >= sizeof r.label) return gyre_fail(err, GYRE_EINVAL, "method %.40s...: too long a name", text);
+    if (!is_known(text)) return gyre_fail(err, GYRE_EINVAL, "method \"%s\": none of " EXTEND_METHOD_NAMES, text);
     snprintf(r.label, sizeof r.label, "%s", text);
     if (r.llama3 || r.longrope) {
         /* Parsed as ntk, which takes the same numbers. */
         char stand_in[sizeof r.label + 8];
         snprintf(stand_in, sizeof stand_in, "ntk%s", text + strcspn(text, ":+"));
         if (method_parse(stand_in, &r.method, NULL) != GYRE_OK)
-            return cli_error(err, GYRE_EINVAL,
+            return gyre_fail(err, GYRE_EINVAL,
                              "method %s: what follows the name is no factor of at least 1, nor " METHOD_MODIFIERS, text);
     } else {
         const gyre_status status = method_parse(text, &r.method, err);
@@ -50,7 +50,7 @@ gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t 
     for (const char *c = list; *c; c++)
         n += *c == ',';
     extend_method *methods = calloc((size_t)n, sizeof *methods);
-    if (!methods) return cli_error(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
+    if (!methods) return gyre_fail(err, GYRE_ENOMEM, "methods: out of memory for %lld", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         char one[METHOD_LABEL * 2];
         const size_t length = strcspn(list, ",");
@@ -91,11 +91,11 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
     gyre_status status = method_config(&r->method, base, e->trained, e->to, &e->betas, out, err);
     if (status != GYRE_OK) return status;
     if (r->longrope && !base->rope.short_factor)
-        return cli_error(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
     if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL && !r->method.keeps_model_scaling) {
         /* Pairs that are not rotated must stay so. */
         if (r->longrope || r->llama3 || r->method.scaling != GYRE_SCALING_LINEAR)
-            return cli_error(err, GYRE_EUNSUPPORTED,
+            return gyre_fail(err, GYRE_EUNSUPPORTED,
                              "method %s: some pairs of this model stand still, and it turns all (%s)", r->label, e->path);
         out->rope.scaling = GYRE_SCALING_PROPORTIONAL;
         out->rope.proportion = base->rope.proportion;
@@ -142,7 +142,7 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     s->theta = calloc((size_t)s->pairs, sizeof(double));
     s->near = calloc((size_t)s->pairs, sizeof(double));
     s->far = calloc((size_t)s->pairs, sizeof(double));
-    if (!s->theta || !s->near || !s->far) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
+    if (!s->theta || !s->near || !s->far) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (plain.rope.scaling != GYRE_SCALING_PROPORTIONAL) plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.factor = 1;
     plain.rope.resonance = 0;

@@ -4,6 +4,7 @@
 #include "tools/cli/temporary_folder.h"
 #include "tools/common/reading_options.h"
 #include "tools/extend/extend.h"
+#include "util/checkpoint_files.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -130,7 +131,7 @@ static gyre_status compare_encodings(const extension *e, const gyre_encoding *wa
     const int64_t length = e->to;
     const int64_t pairs = gyre_encoding_get_config(want)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, max = 0;
-    if (!a) return cli_error(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
+    if (!a) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (gyre_encoding_get_config(got)->kind != GYRE_KIND_ROPE || gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
         snprintf(why, 200, "turns other channels");
         free(a);
@@ -184,7 +185,7 @@ static gyre_status check_reader(const extension *e, const gyre_reading *known, c
     if (is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* only llama.cpp reads a GGUF */
     if (known->profile == extend_readers[reader]) return compare_reading(e, known, want, reader, out, err);
     gyre_status status = gyre_reading_open(&reading, known->path, extend_readers[reader], e->to, &refusal);
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         drop_location(refusal.text, known->path);
         snprintf(out->why[reader], sizeof out->why[reader], "%.190s", refusal.text);
@@ -222,9 +223,9 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
                                    gyre_error *err) {
     char path[4200];
     gyre_error refusal = {0, ""};
-    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : "config.json");
+    snprintf(path, sizeof path, "%s/%s", folder, is_gguf(e) ? "model.gguf" : GYRE_CONFIG_FILE);
     gyre_status status = gyre_reading_write(e->path, &c->config, e->to, path, &refusal);
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return cli_error(err, status, "%s", refusal.text);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         drop_location(refusal.text, e->reading->path);
         set_unsupported(e, out, refusal.text);

@@ -135,7 +135,7 @@ static void check_options(const generate_options *o) {
 
 void generate_options_read(int argc, char **argv, generate_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (generate_options){.tokens = 128, .sampling = GYRE_SAMPLING_INIT, .seed = 1};
+    *o = (generate_options){.tokens = 128, .sampling = GYRE_INIT(gyre_sampling), .seed = 1};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);

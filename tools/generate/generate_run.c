@@ -13,12 +13,12 @@ static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_e
     FILE *file = fopen(path, "rb");
     char *text = NULL;
     size_t used = 0, room = 0;
-    if (!file) return cli_error(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
+    if (!file) return gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
     for (size_t n = 1; n && !status;) {
         if (used == room) {
             char *more = realloc(text, room ? 2 * room : 4096);
             if (!more) {
-                status = cli_error(err, GYRE_ENOMEM, "prompt: out of memory (%s)", path);
+                status = gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (%s)", path);
                 break;
             }
             text = more;
@@ -27,7 +27,7 @@ static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_e
         n = fread(text + used, 1, room - used, file);
         used += n;
     }
-    if (!status && ferror(file)) status = cli_error(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
+    if (!status && ferror(file)) status = gyre_fail(err, GYRE_EIO, "prompt: %s (%s)", strerror(errno), path);
     fclose(file);
     if (status)
         free(text);
@@ -45,7 +45,7 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
         status = read_file(o->prompt_file, &g->prompt, &g->prompt_bytes, err);
     } else {
         g->prompt = strdup(o->prompt ? o->prompt : "");
-        if (!g->prompt) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (generate)");
+        if (!g->prompt) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (generate)");
         g->prompt_bytes = strlen(g->prompt);
     }
     if (status) return status;
@@ -53,7 +53,7 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
     status = gyre_tokenize(g->input.tokenizer, g->prompt, g->prompt_bytes, flags, &g->prompt_ids, &g->prompt_count, err);
     if (!status && !g->prompt_count)
         status =
-            cli_error(err, GYRE_EINVAL,
+            gyre_fail(err, GYRE_EINVAL,
                       "prompt: empty, and the model has no token that begins a text; name one with --prompt (generate)");
     return status;
 }
@@ -68,10 +68,10 @@ static int64_t required_length(const generation *g) {
 static gyre_status open_context(generation *g, gyre_error *err) {
     enum { WINDOWS = 4, MAX_ENLARGED = 1 << 16 };
     const generate_options *o = &g->options;
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     const int64_t length = g->length = required_length(g);
     if (!o->window && g->prompt_count > length)
-        return cli_error(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
+        return gyre_fail(err, GYRE_EINVAL, "prompt: its %lld tokens are more than --context %lld (generate)",
                          (long long)g->prompt_count, (long long)length);
     gyre_status status = model_input_encoding(&g->input, o->method.list, method_options_policy(&o->method), length,
                                               &o->method.betas, &g->encoding, err);
@@ -81,7 +81,7 @@ static gyre_status open_context(generation *g, gyre_error *err) {
     options.max_tokens = o->window && o->window < MAX_ENLARGED ? WINDOWS * o->window : length;
     options.cache_dtype = o->method.cache;
     options.exec = &g->exec;
-    status = gyre_context_open(&g->context, g->input.model, &options, err);
+    status = gyre_context_create(&g->context, g->input.model, &options, err);
     return status || !o->window ? status : gyre_context_stream(g->context, o->sinks, o->window, err);
 }
 
@@ -94,7 +94,7 @@ gyre_status generate_open(generation *g, int argc, char **argv, gyre_error *err)
     if (!status) status = open_context(g, err);
     if (status) return status;
     g->logits = malloc((size_t)gyre_model_get_config(g->input.model)->vocab * sizeof *g->logits);
-    return g->logits ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "logits: out of memory (generate)");
+    return g->logits ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (generate)");
 }
 
 void generate_close(generation *g) {
@@ -121,7 +121,7 @@ static gyre_status print_text(generation *g, int at_end, gyre_error *err) {
     const size_t written = fwrite(g->text + g->printed, 1, bytes, g->text_output);
     g->printed = whole;
     if (written == bytes && fflush(g->text_output) == 0) return GYRE_OK;
-    return cli_error(err, GYRE_EIO, "standard output: %s (writing the text)", strerror(errno));
+    return gyre_fail(err, GYRE_EIO, "standard output: %s (writing the text)", strerror(errno));
 }
 
 /* Without --json, keeps only the text that is not printed yet, so that memory stays bounded for a text without end. */
@@ -137,7 +137,7 @@ static gyre_status append_id(generation *g, int32_t token, gyre_error *err) {
         if (g->count == g->ids_capacity) {
             const int64_t room = g->ids_capacity ? 2 * g->ids_capacity : 256;
             int32_t *more = realloc(g->ids, (size_t)room * sizeof *more);
-            if (!more) return cli_error(err, GYRE_ENOMEM, "text: out of memory (generate)");
+            if (!more) return gyre_fail(err, GYRE_ENOMEM, "text: out of memory (generate)");
             g->ids = more;
             g->ids_capacity = room;
         }
@@ -160,7 +160,7 @@ static gyre_status append_text(generation *g, int32_t token, gyre_error *err) {
             g->text = more;
             g->text_capacity = room;
         } else {
-            status = cli_error(err, GYRE_ENOMEM, "text: out of memory (generate)");
+            status = gyre_fail(err, GYRE_ENOMEM, "text: out of memory (generate)");
         }
     }
     if (!status && bytes) {
@@ -210,7 +210,7 @@ static gyre_status generate_tokens(generation *g, gyre_error *err) {
         if (g->prompt_count + g->count >= max_tokens) return GYRE_OK;
         const int32_t token = gyre_sample(g->logits, vocab, &o->sampling, &state);
         if (token < 0)
-            return cli_error(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (generate)",
+            return gyre_fail(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (generate)",
                              (long long)gyre_context_tokens(g->context));
         g->stop = GENERATE_STOP_END;
         if (token == end) return GYRE_OK;

@@ -94,10 +94,12 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
 
 static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int64_t context,
                                    entry *e, gyre_error *err) {
-    gyre_passkey_options o = GYRE_PASSKEY_INIT;
+    gyre_passkey_options o = GYRE_INIT(gyre_passkey_options);
     gyre_passkey_result r;
     o.context = context;
     o.trials = l->plan.trials;
+    o.keys = GYRE_PASSKEY_KEYS;
+    o.seed = 1;
     o.progress = cli_progress_step;
     o.progress_ctx = &l->progress;
     const gyre_status status = gyre_passkey(s->model, encoding, &l->held_out, &o, &r, &l->exec, err);
@@ -109,7 +111,7 @@ static gyre_status measure_passkey(lab *l, const lab_measurement *s, const gyre_
 
 static gyre_status measure(lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, entry *e,
                            gyre_error *err) {
-    gyre_eval_options o = GYRE_EVAL_INIT;
+    gyre_eval_options o = GYRE_INIT(gyre_eval_options);
     gyre_eval_result r;
     int64_t starts[LAB_REGIONS << (LAB_CONTEXTS - 1)];
     const int64_t context = l->plan.contexts[c];
@@ -161,7 +163,7 @@ gyre_status lab_measure(lab *l, const lab_measurement *s, lab_row *row, gyre_err
         /* The loss by position is measured at the longest context, and at the trained one in case the encoding ends there. */
         const int positions = s->seed == 0 && (c == 0 || c == LAB_CONTEXTS - 1);
         cli_progress_label(&l->progress, "%s at %lld", row->name, (long long)l->plan.contexts[c]);
-        const gyre_status status = cli_interrupted() ? cli_error(err, GYRE_EIO, "stopped (%s)", "gyre lab")
+        const gyre_status status = cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab")
                                                      : find_or_measure(l, s, c, positions, &e, err);
         if (status) return status;
         row->cells[s->seed][c] = e.cell;

@@ -42,7 +42,8 @@ static void list_methods(lab_plan *p) {
  * all parts work. */
 static void size_runs(lab_plan *p, lab_preset preset) {
     gyre_train_options *r = &p->run;
-    *r = (gyre_train_options)GYRE_TRAIN_INIT; /* the options that the bundled models were trained with */
+    *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(r); /* the options that the bundled models were trained with */
     p->regions = LAB_REGIONS;
     p->trials = 100;
     p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;

@@ -275,9 +275,9 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
         if (written)
             status = written;
         else if (status)
-            (void)cli_error(err, status, "report: %s (%s)", gyre_status_text(status), l->run.report);
+            (void)gyre_fail(err, status, "report: %s (%s)", gyre_status_text(status), l->run.report);
     } else {
-        status = cli_error(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");
+        status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");
     }
     free(f.lines);
     free(f.table);

@@ -15,7 +15,8 @@ static int is_copy(const char *task) {
  * two layers, heads of 64 channels, 64 tokens. */
 static void size_runs(lab_plan *p, const char *task, lab_preset preset) {
     gyre_train_options *r = &p->run;
-    *r = (gyre_train_options)GYRE_TRAIN_INIT;
+    *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(r);
     r->retrieval_fraction = 0;
     r->model.layers = 2;
     r->model.model_dim = 128;
@@ -123,7 +124,7 @@ typedef struct task_measurement {
 static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_t length, task_result *out,
                                   gyre_error *err) {
     const gyre_config *position = &gyre_model_get_config(s->model)->position;
-    gyre_task_options o = GYRE_TASK_INIT;
+    gyre_task_options o = GYRE_INIT(gyre_task_options);
     gyre_encoding *encoding = NULL;
     int64_t *right = calloc((size_t)length, 2 * sizeof *right), *asked = right ? right + length : NULL;
     o.task = t->rule[s->rule].task;
@@ -132,7 +133,7 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     o.seed = (uint64_t)length; /* every row gets the same sequences */
     o.progress = cli_progress_step;
     o.progress_ctx = &t->lab->progress;
-    gyre_status status = right ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
+    gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     if (!status)
         status = method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
     if (!status) status = gyre_task_measure(s->model, encoding, &o, right, asked, &t->lab->exec, err);
@@ -154,7 +155,7 @@ static gyre_status measure(task_lab *t, const task_measurement *s, task_result *
     for (int p = 0; p < t->points; p++) {
         if (p && t->length[p] == t->length[p - 1]) continue;
         if (cli_interrupted())
-            return cli_error(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
+            return gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
         gyre_status status = measure_length(t, s, t->length[p], out, err);
         if (status == GYRE_ERANGE) status = t->columns ? GYRE_OK : measure_length(t, s, t->lab->plan.trained, out, err);
         if (status) return status;
@@ -167,7 +168,7 @@ static gyre_status measure_row(task_lab *t, const task_measurement *s, task_row 
     char key[200];
     const int n = snprintf(key, sizeof key, "%s %s %lld %lld", s->name, s->method->label, (long long)t->lab->plan.longest,
                            (long long)t->sequences);
-    if (n < 0 || n >= (int)sizeof key) return cli_error(err, GYRE_EINVAL, "name: too long (%s)", s->name);
+    if (n < 0 || n >= (int)sizeof key) return gyre_fail(err, GYRE_EINVAL, "name: too long (%s)", s->name);
     if (task_memo_find(t, key, out)) return GYRE_OK;
     cli_progress_label(&t->lab->progress, "%s, %s", t->rule[s->rule].description, row->name);
     const gyre_status status = measure(t, s, out, err);

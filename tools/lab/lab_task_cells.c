@@ -20,7 +20,7 @@ gyre_status task_memo_add(task_lab *t, const char *key, const task_result *resul
     json_t *line = json_pack("{s:s, s:o, s:o}", "key", key, "right", cli_json_integers(result->right, t->points), "asked",
                              cli_json_integers(result->asked, t->points));
     return line ? lab_memo_add(t->lab, key, line, err)
-                : cli_error(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
+                : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
 }
 
 /* -- accuracy -- */

@@ -262,7 +262,7 @@ gyre_status task_write_report(const task_lab *t, gyre_error *err) {
     char title[64];
     snprintf(title, sizeof title, "gyre lab: %s", t->title);
     gyre_status status = c && table ? gyre_report_page_create(&page, title, err)
-                                    : cli_error(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
+                                    : gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
     if (!status) {
         fill_page(t, page, c, table);
         status = gyre_report_page_write(page, t->lab->run.report, err);

@@ -69,7 +69,7 @@ typedef struct reporting {
 static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre_error *err) {
     if (!r->p->options.run.json_lines) return GYRE_OK;
     return passkey_print_cell_line(r->p, r->row, r->length, cell)
-               ? cli_error(err, GYRE_EIO, "standard output: cannot be written (passkey)")
+               ? gyre_fail(err, GYRE_EIO, "standard output: cannot be written (passkey)")
                : GYRE_OK;
 }
 

@@ -84,7 +84,7 @@ static int64_t place(int64_t sentences, double depth) {
 static gyre_status tokens_of(const passkey_template *m, double depth, int key, int64_t sentences, int32_t **ids,
                              int64_t *count, gyre_error *err) {
     char *text = passkey_prompt_text(&m->phrases, sentences, place(sentences, depth), key);
-    if (!text) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
+    if (!text) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
     const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, ids, count, err);
     free(text);
     return status;
@@ -153,14 +153,14 @@ static gyre_status fit_sentences(prompt_fit *f, gyre_error *err) {
 gyre_status passkey_prompt_make(passkey_prompt *out, const passkey_template *template, double depth, int key,
                                 gyre_error *err) {
     char *answer = answer_text(&template->phrases, key);
-    if (!answer) return cli_error(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
+    if (!answer) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
     const int64_t steps = template->steps ? template->steps : (int64_t)strlen(answer) + 1;
     /* The last token of an answer is not read. */
     prompt_fit f = {
         .template = template, .depth = depth, .key = key, .room = template->length - (steps - 1), .sentences = -1};
     gyre_status status = fit_sentences(&f, err);
     if (!status && f.sentences < 0)
-        status = cli_error(err, GYRE_EINVAL,
+        status = gyre_fail(err, GYRE_EINVAL,
                            "length %lld: too short; the prompt takes %lld tokens without filler, and its answer %lld "
                            "(passkey)",
                            (long long)template->length, (long long)f.bare, (long long)(steps - 1));

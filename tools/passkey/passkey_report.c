@@ -45,7 +45,7 @@ static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
     f->maps = calloc((size_t)o->method.count, sizeof *f->maps);
     f->z = calloc((size_t)(o->method.count * cells), sizeof *f->z);
     f->axis = calloc((size_t)(o->lengths.count + o->depths_count), sizeof *f->axis);
-    if (!f->maps || !f->z || !f->axis) return cli_error(err, GYRE_ENOMEM, "figure: out of memory (passkey)");
+    if (!f->maps || !f->z || !f->axis) return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (passkey)");
     for (int64_t m = 0; m < o->method.count; m++) {
         double *z = f->z + m * cells;
         for (int64_t d = 0; d < o->depths_count; d++)
@@ -83,7 +83,7 @@ static int has_picture(const passkey *p) {
 gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
     picture f;
     char *svg = NULL;
-    if (!has_picture(p)) return cli_error(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.run.figure);
+    if (!has_picture(p)) return gyre_fail(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.run.figure);
     gyre_status status = make_picture(p, &f, err);
     if (!status) status = gyre_report_heatmap_grid_svg(&f.panels, &svg, err);
     if (!status) {
@@ -93,7 +93,7 @@ gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
             fputs(svg, output.file);
             failed = cli_output_close(&output, 0);
         }
-        if (failed) status = cli_error(err, GYRE_EIO, "figure: cannot be written (%s)", p->options.run.figure);
+        if (failed) status = gyre_fail(err, GYRE_EIO, "figure: cannot be written (%s)", p->options.run.figure);
     }
     gyre_report_free(svg);
     free_picture(&f);

@@ -46,7 +46,7 @@ static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) 
     const int whole = w->all->job->unchunked_prefill;
     const int64_t cached = whole ? 0 : common_prefix(w, p);
     gyre_status status = gyre_context_truncate(w->context, cached);
-    if (status) return cli_error(err, status, "context: does not forget (passkey)");
+    if (status) return gyre_fail(err, status, "context: does not forget (passkey)");
     w->cached_count = cached;
     for (int64_t n = 0; w->cached_count < p->count; w->cached_count += n) {
         n = p->count - w->cached_count;
@@ -84,12 +84,12 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
     const passkey_job *job = w->all->job;
     const int64_t vocab = gyre_model_get_config(job->model)->vocab;
     const int32_t end = gyre_tokenizer_get_info(job->template->tokenizer).end;
-    const gyre_sampling greedy = GYRE_SAMPLING_INIT;
+    const gyre_sampling greedy = GYRE_INIT(gyre_sampling);
     uint64_t state = 0;
     for (;;) {
         const int32_t token = gyre_sample(w->logits, vocab, &greedy, &state);
         if (token < 0)
-            return cli_error(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (passkey)",
+            return gyre_fail(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (passkey)",
                              (long long)gyre_context_tokens(w->context));
         if (token == end) return s->count ? GYRE_OK : check_answer(s, job, err);
         s->ids[s->count++] = token;
@@ -103,7 +103,7 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
 
 static gyre_status run_prompt(worker *w, const passkey_prompt *p, passkey_trial *out, gyre_error *err) {
     answer_state s = {.prompt = p, .ids = calloc((size_t)p->steps, sizeof *s.ids)};
-    gyre_status status = s.ids ? prefill(w, p, err) : cli_error(err, GYRE_ENOMEM, "answer: out of memory (passkey)");
+    gyre_status status = s.ids ? prefill(w, p, err) : gyre_fail(err, GYRE_ENOMEM, "answer: out of memory (passkey)");
     if (!status) status = generate_answer(w, &s, err);
     if (!status) {
         out->right = s.right;
@@ -169,7 +169,7 @@ static void work(void *arg, int64_t index) {
 static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gyre_error *err) {
     const passkey_job *job = all->job;
     const int64_t vocab = gyre_model_get_config(job->model)->vocab;
-    gyre_context_options options = GYRE_CONTEXT_INIT;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.encoding = job->encoding;
     options.max_tokens = job->template->length;
     options.cache_dtype = job->cache;
@@ -177,8 +177,8 @@ static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gy
     *w = (worker){.all = all};
     w->logits = malloc((size_t)vocab * sizeof *w->logits);
     w->cached_ids = malloc((size_t)job->template->length * sizeof *w->cached_ids);
-    if (!w->logits || !w->cached_ids) return cli_error(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
-    return gyre_context_open(&w->context, job->model, &options, err);
+    if (!w->logits || !w->cached_ids) return gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (passkey)");
+    return gyre_context_create(&w->context, job->model, &options, err);
 }
 
 static void run_workers(shared *all, const gyre_exec *exec) {
@@ -187,7 +187,7 @@ static void run_workers(shared *all, const gyre_exec *exec) {
     const int parallel = all->tasks_count >= threads;
     all->workers = parallel ? threads : 1;
     worker *workers = calloc((size_t)all->workers, sizeof *workers);
-    if (!workers) all->status = cli_error(&all->error, GYRE_ENOMEM, "workers: out of memory (passkey)");
+    if (!workers) all->status = gyre_fail(&all->error, GYRE_ENOMEM, "workers: out of memory (passkey)");
     for (int64_t i = 0; i < all->workers && !all->status; i++)
         all->status = open_worker(&workers[i], all, parallel ? NULL : exec, &all->error);
     if (!all->status && exec && all->workers > 1)
@@ -229,7 +229,7 @@ gyre_status passkey_run(passkey_job *job, const gyre_exec *exec, gyre_error *err
         list_tasks(&all);
         if (all.tasks_count) run_workers(&all, exec);
     } else {
-        all.status = cli_error(&all.error, GYRE_ENOMEM, "trials: out of memory (passkey)");
+        all.status = gyre_fail(&all.error, GYRE_ENOMEM, "trials: out of memory (passkey)");
     }
     (void)pthread_mutex_destroy(&all.lock);
     free(all.tasks);

@@ -90,7 +90,7 @@ static json_t *identity(const search_work *w) {
 static gyre_status search(search_work *w, gyre_error *err) {
     const search_options *o = w->options;
     json_t *search_identity = identity(w);
-    gyre_status status = search_identity ? GYRE_OK : cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    gyre_status status = search_identity ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     if (!status) status = search_journal_open(&w->journal, o->run.journal, search_identity, err);
     cli_progress_begin(&w->progress, "seeds", "tokens",
                        (w->problem.budget + SEARCH_ROWS * w->windows.held_out_count) * o->stretch.to);

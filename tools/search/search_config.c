@@ -1,6 +1,7 @@
 /* search_config.c: writing the factors found into a config. */
 #include "tools/cli/temporary_folder.h"
 #include "tools/search/search.h"
+#include "util/checkpoint_files.h"
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ static gyre_status check_written(const search_work *w, const search_rescale *res
         if (same) break;
     }
     gyre_reading_free(reading);
-    return same ? GYRE_OK : cli_error(err, GYRE_EFORMAT, "--write: read back it is not what was found (%s)", path);
+    return same ? GYRE_OK : gyre_fail(err, GYRE_EFORMAT, "--write: read back it is not what was found (%s)", path);
 }
 
 gyre_status search_write_config(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err) {
@@ -39,7 +40,7 @@ int search_check_target(const search_options *o) {
     cli_check_target("--journal", o->run.journal, o->model.path);
     if (!write) return 0;
     const int in_folder = stat(write, &is) == 0 && S_ISDIR(is.st_mode);
-    if (snprintf(path, sizeof path, "%s%s", write, in_folder ? "/config.json" : "") >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s%s", write, in_folder ? "/" GYRE_CONFIG_FILE : "") >= (int)sizeof path)
         return cli_fail("--write: too long a name (%s)", write);
     cli_check_target("--write", path, o->model.path);
     return file_target_check("--write", path, &err) ? cli_fail_error(&err) : 0;
@@ -50,7 +51,7 @@ int search_try_config(const search_work *w) {
     gyre_error err = {0, ""};
     if (!w->options->stretch.write) return 0;
     if (temporary_folder_create("search", folder, sizeof folder, &err)) return cli_fail_error(&err);
-    snprintf(path, sizeof path, "%s/config.json", folder);
+    snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, folder);
     const gyre_status status = search_write_config(w, &w->initial[SEARCH_INITIAL_YARN].rescale, path, &err);
     (void)unlink(path);
     (void)rmdir(folder);

@@ -17,7 +17,7 @@ static gyre_status make_encoding(const search_work *w, const search_rescale *res
 static gyre_status evaluate(search_work *w, const search_rescale *rescale, const int64_t *starts, int64_t count,
                             double *nats, gyre_error *err) {
     gyre_encoding *encoding = NULL;
-    gyre_eval_options eval = GYRE_EVAL_INIT;
+    gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
     gyre_eval_result all;
     eval.context = w->options->stretch.to;
     eval.stride = w->options->stride;
@@ -31,7 +31,7 @@ static gyre_status evaluate(search_work *w, const search_rescale *rescale, const
     gyre_encoding_free(encoding);
     for (int64_t i = 0; i < count && !status; i++)
         if (!isfinite(nats[i]))
-            status = cli_error(err, GYRE_EINVAL, "window at token %lld: its loss is no finite number (search)",
+            status = gyre_fail(err, GYRE_EINVAL, "window at token %lld: its loss is no finite number (search)",
                                (long long)starts[i]);
     return status;
 }
@@ -88,7 +88,7 @@ static gyre_status evaluate_row(search_work *w, search_row *row, gyre_error *err
     const int64_t count = w->windows.held_out_count;
     const search_evaluation r = {"held-out", row->label, &row->rescale, w->space.pairs, -1, 0, count};
     row->nats = calloc((size_t)count, sizeof *row->nats);
-    if (!row->nats) return cli_error(err, GYRE_ENOMEM, "windows: out of memory (search)");
+    if (!row->nats) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
     cli_progress_label(&w->progress, "held out: %s", row->label);
     const gyre_status status = evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
     for (int64_t i = 0; i < count; i++)

@@ -127,7 +127,7 @@ static gyre_status add_contender(search_state *s, const search_rescale *rescale,
     snprintf(x->origin, sizeof x->origin, "%s", origin);
     x->nats = calloc((size_t)s->problem->windows, sizeof *x->nats);
     if (!x->nats)
-        return cli_error(err, GYRE_ENOMEM, "windows: out of memory for %lld (search)", (long long)s->problem->windows);
+        return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (search)", (long long)s->problem->windows);
     s->created++;
     s->contenders_count++;
     return GYRE_OK;
@@ -220,7 +220,7 @@ static void plan_rungs(search_state *s) {
 gyre_status search_run(const search_problem *problem, search_result *out, gyre_error *err) {
     search_result result = {.nats = NULL};
     search_state *s = calloc(1, sizeof *s);
-    if (!s) return cli_error(err, GYRE_ENOMEM, "population: out of memory (search)");
+    if (!s) return gyre_fail(err, GYRE_ENOMEM, "population: out of memory (search)");
     s->problem = problem;
     s->random = problem->seed;
     s->result = &result;

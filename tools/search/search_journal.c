@@ -50,7 +50,7 @@ static gyre_status check_identity(const search_journal *j, const json_t *line, g
         const json_t *theirs = json_object_get(line, key);
         if (json_equal(theirs, ours)) continue;
         char *there = json_dumps(theirs, JSON_ENCODE_ANY), *here = json_dumps(ours, JSON_ENCODE_ANY);
-        status = cli_error(err, GYRE_EINVAL, "--journal: it is of another search: %s is %.80s there and %.80s here (%s)",
+        status = gyre_fail(err, GYRE_EINVAL, "--journal: it is of another search: %s is %.80s there and %.80s here (%s)",
                            key, there ? there : "missing", here ? here : "?", j->path);
         free(there);
         free(here);
@@ -81,7 +81,7 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
     if (key)
         key_of(&r, key);
     else
-        *status = cli_error(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
+        *status = gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path);
     return key;
 }
 
@@ -117,12 +117,12 @@ static gyre_status check_file(const char *path, gyre_error *err) {
     for (size_t i = 0; i + 1 < sizeof begins && c != EOF && !bad; i++, c = getc(file))
         bad = c != begins[i] && c != '\n';
     fclose(file);
-    return bad ? cli_error(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
+    return bad ? gyre_fail(err, GYRE_EINVAL, "--journal: it is there and no journal of a search (%s)", path) : GYRE_OK;
 }
 
 gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err) {
     search_journal *j = calloc(1, sizeof *j);
-    if (!j) return cli_error(err, GYRE_ENOMEM, "journal: out of memory (search)");
+    if (!j) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     const journal_format format = {read_line, j, JSON_REAL_PRECISION(17)};
     j->path = path;
     j->search_identity = search_identity;

@@ -76,7 +76,7 @@ static gyre_status join_texts(const window_plan *l, gyre_text *out, gyre_error *
         if (t) all.hash = all.hash * 0x100000001b3u ^ l->texts[t].hash;
     }
     all.ids = malloc((size_t)all.count * sizeof *all.ids);
-    if (!all.ids) return cli_error(err, GYRE_ENOMEM, "text: out of memory for %lld tokens (search)", (long long)all.count);
+    if (!all.ids) return gyre_fail(err, GYRE_ENOMEM, "text: out of memory for %lld tokens (search)", (long long)all.count);
     for (int64_t t = 0, at = 0; t < l->texts_count; at += l->texts[t++].count)
         memcpy(all.ids + at, l->texts[t].ids, (size_t)l->texts[t].count * sizeof *all.ids);
     *out = all;
@@ -88,7 +88,7 @@ static gyre_status check(const window_plan *l, gyre_error *err) {
     for (int64_t t = 0; t < l->texts_count; t++)
         if (l->texts[t].count > longest) longest = l->texts[t].count;
     if (windows_of(l, 0) >= 1 && windows_of(l, 1) >= 2) return GYRE_OK;
-    return cli_error(err, GYRE_EINVAL,
+    return gyre_fail(err, GYRE_EINVAL,
                      "--text: %lld tokens; windows of %lld, one to search on in a half and two held out in the other, need "
                      "%lld (search)",
                      (long long)longest, (long long)l->context, (long long)(2 * (l->context + 1 + l->stride)));
@@ -105,7 +105,7 @@ gyre_status search_windows_create(const gyre_text *texts, int64_t texts_count, c
     w.held_out = select_windows(&l, 1, wanted->max_held_out, &w.held_out_count);
     if (!w.searched || !w.held_out) {
         search_windows_free(&w);
-        return cli_error(err, GYRE_ENOMEM, "windows: out of memory (search)");
+        return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
     }
     shuffle(w.searched, w.searched_count, wanted->seed);
     *out = w;

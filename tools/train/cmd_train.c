@@ -242,7 +242,7 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
                                 gyre_error *err) {
     if (o->resume) return gyre_trainer_open(out, o->common.output, text, exec, err);
     if (access(o->common.output, F_OK) == 0 && !o->replace)
-        return cli_error(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
+        return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)",
                          o->common.output);
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
@@ -322,8 +322,9 @@ static int train(const train_options *o, const gyre_exec *exec) {
 
 int cmd_train(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
-    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_TRAIN_INIT};
+    train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_INIT(gyre_train_options)};
     o.encoding = (variant){gyre_kind_name(GYRE_KIND_ROPE), GYRE_KIND_ROPE};
+    gyre_train_options_suggest(&o.run);
     o.run.model.mlp_dim = 0;
     method_options_init(&o.method);
     (void)method_option(&o.method, METHOD_KEY_ONE, "none");

@@ -4,6 +4,9 @@
  * steps j x f are kept, and a complex product gives the row.  In double it is off by a few 2^-53, so hardly ever does it
  * round to another float than the cos and sin computed directly; where it might, it is computed directly. */
 #include "core/rotation/angle_table.h"
+#include "core/encoding.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include "core/huge_pages.h"
 #include "core/rotation/angles.h"
@@ -16,13 +19,13 @@ enum { BLOCK = 64 };
 enum { EMPTY, FILLING, READY };
 typedef _Atomic unsigned char block_state;
 
-struct gyre_angle_table {
+typedef struct gyre_angle_table {
     int64_t rows, pairs;
     double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
     block_state *state; /* [1 + 2 blocks]: of the steps, of each block of rows, of each block of wide ones */
     float *row;         /* [rows][2][pairs] */
     double *rows_f64;   /* the same, or NULL */
-};
+} gyre_angle_table;
 
 static size_t blocks_of(int64_t rows) {
     return (size_t)((rows + BLOCK - 1) / BLOCK);

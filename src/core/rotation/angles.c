@@ -1,5 +1,7 @@
 /* angles.c: cos and sin of position x frequency, in double, the product carried in two of them. */
 #include "core/rotation/angles.h"
+#include "core/encoding.h"
+#include "core/positions.h"
 
 #include "core/rotation/angle_table.h"
 #include "core/rotation/torch_math.h"
@@ -147,12 +149,4 @@ double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t 
     default:
         return m;
     }
-}
-
-void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
-                              int64_t count, double *out) {
-    const int64_t axes = gyre_axes_of(encoding);
-    for (int64_t a = 0; a < axes; a++)
-        for (int64_t i = 0; i < count; i++)
-            out[i * axes + a] = (double)gyre_position_at(positions, batch, first + i, a);
 }

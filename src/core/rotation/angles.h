@@ -1,7 +1,9 @@
 /* angles.h: from a position to the cos and sin that turn each pair. */
 #ifndef GYRE_CORE_ANGLES_H
 #define GYRE_CORE_ANGLES_H
-#include "core/encoding.h"
+#include "core/rotation/frequency.h"
+#include "gyre/gyre.h"
+#include "kernels/kernels.h"
 
 /* Pairs worked on at a time: bounds the stack, whatever the dimension. */
 enum { GYRE_PAIR_CHUNK = GYRE_ROTATE_MAX_PAIRS };
@@ -41,12 +43,5 @@ gyre_cos_sin_view gyre_angles_f32(const gyre_angles *angles, const gyre_frequenc
 
 /* out = where a query (key) at `position` is placed for keys (queries) at a distance of rope.far_window or more. */
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position);
-/* out = axes the encoding reads, at least 1. */
-static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {
-    return encoding->axis ? encoding->config.rope.axes : 1;
-}
-/* out[i * axes + a] = axis a of the position of token first + i. */
-void gyre_positions_read_axes(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch, int64_t first,
-                              int64_t count, double *out);
 
 #endif

@@ -2,7 +2,9 @@
 #include "core/rotation/permute.h"
 #include "core/convert.h"
 #include "core/encoding.h"
+#include "core/scheme.h"
 #include "core/view.h"
+#include "util/error.h"
 
 #include <string.h>
 
@@ -104,21 +106,41 @@ static void permute_head(const struct gyre_rope_config *rope, gyre_layout from, 
                       rope->first_channel + gyre_member_channel(to, rope->dim, i, m), head);
 }
 
-gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to, const gyre_cview *in,
-                              const gyre_view *out) {
-    if (!encoding || !in || !out) return GYRE_EINVAL;
-    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return GYRE_EUNSUPPORTED;
-    if ((from != GYRE_LAYOUT_HALF && from != GYRE_LAYOUT_INTERLEAVED) ||
-        (to != GYRE_LAYOUT_HALF && to != GYRE_LAYOUT_INTERLEAVED))
-        return GYRE_EINVAL;
-    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype) return GYRE_EDTYPE;
-    if (!gyre_same_shape(in->shape, out->shape)) return GYRE_ESHAPE;
-    gyre_status status = gyre_cview_check(in);
-    if (status == GYRE_OK) status = gyre_output_check(out);
+static int is_pair_layout(gyre_layout layout) {
+    return layout == GYRE_LAYOUT_HALF || layout == GYRE_LAYOUT_INTERLEAVED;
+}
+
+static gyre_status check_views(const gyre_encoding *encoding, const gyre_cview *in, const gyre_view *out, gyre_error *err) {
+    static const char where[] = "gyre_permute_rows";
+    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype)
+        return gyre_fail(err, GYRE_EDTYPE, "out: is %s, but in is %s (%s)", gyre_dtype_text(out->dtype),
+                         gyre_dtype_text(in->dtype), where);
+    if (!gyre_same_shape(in->shape, out->shape))
+        return gyre_fail(err, GYRE_ESHAPE, "out: " GYRE_SHAPE_FORMAT " is not the shape of in, " GYRE_SHAPE_FORMAT " (%s)",
+                         GYRE_SHAPE_ARGS(out->shape), GYRE_SHAPE_ARGS(in->shape), where);
+    gyre_status status = gyre_cview_check(in, "in", where, err);
+    if (status == GYRE_OK) status = gyre_output_check(out, "out", where, err);
     if (status != GYRE_OK) return status;
-    if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim) return GYRE_ESHAPE;
-    if (gyre_view_elements(in->shape) == 0) return GYRE_OK;
-    if (in->data == out->data) return GYRE_EINVAL;
+    if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim)
+        return gyre_fail(err, GYRE_ESHAPE,
+                         "in: " GYRE_SHAPE_FORMAT " is not [1, heads, head_dim = %" PRId64 ", inputs] (%s)",
+                         GYRE_SHAPE_ARGS(in->shape), encoding->config.head_dim, where);
+    if (in->data == out->data && gyre_view_elements(in->shape) > 0)
+        return gyre_fail(err, GYRE_EINVAL, "out: is the memory of in; rows cannot be moved in place (%s)", where);
+    return GYRE_OK;
+}
+
+gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to, const gyre_cview *in,
+                              const gyre_view *out, gyre_error *err) {
+    if (!encoding || !in || !out)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_permute_rows)", !encoding ? "encoding" : !in ? "in" : "out");
+    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_permute_rows)", encoding->scheme->name);
+    if (!is_pair_layout(from) || !is_pair_layout(to))
+        return gyre_fail(err, GYRE_EINVAL, "%s: %d is neither HALF nor INTERLEAVED (gyre_permute_rows)",
+                         is_pair_layout(from) ? "to" : "from", (int)(is_pair_layout(from) ? to : from));
+    const gyre_status status = check_views(encoding, in, out, err);
+    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
     for (int64_t head = 0; head < in->shape[1]; head++)
         permute_head(&encoding->config.rope, from, to, in, out, head);
     return GYRE_OK;

@@ -3,10 +3,17 @@
  * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
  * Channels side by side go to the kernels as they lie; others are gathered into the half layout first. */
 #include "core/convert.h"
+#include "core/encoding.h"
+#include "core/exec.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
 #include "core/rotation/permute.h"
+#include "core/rotation/temperature.h"
+#include "core/scheme.h"
 #include "core/view.h"
+#include "kernels/kernels.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <string.h>
@@ -305,7 +312,7 @@ static void rotate_token_block(void *arg, int64_t block) {
 }
 
 /* ERANGE where xPos and the factors beside it together leave the range; the fastest and the slowest pair are the ends. */
-static gyre_status check_magnitudes(const rotate_call *r) {
+static gyre_status check_magnitudes(const rotate_call *r, gyre_error *err) {
     const double *xpos_log2_decay = r->angles.encoding->xpos_log2_decay;
     for (int64_t b = 0; xpos_log2_decay && b < r->in->shape[0]; b++)
         for (int64_t t = 0; t < r->in->shape[1]; t++) {
@@ -313,7 +320,12 @@ static gyre_status check_magnitudes(const rotate_call *r) {
             const token k = token_of(r, b, t, &position);
             const double fixed = log2(k.angles.factor), fast = fixed + k.xpos_distance * xpos_log2_decay[0],
                          slow = fixed + k.xpos_distance * xpos_log2_decay[r->dim / 2 - 1];
-            if (!(fabs(fast) <= MAX_LOG2_MAGNITUDE && fabs(slow) <= MAX_LOG2_MAGNITUDE)) return GYRE_ERANGE;
+            if (!(fabs(fast) <= MAX_LOG2_MAGNITUDE && fabs(slow) <= MAX_LOG2_MAGNITUDE))
+                return gyre_fail(err, GYRE_ERANGE,
+                                 "positions: %.0f of token %" PRId64 " in row %" PRId64
+                                 " is too far from rope.xpos_center %" PRId64
+                                 "; the magnitude of a pair leaves 2^-100 .. 2^100 (gyre_rotate)",
+                                 position, t, b, r->angles.encoding->config.rope.xpos_center);
         }
     return GYRE_OK;
 }
@@ -331,7 +343,7 @@ static void choose_layouts(rotate_call *r, gyre_layout layout) {
         r->read = GYRE_LAYOUT_HALF;
 }
 
-static gyre_status run(rotate_call *r, const gyre_exec *exec) {
+static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
     r->in_place = gyre_same_memory(r->in, r->out);
     if (r->dim > 0) choose_layouts(r, r->angles.encoding->config.rope.layout);
     r->blocks = (r->in->shape[1] + TOKEN_BLOCK - 1) / TOKEN_BLOCK;
@@ -348,7 +360,7 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec) {
                               .to_half = r->write == GYRE_LAYOUT_HALF,
                               .negate_sine = r->angles.direction != GYRE_DIRECTION_FORWARD,
                               .exceeds_cache = r->elements >= MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
-    const gyre_status status = check_magnitudes(r);
+    const gyre_status status = check_magnitudes(r, err);
     if (status == GYRE_OK)
         gyre_parallel(r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec,
                       rotate_token_block, r, r->blocks * r->in->shape[0]);
@@ -377,19 +389,30 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
     return 1;
 }
 
-gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
-                        const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec) {
-    if (!encoding || !positions || !in || !out) return GYRE_EINVAL;
+static gyre_status check_choices(gyre_direction direction, gyre_role role, gyre_error *err) {
     if (direction != GYRE_DIRECTION_FORWARD && direction != GYRE_DIRECTION_INVERSE && direction != GYRE_DIRECTION_ADJOINT)
-        return GYRE_EINVAL;
-    if (role != GYRE_ROLE_QUERY && role != GYRE_ROLE_KEY) return GYRE_EINVAL;
+        return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (gyre_rotate)", (int)direction);
+    if (role != GYRE_ROLE_QUERY && role != GYRE_ROLE_KEY)
+        return gyre_fail(err, GYRE_EINVAL, "role: %d is neither QUERY nor KEY (gyre_rotate)", (int)role);
+    return GYRE_OK;
+}
+
+gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
+                        const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
+                        gyre_error *err) {
+    if (!encoding || !positions)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", encoding ? "positions" : "encoding");
+    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", in ? "out" : "in");
     const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    gyre_status status = gyre_in_out_check(in, out);
+    gyre_status status = check_choices(direction, role, err);
+    if (status == GYRE_OK) status = gyre_in_out_check(in, out, "gyre_rotate", err);
     if (status != GYRE_OK) return status;
-    if (rotates && in->shape[3] != encoding->config.head_dim) return GYRE_ESHAPE;
+    if (rotates && in->shape[3] != encoding->config.head_dim)
+        return gyre_fail(err, GYRE_ESHAPE, "in: %" PRId64 " channels a head, the encoding has %" PRId64 " (gyre_rotate)",
+                         in->shape[3], encoding->config.head_dim);
     const int64_t elements = gyre_view_elements(in->shape);
     if (elements == 0) return GYRE_OK;
-    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1]);
+    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", "gyre_rotate", err);
     if (status != GYRE_OK) return status;
     if (rotates && rotate_single_token(encoding, direction, role, positions, in, out)) return GYRE_OK;
 
@@ -404,5 +427,5 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
         r.first = encoding->config.rope.first_channel;
         r.dim = encoding->config.rope.dim;
     }
-    return run(&r, exec);
+    return run(&r, exec, err);
 }

@@ -1,6 +1,10 @@
 /* rotate_rows.c: rows of queries and keys turned in place, for attention: angles once a call, turns once a row. */
+#include "core/rotation/rotate_rows.h"
+#include "core/encoding.h"
+#include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/angles.h"
+#include "kernels/kernels.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* temperature.c: what queries are multiplied by, so that attention stays as sharp over many keys as over few. */
 #include "core/rotation/temperature.h"
+#include "core/encoding.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,6 +6,7 @@
 #define GYRE_MODEL_ARCHITECTURE_H
 #include "files/tensor_store.h"
 #include "gyre/gyre_model.h"
+#include "reading/config_document.h"
 
 typedef enum gyre_norm_kind { GYRE_NORM_RMS, GYRE_NORM_LAYER } gyre_norm_kind;
 typedef enum gyre_activation {
@@ -72,10 +73,9 @@ typedef struct gyre_architecture {
     /* GGUFs of llama have rows of query and key permuted for interleaved pairs: nothing to undo, the reading says so. */
 } gyre_architecture;
 
-/* *out = what config.json (bytes of it, `path` for messages) describes.  Every key that changes what is computed is looked
+/* *out = what a config.json describes.  Every key that changes what is computed is looked
  * at; one that asks for what is not done here is EUNSUPPORTED, named with its line. */
-gyre_status gyre_architecture_from_config(gyre_architecture *out, const char *json, size_t bytes, const char *path,
-                                          gyre_error *err);
+gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_config_document *config, gyre_error *err);
 /* The same of the keys of a GGUF. */
 gyre_status gyre_architecture_from_gguf(gyre_architecture *out, const gyre_gguf *file, const char *path, gyre_error *err);
 

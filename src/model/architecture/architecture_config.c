@@ -1,7 +1,6 @@
 /* architecture_config.c: what the decoder of a config.json computes. */
 #include "model/architecture/architecture_families.h"
 
-#include "core/encoding.h"
 #include "files/json_load.h"
 #include "reading/family.h"
 
@@ -271,24 +270,13 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
                         gyre_family_list(0));
 }
 
-gyre_status gyre_architecture_from_config(gyre_architecture *out, const char *json, size_t bytes, const char *path,
-                                          gyre_error *err) {
-    json_error_t error;
+gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_config_document *config, gyre_error *err) {
     gyre_architecture a;
-    gyre_build *build = gyre_build_begin(path, "config.json", GYRE_PROFILE_HF_5, 0, err);
+    gyre_build *build = gyre_build_begin(config->path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
-    json_t *root = gyre_json_load(json, bytes, &error);
-    const gyre_json_source source = {build, json, bytes};
-    const gyre_scope s = {&source, root, ""};
-    if (!root) { /* also without memory: jansson does not tell */
-        const gyre_place place = {NULL, error.line > 0 ? error.line : 1, error.position > 0 ? (uint64_t)error.position : 0};
-        gyre_build_fail(build, GYRE_EFORMAT, &place, "config: %.200s", error.text);
-    } else if (json_is_object(root)) {
-        read_root(&s, &a);
-    } else {
-        gyre_build_fail(build, GYRE_EFORMAT, NULL, "config: not an object");
-    }
-    json_decref(root);
+    const gyre_json_source source = {build, config->text, config->bytes};
+    const gyre_scope s = {&source, config->root, ""};
+    read_root(&s, &a);
     const gyre_status status = gyre_build_status(build);
     if (status == GYRE_OK) *out = a;
     gyre_build_discard(build);

@@ -1,9 +1,9 @@
 /* architecture_gguf.c: what the decoder of a GGUF computes, by the keys that llama.cpp's loaders read. */
 #include "model/architecture/architecture_families.h"
 
-#include "core/encoding.h"
 #include "files/printable_name.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdio.h>

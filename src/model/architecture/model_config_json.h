@@ -2,6 +2,7 @@
 #ifndef GYRE_MODEL_MODEL_CONFIG_JSON_H
 #define GYRE_MODEL_MODEL_CONFIG_JSON_H
 #include "gyre/gyre_model.h"
+#include "reading/config_document.h"
 
 #include <jansson.h>
 
@@ -11,7 +12,10 @@ typedef struct gyre_config_arrays {
 } gyre_config_arrays;
 void gyre_config_arrays_free(gyre_config_arrays *arrays);
 
-/* path: for messages.  Errors: EFORMAT (no JSON; a missing or senseless key, named), EUNSUPPORTED (another architecture). */
+/* Errors: EFORMAT (a missing or senseless key, named), EUNSUPPORTED (another architecture). */
+gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_model_config *out, gyre_config_arrays *arrays,
+                                   gyre_error *err);
+/* gyre_model_config_read of text in memory.  path: for messages. */
 gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *path, gyre_model_config *out,
                                     gyre_config_arrays *arrays, gyre_error *err);
 /* out = an object as text, numbers in the fewest digits that read back as the same, which the caller frees; NULL: no

@@ -3,6 +3,7 @@
  * "model_type": "llama" is written only where transformers' Llama computes the same numbers; every other model is a "gyre",
  * which nobody can load by mistake. */
 #include "model/architecture/model_config_json.h"
+#include "util/error.h"
 
 #include "model/model.h"
 #include "reading/config_fields.h"
@@ -50,7 +51,7 @@ static void put_set(json_writer *w, const char *key, unsigned set, const gyre_co
 /* What a config of this kind is by itself: fields that have the same value need not be said.  Where a kind needs more to be
  * one at all, all zeros. */
 static position_config default_config(const position_config *c) {
-    position_config plain = GYRE_CONFIG_INIT;
+    position_config plain = GYRE_INIT(gyre_config);
     gyre_encoding *encoding;
     plain.kind = c->kind;
     plain.head_dim = c->head_dim;
@@ -91,10 +92,11 @@ static void put_field(json_writer *w, const gyre_config_field *f, position_confi
     }
 }
 
+/* A key that stands for another field under this kind is left out: the kind has no use for the field that owns it. */
 static void put_fields(json_writer *w, const gyre_config_field *fields, const position_config *c) {
     position_config copy = *c, plain = default_config(c);
     for (const gyre_config_field *f = fields; f->key; f++)
-        if (!is_equal(f, &copy, &plain)) put_field(w, f, &copy);
+        if (!is_equal(f, &copy, &plain) && !gyre_config_find_older(c->kind, f->key)) put_field(w, f, &copy);
 }
 
 /* 1 if no field of the list needs saying. */

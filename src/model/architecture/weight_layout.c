@@ -1,5 +1,6 @@
 /* weight_layout.c: the tensors of a decoder, in order. */
 #include "model/architecture/weight_layout.h"
+#include "util/error.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,10 @@
 /* gguf_rewrite_positions.c: a position encoding in the keys that llama.cpp reads. */
-#include "core/encoding.h"
+#include "reading/gguf/gguf_rewrite_positions.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
 #include "reading/config_fields.h"
 #include "reading/gguf/gguf_source.h"
+#include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -174,14 +175,13 @@ typedef struct expected_rotation {
 } expected_rotation;
 
 /* 1: the layers turn as wanted. */
-static int rotation_matches(const gyre_layer_reading *group, const expected_rotation *w, double *room) {
-    gyre_encoding *encoding = NULL;
+static int rotation_matches(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w,
+                            double *room) {
     double attention = 0;
     if (group->config.kind != GYRE_KIND_ROPE || group->config.rope.dim != 2 * w->pairs) return 0;
-    int same = gyre_encoding_create(&encoding, &group->config, NULL, NULL) == GYRE_OK &&
-               gyre_encoding_frequencies(encoding, w->length, room, &attention) == GYRE_OK &&
+    const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
+    int same = gyre_encoding_frequencies(encoding, w->length, room, &attention) == GYRE_OK &&
                fabs(attention - w->attention) <= TOLERANCE * w->attention;
-    gyre_encoding_free(encoding);
     for (int64_t i = 0; i < w->pairs && same; i++)
         same = fabs(room[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
     return same;
@@ -192,7 +192,7 @@ static int all_rotations_match(const gyre_reading *reading, const expected_rotat
     int some = 0;
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *group = &reading->groups[i];
-        const int same = rotation_matches(group, w, room);
+        const int same = rotation_matches(reading, group, w, room);
         if (!same && group->config.kind == GYRE_KIND_ROPE && (group->window == 0 || reading->groups_count == 1)) return 0;
         some |= same;
     }
@@ -251,7 +251,8 @@ static gyre_status rewrite(const gyre_gguf *file, const gyre_encoding *encoding,
     p->err = err;
     gyre_status status = take_architecture(p);
     if (status == GYRE_OK) status = make_edits(p, gyre_encoding_get_config(encoding), w->attention, w->length);
-    if (status == GYRE_OK) status = gyre_gguf_rewrite(w->path, p->edits, p->count, target, check_written, w, err);
+    const gyre_gguf_edits edits = {p->edits, p->count};
+    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, w->path, &edits, target, check_written, w, err);
     free(p);
     return status;
 }
@@ -261,17 +262,11 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     gyre_mapping map = {NULL, 0};
     gyre_gguf *file = NULL;
-    gyre_error why = {0, ""};
     double *frequencies = malloc((size_t)pairs * sizeof *frequencies);
     expected_rotation w = {path, frequencies, 0, pairs, length};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
-    if (status == GYRE_OK) status = gyre_mapping_open(&map, path, err);
-    if (status == GYRE_OK) {
-        status = gyre_gguf_open_mapped(&file, map.bytes, map.size, &why);
-        if (status != GYRE_OK) (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
-        if (status != GYRE_OK && err) err->offset = why.offset;
-    }
+    if (status == GYRE_OK) status = gyre_gguf_open_path(&file, &map, path, err);
     if (status == GYRE_OK) status = rewrite(file, encoding, &w, target, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);

@@ -1,8 +1,9 @@
 /* rope_parameters.c: from a rotation to the keys of a config.json. */
 #include "reading/rope/rope_parameters.h"
 
-#include "core/encoding.h"
+#include "core/rotation/frequency.h"
 #include "reading/config_fields.h"
+#include "util/error.h"
 
 #include <math.h>
 #include <stdlib.h>

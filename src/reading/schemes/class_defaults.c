@@ -125,11 +125,19 @@ int64_t gyre_reader_read_heads(const gyre_config_reader *r, const char *const *n
     return r->group->config.heads = heads;
 }
 
-void gyre_reader_set_max_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
+static int64_t limited_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
     if (distance > GYRE_MAX_TABLE_DISTANCE && gyre_build_status(r->build) == GYRE_OK)
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : "model_type", "distances to %" PRId64 " are past %d", distance,
                         GYRE_MAX_TABLE_DISTANCE);
-    r->group->config.score.max_distance = distance < GYRE_MAX_TABLE_DISTANCE ? distance : GYRE_MAX_TABLE_DISTANCE;
+    return distance < GYRE_MAX_TABLE_DISTANCE ? distance : GYRE_MAX_TABLE_DISTANCE;
+}
+
+void gyre_reader_set_max_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
+    r->group->config.score.max_distance = limited_distance(r, key, distance);
+}
+
+void gyre_reader_set_max_positions(const gyre_config_reader *r, const char *key, int64_t positions) {
+    r->group->config.score.max_positions = limited_distance(r, key, positions);
 }
 
 void gyre_reader_read_head_sizes(const gyre_config_reader *r, const char *const *names_of_heads) {

@@ -48,9 +48,11 @@ void gyre_reader_add_group(gyre_config_reader *r, const char *name, gyre_kind ki
 int64_t gyre_reader_read_size(const gyre_config_reader *r, const char *field, const char *const *names, int64_t of_class);
 /* out = the number of heads, set too. */
 int64_t gyre_reader_read_heads(const gyre_config_reader *r, const char *const *names_of_heads);
-/* Sets the largest distance.  A file cannot ask for a map of distances that takes seconds to make. */
+/* Sets the largest distance, or the number of positions.  A file cannot ask for a map of distances that takes seconds to
+ * make. */
 enum { GYRE_MAX_TABLE_DISTANCE = 1 << 22 };
 void gyre_reader_set_max_distance(const gyre_config_reader *r, const char *key, int64_t distance);
+void gyre_reader_set_max_positions(const gyre_config_reader *r, const char *key, int64_t positions);
 /* Sets and notes the heads' number and size: width / heads. */
 void gyre_reader_read_head_sizes(const gyre_config_reader *r, const char *const *names_of_heads);
 /* Sets and notes the size of a head under `key`, where the class has one of its own. */

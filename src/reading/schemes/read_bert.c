@@ -20,12 +20,12 @@ static void read_absolute(const gyre_config_reader *r) {
 static void read_relative(const gyre_config_reader *r, int on_keys_too) {
     struct gyre_score_config *score = &r->group->config.score;
     r->group->config.kind = GYRE_KIND_BERT;
-    gyre_reader_set_max_distance(r, gyre_scope_first(r->root, gyre_max_positions_keys),
-                                 gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions));
+    gyre_reader_set_max_positions(r, gyre_scope_first(r->root, gyre_max_positions_keys),
+                                  gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions));
     score->terms = on_keys_too ? GYRE_TERM_QUERY | GYRE_TERM_KEY : GYRE_TERM_QUERY;
-    r->group->config.trained_length = score->max_distance;
+    r->group->config.trained_length = score->max_positions;
     gyre_build_set_number(r->build, r->group, "max_distance", GYRE_ORIGIN_DERIVED, NULL,
-                          "distances are not clipped: a longer text has no row", (double)score->max_distance - 1.0);
+                          "distances are not clipped: a longer text has no row", (double)score->max_positions - 1.0);
     gyre_build_set_field(r->build, r->group, "terms", GYRE_ORIGIN_DERIVED, NULL, NULL,
                          on_keys_too ? "query and key" : "query");
 }

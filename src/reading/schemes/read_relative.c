@@ -126,15 +126,15 @@ static void deberta_distances(const gyre_config_reader *r) {
                               (double)score->max_distance);
     }
     if (strcmp(r->family->model_type, "deberta-v2") != 0) return;
-    score->buckets = positive_or_zero(r, "position_buckets");
-    gyre_reader_note_number(r, "buckets", "position_buckets", (double)score->buckets);
-    if (score->buckets == 2 || score->buckets % 2 != 0)
+    score->position_buckets = positive_or_zero(r, "position_buckets");
+    gyre_reader_note_number(r, "buckets", "position_buckets", (double)score->position_buckets);
+    if (score->position_buckets == 2 || score->position_buckets % 2 != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, "position_buckets", "%" PRId64 " is not an even number from 4 up",
-                        score->buckets);
-    else if (score->buckets > 0 && score->max_distance <= score->buckets / 2 + 1)
+                        score->position_buckets);
+    else if (score->position_buckets > 0 && score->max_distance <= score->position_buckets / 2 + 1)
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : "max_relative_positions",
                         "a largest distance of %" PRId64 " leaves none for the logarithmic buckets of %" PRId64,
-                        score->max_distance, score->buckets);
+                        score->max_distance, score->position_buckets);
 }
 
 static void deberta_relative(gyre_config_reader *r, unsigned terms) {

@@ -195,7 +195,7 @@ static void warn_undescribed_tower(const tower *t) {
 }
 
 void gyre_read_vision(const gyre_scope *vision) {
-    tower t = {vision, vision->source->build, type_of(vision), GYRE_CONFIG_INIT, NULL, NULL};
+    tower t = {vision, vision->source->build, type_of(vision), GYRE_INIT(gyre_config), NULL, NULL};
     static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",  "qwen3_omni",
                                             "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr"};
     if (!vision->object || gyre_build_status(t.build) != GYRE_OK) return;

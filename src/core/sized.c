@@ -1,0 +1,31 @@
+/* sized.c: public structs that begin with `size` and may grow in a later version. */
+#include "core/sized.h"
+#include "util/error.h"
+
+#include <string.h>
+
+gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const char *name, gyre_error *err) {
+    size_t size;
+    if (!given) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL", name);
+    memcpy(&size, given, sizeof size);
+    /* No struct of ours is near 64 KiB: such a size is memory that was never set. */
+    if (size < sizeof size || size >= 65536)
+        return gyre_fail(err, GYRE_EINVAL, "size: %zu is not set; begin with GYRE_INIT(%s) (%s)", size, name, name);
+    for (size_t i = own_size; i < size; i++)
+        if (((const unsigned char *)given)[i])
+            return gyre_fail(err, GYRE_EINVAL,
+                             "size: byte %zu is set, of a newer struct than that of gyre %s, which has %zu bytes (%s)", i,
+                             gyre_version(), own_size, name);
+    memset(own, 0, own_size);
+    memcpy(own, given, size < own_size ? size : own_size);
+    memcpy(own, &own_size, sizeof own_size);
+    return GYRE_OK;
+}
+
+void gyre_sized_write(void *given, const void *own) {
+    size_t size, own_size;
+    memcpy(&size, given, sizeof size);
+    memcpy(&own_size, own, sizeof own_size);
+    const size_t shared = size < own_size ? size : own_size;
+    memcpy((char *)given + sizeof size, (const char *)own + sizeof size, shared - sizeof size);
+}
