@@ -23,7 +23,7 @@ target_link_libraries(gyre_inside
 if(GYRE_MODEL)
     target_sources(gyre_inside PRIVATE
         $<TARGET_OBJECTS:gyre_reading_objects> $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects>
-        $<TARGET_OBJECTS:gyre_command_objects> tests/support/synthetic_model.c)
+        $<TARGET_OBJECTS:gyre_command_objects> tests/support/make_synthetic_model.c)
     target_compile_definitions(gyre_inside PUBLIC GYRE_COMMAND="$<TARGET_FILE:gyre_command>")
     target_link_libraries(gyre_inside PUBLIC PkgConfig::OPENBLAS PkgConfig::PCRE2)
 endif()
@@ -34,7 +34,7 @@ function(gyre_beyond_core out file)
     file(STRINGS ${file} includes REGEX "^#include \"")
     foreach(include IN LISTS includes)
         string(REGEX REPLACE ".*\"(.*)\".*" "\\1" path "${include}")
-        if(path MATCHES "^(gyre/gyre_(reading|model|train)|files/|reading/|tokenizer/|model/|eval/|convert/|train/|tools/)|^command_run")
+        if(path MATCHES "^(gyre/gyre_(reading|model|train)|files/|reading/|tokenizer/|model/|eval/|convert/|train/|tools/)|^run_command")
             set(beyond ON)
         elseif(EXISTS ${PROJECT_SOURCE_DIR}/tests/support/${path})
             gyre_beyond_core(beyond ${PROJECT_SOURCE_DIR}/tests/support/${path})

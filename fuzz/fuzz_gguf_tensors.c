@@ -1,5 +1,5 @@
 /* fuzz_gguf_tensors.c: any bytes as a GGUF whose tensors are read, for libFuzzer. */
-#include "fuzz_stored.h"
+#include "fuzz_tensor_store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

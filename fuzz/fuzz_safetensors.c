@@ -3,7 +3,7 @@
  * The first byte says what they are: '0' the file as it is; '1' a header that ends at the first NUL, or with the input, and
  * then data (the header's size is put before it: few mutations keep it right); '2' the index of a folder whose files are
  * those of write_folder. */
-#include "fuzz_stored.h"
+#include "fuzz_tensor_store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

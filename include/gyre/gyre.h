@@ -181,8 +181,10 @@ typedef struct gyre_attention_shape {
     int64_t head_dim;
     gyre_causal causal;
     int64_t window; /* a query sees keys less than `window` positions away; 0 = all */
+    double scale;   /* of q . k; 0 = 1 / sqrt(head_dim) */
+    double softcap; /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
 } gyre_attention_shape;
-/* out = softmax(q . k / sqrt(head_dim)) v, with the encoding applied to raw q, k and v (NULL = without).
+/* out = softmax(scale q . k) v, with the encoding applied to raw q, k and v (NULL = without).
  *
  *     q, out   [batch][queries][heads][head_dim]        key t is at position t;
  *     k, v     [batch][keys][kv_heads][head_dim]       the last query is at the position of the last key

@@ -34,6 +34,8 @@ gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, c
     args.q_pos.base = s.keys - s.queries;
     args.causal = s.causal;
     args.window = s.window;
+    args.scale = s.scale;
+    args.softcap = s.softcap;
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     if (!bytes) return gyre_attention(&args, NULL, 0, NULL, err); /* which says what is wrong */
     void *scratch = take(encoding, bytes);

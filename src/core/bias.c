@@ -1,4 +1,4 @@
-/* bias.c: the score place, b(head, m, n) added to scores that lie in memory, and its gradient. */
+/* bias.c: the score place: adds b(head, m, n) to scores in memory, and its gradient. */
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"
@@ -19,7 +19,7 @@ typedef struct bias_call {
     const gyre_view *gradient;
 } bias_call;
 
-/* One query of one batch row, all heads, all keys. */
+/* One query of one batch row: all heads, all keys. */
 static void add_row(void *arg, int64_t row) {
     const bias_call *a = arg;
     const int64_t b = row / a->scores->shape[1], q = row % a->scores->shape[1], keys = a->scores->shape[3];
@@ -41,7 +41,8 @@ static void add_row(void *arg, int64_t row) {
     }
 }
 
-/* One head, whose numbers are a column of the table that no other head touches, into column `column` of gradient. */
+/* Adds the gradient of head h to column `column` of gradient.  A head has its own column of the table, so heads can run in
+ * parallel. */
 static void bias_gradient_into(const bias_call *a, int64_t h, const gyre_view *gradient, int64_t column) {
     const int64_t *shape = a->dscores->shape;
     int64_t query, key[KEY_CHUNK];
@@ -59,7 +60,7 @@ static void bias_gradient_into(const bias_call *a, int64_t h, const gyre_view *g
     }
 }
 
-/* Summed in double and added once: a float stops growing at 2^24 ones. */
+/* Sums in double and adds to the table once: a float that counts by ones stops growing at 2^24. */
 static void bias_gradient_head(void *arg, int64_t h) {
     enum { MAX_SUMMED_ROWS = 1024 };
     const bias_call *a = arg;

@@ -1,4 +1,4 @@
-/* encoding.c: memory of the object, and what can be asked of it. */
+/* encoding.c: memory and queries of a gyre_encoding.  (Creation is in src/encodings/encoding_create.c.) */
 #include "core/encoding.h"
 #include "util/error.h"
 

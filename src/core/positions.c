@@ -1,4 +1,4 @@
-/* positions.c: which position each token has. */
+/* positions.c: reading and checking gyre_positions. */
 #include "core/positions.h"
 #include "core/encoding.h"
 #include "core/view.h"
@@ -14,7 +14,7 @@ int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t
                                               : ((const int64_t *)positions->data)[at];
 }
 
-/* What the positions of a call are checked against, and their names in messages. */
+/* The range a call allows, and the names for its messages. */
 typedef struct position_check {
     int64_t first, last; /* both allowed */
     const char *name, *where;

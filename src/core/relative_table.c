@@ -1,4 +1,4 @@
-/* relative_table.c: tables indexed by the distance from query to key, one map for all of them. */
+/* relative_table.c: tables indexed by the distance from query to key. */
 #include "core/relative_table.h"
 #include "core/convert.h"
 #include "core/encoding.h"
@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+/* 1, -1 or 0: gyre_distance_map.monotone_step. */
 static int monotone_step(const gyre_distance_map *map) {
     int rises = 1, falls = 1;
     for (int64_t i = 0; i < 2 * map->clip_distance; i++) {
@@ -20,7 +21,7 @@ static int monotone_step(const gyre_distance_map *map) {
 
 gyre_status gyre_distance_map_make(gyre_encoding *encoding, int64_t clip_distance,
                                    int64_t (*row)(const gyre_encoding *, int64_t), gyre_error *err) {
-    enum { MAX_CLIP_DISTANCE = INT32_MAX / 4 }; /* rows are counted in 32 bits, and DeBERTa has two buckets for one here */
+    enum { MAX_CLIP_DISTANCE = INT32_MAX / 4 }; /* row numbers have 32 bits, and DeBERTa has 2 rows per bucket */
     if (clip_distance > MAX_CLIP_DISTANCE || encoding->config.score.position_buckets > MAX_CLIP_DISTANCE)
         return gyre_fail(err, GYRE_EINVAL, "score: a table for distances to %" PRId64 " has too many rows (gyre_config)",
                          clip_distance);

@@ -23,7 +23,7 @@ int gyre_is_real(gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16 || dtype == GYRE_DTYPE_F64;
 }
 
-/* Unsigned: where extents are so large that a stride wraps, their product is past int64, and every call refuses that. */
+/* Unsigned, so that a stride may wrap.  The product of the extents is then past int64, and every call refuses the view. */
 static void dense_strides(const int64_t shape[4], int64_t stride[4]) {
     uint64_t step = 1;
     for (int i = 3; i >= 0; i--) {
@@ -68,12 +68,12 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
     return (char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }
 
-/* a b, or -1 where that is past int64; both at least 0.  On the way of every call: a division would cost as much as the rest
- * of its checks. */
+/* a b, or -1 if that is past int64; a, b >= 0.  Every call gets here, and a division would cost as much as all its other
+ * checks. */
 static inline int64_t checked_product(int64_t a, int64_t b) {
 #if defined(__GNUC__)
-    int64_t all;
-    return __builtin_mul_overflow(a, b, &all) ? -1 : all;
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? -1 : product;
 #else
     return b > 0 && a > INT64_MAX / b ? -1 : a * b;
 #endif

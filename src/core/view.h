@@ -1,4 +1,4 @@
-/* view.h: addresses inside strided views, and the checks every call makes on them. */
+/* view.h: addresses inside strided views, and the checks that calls make on views. */
 #ifndef GYRE_CORE_VIEW_H
 #define GYRE_CORE_VIEW_H
 #include "gyre/gyre.h"
@@ -12,7 +12,7 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
 /* Number of elements; -1 for a negative extent or a product past int64. */
 int64_t gyre_view_elements(const int64_t shape[4]);
 int gyre_same_shape(const int64_t a[4], const int64_t b[4]);
-/* 1 if element by element both views name the same memory. */
+/* 1 if both views place every element at the same address. */
 int gyre_same_memory(const gyre_cview *in, const gyre_view *out);
 /* 1 for F32, F16, BF16 and F64. */
 int gyre_is_real(gyre_dtype dtype);

@@ -1,5 +1,5 @@
-/* bert.c: a trained vector for every distance there can be, against the query (relative_key) and against the key too
- * (relative_key_query).  Nothing is clipped, so a position past the last is refused. */
+/* bert.c: BERT's relative positions: a trained vector for every possible distance, multiplied with the query (relative_key)
+ * and also with the key (relative_key_query).  Distances are not clipped, so positions from max_positions on are refused. */
 #include "core/encoding.h"
 #include "core/relative_table.h"
 #include "encodings/schemes.h"

@@ -25,31 +25,33 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
     const struct {
         const char *name;
         int64_t value;
-    } counts[] = {{"head_dim", config->head_dim},
-                  {"heads", config->heads},
-                  {"trained_length", config->trained_length},
-                  {"input.dim", config->input.dim},
-                  {"input.positions", config->input.positions},
-                  {"rope.dim", config->rope.dim},
-                  {"rope.context_length", config->rope.context_length},
-                  {"rope.table_positions", config->rope.table_positions == GYRE_NO_TABLE ? 0 : config->rope.table_positions},
-                  {"query.reference_length", config->query.reference_length},
-                  {"input.offset", config->input.offset},
-                  {"input.resized_length", config->input.resized_length},
-                  {"rope.first_channel", config->rope.first_channel},
-                  {"rope.axes", config->rope.axes},
-                  {"rope.far_window", config->rope.far_window},
-                  {"score.buckets", config->score.buckets},
-                  {"score.max_distance", config->score.max_distance},
-                  {"score.max_positions", config->score.max_positions},
-                  {"score.position_buckets", config->score.position_buckets},
-                  {"score.hidden_units", config->score.hidden_units},
-                  {"score.sinusoid_dim", config->score.sinusoid_dim},
-                  {"rope.length_block", config->rope.length_block}};
+        int is_length; /* 1: only enters formulas, so it may be larger than 2^31 */
+    } counts[] = {
+        {"head_dim", config->head_dim, 0},
+        {"heads", config->heads, 0},
+        {"trained_length", config->trained_length, 1},
+        {"input.dim", config->input.dim, 0},
+        {"input.positions", config->input.positions, 0},
+        {"rope.dim", config->rope.dim, 0},
+        {"rope.context_length", config->rope.context_length, 1},
+        {"rope.table_positions", config->rope.table_positions == GYRE_NO_TABLE ? 0 : config->rope.table_positions, 0},
+        {"query.reference_length", config->query.reference_length, 1},
+        {"input.offset", config->input.offset, 0},
+        {"input.resized_length", config->input.resized_length, 0},
+        {"rope.first_channel", config->rope.first_channel, 0},
+        {"rope.axes", config->rope.axes, 0},
+        {"rope.far_window", config->rope.far_window, 0},
+        {"score.buckets", config->score.buckets, 0},
+        {"score.max_distance", config->score.max_distance, 0},
+        {"score.max_positions", config->score.max_positions, 0},
+        {"score.position_buckets", config->score.position_buckets, 0},
+        {"score.hidden_units", config->score.hidden_units, 0},
+        {"score.sinusoid_dim", config->score.sinusoid_dim, 0},
+        {"rope.length_block", config->rope.length_block, 0}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         if (counts[i].value < 0)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", counts[i].name, counts[i].value);
-        if (counts[i].value > INT32_MAX && i != 2 && i != 6 && i != 8) /* lengths that only enter formulas */
+        if (counts[i].value > INT32_MAX && !counts[i].is_length)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is past 2^31 - 1 (gyre_config)", counts[i].name,
                              counts[i].value);
     }
@@ -81,10 +83,10 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
     *encoding = blank;
     status = gyre_temperature_check(encoding, err);
     if (status == GYRE_OK) status = scheme->init(encoding, err);
-    /* The caller's arrays may go away: from here on config points to the encoding's own. */
+    /* The caller may free its arrays: config now points to the encoding's own copies. */
     encoding->config.rope.short_factor = encoding->short_factor;
     encoding->config.rope.long_factor = encoding->long_factor;
-    if (config->score.slopes) encoding->config.score.slopes = encoding->slopes; /* derived ones stay open */
+    if (config->score.slopes) encoding->config.score.slopes = encoding->slopes; /* NULL stays NULL: slopes are derived */
     encoding->config.score.slopes_after = encoding->slopes_after;
     if (status != GYRE_OK) {
         gyre_encoding_free(encoding);

@@ -2,7 +2,7 @@
  * says that two ways must agree. */
 #include "naive_attention.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 #include <float.h>
 
@@ -68,7 +68,7 @@ static void check_reference_case(const json_t *object, const gyre_encoding *enco
     args.q_pos.base = test_integer(object, "query_offset");
     args.causal = json_is_true(json_object_get(object, "causal"));
     args.scale = test_number(object, "scale");
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     for (int64_t row = 0; row < queries * heads; row++) {
         float largest = 0;
         for (int64_t c = 0; c < dim; c++)
@@ -138,7 +138,7 @@ static void agrees_with_definition(void **state) {
     for (size_t i = 0; i < SHAPES; i++) {
         problem p = make_problem(&shapes[i], 11 + i);
         const gyre_attention_args args = problem_args(&p);
-        run_forward(&args, NULL);
+        attend(&args, NULL);
         naive(&p);
         compare(&p);
         free_problem(&p);
@@ -147,12 +147,12 @@ static void agrees_with_definition(void **state) {
 }
 
 static void run_and_compare(problem *p, const gyre_attention_args *args) {
-    run_forward(args, NULL);
+    attend(args, NULL);
     naive(p);
     compare(p);
 }
 
-static void scale_of_the_caller(void **state) {
+static void caller_scale(void **state) {
     (void)state;
     static const double scales[] = {0.61, -0.3, 1e-300};
     for (int i = 0; i < 3; i++) {
@@ -165,7 +165,7 @@ static void scale_of_the_caller(void **state) {
     }
 }
 
-static void length_is_that_of_the_queries(void **state) {
+static void context_length_comes_from_the_queries(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 2, 30, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
     for (int64_t length = 0; length <= 1000; length += 500) {
@@ -177,7 +177,7 @@ static void length_is_that_of_the_queries(void **state) {
 }
 
 /* Positions of 32 bits, one key head for all batch rows, one query for all heads, and angles from a table. */
-static void other_ways_through_memory(void **state) {
+static void other_strides(void **state) {
     (void)state;
     enum { QUERIES = 40, KEYS = 140, DIM = 16 };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, QUERIES, KEYS, 4, 2, DIM, DIM, 1, 0, IN_ORDER};
@@ -241,7 +241,7 @@ static void widest_window(void **state) {
 }
 
 /* A query that sees only keys far away, in whatever order and tile they lie: their difference is what counts. */
-static void far_keys_keep_their_difference(void **state) {
+static void large_positions_keep_their_difference(void **state) {
     (void)state;
     enum { KEYS = 200 };
     static float q[4], k[KEYS * 4], v[KEYS * 4];
@@ -271,7 +271,7 @@ static void far_keys_keep_their_difference(void **state) {
         at[near] = 1;
         at[far] = 0;
         v[near * 4] = 1;
-        run_forward(&args, NULL);
+        attend(&args, NULL);
         test_close((long double)out[0], 1 / (1 + expl(-0.5L)), 1e-6L, "out");            /* 0.62246 */
         test_close((long double)lse[0], -0.5L * 1e8L + logl(1 + expl(-0.5L)), 2, "lse"); /* neighbours there are 4 apart */
     }
@@ -285,7 +285,7 @@ static void same_for_any_threads(void **state) {
     for (size_t i = 0; i < SHAPES; i++) {
         problem p = make_problem(&shapes[i], 5);
         const gyre_attention_args args = problem_args(&p);
-        run_forward(&args, NULL);
+        attend(&args, NULL);
         float *out = room(p.out_size, sizeof *out), *lse = room(p.rows, sizeof *lse);
         memcpy(out, p.out, p.out_size * sizeof *out);
         memcpy(lse, p.lse, p.rows * sizeof *lse);
@@ -295,7 +295,7 @@ static void same_for_any_threads(void **state) {
             const gyre_exec exec = gyre_pool_exec(pool);
             memset(p.out, 0xFF, p.out_size * sizeof *out);
             memset(p.lse, 0xFF, p.rows * sizeof *lse);
-            run_forward(&args, &exec);
+            attend(&args, &exec);
             assert_memory_equal(out, p.out, p.out_size * sizeof *out);
             assert_memory_equal(lse, p.lse, p.rows * sizeof *lse);
             gyre_pool_free(pool);
@@ -307,14 +307,14 @@ static void same_for_any_threads(void **state) {
 }
 
 /* Token t alone, with the keys up to it, gives row t of the whole. */
-static void decode_equals_whole(void **state) {
+static void decode_matches_the_whole(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI};
     for (int kind = 0; kind < 3; kind++) {
         const shape s = {kinds[kind], GYRE_LAYOUT_HALF, 2, 140, 140, 4, 2, 32, 32, 1, 0, IN_ORDER};
         problem p = make_problem(&s, 3);
         gyre_attention_args args = problem_args(&p);
-        run_forward(&args, NULL);
+        attend(&args, NULL);
         float one[2 * 4 * 32];
         for (int64_t t = 0; t < s.queries; t++) {
             gyre_attention_args step = args;
@@ -324,7 +324,7 @@ static void decode_equals_whole(void **state) {
             step.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, t, 0, 0, 0, 0};
             step.out = gyre_dense(one, GYRE_DTYPE_F32, 2, 1, 4, 32);
             step.lse.data = NULL;
-            run_forward(&step, NULL);
+            attend(&step, NULL);
             for (int64_t i = 0; i < 2 * 4 * 32; i++) {
                 const float want = p.out[(i / 128 * s.queries + t) * 128 + i % 128];
                 test_close((long double)one[i], (long double)want, 1e-6L, "decode");
@@ -335,13 +335,13 @@ static void decode_equals_whole(void **state) {
 }
 
 /* A fused [token][q | k | v] buffer, channels in reverse order, outputs with gaps: as dense, gaps untouched. */
-static void strided_equals_dense(void **state) {
+static void strided_matches_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, ROW = 3 * HEADS * DIM, GAP = 5, OUT = DIM + GAP };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
     const gyre_attention_args dense = problem_args(&p);
-    run_forward(&dense, NULL);
+    attend(&dense, NULL);
     float *fused = room(2 * TOKENS * ROW, sizeof *fused), *out = room(2 * TOKENS * HEADS * OUT, sizeof *out);
     const float *parts[] = {p.q, p.k, p.v};
     for (int64_t i = 0; i < 2 * TOKENS; i++)
@@ -363,7 +363,7 @@ static void strided_equals_dense(void **state) {
     const gyre_view apart = {
         lse + 3 * (TOKENS - 1), GYRE_DTYPE_F32, {2, TOKENS, HEADS, 1}, {3 * HEADS * TOKENS, -3, 3 * TOKENS, 1}};
     args.lse = apart;
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     for (int64_t i = 0; i < 2 * TOKENS * HEADS; i++) {
         const int64_t b = i / HEADS / TOKENS, t = i / HEADS % TOKENS, h = i % HEADS;
         float *got = lse + 3 * ((b * HEADS + h) * TOKENS + TOKENS - 1 - t);
@@ -381,7 +381,7 @@ static void strided_equals_dense(void **state) {
 }
 
 /* Neither a NaN behind the mask nor the NaN of another query reaches a row. */
-static void masked_nan_stays_away(void **state) {
+static void masked_nan_has_no_effect(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
@@ -395,7 +395,7 @@ static void masked_nan_stays_away(void **state) {
         p.v[BAD * 32 + c] = c % 2 ? INFINITY : NAN;
         p.q[7 * 64 + c] = NAN; /* head 0 of query 7 */
     }
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     for (int64_t row = 0; row < 200; row++)
         for (int64_t c = 0; c < 32; c++)
             if (row / 2 >= BAD || row == 14)
@@ -432,12 +432,12 @@ static void vanishing_weights_add_nothing(void **state) {
         k[big * 16] = cases[i / 2].score;
         v[bad * 16] = INFINITY;
         v[bad * 16 + 1] = i % 2 ? NAN : -INFINITY;
-        run_forward(&args, NULL);
+        attend(&args, NULL);
         for (int c = 0; c < 16; c++)
             assert_true(out[c] == 1);
         k[big * 16] = 0; /* and one that is not 0 does add */
         k[250 * 16] = 0;
-        run_forward(&args, NULL);
+        attend(&args, NULL);
         assert_true(out[0] == INFINITY && out[2] == 1);
     }
     memset(k, 0, sizeof k);
@@ -445,10 +445,10 @@ static void vanishing_weights_add_nothing(void **state) {
         v[j] = FLT_MAX; /* finite, but their sum is not */
     v[200 * 16] = v[200 * 16 + 1] = 1;
     k[390 * 16] = 1000;
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     assert_true(out[0] == 1 && out[15] == 1);
     k[7 * 16] = NAN; /* a NaN among the scores is not forgotten when a large one comes after it */
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     assert_true(isnan(out[0]) && isnan(out[5]));
 }
 
@@ -459,7 +459,7 @@ static void huge_scores_do_not_overflow(void **state) {
     for (size_t i = 0; i < p.q_size; i++)
         p.q[i] *= 1e4f, p.q64[i] = (double)p.q[i];
     const gyre_attention_args args = problem_args(&p);
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     naive(&p);
     for (size_t i = 0; i < p.out_size; i++)
         test_close((long double)p.out[i], (long double)p.out64[i], 0.05L, "out"); /* scores of 1e5 are good to 0.01 */
@@ -624,7 +624,7 @@ static void empty_inputs(void **state) {
     gyre_attention_args args = problem_args(&p);
     memset(p.out, 0x5A, p.out_size * sizeof(float));
     memset(p.dq, 0x5A, p.q_size * sizeof(float));
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (size_t i = 0; i < p.out_size; i++)
         assert_true(p.out[i] == 0 && p.dq[i] == 0);
@@ -635,7 +635,7 @@ static void empty_inputs(void **state) {
     args = problem_args(&p);
     memset(p.dk, 0x5A, p.k_size * sizeof(float));
     memset(p.dv, 0x5A, p.v_size * sizeof(float));
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (size_t i = 0; i < p.k_size; i++)
         assert_true(p.dk[i] == 0 && p.dv[i] == 0);
@@ -670,22 +670,22 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
         FOR_TIERS(agrees_with_definition),
-        FOR_TIERS(masked_nan_stays_away),
+        FOR_TIERS(masked_nan_has_no_effect),
         cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(decode_equals_whole),
-        cmocka_unit_test(strided_equals_dense),
+        cmocka_unit_test(decode_matches_the_whole),
+        cmocka_unit_test(strided_matches_dense),
         cmocka_unit_test(huge_scores_do_not_overflow),
         cmocka_unit_test(scratch_grows_linearly),
         cmocka_unit_test(scratch_of_a_long_prefill),
         cmocka_unit_test(scratch_is_enough),
         cmocka_unit_test(refuses_bad_arguments),
         cmocka_unit_test(bias_needs_its_heads),
-        cmocka_unit_test(scale_of_the_caller),
-        cmocka_unit_test(length_is_that_of_the_queries),
-        cmocka_unit_test(other_ways_through_memory),
+        cmocka_unit_test(caller_scale),
+        cmocka_unit_test(context_length_comes_from_the_queries),
+        cmocka_unit_test(other_strides),
         cmocka_unit_test(farthest_positions),
         cmocka_unit_test(widest_window),
-        cmocka_unit_test(far_keys_keep_their_difference),
+        cmocka_unit_test(large_positions_keep_their_difference),
         cmocka_unit_test(vanishing_weights_add_nothing),
         cmocka_unit_test(refuses_absurd_shapes),
         cmocka_unit_test(empty_inputs),

@@ -1,8 +1,8 @@
 /* test_attention_error.c: how far attention is from the truth: the root mean square of its errors over that of the outputs,
  * against the definition in double with sums in long double.  Frequencies, slopes and roundings are written out here; no
  * code is shared with the library. */
+#include "attention_memory.h"
 #include "gyre/gyre_cache.h"
-#include "support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,12 +72,6 @@ typedef struct problem {
     float *lse;
 } problem;
 
-static void *room(size_t n, size_t size) {
-    void *memory = calloc(n, size);
-    assert_non_null(memory);
-    return memory;
-}
-
 /* Scores of q . k / sqrt(dim) with both uniform deviate by a third of what q's largest is. */
 static problem make_problem(const problem_case *c, types t) {
     problem p = {.c = c, .types = t};
@@ -130,14 +124,6 @@ static gyre_attention_args problem_args(const problem *p, const gyre_encoding *e
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.softcap = c->cap;
     return args;
-}
-
-static void *scratch_for(size_t bytes) {
-    assert_true(bytes > 0);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(scratch);
-    memset(scratch, 0xFF, bytes);
-    return scratch;
 }
 
 static void run_problem(const problem *p) {

@@ -1,7 +1,7 @@
 /* test_attention_gradient.c: the backward pass against central differences of the definition, in double. */
 #include "naive_attention.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 /* -- central differences -- */
 
@@ -34,7 +34,7 @@ static void check_input(const problem *p, double *x, const float *got, size_t si
 }
 
 static void check_problem(const problem *p, const gyre_attention_args *args, size_t samples) {
-    run_forward(args, NULL);
+    attend(args, NULL);
     run_gradient(p, args, NULL);
     check_input(p, p->q64, p->dq, p->q_size, samples, "dq");
     check_input(p, p->k64, p->dk, p->k_size, samples, "dk");
@@ -76,7 +76,7 @@ static void agrees_with_differences(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-static void scale_of_the_caller(void **state) {
+static void caller_scale(void **state) {
     (void)state;
     problem p = make_problem(&small[2], 18);
     gyre_attention_args args = problem_args(&p);
@@ -85,7 +85,7 @@ static void scale_of_the_caller(void **state) {
     free_problem(&p);
 }
 
-static void length_is_that_of_the_queries(void **state) {
+static void context_length_comes_from_the_queries(void **state) {
     (void)state;
     for (int64_t length = 0; length <= 1000; length += 500) {
         problem p = make_problem(&small[2], 19);
@@ -96,7 +96,7 @@ static void length_is_that_of_the_queries(void **state) {
 }
 
 /* Keys so far that a float lse cannot tell their weights; their gradients can. */
-static void far_keys_keep_their_difference(void **state) {
+static void large_positions_keep_their_difference(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 6, 150, 2, 1, 8, 8, 1, 0, SHUFFLED};
     problem p = make_problem(&s, 20);
@@ -116,7 +116,7 @@ static void same_for_any_threads(void **state) {
     const gyre_attention_args args = problem_args(&p);
     float *parts[3] = {p.dq, p.dk, p.dv}, *kept[3];
     const size_t sizes[3] = {p.q_size, p.k_size, p.v_size};
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (int i = 0; i < 3; i++) {
         kept[i] = room(sizes[i], sizeof(float));
@@ -139,13 +139,13 @@ static void same_for_any_threads(void **state) {
 }
 
 /* Gradients into one [token][q | k | v | gap] buffer, as a trainer keeps them: as dense, the gap untouched. */
-static void strided_equals_dense(void **state) {
+static void strided_matches_dense(void **state) {
     (void)state;
     enum { TOKENS = 77, HEADS = 3, DIM = 20, PART = HEADS * DIM, GAP = 4, ROW = 3 * PART + GAP };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
     const gyre_attention_args args = problem_args(&p);
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     float *fused = room(2 * TOKENS * ROW, sizeof *fused);
     for (int64_t i = 0; i < 2 * TOKENS * ROW; i++)
@@ -174,14 +174,14 @@ static void strided_equals_dense(void **state) {
 }
 
 /* Rows that see no key have no gradient, and keys that nobody sees get none: exact zeros. */
-static void unseen_gets_nothing(void **state) {
+static void masked_keys_get_no_gradient(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
     problem p = make_problem(&s, 9);
     gyre_attention_args args = problem_args(&p);
     args.q_pos =
         (gyre_positions){NULL, GYRE_DTYPE_I64, -57, 0, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     memset(p.dq, 0xFF, p.q_size * sizeof(float));
     memset(p.dk, 0xFF, p.k_size * sizeof(float));
     memset(p.dv, 0xFF, p.v_size * sizeof(float));
@@ -195,7 +195,7 @@ static void unseen_gets_nothing(void **state) {
 }
 
 /* A NaN in one query's rows reaches the keys that it sees and no other; one in a key reaches no query before it. */
-static void masked_nan_stays_away(void **state) {
+static void masked_nan_has_no_effect(void **state) {
     const char *tier = *state;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
@@ -207,7 +207,7 @@ static void masked_nan_stays_away(void **state) {
         p.k[KEY * DIM + c] = p.v[KEY * DIM + c] = NAN;
         p.dout[QUERY * DIM + c] = p.q[QUERY * DIM + c] = NAN;
     }
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (int64_t t = 0; t < TOKENS; t++)
         for (int64_t c = 0; c < DIM; c++)
@@ -220,7 +220,7 @@ static void masked_nan_stays_away(void **state) {
     for (int c = 0; c < DIM; c++)
         p.dout[QUERY * DIM + c] = 0;
     const gyre_attention_args clean = problem_args(&p);
-    run_forward(&clean, NULL);
+    attend(&clean, NULL);
     run_gradient(&p, &clean, NULL);
     float *dk = room(p.k_size, sizeof *dk), *dv = room(p.v_size, sizeof *dv);
     memcpy(dk, p.dk, p.k_size * sizeof *dk);
@@ -231,7 +231,7 @@ static void masked_nan_stays_away(void **state) {
             p.dout[QUERY * DIM + c] = 0;
             bad[QUERY * DIM + c] = NAN;
         }
-        if (in_q) run_forward(&clean, NULL);
+        if (in_q) attend(&clean, NULL);
         run_gradient(&p, &clean, NULL);
         for (int64_t i = 0; i < TOKENS * DIM; i++)
             if (i / DIM <= QUERY) {
@@ -252,7 +252,7 @@ static void refuses_bad_arguments(void **state) {
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 5, 7, 2, 1, 8, 6, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
     gyre_attention_args args = problem_args(&p);
-    run_forward(&args, NULL);
+    attend(&args, NULL);
     const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
     const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 1, 5, 2, 6);
@@ -292,14 +292,14 @@ static void refuses_bad_arguments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(agrees_with_differences),
-        FOR_TIERS(masked_nan_stays_away),
+        FOR_TIERS(masked_nan_has_no_effect),
         cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(strided_equals_dense),
-        cmocka_unit_test(unseen_gets_nothing),
+        cmocka_unit_test(strided_matches_dense),
+        cmocka_unit_test(masked_keys_get_no_gradient),
         cmocka_unit_test(refuses_bad_arguments),
-        cmocka_unit_test(scale_of_the_caller),
-        cmocka_unit_test(length_is_that_of_the_queries),
-        cmocka_unit_test(far_keys_keep_their_difference),
+        cmocka_unit_test(caller_scale),
+        cmocka_unit_test(context_length_comes_from_the_queries),
+        cmocka_unit_test(large_positions_keep_their_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,14 @@
 /* test_attention_options.c: what a call of attention may ask for beside queries, keys and values, against the definition,
  * alone and together, with every kind of position. */
-#include "naive_options.h"
+#include "naive_attention_options.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-#define ROTATED(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
-    }
 static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NOPE, .max_distance = 0),
     ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_KIND_ALIBI, .slopes = before),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
     WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
@@ -37,19 +31,6 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
-/* By bits: softcap, sinks, mask, sink logits; types and strides of masks take turns. */
-static options options_of(int bits, size_t turn, const layout *s) {
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
-    return (options){.softcap = bits & 1 ? 1.5 : 0,
-                     .sinks = bits & 2 ? 5 : 0,
-                     .mask = bits & 4,
-                     .mask_dtype = types[turn % 3],
-                     .rows_alike = turn % 2 == 1,
-                     .blocks = turn % 4 >= 2,
-                     .bare = !s->shuffled && turn % 7 < 3,
-                     .sink_logits = bits & 8};
-}
-
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
     size_t turn = 0;
@@ -60,7 +41,7 @@ static void agrees_with_definition(void **state) {
             for (int bits = 0; bits < 16; bits++, turn++) {
                 if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
                 if (i >= SMALL && turn % 5 != 0) continue;
-                const options o = options_of(bits, turn, &layouts[i]);
+                const options o = options_from_bits(bits, turn, &layouts[i]);
                 layout s = layouts[i];
                 if (schemes[scheme].kind == GYRE_KIND_BERT) s.start = 0;
                 trial t = make_trial(&schemes[scheme], &s, &o, 3 + i);
@@ -74,7 +55,7 @@ static void agrees_with_definition(void **state) {
 static void same_for_any_threads(void **state) {
     (void)state;
     const layout s = {2, 130, 300, 4, 2, 16, 16, 1, 50, 0, 0};
-    const options o = options_of(15, 1, &s);
+    const options o = options_from_bits(15, 1, &s);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
@@ -154,7 +135,7 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
     free_trial(&t);
 }
 
-static void sequences_of_their_own(void **state) {
+static void packed_sequences_are_separate(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (int causal = scheme < ANY_CAUSAL ? 0 : 1; causal < (scheme < ANY_CAUSAL ? 3 : 2); causal++)
@@ -163,7 +144,7 @@ static void sequences_of_their_own(void **state) {
 
 /* -- rows that see nothing -- */
 
-static void nothing_seen(void **state) {
+static void rows_without_visible_keys(void **state) {
     (void)state;
     const layout s = {1, 4, 140, 2, 1, 8, 8, 0, 0, 0, 0};
     for (int with_sink = 0; with_sink < 2; with_sink++)
@@ -210,7 +191,7 @@ static gyre_attention_args plain_args(plain *p) {
     return args;
 }
 
-static void hidden_keys_do_not_leak(void **state) {
+static void masked_keys_do_not_leak(void **state) {
     (void)state;
     static const float strange[3] = {NAN, INFINITY, -INFINITY};
     for (int which = 0; which < 3; which++)
@@ -254,7 +235,7 @@ static void mask_of_nan(void **state) {
 
 /* Two keys a distance of 1 apart and 10^8 from the query, where a float does not tell the two biases apart, and one between
  * them and the query that is hidden. */
-static void biases_stay_relative_to_what_is_seen(void **state) {
+static void biases_are_relative_to_visible_keys(void **state) {
     (void)state;
     static const double slope[1] = {0.5};
     gyre_config config = WITH(GYRE_KIND_ALIBI, .slopes = slope);
@@ -287,7 +268,7 @@ static void biases_stay_relative_to_what_is_seen(void **state) {
 /* Under a softcap biases are whole: from so far away every score is -c, and keys are as good as one another. */
 static void softcap_bends_the_whole_bias(void **state) {
     (void)state;
-    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = before),
+    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
                                        WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER)};
     for (int i = 0; i < 2; i++) {
         const layout s = {1, 2, 6, 4, 2, 8, 8, 1, 0, 0, 0};
@@ -317,7 +298,7 @@ static void sink_of_nan(void **state) {
     free_trial(&t);
 }
 
-static void sinks_of_any_size(void **state) {
+static void sink_logits_of_any_size(void **state) {
     (void)state;
     const layout s = {1, 5, 200, 2, 1, 8, 8, 0, 0, 0, 0};
     const options none = {0}, with = {.sink_logits = 1};
@@ -456,14 +437,14 @@ int main(void) {
         FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(all_are_sinks),
-        cmocka_unit_test(sequences_of_their_own),
-        cmocka_unit_test(nothing_seen),
-        cmocka_unit_test(hidden_keys_do_not_leak),
+        cmocka_unit_test(packed_sequences_are_separate),
+        cmocka_unit_test(rows_without_visible_keys),
+        cmocka_unit_test(masked_keys_do_not_leak),
         cmocka_unit_test(mask_of_nan),
-        cmocka_unit_test(biases_stay_relative_to_what_is_seen),
+        cmocka_unit_test(biases_are_relative_to_visible_keys),
         cmocka_unit_test(softcap_bends_the_whole_bias),
         cmocka_unit_test(sink_of_nan),
-        cmocka_unit_test(sinks_of_any_size),
+        cmocka_unit_test(sink_logits_of_any_size),
         cmocka_unit_test(values_behind_a_large_sink),
         cmocka_unit_test(refuses_bad_options),
     };

@@ -1,8 +1,8 @@
 /* test_attention_schemes.c: attention and every gradient against the definition, for schemes whose score has a side of its
  * own (Transformer-XL's vectors) or depends on more than the distance (FIRE; ALiBi with slopes for either direction). */
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
 
@@ -48,11 +48,7 @@ static void same_for_any_threads(void **state) {
         const gyre_exec exec = gyre_pool_exec(pool);
         run_problem(&one, NULL);
         run_problem(&many, &exec);
-        assert_memory_equal(one.out, many.out, one.out_size * sizeof(float));
-        for (part i = Q; i <= LAST; i++) {
-            assert_memory_equal(one.grad[i], many.grad[i], one.size[i] * sizeof(float));
-            assert_memory_equal(one.table[i], many.table[i], one.size[i] * sizeof(double));
-        }
+        assert_same_results(&one, &many);
         gyre_pool_free(pool);
         free_problem(&one);
         free_problem(&many);

@@ -1,7 +1,7 @@
 /* test_attention_threads.c: attention gives the same bits however its work is dealt out: for any number of threads, in any
  * order, and cut in calls of its own for each batch row or each key head. */
 #include "gyre/gyre_cache.h"
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
 #include <pthread.h>
 
@@ -250,13 +250,8 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
         cut_tokens(gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim), c, group),
         cut_tokens(gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim), c, 1),
         cut_tokens(gyre_dense(p->grad[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim), c, 1)};
-    for (int gradient = 0; gradient < 2; gradient++) {
-        const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
-        void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, exec, NULL)
-                           : gyre_attention(&args, scratch, bytes, exec, NULL));
-        free(scratch);
-    }
+    attend(&args, exec);
+    differentiate(&args, &dout, dqkv, &gradients, exec);
     gyre_encoding_free(encoding);
 }
 
@@ -405,7 +400,7 @@ static const layout way_layouts[] = {{2, 150, 150, 4, 2, 16, 16, 1, 0, 0, 0},
                                      {2, 4, 1400, 4, 2, 16, 16, 1, 0, 0, 0}};
 enum { WAY_LAYOUTS = sizeof way_layouts / sizeof *way_layouts };
 
-static void same_whatever_is_asked(void **state) {
+static void same_with_any_outputs(void **state) {
     (void)state;
     char name[64];
     for (way w = SOFTCAP; w < WAYS; w++)
@@ -442,7 +437,7 @@ static void run_sequence(const wayward *x, int sequence, const gyre_exec *exec) 
     run_args(&args, dqkv, &dout, exec);
 }
 
-static void packed_as_calls_of_their_own(void **state) {
+static void packed_sequences_match_separate_calls(void **state) {
     (void)state;
     const gyre_exec exec = {by_thirds, NULL, 3};
     if (RACES_ONLY) skip();
@@ -529,7 +524,7 @@ static void run_cache_again(void *arg, const gyre_exec *exec, const char *where)
     same_rows(arg, where);
 }
 
-static void caches_too(void **state) {
+static void same_from_caches(void **state) {
     (void)state;
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     static const char *const names[] = {"raw", "rotated"};
@@ -558,11 +553,9 @@ static void caches_too(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(same_in_parts),
-        cmocka_unit_test(same_whatever_is_asked),
-        cmocka_unit_test(packed_as_calls_of_their_own),
-        cmocka_unit_test(caches_too),
+        cmocka_unit_test(same_for_any_threads),  cmocka_unit_test(same_in_parts),
+        cmocka_unit_test(same_with_any_outputs), cmocka_unit_test(packed_sequences_match_separate_calls),
+        cmocka_unit_test(same_from_caches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

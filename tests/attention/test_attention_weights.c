@@ -1,18 +1,12 @@
 /* test_attention_weights.c: gyre_attention_args.weights against the definition, for any range of queries, and wherever
  * sequences begin and end. */
-#include "naive_options.h"
+#include "naive_attention_options.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-#define ROTATED(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
-    }
 static const gyre_config schemes[] = {
     ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
@@ -94,7 +88,7 @@ static void agrees_with_definition(void **state) {
 }
 
 /* What is asked for beside out changes nothing of it; dropout nothing of the weights; threads nothing of anything. */
-static void weights_stand_alone(void **state) {
+static void weights_change_no_other_output(void **state) {
     (void)state;
     const layout s = {2, 150, 290, 4, 2, 16, 16, 1, 90, 0, 0};
     const options o = {.sinks = 3, .sink_logits = 1};
@@ -148,7 +142,7 @@ static void weights_of_nan(void **state) {
 }
 
 /* Two sequences packed, or two rows padded: each has the weights it has alone, and zeros where it has no keys. */
-static void sequences_of_their_own(void **state) {
+static void packed_sequences_are_separate(void **state) {
     (void)state;
     enum { FIRST = 40, SECOND = 70, ALL = FIRST + SECOND, FROM = 33, WANTED = 30 };
     const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {0, 6}, k_end[2] = {FIRST - 3, SECOND};
@@ -196,9 +190,9 @@ static void sequences_of_their_own(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(agrees_with_definition),
-        cmocka_unit_test(weights_stand_alone),
+        cmocka_unit_test(weights_change_no_other_output),
         cmocka_unit_test(weights_of_nan),
-        cmocka_unit_test(sequences_of_their_own),
+        cmocka_unit_test(packed_sequences_are_separate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

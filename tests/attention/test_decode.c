@@ -5,7 +5,7 @@
 #include "attention/forward/decode.h"
 #include "attention/segments.h"
 
-#include "support.h"
+#include "attention_memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,12 +39,6 @@ typedef struct decode_problem {
     double *want, *lse;
     float *out, *out_lse;
 } decode_problem;
-
-static void *room(int64_t n, size_t size) {
-    void *memory = calloc((size_t)(n > 0 ? n : 1), size);
-    assert_non_null(memory);
-    return memory;
-}
 
 /* Elements of a page lie [head][token][channel x step], pages one after the other, with a gap between. */
 enum { GAP = 24 };
@@ -434,7 +428,7 @@ static void same_for_any_rows(void **state) {
 }
 
 /* A value that no weight reaches may be anything; one that a weight does reach comes out. */
-static void strange_values_stay_where_they_are(void **state) {
+static void nonfinite_values_do_not_spread(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 2, 1200, 2, 1, 32, 32, 0, 1, 0, 0, 1, 300};
     decode_problem *p = make_problem(&c, 92);
@@ -456,7 +450,7 @@ static void strange_values_stay_where_they_are(void **state) {
 }
 
 /* Rows that see nothing, among rows that do: zeros, and minus infinity. */
-static void rows_that_see_nothing(void **state) {
+static void rows_without_visible_keys(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 4, 200, 2, 2, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 93);
@@ -471,7 +465,7 @@ static void rows_that_see_nothing(void **state) {
 }
 
 /* Biases far past what a float tells apart: relative to the nearest key that is seen, differences of one stay. */
-static void far_biases_keep_their_differences(void **state) {
+static void large_biases_keep_their_differences(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ALIBI, F32, F32, F32, 1, 1500, 2, 1, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 94);
@@ -486,7 +480,7 @@ static void far_biases_keep_their_differences(void **state) {
 }
 
 /* What decode.c does not know how to do goes another way. */
-static void leaves_the_rest_to_tiles(void **state) {
+static void other_calls_use_tiles(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 9, 50, 1, 1, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 95);
@@ -507,7 +501,7 @@ static void leaves_the_rest_to_tiles(void **state) {
 
 /* A weight that is 0 once all keys are known hides an infinite value, though it is not 0 among the keys of its part; by the
  * way for few queries and, where dropout asks for it (of a chance that drops nothing), by tiles. */
-static void parts_hide_what_the_whole_does(void **state) {
+static void parts_mask_like_the_whole(void **state) {
     (void)state;
     enum { DIM = 16, KEYS = 2048 };
     static float k[KEYS * DIM], v[KEYS * DIM];
@@ -535,7 +529,7 @@ static void parts_hide_what_the_whole_does(void **state) {
 }
 
 /* Heads that lie beside each other are read together, those that lie apart one by one: the same bits. */
-static void heads_lie_as_they_like(void **state) {
+static void heads_in_any_layout(void **state) {
     (void)state;
     enum { KEYS = 1300, HEADS = 5, DIM = 24, MOST = KEYS * HEADS * DIM };
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
@@ -584,15 +578,15 @@ static void heads_lie_as_they_like(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_hide_what_the_whole_does),
+        cmocka_unit_test(parts_mask_like_the_whole),
         cmocka_unit_test(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads_and_pages),
         cmocka_unit_test(same_for_any_rows),
-        cmocka_unit_test(strange_values_stay_where_they_are),
-        cmocka_unit_test(rows_that_see_nothing),
-        cmocka_unit_test(far_biases_keep_their_differences),
-        cmocka_unit_test(leaves_the_rest_to_tiles),
-        cmocka_unit_test(heads_lie_as_they_like),
+        cmocka_unit_test(nonfinite_values_do_not_spread),
+        cmocka_unit_test(rows_without_visible_keys),
+        cmocka_unit_test(large_biases_keep_their_differences),
+        cmocka_unit_test(other_calls_use_tiles),
+        cmocka_unit_test(heads_in_any_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

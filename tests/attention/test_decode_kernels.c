@@ -1,8 +1,8 @@
 /* test_decode_kernels.c: every tier's kernels for few queries, keys and values of every type, against long double. */
-#include "guarded.h"
+#include "guarded_memory.h"
 #include "kernels/kernels.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 #include <float.h>
 #include <stdlib.h>
@@ -228,7 +228,7 @@ static void sums_same_for_any_split(void **state) {
 }
 
 /* What is infinite or NaN reaches the scores and the sums that it belongs to, and no other. */
-static void strange_elements_stay_apart(void **state) {
+static void nonfinite_elements_do_not_spread(void **state) {
     enum { ROWS = 5, KEYS = 19, CHANNELS = 40, PAD = 48 };
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {55};
@@ -261,7 +261,7 @@ static void strange_elements_stay_apart(void **state) {
 
 /* -- rows -- */
 
-static void widens_whole_numbers(void **state) {
+static void widens_int8(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     float out[300];
     for (int64_t n = 0; n <= 290; n++) {
@@ -319,9 +319,14 @@ static void caps_at_the_edges(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(scores_within_bound),     FOR_TIERS(scores_same_for_any_split),   FOR_TIERS(sums_within_bound),
-        FOR_TIERS(sums_same_for_any_split), FOR_TIERS(strange_elements_stay_apart), FOR_TIERS(widens_whole_numbers),
-        FOR_TIERS(caps_within_bound),       FOR_TIERS(caps_at_the_edges),
+        FOR_TIERS(scores_within_bound),
+        FOR_TIERS(scores_same_for_any_split),
+        FOR_TIERS(sums_within_bound),
+        FOR_TIERS(sums_same_for_any_split),
+        FOR_TIERS(nonfinite_elements_do_not_spread),
+        FOR_TIERS(widens_int8),
+        FOR_TIERS(caps_within_bound),
+        FOR_TIERS(caps_at_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

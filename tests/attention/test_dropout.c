@@ -1,8 +1,8 @@
 /* test_dropout.c: the generator against its published answers, and the choice it makes for blocks of weights. */
 #include "attention/terms/dropout.h"
 
-#include "each_tier.h"
-#include "philox.h"
+#include "naive_philox.h"
+#include "run_each_tier.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static const uint32_t answers[3][10] = {
 };
 
 /* Also as the last of the counters of a call, which there pass 2^32. */
-static void gives_the_published_answers(void **state) {
+static void matches_published_vectors(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int i = 0; i < 3; i++)
         for (uint32_t at = 0; at < GYRE_PHILOX_NUMBERS / 4; at++) {
@@ -55,7 +55,7 @@ static void check_block(const gyre_dropout *dropout, const gyre_dropout_block *b
 }
 
 /* Wherever a block begins and ends, and however large the numbers are. */
-static void a_block_is_its_weights(void **state) {
+static void block_matches_single_weights(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     const gyre_dropout all[] = {{0.1, 0, kernels},
                                 {0.5, 0x123456789abcdef0u, kernels},
@@ -91,21 +91,21 @@ static double share_dropped(double chance, uint64_t seed) {
 }
 
 /* Five standard deviations of 100 000 draws. */
-static void drops_as_often_as_said(void **state) {
+static void drop_rate(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 3; seed++)
         for (double chance = 0.1; chance < 1; chance += 0.2)
             test_close(share_dropped(chance, seed), chance, 5 * sqrt(chance * (1 - chance) / 100000), "share");
 }
 
-static void without_a_chance_nothing_changes(void **state) {
+static void rate_0_changes_nothing(void **state) {
     (void)state;
     assert_true(share_dropped(0, 1) == 0);
     assert_true(share_dropped(0x1p-34, 1) == 0); /* below half a unit of 2^-32 */
 }
 
 /* A weight that is dropped is 0, not 0 times what it was; one that is kept stays a NaN. */
-static void bad_numbers_are_dropped_too(void **state) {
+static void nonfinite_values_are_dropped(void **state) {
     const gyre_dropout dropout = {0.5, 4, tier_or_skip(*state)};
     const gyre_dropout_block block = {0, 0, 0, 1, 0, 64};
     float x[64], y[64];
@@ -120,11 +120,9 @@ static void bad_numbers_are_dropped_too(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(gives_the_published_answers),
-        FOR_TIERS(a_block_is_its_weights),
-        FOR_TIERS(bad_numbers_are_dropped_too),
-        cmocka_unit_test(drops_as_often_as_said),
-        cmocka_unit_test(without_a_chance_nothing_changes),
+        FOR_TIERS(matches_published_vectors),     FOR_TIERS(block_matches_single_weights),
+        FOR_TIERS(nonfinite_values_are_dropped),  cmocka_unit_test(drop_rate),
+        cmocka_unit_test(rate_0_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,15 @@
 /* test_gradient_options.c: the gradient under softcap, sinks, masks, the score that no key has and dropout, alone and
  * together and with every kind of position, against central differences of the definition; in every type of input, over
  * packed and padded batches, and where the length in use follows the query. */
-#include "naive_options.h"
+#include "naive_attention_options.h"
 
-#include "each_tier.h"
-#include "philox.h"
+#include "naive_philox.h"
+#include "run_each_tier.h"
 
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-#define ROTATED(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
-    }
 static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NOPE, .max_distance = 0),
     ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
+    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
     WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
     WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
     WITH(GYRE_KIND_SHAW, .max_distance = 9),
@@ -48,15 +42,7 @@ typedef struct gradient_trial {
 
 /* By bits: softcap, sinks, mask, sink logits, dropout. */
 static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t turn) {
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
-    const options o = {.softcap = bits & 1 ? 1.5 : 0,
-                       .sinks = bits & 2 ? 5 : 0,
-                       .mask = bits & 4,
-                       .mask_dtype = types[turn % 3],
-                       .rows_alike = turn % 2 == 1,
-                       .blocks = turn % 4 >= 2,
-                       .bare = !s->shuffled && turn % 7 < 3,
-                       .sink_logits = bits & 8};
+    const options o = options_from_bits(bits, turn, s);
     layout fitting = *s;
     if (config->kind == GYRE_KIND_BERT) fitting.start = 0;
     gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + turn)};
@@ -81,14 +67,6 @@ static gyre_table_gradients gradients_of(const gradient_trial *g) {
     gyre_table_gradients gradients = problem_gradients(&g->t.p);
     if (g->t.o.sink_logits) gradients.sink_logits = gyre_dense(g->dsink, GYRE_DTYPE_F64, 1, 1, g->t.p.s.heads, 1);
     return gradients;
-}
-
-static void differentiate(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3],
-                          const gyre_table_gradients *gradients, const gyre_exec *exec) {
-    const size_t bytes = gyre_attention_scratch(args, 1, exec);
-    void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention_gradient(args, dout, dqkv, gradients, scratch, bytes, exec, NULL));
-    free(scratch);
 }
 
 static gyre_cview dout_of(const problem *p) {
@@ -248,7 +226,7 @@ static void each_choice_of_options(void **state) {
 /* -- dropout -- */
 
 /* Few queries go another way through the forward pass, and must drop the same. */
-static void forward_drops_what_is_said(void **state) {
+static void forward_dropout_mask(void **state) {
     (void)state;
     const layout shapes[] = {{2, 1, 300, 4, 2, 16, 16, 1, 0, 0, 0},
                              {1, 7, 1300, 2, 1, 16, 16, 1, 0, 0, 0},
@@ -504,7 +482,7 @@ static gyre_config following(void) {
     return config;
 }
 
-static void each_query_has_its_length(void **state) {
+static void each_query_has_its_context_length(void **state) {
     (void)state;
     const layout shapes[] = {{2, 70, 70, 4, 2, 8, 8, 1, 0, 0, 0}, {1, 30, 150, 2, 1, 8, 8, 1, 40, 0, 0}};
     const gyre_config config = following();
@@ -576,7 +554,7 @@ static void refuses_bad_arguments(void **state) {
 }
 
 /* Added to, in either type. */
-static void sinks_add_up(void **state) {
+static void sink_gradients_add_up(void **state) {
     (void)state;
     gradient_trial g = make_gradient_trial(&schemes[0], &layouts[0], 8, 4);
     const gyre_attention_args args = args_of(&g, NULL);
@@ -598,11 +576,11 @@ static void sinks_add_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(agrees_with_differences),           cmocka_unit_test(each_choice_of_options),
-        cmocka_unit_test(forward_drops_what_is_said), cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(takes_every_type),           cmocka_unit_test(packed_equals_separate),
-        cmocka_unit_test(padded_equals_separate),     cmocka_unit_test(each_query_has_its_length),
-        cmocka_unit_test(refuses_bad_arguments),      cmocka_unit_test(sinks_add_up),
+        FOR_TIERS(agrees_with_differences),       cmocka_unit_test(each_choice_of_options),
+        cmocka_unit_test(forward_dropout_mask),   cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(takes_every_type),       cmocka_unit_test(packed_equals_separate),
+        cmocka_unit_test(padded_equals_separate), cmocka_unit_test(each_query_has_its_context_length),
+        cmocka_unit_test(refuses_bad_arguments),  cmocka_unit_test(sink_gradients_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-enum { TOKENS = 80, TRAINED = 32, VOCAB = 48, HEAD = 8, PAIRS = HEAD / 2 };
+enum { TOKENS = 80, TRAINED = 32, VOCAB = NAIVE_VOCAB, HEAD = NAIVE_HEAD_DIM, PAIRS = HEAD / 2 };
 
 /* -- the formulas -- */
 static const double near_factors[PAIRS] = {1, 1.1, 1.3, 1.5}, far_factors[PAIRS] = {1, 1.7, 2.6, 4};
@@ -92,32 +92,10 @@ static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t bl
     return p;
 }
 
-static double uniform(void *state) {
-    return test_uniform(state);
-}
-
 static gyre_model *model_of(const gyre_config *position) {
-    gyre_model_config c = gyre_model_config_default();
-    gyre_model *m = NULL;
-    gyre_error err = {0, ""};
-    c.vocab = VOCAB;
-    c.model_dim = 32;
-    c.layers = 3;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = HEAD;
-    c.mlp_dim = 40;
+    gyre_model_config c = naive_model_config();
     c.position = *position;
-    if (gyre_model_create(&m, &c, 11, &err)) fail_msg("%s", err.text);
-    test_random r = {5};
-    naive_shake(m, 0.15, uniform, &r);
-    return m;
-}
-
-static void draw_tokens(int32_t *tokens) {
-    test_random r = {9};
-    for (int64_t i = 0; i < TOKENS; i++)
-        tokens[i] = (int32_t)(test_next(&r) % VOCAB);
+    return naive_model(&c, 0.15);
 }
 
 /* -- lengths -- */
@@ -132,7 +110,7 @@ static void read_in(const gyre_model *m, int64_t piece, float *logits) {
     int32_t tokens[TOKENS];
     gyre_context *x = NULL;
     gyre_error err = {0, ""};
-    draw_tokens(tokens);
+    naive_draw_tokens(tokens, TOKENS);
     assert_ok(gyre_context_create(&x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = TOKENS},
                                   &err));
     for (int64_t from = 0; from < TOKENS; from += piece) {
@@ -144,7 +122,7 @@ static void read_in(const gyre_model *m, int64_t piece, float *logits) {
 
 static void compute(const gyre_model *m, const naive_lengths *lengths, double *logits) {
     int32_t tokens[TOKENS];
-    draw_tokens(tokens);
+    naive_draw_tokens(tokens, TOKENS);
     double *w = naive_weights(m);
     const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, 0, lengths};
     naive_logits(&d, tokens, logits);
@@ -223,7 +201,7 @@ static void causal_has_no_future(void **state) {
     static float shorter[VOCAB], longer[TOKENS * VOCAB];
     int32_t tokens[TOKENS];
     gyre_context *x = NULL;
-    draw_tokens(tokens);
+    naive_draw_tokens(tokens, TOKENS);
     const gyre_config p = config_of(&ways[2], GYRE_LENGTH_POLICY_CAUSAL, 6);
     gyre_model *m = model_of(&p);
     read_in(m, TOKENS, longer);
@@ -241,7 +219,7 @@ static void causal_has_no_future(void **state) {
 
 /* A read has the length up to its end, so its pieces decide: what transformers does.  How far that moves what the model says
  * is shown. */
-static void prefix_remembers_how_it_was_read(void **state) {
+static void prefix_keeps_its_initial_length(void **state) {
     (void)state;
     static float by_token[TOKENS * VOCAB];
     static double whole[TOKENS * VOCAB];
@@ -404,7 +382,7 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
 }
 
 /* Keys appended one by one, while the length grows, are those of the whole prefix at the length in use. */
-static void caches_turn_keys_for_the_length_in_use(void **state) {
+static void caches_rotate_keys_for_the_current_length(void **state) {
     (void)state;
     static const gyre_length_policy policies[] = {GYRE_LENGTH_POLICY_DECLARED, GYRE_LENGTH_POLICY_CAUSAL,
                                                   GYRE_LENGTH_POLICY_PREFIX};
@@ -422,7 +400,7 @@ static void caches_turn_keys_for_the_length_in_use(void **state) {
 }
 
 /* Keys kept rotated have the frequencies and the factor of the cache's length, the one at position 0 too. */
-static void rotated_keys_have_the_length_of_their_cache(void **state) {
+static void rotated_keys_use_the_length_of_their_cache(void **state) {
     (void)state;
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
@@ -516,7 +494,7 @@ static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
 }
 
 /* Never the longest of the batch. */
-static void each_sequence_has_a_length_of_its_own(void **state) {
+static void each_sequence_has_its_own_length(void **state) {
     (void)state;
     const inputs in = draw_inputs();
     for (int w = 0; w < WAYS; w++)
@@ -530,7 +508,7 @@ static void each_sequence_has_a_length_of_its_own(void **state) {
 }
 
 /* A length in use is made of positions, so what they are is known before: sanitizers tell whether. */
-static void positions_are_looked_at_first(void **state) {
+static void positions_are_checked_first(void **state) {
     (void)state;
     enum { N = 4 };
     static const float x[N * HEAD];
@@ -562,14 +540,14 @@ static void positions_are_looked_at_first(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(positions_are_looked_at_first),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(positions_are_checked_first),
                                        cmocka_unit_test(declared_is_one_length),
                                        cmocka_unit_test(causal_is_the_same_through_all_layers),
                                        cmocka_unit_test(causal_has_no_future),
-                                       cmocka_unit_test(prefix_remembers_how_it_was_read),
+                                       cmocka_unit_test(prefix_keeps_its_initial_length),
                                        cmocka_unit_test(prefix_is_one_attention_at_the_length),
-                                       cmocka_unit_test(caches_turn_keys_for_the_length_in_use),
-                                       cmocka_unit_test(each_sequence_has_a_length_of_its_own),
-                                       cmocka_unit_test(rotated_keys_have_the_length_of_their_cache)};
+                                       cmocka_unit_test(caches_rotate_keys_for_the_current_length),
+                                       cmocka_unit_test(each_sequence_has_its_own_length),
+                                       cmocka_unit_test(rotated_keys_use_the_length_of_their_cache)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* test_mutations.c: a test of the tests: a kernel that rotates with a bug in it is caught, whichever of six it is, in every
- * type and on top of every tier, by the checks that the kernels pass (rotation_checks.h). */
-#include "each_tier.h"
+ * type and on top of every tier, by the checks that the kernels pass (check_rotation_kernels.h). */
+#include "check_rotation_kernels.h"
 #include "kernels/kernels.h"
-#include "rotation_checks.h"
+#include "run_each_tier.h"
 
 /* What the mutants below spoil, and its type: a kernel has no argument to tell them by. */
 static rotate_kernel *right;
@@ -165,7 +165,7 @@ static void touches_cosine(const gyre_rotate_job *t) {
     ((unsigned char *)(uintptr_t)t->cosine)[0] ^= 1;
 }
 
-static void catches_the_rest(void **state) {
+static void catches_mutants_by_other_checks(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int i = 0; i < ROTATION_TYPES; i++) {
         type = rotation_types[i].dtype;
@@ -182,6 +182,6 @@ static void catches_the_rest(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {FOR_TIERS(catches_mutants), FOR_TIERS(catches_the_rest)};
+    const struct CMUnitTest tests[] = {FOR_TIERS(catches_mutants), FOR_TIERS(catches_mutants_by_other_checks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

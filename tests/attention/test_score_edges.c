@@ -1,5 +1,5 @@
 /* test_score_edges.c: schemes at the score where distances are far, views are empty, tables hold no numbers and rows end. */
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
 /* -- far -- */
 
@@ -74,7 +74,7 @@ static void kerple_far_away_in_attention(void **state) {
 /* -- rows past the last distance -- */
 
 /* v1 clamps m - n + span to 0 .. 2 span - 1; v2 and v3 clamp the bucket so, whose last is that of distance max - 1. */
-static void deberta_past_the_end(void **state) {
+static void deberta_beyond_the_table(void **state) {
     (void)state;
     enum { MOST = 48, BUCKETS = 16 };
     for (int buckets = 0; buckets <= BUCKETS; buckets += BUCKETS) {
@@ -169,7 +169,7 @@ static void infinite_value_rows(void **state) {
 
 /* -- places and sides a scheme does not know -- */
 
-static void says_which_sides_there_are(void **state) {
+static void reports_which_sides_exist(void **state) {
     (void)state;
     static const struct {
         gyre_config config;
@@ -194,7 +194,7 @@ static void says_which_sides_there_are(void **state) {
     }
 }
 
-static void other_places_are_refused(void **state) {
+static void schemes_without_scores_are_refused(void **state) {
     (void)state;
     static const gyre_config configs[] = {
         WITH(GYRE_KIND_ALIBI, .buckets = 0),        WITH(GYRE_KIND_T5, .buckets = 8),
@@ -258,7 +258,7 @@ static void two_slopes_far_away(void **state) {
 }
 
 /* A float cannot count on past 2^24 by ones. */
-static void float_gradient_counts_on(void **state) {
+static void float_gradient_accumulates(void **state) {
     (void)state;
     gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_T5;
@@ -279,7 +279,7 @@ static void float_gradient_counts_on(void **state) {
 }
 
 /* v of Transformer-XL is infinite: the rows of distances that nobody sees still get no gradient. */
-static void infinite_bias_stays_with_its_rows(void **state) {
+static void infinite_bias_affects_only_its_rows(void **state) {
     (void)state;
     enum { N = 4, D = 16, CLAMP = 12, ROWS = 2 * CLAMP + 1 };
     gyre_config config = GYRE_INIT(gyre_config);
@@ -328,15 +328,15 @@ static void infinite_bias_stays_with_its_rows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_slopes_far_away),
-        cmocka_unit_test(float_gradient_counts_on),
-        cmocka_unit_test(infinite_bias_stays_with_its_rows),
+        cmocka_unit_test(float_gradient_accumulates),
+        cmocka_unit_test(infinite_bias_affects_only_its_rows),
         cmocka_unit_test(kerple_far_away),
         cmocka_unit_test(kerple_far_away_in_attention),
-        cmocka_unit_test(deberta_past_the_end),
+        cmocka_unit_test(deberta_beyond_the_table),
         cmocka_unit_test(no_scores_no_gradient),
         cmocka_unit_test(infinite_value_rows),
-        cmocka_unit_test(says_which_sides_there_are),
-        cmocka_unit_test(other_places_are_refused),
+        cmocka_unit_test(reports_which_sides_exist),
+        cmocka_unit_test(schemes_without_scores_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,26 @@ static void attention_by_definition(void **state) {
     }
 }
 
+static void scale_and_softcap_as_in_the_complete_call(void **state) {
+    (void)state;
+    const shape s = {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 7, 7, 2, 2, 16, 16, GYRE_CAUSAL_BY_POSITION, 0, IN_ORDER};
+    problem p = make_problem(&s, 8);
+    float out[7 * 2 * 16];
+    gyre_attention_args args = problem_args(&p);
+    args.scale = 0.7, args.softcap = 1.5;
+    attend(&args, NULL);
+    gyre_attention_shape dense = GYRE_INIT(gyre_attention_shape);
+    dense.batch = 1, dense.queries = dense.keys = 7, dense.heads = 2, dense.head_dim = 16;
+    dense.causal = GYRE_CAUSAL_BY_POSITION;
+    dense.scale = 0.7, dense.softcap = 1.5;
+    assert_ok(gyre_attention_dense(NULL, p.q, p.k, p.v, out, &dense, NULL));
+    assert_memory_equal(out, p.out, sizeof out);
+    dense.softcap = 0;
+    assert_ok(gyre_attention_dense(NULL, p.q, p.k, p.v, out, &dense, NULL));
+    assert_memory_not_equal(out, p.out, sizeof out);
+    free_problem(&p);
+}
+
 static void says_what_is_wrong(void **state) {
     (void)state;
     gyre_encoding *rope = NULL;
@@ -87,9 +107,8 @@ static void says_what_is_wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rope_by_cos_and_sin),
-        cmocka_unit_test(scaled_rope_has_scaled_frequencies),
-        cmocka_unit_test(attention_by_definition),
+        cmocka_unit_test(rope_by_cos_and_sin),     cmocka_unit_test(scaled_rope_has_scaled_frequencies),
+        cmocka_unit_test(attention_by_definition), cmocka_unit_test(scale_and_softcap_as_in_the_complete_call),
         cmocka_unit_test(says_what_is_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* test_cache.c: what a cache is made from, and what appending keeps. */
-#include "cache_model.h"
 #include "gyre/gyre_cache.h"
+#include "naive_cache.h"
 
 #include <inttypes.h>
 
@@ -75,7 +75,7 @@ static void wrong_configs(void **state) {
 }
 
 /* Keys that depend on the query cannot be turned before it is there. */
-static void not_to_be_kept(void **state) {
+static void configs_that_cannot_be_cached(void **state) {
     (void)state;
     gyre_config rope = test_rope_config(16, GYRE_LAYOUT_HALF);
     gyre_config changed[4] = {rope, rope, rope, rope};
@@ -123,26 +123,6 @@ static void defaults(void **state) {
 
 /* -- memory that runs out -- */
 
-typedef struct budget {
-    int left, held;
-    size_t bytes;
-} budget;
-
-static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
-    budget *b = ctx;
-    if (b->left-- <= 0) return NULL;
-    b->held++;
-    b->bytes += bytes;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *ctx, void *memory) {
-    budget *b = ctx;
-    assert_non_null(memory);
-    b->held--;
-    free(memory);
-}
-
 /* All memory is taken at creation, or none is. */
 static void failing_allocations(void **state) {
     (void)state;
@@ -150,8 +130,8 @@ static void failing_allocations(void **state) {
     gyre_encoding *encoding = case_encoding(&c);
     const gyre_cache_config config = case_config(&c, encoding);
     for (int n = 0;; n++) {
-        budget b = {n, 0, 0};
-        const gyre_alloc alloc = {budget_alloc, budget_free, &b};
+        test_budget b = {.left = n};
+        const gyre_alloc alloc = test_budget_alloc(&b);
         gyre_cache *cache = NULL;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_cache_create(&cache, &config, &alloc, &err);
@@ -159,20 +139,20 @@ static void failing_allocations(void **state) {
             assert_int_equal(status, GYRE_ENOMEM);
             assert_non_null(strstr(err.text, "memory"));
             assert_null(cache);
-            assert_int_equal(b.held, 0);
+            assert_int_equal(b.live, 0);
             continue;
         }
         model_sequence *s = calloc(2, sizeof *s);
         test_random random = {1};
-        const int held = b.held;
+        const int held = b.live;
         assert_int_equal(gyre_cache_get_usage(cache).bytes, b.bytes);
         assert_ok(model_append(cache, &c, s, 0, 40, 0, 1, &random));
         assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
         assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL, NULL));
-        assert_int_equal(b.held, held);
+        assert_int_equal(b.live, held);
         free(s);
         gyre_cache_free(cache);
-        assert_int_equal(b.held, 0);
+        assert_int_equal(b.live, 0);
         break;
     }
     gyre_encoding_free(encoding);
@@ -293,7 +273,7 @@ static void rounded_once(void **state) {
 }
 
 /* At position 0 nothing turns, and an infinite channel makes no other a NaN. */
-static void not_turned(void **state) {
+static void keys_stored_raw(void **state) {
     (void)state;
     const cache_case c = {GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F16, GYRE_DTYPE_F16, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
@@ -313,7 +293,7 @@ static void not_turned(void **state) {
 
 /* Rows of Q8 by the definition: the scale is the largest magnitude over 127, each number the nearest whole one, even where
  * two are as near; a row of zeros has scale 0. */
-static void whole_numbers(void **state) {
+static void int8_values(void **state) {
     (void)state;
     const cache_case c = {GYRE_CACHE_KEYS_RAW, GYRE_DTYPE_Q8, GYRE_DTYPE_Q8, 1, 64, 16, 1, GYRE_LAYOUT_HALF, 0};
     gyre_encoding *encoding = case_encoding(&c);
@@ -387,9 +367,11 @@ static void any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_configs),       cmocka_unit_test(not_to_be_kept), cmocka_unit_test(defaults),
-        cmocka_unit_test(failing_allocations), cmocka_unit_test(wrong_appends),  cmocka_unit_test(rounded_once),
-        cmocka_unit_test(not_turned),          cmocka_unit_test(whole_numbers),  cmocka_unit_test(any_order),
+        cmocka_unit_test(wrong_configs),   cmocka_unit_test(configs_that_cannot_be_cached),
+        cmocka_unit_test(defaults),        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(wrong_appends),   cmocka_unit_test(rounded_once),
+        cmocka_unit_test(keys_stored_raw), cmocka_unit_test(int8_values),
+        cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_cache_attention.c: attention over a cache is attention over its tokens where they are now, by the definition. */
-#include "cache_model.h"
+#include "attention_memory.h"
 #include "gyre/gyre_cache.h"
+#include "naive_cache.h"
 
 enum { GROUP = 2, QUERIES = 3, ROWS = 4, MOST_ROWS = 4 };
 
@@ -27,12 +28,6 @@ typedef struct problem {
     int64_t *at; /* [batch][query][2] */
     gyre_attention_args args;
 } problem;
-
-static void *room(size_t n, size_t size) {
-    void *memory = calloc(n > 0 ? n : 1, size);
-    assert_non_null(memory);
-    return memory;
-}
 
 /* Queries stand on the last tokens of their sequences. */
 static problem make_problem(const cache_case *c, const ask *a, const model_sequence *s, uint64_t seed) {
@@ -234,7 +229,7 @@ static void ask_all(const ask *asks, int count) {
     }
 }
 
-static void by_definition(void **state) {
+static void matches_the_definition(void **state) {
     (void)state;
     const ask asks[] = {
         {1, 1, {0}, 1, 0, 0, 0, 0, NULL, NULL},          {4, 1, {0, 1, 2, 3}, 1, 0, 0, 0, 0, NULL, NULL},
@@ -439,8 +434,11 @@ static void other_length(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(by_definition), cmocka_unit_test(weights),
-                                       cmocka_unit_test(same_bits),     cmocka_unit_test(refused),
-                                       cmocka_unit_test(other_length),  cmocka_unit_test(scratch_before_tokens)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(matches_the_definition),
+                                       cmocka_unit_test(weights),
+                                       cmocka_unit_test(same_bits),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(other_length),
+                                       cmocka_unit_test(scratch_before_tokens)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

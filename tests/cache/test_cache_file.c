@@ -1,8 +1,8 @@
 /* test_cache_file.c: a cache that was saved is read back whole, and a file that is no such cache is refused, whatever is in
  * it. */
 #include "cache/cache_file.h"
-#include "cache_model.h"
 #include "gyre/gyre_cache.h"
+#include "naive_cache.h"
 
 #include <dirent.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 /* test_cache_moves.c: whatever is done to the sequences of a cache, each token is what was appended, where it was moved
  * to. */
-#include "cache_model.h"
 #include "gyre/gyre_cache.h"
+#include "naive_cache.h"
 
 #define ROTATED GYRE_CACHE_KEYS_ROTATED
 #define RAW     GYRE_CACHE_KEYS_RAW

@@ -1,7 +1,7 @@
 /* test_cache_set_encoding.c: keys that were turned by one encoding, moved to another, are as if they had been read under
  * it. */
-#include "cache_model.h"
 #include "gyre/gyre_cache.h"
+#include "naive_cache.h"
 
 enum { TOKENS = 40, CONTEXT = 64 };
 

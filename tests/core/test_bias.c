@@ -33,7 +33,7 @@ static void slopes_agree_with_reference(void **state) {
     json_decref(cases);
 }
 
-static void slopes_of_the_caller_are_copied(void **state) {
+static void caller_slopes_are_copied(void **state) {
     (void)state;
     double given[3] = {0.25, -1.5, 0}, got[3];
     gyre_encoding *e = alibi(3, given);
@@ -58,7 +58,7 @@ static void mpt_slopes(int64_t heads, double most, double *out) {
         out[at++] = pow(2, -most * (double)k / (double)n);
 }
 
-static void slopes_that_end_elsewhere(void **state) {
+static void slopes_with_another_maximum(void **state) {
     (void)state;
     static const double most[] = {8, 4, 16, 0.5};
     for (int64_t heads = 1; heads < 130; heads += heads < 20 ? 1 : 13)
@@ -111,7 +111,7 @@ static void bias_before_the_scale(void **state) {
     gyre_encoding_free(e);
 }
 
-static void creation_says_why(void **state) {
+static void creation_errors(void **state) {
     (void)state;
     static const double good[2] = {1, 2}, nan[2] = {1, NAN}, infinite[2] = {-INFINITY, 1}, huge[2] = {1, 0x1p65};
     static const struct {
@@ -146,9 +146,8 @@ enum { BATCH = 2, QUERIES = 5, HEADS = 3, KEYS = 300, ALL = BATCH * QUERIES * HE
 static const double slopes[HEADS] = {0.5, 1.0 / 3, 0.00390625};
 
 /* Dense, then with the keys apart and backwards, by one thread and by three. */
-static void every_score_gets_its_bias(void **state) {
+static void bias_is_added_to_every_score(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     static double x[ALL], want[ALL], wide[2 * ALL];
     int64_t q[BATCH][QUERIES], k[BATCH][KEYS];
     test_random random = {31};
@@ -164,16 +163,17 @@ static void every_score_gets_its_bias(void **state) {
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
     for (int type = 0; type < 4; type++) {
-        const size_t size = gyre_dtype_size(types[type]);
+        const size_t size = gyre_dtype_size(test_dtypes[type]);
         for (int i = 0; i < ALL; i++) {
             const int b = i / (QUERIES * HEADS * KEYS), m = i / (HEADS * KEYS) % QUERIES, h = i / KEYS % HEADS, n = i % KEYS;
-            test_put(x, types[type], (size_t)i, test_uniform(&random));
-            test_put(want, types[type], (size_t)i,
-                     test_get(x, types[type], (size_t)i) - slopes[h] * fabs((double)q[b][m] - (double)k[b][n]));
+            test_put(x, test_dtypes[type], (size_t)i, test_uniform(&random));
+            test_put(want, test_dtypes[type], (size_t)i,
+                     test_get(x, test_dtypes[type], (size_t)i) - slopes[h] * fabs((double)q[b][m] - (double)k[b][n]));
             memcpy((char *)wide + (size_t)(2 * (ALL - 1 - i)) * size, (char *)x + (size_t)i * size, size);
         }
-        const gyre_view dense = gyre_dense(x, types[type], BATCH, QUERIES, HEADS, KEYS);
-        gyre_view backwards = gyre_dense((char *)wide + 2 * (ALL - 1) * size, types[type], BATCH, QUERIES, HEADS, KEYS);
+        const gyre_view dense = gyre_dense(x, test_dtypes[type], BATCH, QUERIES, HEADS, KEYS);
+        gyre_view backwards =
+            gyre_dense((char *)wide + 2 * (ALL - 1) * size, test_dtypes[type], BATCH, QUERIES, HEADS, KEYS);
         for (int d = 0; d < 4; d++)
             backwards.stride[d] *= -2;
         assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &dense, NULL, NULL));
@@ -234,7 +234,7 @@ static void tiles_agree(void **state) {
     check_tiles(after);
 }
 
-static void nothing_to_bias(void **state) {
+static void empty_scores(void **state) {
     (void)state;
     float x[8];
     gyre_encoding *e = alibi(2, NULL);
@@ -276,13 +276,13 @@ static void wrong_arguments(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slopes_agree_with_reference),
-        cmocka_unit_test(slopes_of_the_caller_are_copied),
-        cmocka_unit_test(slopes_that_end_elsewhere),
+        cmocka_unit_test(caller_slopes_are_copied),
+        cmocka_unit_test(slopes_with_another_maximum),
         cmocka_unit_test(bias_before_the_scale),
-        cmocka_unit_test(creation_says_why),
-        cmocka_unit_test(every_score_gets_its_bias),
+        cmocka_unit_test(creation_errors),
+        cmocka_unit_test(bias_is_added_to_every_score),
         cmocka_unit_test(tiles_agree),
-        cmocka_unit_test(nothing_to_bias),
+        cmocka_unit_test(empty_scores),
         cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

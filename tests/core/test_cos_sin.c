@@ -35,7 +35,7 @@ static long double angle_of(const gyre_encoding *e, int64_t position, int64_t i)
     return (long double)position * powl(base, -(long double)i / (long double)PAIRS);
 }
 
-static void exact_at_any_position(void **state) {
+static void angles_are_exact_at_any_position(void **state) {
     (void)state;
     static float c[4 * PAIRS], s[4 * PAIRS];
     static const int64_t bases[] = {0, 1, 61, 4095, 131071, 999999, 123456789, -1, -70, -2000000011, 2147483640};
@@ -60,7 +60,7 @@ static void exact_at_any_position(void **state) {
 }
 
 /* By steps from an anchor, and pair by pair: not one bit between them. */
-static void steps_change_no_bit(void **state) {
+static void step_of_rows_changes_no_bit(void **state) {
     (void)state;
     static float c[2][POSITIONS * PAIRS], s[2][POSITIONS * PAIRS];
     for (int clockwise = 0; clockwise < 2; clockwise++) {
@@ -109,7 +109,7 @@ static void fast_pairs_change_no_bit(void **state) {
 }
 
 /* An image's tokens have a position per axis: pairs take what the rows of several positions keep for them. */
-static void axes_take_rows_of_their_own(void **state) {
+static void each_axis_has_its_own_rows(void **state) {
     (void)state;
     enum { TOKENS = 40, HEADS = 3, AXES = 3, N = TOKENS * HEADS * 2 * PAIRS };
     static float x[N], got[2][N];
@@ -169,7 +169,7 @@ static void *turn_all(void *arg) {
     return NULL;
 }
 
-static void readers_do_not_wait(void **state) {
+static void concurrent_readers_agree(void **state) {
     (void)state;
     const gyre_config config = config_with(TABLE);
     gyre_encoding *e = test_encoding(&config);
@@ -190,7 +190,7 @@ static void readers_do_not_wait(void **state) {
 }
 
 /* -- shapes and errors -- */
-static void any_views(void **state) {
+static void views_of_any_type_and_stride(void **state) {
     (void)state;
     enum { BATCH = 2, TOKENS = 5, STEP = 3 };
     static double c[BATCH * TOKENS * PAIRS * STEP], s[BATCH * TOKENS * PAIRS * STEP];
@@ -214,7 +214,7 @@ static void any_views(void **state) {
     gyre_encoding_free(e);
 }
 
-static void refuses(void **state) {
+static void wrong_arguments(void **state) {
     (void)state;
     static float c[PAIRS], s[PAIRS];
     const gyre_config config = config_with(0);
@@ -236,13 +236,13 @@ static void refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_at_any_position),
-        cmocka_unit_test(steps_change_no_bit),
+        cmocka_unit_test(angles_are_exact_at_any_position),
+        cmocka_unit_test(step_of_rows_changes_no_bit),
         cmocka_unit_test(fast_pairs_change_no_bit),
-        cmocka_unit_test(axes_take_rows_of_their_own),
-        cmocka_unit_test(readers_do_not_wait),
-        cmocka_unit_test(any_views),
-        cmocka_unit_test(refuses),
+        cmocka_unit_test(each_axis_has_its_own_rows),
+        cmocka_unit_test(concurrent_readers_agree),
+        cmocka_unit_test(views_of_any_type_and_stride),
+        cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

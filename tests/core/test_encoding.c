@@ -1,4 +1,4 @@
-/* test_encoding.c: creation: defaults, every error, failing memory; and the small services of the header. */
+/* test_encoding.c: creation: defaults, every error, failing memory; and the small small_functions of the header. */
 #include "support.h"
 
 #include <math.h>
@@ -25,20 +25,8 @@ static gyre_config of(gyre_kind kind) {
         gyre_config *c = &config;                                                                                           \
         __VA_ARGS__;                                                                                                        \
         c->field_path = wrong;                                                                                              \
-        refused(c, #field_path);                                                                                            \
+        assert_config_refused(c, #field_path);                                                                              \
     } while (0)
-
-static void refused(const gyre_config *config, const char *field) {
-    gyre_encoding *out = (gyre_encoding *)&ones;
-    gyre_error err = {99, "untouched"};
-    const gyre_status status = gyre_encoding_create(&out, config, NULL, &err);
-    if (status != GYRE_EINVAL) fail_msg("%s: status %d, text %s", field, (int)status, err.text);
-    assert_ptr_equal(out, &ones);
-    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
-    assert_non_null(strchr(err.text, ':'));
-    assert_string_equal(err.text + strlen(err.text) - strlen(" (gyre_config)"), " (gyre_config)");
-    assert_int_equal(gyre_encoding_create(&out, config, NULL, NULL), GYRE_EINVAL); /* err is optional */
-}
 
 static void wrong_common_fields(void **state) {
     (void)state;
@@ -130,7 +118,7 @@ static void wrong_lists(void **state) {
     assert_int_equal(gyre_encoding_create(&out, NULL, NULL, NULL), GYRE_EINVAL);
 }
 
-static void message_reads_well(void **state) {
+static void message_names_field_value_and_struct(void **state) {
     (void)state;
     gyre_encoding *out;
     gyre_error err;
@@ -141,7 +129,7 @@ static void message_reads_well(void **state) {
 }
 
 /* The ends of what is accepted give numbers. */
-static void extremes_give_numbers(void **state) {
+static void extreme_configs_give_finite_results(void **state) {
     (void)state;
     double least[2] = {0x1p-10, 0x1p-10};
     float x[4] = {1, 0, 0, 0}, y[4];
@@ -209,41 +197,23 @@ static void places_and_table_shapes(void **state) {
 }
 
 /* -- memory that runs out -- */
-typedef struct budget {
-    int left, held;
-} budget;
-
-static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
-    budget *b = ctx;
-    if (b->left-- <= 0) return NULL;
-    b->held++;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *ctx, void *memory) {
-    budget *b = ctx;
-    assert_non_null(memory);
-    b->held--;
-    free(memory);
-}
-
 /* How many allocations the config takes; every one before that, refused, is a clean ENOMEM. */
 static int survives(const gyre_config *config) {
     for (int n = 0; n < 100; n++) {
-        budget b = {n, 0};
-        const gyre_alloc alloc = {budget_alloc, budget_free, &b};
+        test_budget b = {.left = n};
+        const gyre_alloc alloc = test_budget_alloc(&b);
         gyre_encoding *e = NULL;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_encoding_create(&e, config, &alloc, &err);
         if (status == GYRE_OK) {
-            assert_int_equal(b.held, n);
+            assert_int_equal(b.live, n);
             gyre_encoding_free(e);
-            assert_int_equal(b.held, 0);
+            assert_int_equal(b.live, 0);
             return n;
         }
         assert_int_equal(status, GYRE_ENOMEM);
         assert_null(e);
-        assert_int_equal(b.held, 0);
+        assert_int_equal(b.live, 0);
         assert_non_null(strstr(err.text, "memory:"));
     }
     fail();
@@ -299,8 +269,8 @@ static void absurd_tables(void **state) {
     assert_true(most >= (size_t)INT32_MAX * 64 * sizeof(float));
 }
 
-/* -- the small services -- */
-static void services(void **state) {
+/* -- the small small_functions -- */
+static void small_functions(void **state) {
     (void)state;
     for (int status = 0; status >= -8; status--)
         for (int other = 0; other > status; other--)
@@ -334,13 +304,13 @@ int main(void) {
         cmocka_unit_test(wrong_common_fields),
         cmocka_unit_test(wrong_rotations),
         cmocka_unit_test(wrong_lists),
-        cmocka_unit_test(message_reads_well),
-        cmocka_unit_test(extremes_give_numbers),
+        cmocka_unit_test(message_names_field_value_and_struct),
+        cmocka_unit_test(extreme_configs_give_finite_results),
         cmocka_unit_test(defaults_are_filled_in),
         cmocka_unit_test(places_and_table_shapes),
         cmocka_unit_test(failing_allocations),
         cmocka_unit_test(absurd_tables),
-        cmocka_unit_test(services),
+        cmocka_unit_test(small_functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

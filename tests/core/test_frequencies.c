@@ -112,7 +112,7 @@ static void ntk_divides_the_last_pair_only(void **state) {
 }
 
 /* The paper's ramp is linear in the turns made over the trained length. */
-static void paper_ramp_is_in_turns(void **state) {
+static void paper_ramp_counts_revolutions(void **state) {
     (void)state;
     double f[32];
     gyre_config config = scaled(GYRE_SCALING_BY_PARTS_PAPER, 4);
@@ -213,7 +213,7 @@ static void longrope_switches_past_the_trained_length(void **state) {
     gyre_encoding_free(e);
 }
 
-static void proportional_stops_the_rest(void **state) {
+static void proportional_leaves_other_pairs_unrotated(void **state) {
     (void)state;
     double f[32];
     gyre_config config = scaled(GYRE_SCALING_PROPORTIONAL, 2);
@@ -314,7 +314,7 @@ static void counted(const gyre_config *config, int64_t length, int64_t kept, int
     gyre_encoding_free(e);
 }
 
-static void parts_are_counted(void **state) {
+static void ramp_bounds_count_pairs(void **state) {
     (void)state;
     gyre_config config = scaled(GYRE_SCALING_NONE, 0);
     counted(&config, 0, 32, 0, 0);
@@ -457,7 +457,7 @@ static void turned_at(const gyre_encoding *e, int64_t position, size_t n) {
 }
 
 /* The factor of a length goes wherever its frequencies go, whatever the encoding's own length is. */
-static void rotations_have_the_factor_of_their_length(void **state) {
+static void attention_factor_follows_the_length(void **state) {
     (void)state;
     for (size_t own = 0; own < sizeof dynamic_yarn / sizeof *dynamic_yarn; own++) {
         gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
@@ -494,22 +494,22 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
         cmocka_unit_test(ntk_divides_the_last_pair_only),
-        cmocka_unit_test(paper_ramp_is_in_turns),
+        cmocka_unit_test(paper_ramp_counts_revolutions),
         cmocka_unit_test(by_parts_is_yarn_without_its_factor),
         cmocka_unit_test(ramp_is_clamped_as_released),
         cmocka_unit_test(ramp_without_width),
         cmocka_unit_test(one_mscale_alone_is_ignored),
         cmocka_unit_test(llama3_step),
         cmocka_unit_test(longrope_switches_past_the_trained_length),
-        cmocka_unit_test(proportional_stops_the_rest),
+        cmocka_unit_test(proportional_leaves_other_pairs_unrotated),
         cmocka_unit_test(mixed_ntk),
         cmocka_unit_test(resonance_rounds_wavelengths),
         cmocka_unit_test(resonance_of_the_fastest),
         cmocka_unit_test(axial_frequencies),
-        cmocka_unit_test(parts_are_counted),
+        cmocka_unit_test(ramp_bounds_count_pairs),
         cmocka_unit_test(dynamic_yarn_follows_the_length),
         cmocka_unit_test(dynamic_yarn_attention_factor),
-        cmocka_unit_test(rotations_have_the_factor_of_their_length),
+        cmocka_unit_test(attention_factor_follows_the_length),
         cmocka_unit_test(only_rotations_have_frequencies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

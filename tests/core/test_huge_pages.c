@@ -50,7 +50,7 @@ static void give_back(void *ctx, void *memory) {
     free(memory);
 }
 
-static void caches_ask(void **state) {
+static void caches_request_huge_pages(void **state) {
     (void)state;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
@@ -66,7 +66,7 @@ static void caches_ask(void **state) {
 }
 
 /* Memory that has no whole one is left alone, and what lies in the others stays. */
-static void what_is_there_stays(void **state) {
+static void contents_are_preserved(void **state) {
     (void)state;
     unsigned char *memory = aligned_alloc(PAGE, (size_t)3 * PAGE);
     assert_non_null(memory);
@@ -88,8 +88,8 @@ static void what_is_there_stays(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(caches_ask),
-        cmocka_unit_test(what_is_there_stays),
+        cmocka_unit_test(caches_request_huge_pages),
+        cmocka_unit_test(contents_are_preserved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

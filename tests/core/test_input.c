@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-enum { TYPES = 4, BATCH = 2, TOKENS = 67, DIM = 300, ALL = BATCH * TOKENS * DIM };
+enum { BATCH = 2, TOKENS = 67, DIM = 300, ALL = BATCH * TOKENS * DIM };
 
 static gyre_encoding *sinusoid(int64_t dim, gyre_sinusoid layout, double base) {
     gyre_config config = GYRE_INIT(gyre_config);
@@ -74,11 +73,12 @@ static void strides_change_no_bit(void **state) {
     for (int type = 1; type <= 2; type++) {
         for (int i = 0; i < N; i++) {
             table[i] = (float)ldexp(test_uniform(&random), -(int)(test_next(&random) % 24));
-            x[i] = apart[2 * i] = (uint16_t)((types[type] == GYRE_DTYPE_F16 ? 0x3c00 : 0x3f80) + test_next(&random) % 64);
+            x[i] = apart[2 * i] =
+                (uint16_t)((test_dtypes[type] == GYRE_DTYPE_F16 ? 0x3c00 : 0x3f80) + test_next(&random) % 64);
         }
-        const gyre_cview in = gyre_cdense(x, types[type], 1, ROWS, 1, WIDTH);
-        const gyre_view out = gyre_dense(y, types[type], 1, ROWS, 1, WIDTH);
-        gyre_view strided = gyre_dense(apart, types[type], 1, ROWS, 1, WIDTH);
+        const gyre_cview in = gyre_cdense(x, test_dtypes[type], 1, ROWS, 1, WIDTH);
+        const gyre_view out = gyre_dense(y, test_dtypes[type], 1, ROWS, 1, WIDTH);
+        gyre_view strided = gyre_dense(apart, test_dtypes[type], 1, ROWS, 1, WIDTH);
         for (int i = 0; i < 4; i++)
             strided.stride[i] *= 2;
         const gyre_cview same = gyre_const(strided);
@@ -116,27 +116,27 @@ static void stores_round_once_to_nearest_even(void **state) {
     assert_true(table && x && want);
     gyre_encoding *e = learned(1, N);
     test_random random = {21};
-    for (int type = 0; type < TYPES; type++) {
-        const size_t size = gyre_dtype_size(types[type]);
+    for (int type = 0; type < TEST_DTYPES; type++) {
+        const size_t size = gyre_dtype_size(test_dtypes[type]);
         memset(x, 0, N * size);
         for (size_t i = 0; i < N; i++) {
-            table[i] = awkward(&random, types[type]);
-            test_put(want, types[type], i, table[i] + 0.0);
+            table[i] = awkward(&random, test_dtypes[type]);
+            test_put(want, test_dtypes[type], i, table[i] + 0.0);
         }
         const double edges[] = {65504, 65519.999, 65520, 65536, 1e300, -1e300, INFINITY, 3.4e38, -3.39e38, 1e-320, 0x1p-25};
         for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) {
             table[i] = edges[i];
-            test_put(want, types[type], i, edges[i]);
+            test_put(want, test_dtypes[type], i, edges[i]);
         }
         const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 1, N)};
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-        const gyre_view out = gyre_dense(x, types[type], 1, 1, 1, N);
+        const gyre_view out = gyre_dense(x, test_dtypes[type], 1, 1, 1, N);
         const gyre_cview in = gyre_const(out);
         assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
         for (size_t i = 0; i < N; i++)
             if (memcmp((char *)x + i * size, (char *)want + i * size, size) != 0)
-                fail_msg("type %d: %a became %a, not %a", type, table[i], test_get(x, types[type], i),
-                         test_get(want, types[type], i));
+                fail_msg("type %d: %a became %a, not %a", type, table[i], test_get(x, test_dtypes[type], i),
+                         test_get(want, test_dtypes[type], i));
     }
     gyre_encoding_free(e);
     free(table);
@@ -145,7 +145,7 @@ static void stores_round_once_to_nearest_even(void **state) {
 }
 
 /* Every 16-bit pattern plus 0 is itself; NaN stays NaN. */
-static void every_short_number_survives(void **state) {
+static void every_16_bit_number_survives(void **state) {
     (void)state;
     enum { N = 65536 };
     uint16_t *x = calloc(N, sizeof *x), *y = calloc(N, sizeof *y);
@@ -159,12 +159,12 @@ static void every_short_number_survives(void **state) {
         }
         const gyre_tables tables = {.input = gyre_cdense(zero, GYRE_DTYPE_F64, 1, 1, 1, N)};
         const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-        const gyre_cview in = gyre_cdense(x, types[type], 1, 1, 1, N);
-        const gyre_view out = gyre_dense(y, types[type], 1, 1, 1, N);
+        const gyre_cview in = gyre_cdense(x, test_dtypes[type], 1, 1, 1, N);
+        const gyre_view out = gyre_dense(y, test_dtypes[type], 1, 1, 1, N);
         assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
         for (unsigned i = 0; i < N; i++)
-            if (isnan(test_get(x, types[type], i)))
-                assert_true(isnan(test_get(y, types[type], i)));
+            if (isnan(test_get(x, test_dtypes[type], i)))
+                assert_true(isnan(test_get(y, test_dtypes[type], i)));
             else
                 assert_int_equal(y[i], x[i]);
     }
@@ -204,19 +204,20 @@ static void sample_free(sample *s) {
 /* Against a direct sum, dense and with the table transposed and everything strided. */
 static void learned_rows_are_added(void **state) {
     (void)state;
-    for (int type = 0; type < TYPES; type++) {
-        sample *s = sample_make(types[type]);
+    for (int type = 0; type < TEST_DTYPES; type++) {
+        sample *s = sample_make(test_dtypes[type]);
         static double want[ALL], wide[2 * ALL], transposed[50 * DIM];
-        const size_t size = gyre_dtype_size(types[type]);
+        const size_t size = gyre_dtype_size(test_dtypes[type]);
         for (int i = 0; i < ALL; i++) {
             const int64_t row = s->position[i / DIM / TOKENS][i / DIM % TOKENS];
-            test_put(want, types[type], (size_t)i, test_get(s->x, types[type], (size_t)i) + s->table[row * DIM + i % DIM]);
+            test_put(want, test_dtypes[type], (size_t)i,
+                     test_get(s->x, test_dtypes[type], (size_t)i) + s->table[row * DIM + i % DIM]);
         }
         for (int i = 0; i < 50 * DIM; i++)
             transposed[i % DIM * 50 + i / DIM] = s->table[i];
         gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_DTYPE_F64, 1, 1, 50, DIM)};
-        const gyre_cview in = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
-        gyre_view out = gyre_dense(s->y, types[type], BATCH, TOKENS, 1, DIM);
+        const gyre_cview in = gyre_cdense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
+        gyre_view out = gyre_dense(s->y, test_dtypes[type], BATCH, TOKENS, 1, DIM);
         assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
         assert_memory_equal(s->y, want, ALL * size);
 
@@ -230,7 +231,7 @@ static void learned_rows_are_added(void **state) {
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * i * size, (char *)want + i * size, size);
 
-        out = gyre_dense(s->x, types[type], BATCH, TOKENS, 1, DIM); /* in place */
+        out = gyre_dense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM); /* in place */
         assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
         assert_memory_equal(s->x, want, ALL * size);
         sample_free(s);
@@ -239,9 +240,9 @@ static void learned_rows_are_added(void **state) {
 
 static void gradient_is_the_sum_in_token_order(void **state) {
     (void)state;
-    for (int type = 0; type < TYPES; type++)
+    for (int type = 0; type < TEST_DTYPES; type++)
         for (int narrow = 0; narrow < 2; narrow++) {
-            sample *s = sample_make(types[type]);
+            sample *s = sample_make(test_dtypes[type]);
             const gyre_dtype table_type = narrow ? GYRE_DTYPE_F32 : GYRE_DTYPE_F64;
             static double want[50 * DIM], got[50 * DIM];
             for (size_t i = 0; i < 50 * DIM; i++) {
@@ -250,12 +251,13 @@ static void gradient_is_the_sum_in_token_order(void **state) {
             }
             for (int i = 0; i < ALL; i++) {
                 const size_t at = (size_t)(s->position[i / DIM / TOKENS][i / DIM % TOKENS] * DIM + i % DIM);
-                test_put(want, table_type, at, test_get(want, table_type, at) + test_get(s->x, types[type], (size_t)i));
+                test_put(want, table_type, at,
+                         test_get(want, table_type, at) + test_get(s->x, test_dtypes[type], (size_t)i));
             }
             gyre_pool *pool;
             assert_ok(gyre_pool_create(&pool, 3, NULL));
             const gyre_exec exec = gyre_pool_exec(pool);
-            const gyre_cview dout = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
+            const gyre_cview dout = gyre_cdense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             const gyre_table_gradients gradients = {.input = gyre_dense(got, table_type, 1, 1, 50, DIM)};
             assert_ok(gyre_add_input_gradient(s->e, &s->positions, &dout, &gradients, type % 2 ? &exec : NULL, NULL));
             assert_memory_equal(got, want, 50 * DIM * gyre_dtype_size(table_type));
@@ -289,7 +291,7 @@ static void shared_positions(void **state) {
 }
 
 /* No tokens, in dense views too; shapes that would take forever to walk. */
-static void nothing_to_add(void **state) {
+static void empty_inputs(void **state) {
     (void)state;
     float x[DIM];
     double table[DIM];
@@ -361,11 +363,11 @@ int main(void) {
         cmocka_unit_test(odd_tensor2tensor_ends_in_zero),
         cmocka_unit_test(strides_change_no_bit),
         cmocka_unit_test(stores_round_once_to_nearest_even),
-        cmocka_unit_test(every_short_number_survives),
+        cmocka_unit_test(every_16_bit_number_survives),
         cmocka_unit_test(learned_rows_are_added),
         cmocka_unit_test(gradient_is_the_sum_in_token_order),
         cmocka_unit_test(shared_positions),
-        cmocka_unit_test(nothing_to_add),
+        cmocka_unit_test(empty_inputs),
         cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ static void rows_by_mask(void **state) {
     }
 }
 
-static void masks_that_are_none(void **state) {
+static void refused_masks(void **state) {
     (void)state;
     int64_t out[6] = {7, 7, 7, 7, 7, 7};
     assert_ok(gyre_positions_from_mask(NULL, 0, 6, NULL));
@@ -147,7 +147,7 @@ static void ends_of_every_range(void **state) {
 }
 
 /* A copy of a whole config with another table serves that table's positions. */
-static void open_length_stays_open(void **state) {
+static void unbounded_length_stays_unbounded(void **state) {
     (void)state;
     gyre_config config = config_of(10, 2, 3);
     for (int extended = 0; extended < 2; extended++) {
@@ -169,7 +169,7 @@ static void fill_table(uint64_t seed) {
     test_fill_f64(&random, table, ROWS * DIM);
 }
 
-static void longer_tables_begin_like_the_table(void **state) {
+static void resized_tables_begin_like_the_original(void **state) {
     (void)state;
     fill_table(41);
     gyre_config config = config_of(ROWS, OFFSET, DIM);
@@ -189,7 +189,7 @@ static void longer_tables_begin_like_the_table(void **state) {
 }
 
 /* kexue.fm 7947: q_(i n + j) = alpha u_i + (1 - alpha) u_j, u_i = (p_i - alpha p_0) / (1 - alpha). */
-static void hierarchy_is_that_of_the_article(void **state) {
+static void hierarchy_matches_the_article(void **state) {
     (void)state;
     static const double alphas[] = {0.4, 0.5, 0.01, 0.93};
     fill_table(42);
@@ -210,7 +210,7 @@ static void hierarchy_is_that_of_the_article(void **state) {
 }
 
 /* Where position m of `length` falls between the n trained ones, by walking there. */
-static void stretching_keeps_the_ends(void **state) {
+static void resizing_keeps_both_ends(void **state) {
     (void)state;
     static const int64_t cases[][2] = {{8, 8}, {8, 15}, {8, 22}, {8, 5},   {8, 2},
                                        {8, 1}, {1, 1},  {1, 9},  {2, 200}, {15, 225}};
@@ -239,7 +239,7 @@ static void stretching_keeps_the_ends(void **state) {
 }
 
 /* The most positions: shares are still exact fractions. */
-static void stretching_very_far(void **state) {
+static void resizing_to_large_lengths(void **state) {
     (void)state;
     const double ends[2] = {0, 1};
     double x[3];
@@ -299,8 +299,6 @@ static sample *sample_make(int kind, gyre_dtype dtype) {
     return s;
 }
 
-static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-
 static void every_type_is_rounded_once(void **state) {
     (void)state;
     static double wide[3 * ALL];
@@ -310,24 +308,24 @@ static void every_type_is_rounded_once(void **state) {
     const gyre_exec exec = gyre_pool_exec(pool);
     for (int kind = 0; kind < KINDS; kind++)
         for (int type = 0; type < 4; type++) {
-            const size_t size = gyre_dtype_size(types[type]);
+            const size_t size = gyre_dtype_size(test_dtypes[type]);
             const gyre_config config = kind_of(kind);
             gyre_encoding *e = test_encoding(&config);
-            sample *s = sample_make(kind, types[type]);
+            sample *s = sample_make(kind, test_dtypes[type]);
             for (int i = 0; i < ROWS * DIM; i++)
                 transposed[i % DIM * ROWS + i / DIM] = (float)table[i];
             const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
             gyre_tables tables = {.input = gyre_cdense(transposed, GYRE_DTYPE_F32, 1, 1, ROWS, DIM)};
             tables.input.stride[2] = 1;
             tables.input.stride[3] = ROWS;
-            const gyre_cview in = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
-            gyre_view out = gyre_dense(wide, types[type], BATCH, TOKENS, 1, DIM);
+            const gyre_cview in = gyre_cdense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
+            gyre_view out = gyre_dense(wide, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 out.stride[d] *= 3;
             assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, &exec, NULL));
             for (size_t i = 0; i < ALL; i++)
                 assert_memory_equal((char *)wide + 3 * i * size, (char *)s->want + i * size, size);
-            out = gyre_dense(s->x, types[type], BATCH, TOKENS, 1, DIM);
+            out = gyre_dense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
             assert_memory_equal(s->x, s->want, ALL * size);
             gyre_encoding_free(e);
@@ -345,16 +343,16 @@ static void gradients_are_the_transpose(void **state) {
         for (int type = 0; type < 4; type++) {
             const gyre_config config = kind_of(kind);
             gyre_encoding *e = test_encoding(&config);
-            sample *s = sample_make(kind, types[type]);
+            sample *s = sample_make(kind, test_dtypes[type]);
             for (int i = 0; i < ROWS * DIM; i++)
                 want[i] = sum[2 * i] = 0.5;
             for (size_t i = 0; i < ALL; i++)
                 for (int64_t r = 0; r < ROWS; r++)
                     want[(size_t)r * DIM + i % DIM] += 0.25 *
                                                        share_of(kind, s->position[i / DIM / TOKENS][i / DIM % TOKENS], r) *
-                                                       test_get(s->x, types[type], i);
+                                                       test_get(s->x, test_dtypes[type], i);
             const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
-            const gyre_cview dout = gyre_cdense(s->x, types[type], BATCH, TOKENS, 1, DIM);
+            const gyre_cview dout = gyre_cdense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             gyre_table_gradients gradients = {.input = gyre_dense(sum, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
             for (int d = 0; d < 4; d++)
                 gradients.input.stride[d] *= 2;
@@ -431,32 +429,23 @@ static void threads_change_nothing(void **state) {
 }
 
 /* -- creation -- */
-static void refused(const gyre_config *config, const char *text) {
-    gyre_encoding *out = NULL;
-    gyre_error err = {0, ""};
-    assert_int_equal(gyre_encoding_create(&out, config, NULL, &err), GYRE_EINVAL);
-    assert_null(out);
-    assert_string_equal(err.text, text);
-    assert_int_equal(gyre_encoding_create(&out, config, NULL, NULL), GYRE_EINVAL);
-}
-
 static void wrong_ranges(void **state) {
     (void)state;
     const gyre_config right = config_of(10, 2, 4);
     gyre_config wrong = right;
     wrong.input.offset = -1;
-    refused(&wrong, "input.offset: -1 is negative (gyre_config)");
+    assert_config_error(&wrong, "input.offset: -1 is negative (gyre_config)");
     wrong.input.offset = 10;
-    refused(&wrong, "input.offset: 10 leaves no row of input.positions 10 (gyre_config)");
+    assert_config_error(&wrong, "input.offset: 10 leaves no row of input.positions 10 (gyre_config)");
     wrong = right;
     wrong.input.resized_length = -1;
-    refused(&wrong, "input.resized_length: -1 is negative (gyre_config)");
+    assert_config_error(&wrong, "input.resized_length: -1 is negative (gyre_config)");
     wrong.input.resized_length = (int64_t)1 << 31;
-    refused(&wrong, "input.resized_length: 2147483648 is past 2^31 - 1 (gyre_config)");
+    assert_config_error(&wrong, "input.resized_length: 2147483648 is past 2^31 - 1 (gyre_config)");
     wrong = right;
     wrong.input.hierarchy = 0.4;
     wrong.input.resized_length = 65;
-    refused(&wrong, "input.resized_length: 65 is past 64, all that 8 rows make two by two (gyre_config)");
+    assert_config_error(&wrong, "input.resized_length: 65 is past 64, all that 8 rows make two by two (gyre_config)");
 }
 
 static void wrong_fields(void **state) {
@@ -464,31 +453,32 @@ static void wrong_fields(void **state) {
     const gyre_config right = config_of(10, 2, 4);
     gyre_config wrong = right;
     wrong.input.hierarchy = 1;
-    refused(&wrong, "input.hierarchy: 1 is not between 0 and 1 (gyre_config)");
+    assert_config_error(&wrong, "input.hierarchy: 1 is not between 0 and 1 (gyre_config)");
     wrong.input.hierarchy = -0.4;
-    refused(&wrong, "input.hierarchy: -0.4 is not between 0 and 1 (gyre_config)");
+    assert_config_error(&wrong, "input.hierarchy: -0.4 is not between 0 and 1 (gyre_config)");
     wrong.input.hierarchy = NAN;
-    refused(&wrong, "input.hierarchy: nan is not between 0 and 1 (gyre_config)");
+    assert_config_error(&wrong, "input.hierarchy: nan is not between 0 and 1 (gyre_config)");
     wrong = right;
     wrong.input.scale = NAN;
-    refused(&wrong, "input.scale: nan is no number within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: nan is no number within 2^64 of 0 (gyre_config)");
     wrong.input.scale = INFINITY;
-    refused(&wrong, "input.scale: inf is no number within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: inf is no number within 2^64 of 0 (gyre_config)");
     wrong = right;
     wrong.input.trained_scale = 1;
-    refused(&wrong, "input.trained_scale: 1 is for the sinusoid; a learned table trains whole (gyre_config)");
+    assert_config_error(&wrong, "input.trained_scale: 1 is for the sinusoid; a learned table trains whole (gyre_config)");
     wrong = right;
     wrong.input.zero_padding = 1;
-    refused(&wrong, "input.zero_padding: 1 is for the sinusoid; padding has a row of a learned table (gyre_config)");
+    assert_config_error(&wrong,
+                        "input.zero_padding: 1 is for the sinusoid; padding has a row of a learned table (gyre_config)");
     wrong = right;
     wrong.input.dim = 0;
-    refused(&wrong, "input.dim: missing; learned needs the model's width (gyre_config)");
+    assert_config_error(&wrong, "input.dim: missing; learned needs the model's width (gyre_config)");
     wrong = right;
     wrong.input.positions = 0;
-    refused(&wrong, "input.positions: missing; a learned table needs its number of rows (gyre_config)");
+    assert_config_error(&wrong, "input.positions: missing; a learned table needs its number of rows (gyre_config)");
 }
 
-static void suggested_rows_hold_the_offset(void **state) {
+static void suggested_rows_include_the_offset(void **state) {
     (void)state;
     static const struct {
         int64_t positions, offset, trained, want;
@@ -504,23 +494,6 @@ static void suggested_rows_hold_the_offset(void **state) {
     }
 }
 
-typedef struct budget {
-    int left, held;
-} budget;
-
-static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
-    budget *b = ctx;
-    if (b->left-- <= 0) return NULL;
-    b->held++;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *ctx, void *memory) {
-    budget *b = ctx;
-    b->held--;
-    free(memory);
-}
-
 /* Nothing is left of a creation without the memory for it; a learned table needs none beside the object. */
 static void failing_allocations(void **state) {
     (void)state;
@@ -530,35 +503,35 @@ static void failing_allocations(void **state) {
     configs[1].input.trained_scale = 1;
     for (int i = 0; i < 2; i++)
         for (int n = 0; n <= i + 1; n++) {
-            budget b = {n, 0};
-            const gyre_alloc alloc = {budget_alloc, budget_free, &b};
+            test_budget b = {.left = n};
+            const gyre_alloc alloc = test_budget_alloc(&b);
             gyre_encoding *e = NULL;
             gyre_error err = {0, ""};
             assert_int_equal(gyre_encoding_create(&e, &configs[i], &alloc, &err), n <= i ? GYRE_ENOMEM : GYRE_OK);
-            assert_int_equal(b.held, n <= i ? 0 : n);
+            assert_int_equal(b.live, n <= i ? 0 : n);
             if (n <= i) assert_non_null(strstr(err.text, "memory:"));
             gyre_encoding_free(e);
-            assert_int_equal(b.held, 0);
+            assert_int_equal(b.live, 0);
         }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_by_mask),
-        cmocka_unit_test(masks_that_are_none),
+        cmocka_unit_test(refused_masks),
         cmocka_unit_test(ends_of_every_range),
-        cmocka_unit_test(open_length_stays_open),
-        cmocka_unit_test(longer_tables_begin_like_the_table),
-        cmocka_unit_test(hierarchy_is_that_of_the_article),
-        cmocka_unit_test(stretching_keeps_the_ends),
-        cmocka_unit_test(stretching_very_far),
+        cmocka_unit_test(unbounded_length_stays_unbounded),
+        cmocka_unit_test(resized_tables_begin_like_the_original),
+        cmocka_unit_test(hierarchy_matches_the_article),
+        cmocka_unit_test(resizing_keeps_both_ends),
+        cmocka_unit_test(resizing_to_large_lengths),
         cmocka_unit_test(every_type_is_rounded_once),
         cmocka_unit_test(gradients_are_the_transpose),
         cmocka_unit_test(gradients_and_changes_agree),
         cmocka_unit_test(threads_change_nothing),
         cmocka_unit_test(wrong_ranges),
         cmocka_unit_test(wrong_fields),
-        cmocka_unit_test(suggested_rows_hold_the_offset),
+        cmocka_unit_test(suggested_rows_include_the_offset),
         cmocka_unit_test(failing_allocations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* test_kernels.c: every tier's hot loops against long double, by forward error bounds. */
-#include "guarded.h"
+#include "guarded_memory.h"
 #include "kernels/kernels.h"
 
-#include "each_tier.h"
-#include "rotation_checks.h"
+#include "check_rotation_kernels.h"
+#include "run_each_tier.h"
 
 #include <float.h>
 #include <math.h>
@@ -182,7 +182,7 @@ static void row_sums_and_maxima(void **state) {
     report_share("dot_row_f32", kernels, worst);
 }
 
-static void finds_what_is_not_finite(void **state) {
+static void finds_nonfinite_values(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     const float bad[] = {INFINITY, -INFINITY, NAN};
     float x[48];
@@ -201,7 +201,7 @@ static void finds_what_is_not_finite(void **state) {
 }
 
 /* Not a float past the last of any operand, in any of the ways that a may lie.  (A compiler did.) */
-static void product_reads_no_further(void **state) {
+static void product_reads_inside_its_operands(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int way = 0; way < 3; way++)
         for (int64_t m = 1; m <= 9; m++)
@@ -315,7 +315,7 @@ static void rotates(void **state) {
     }
 }
 
-static void odd_pairs_stay_alone(void **state) {
+static void nonfinite_pairs_do_not_spread(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     for (int i = 0; i < ROTATION_TYPES; i++) {
         const rotation_type *type = &rotation_types[i];
@@ -368,7 +368,7 @@ static void instruction_rounds_as_whole_numbers(void **state) {
 }
 
 /* Every operand ends where the processor faults: not a byte past the last is read or written. */
-static void rotation_reads_no_further(void **state) {
+static void rotation_reads_inside_its_operands(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     enum { OPERANDS = 4 };
     for (int i = 0; i < ROTATION_TYPES; i++)
@@ -431,7 +431,7 @@ static void scales_rows(void **state) {
 }
 
 /* The distance is exact, the product and the difference are rounded once each: the same bits in every tier. */
-static void slopes_rows_down(void **state) {
+static void subtracts_alibi_bias(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     static const float distances[] = {0, 5, 47, 1000, -3, -1000, 8388500, -8388500};
     test_random random = {37};
@@ -475,7 +475,7 @@ static void environment_lowers_the_tier(void **state) {
 }
 
 /* What every processor of a family has, a build for it has. */
-static void this_processor_has_its_tier(void **state) {
+static void best_tier_is_selected(void **state) {
     (void)state;
 #if defined(__aarch64__)
     assert_string_equal(gyre_kernels_select()->tier, "neon");
@@ -486,7 +486,7 @@ static void this_processor_has_its_tier(void **state) {
 #endif
 }
 
-static void every_tier_is_whole(void **state) {
+static void every_tier_has_every_kernel(void **state) {
     const char *why = why_skipped(*state);
     if (why) print_message("%s is skipped here and in all tests below: %s\n", (const char *)*state, why);
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -497,27 +497,27 @@ static void every_tier_is_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(every_tier_is_whole),
+        FOR_TIERS(every_tier_has_every_kernel),
         FOR_TIERS(product_within_bound),
         FOR_TIERS(product_same_for_any_split),
         FOR_TIERS(exp_within_bound),
         FOR_TIERS(exp_at_the_edges),
         FOR_TIERS(row_sums_and_maxima),
-        FOR_TIERS(finds_what_is_not_finite),
+        FOR_TIERS(finds_nonfinite_values),
         FOR_TIERS(picks_entries),
-        FOR_TIERS(product_reads_no_further),
+        FOR_TIERS(product_reads_inside_its_operands),
         FOR_TIERS(softmax_gradient_row),
         FOR_TIERS(transposes),
         FOR_TIERS(rotates),
-        FOR_TIERS(odd_pairs_stay_alone),
+        FOR_TIERS(nonfinite_pairs_do_not_spread),
         FOR_TIERS(rounds_to_nearest_even),
         FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
-        FOR_TIERS(rotation_reads_no_further),
+        FOR_TIERS(rotation_reads_inside_its_operands),
         FOR_TIERS(scales_rows),
-        FOR_TIERS(slopes_rows_down),
+        FOR_TIERS(subtracts_alibi_bias),
         FOR_TIERS(adds_rows),
         cmocka_unit_test(environment_lowers_the_tier),
-        cmocka_unit_test(this_processor_has_its_tier),
+        cmocka_unit_test(best_tier_is_selected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,7 @@ static void attention_of_an_older_struct(void **state) {
     gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape);
     shape.batch = shape.heads = 1, shape.queries = shape.keys = TOKENS, shape.head_dim = DIM;
     shape.causal = GYRE_CAUSAL_BY_POSITION;
+    assert_true(sizeof shape == offsetof(gyre_attention_shape, window) + sizeof shape.window); /* later: scale, softcap */
     gyre_attention_shape *given = poisoned(&shape, sizeof shape);
     if (gyre_attention_dense(encoding, q, k, v, out, given, &err)) fail_msg("%s", err.text);
     check_last(out + (TOKENS - 1) * DIM, want);

@@ -15,7 +15,7 @@ static gyre_encoding *rope(gyre_layout layout) {
 }
 
 /* Halves are rows r(2, d/2), interleaved ones r(d/2, 2): rows 3 .. 10 of a head turn, the rest stay. */
-static void rows_go_where_they_belong(void **state) {
+static void rows_are_permuted(void **state) {
     (void)state;
     static const int from_half[CHANNELS] = {0, 1, 2, 3, 7, 4, 8, 5, 9, 6, 10, 11};
     int32_t in[ALL], out[ALL], back[ALL];
@@ -100,7 +100,7 @@ static void permuted(const gyre_encoding *e, gyre_layout from, gyre_layout to, i
 
 /* A model trained under one layout, its projections moved, has its scores under the other: query heads and the fewer key
  * heads, weights and biases. */
-static void scores_stay(void **state) {
+static void scores_are_unchanged(void **state) {
     (void)state;
     test_random random = {62};
     static double x[TOKENS * WIDTH], wq[2][QUERIES * CHANNELS * WIDTH], wk[2][KEYS * CHANNELS * WIDTH];
@@ -141,7 +141,7 @@ static void scores_stay(void **state) {
 }
 
 /* -- rows moved in place -- */
-static void rows_in_place(void **state) {
+static void in_place(void **state) {
     (void)state;
     const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_F64};
     enum { MOST = 2000 };
@@ -223,11 +223,8 @@ static void wrong_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_go_where_they_belong),
-        cmocka_unit_test(any_type_and_stride),
-        cmocka_unit_test(scores_stay),
-        cmocka_unit_test(rows_in_place),
-        cmocka_unit_test(wrong_arguments),
+        cmocka_unit_test(rows_are_permuted), cmocka_unit_test(any_type_and_stride), cmocka_unit_test(scores_are_unchanged),
+        cmocka_unit_test(in_place),          cmocka_unit_test(wrong_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

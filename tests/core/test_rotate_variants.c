@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
-enum { TYPES = 4, WIDE = NAIVE_CHANNELS };
+enum { WIDE = NAIVE_CHANNELS };
 
 /* Bytes that hold a row of any type. */
 static double x[WIDE], y[WIDE], z[WIDE], w[WIDE];
@@ -15,18 +14,9 @@ static void fill(test_random *random, gyre_dtype dtype, int64_t n) {
         test_put(x, dtype, (size_t)i, test_uniform(random));
 }
 
-static gyre_status turn(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, int64_t position, const void *in,
-                        void *out) {
-    const int64_t n = gyre_encoding_get_config(e)->head_dim;
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
-    const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
-    const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL);
-}
-
 /* One token at position[0], position[1], ... of the axes. */
-static gyre_status turn_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
-                             const void *in, void *out) {
+static gyre_status rotate_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
+                               const void *in, void *out) {
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
     const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
@@ -55,11 +45,11 @@ static void for_all_variants(variant_check *check) {
     for (int i = 0; i < SHAPES; i++)
         for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
             for (int clockwise = 0; clockwise < 2; clockwise++)
-                for (int type = 0; type < TYPES; type++) {
+                for (int type = 0; type < TEST_DTYPES; type++) {
                     const gyre_config config = config_of(&shapes[i], (gyre_layout)layout, clockwise);
                     gyre_encoding *e = test_encoding(&config);
-                    fill(&random, types[type], config.head_dim);
-                    check(e, types[type], &random);
+                    fill(&random, test_dtypes[type], config.head_dim);
+                    check(e, test_dtypes[type], &random);
                     gyre_encoding_free(e);
                 }
 }
@@ -69,7 +59,7 @@ static void check_formula(const gyre_encoding *e, gyre_dtype dtype, test_random 
     for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
         for (int64_t position = -70; position < 5000; position += 1669) {
             const naive_rotation naive = {gyre_encoding_get_config(e), NULL, (gyre_direction)direction, GYRE_ROLE_KEY};
-            assert_ok(turn(e, naive.direction, dtype, position, x, y));
+            assert_ok(rotate_row(e, naive.direction, GYRE_ROLE_KEY, dtype, position, x, y));
             naive_check(&naive, &position, 1.25L, dtype, x, y);
         }
 }
@@ -78,9 +68,9 @@ static void check_in_place(const gyre_encoding *e, gyre_dtype dtype, test_random
     const size_t bytes = (size_t)gyre_encoding_get_config(e)->head_dim * gyre_dtype_size(dtype);
     (void)random;
     for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++) {
-        assert_ok(turn(e, (gyre_direction)direction, dtype, 321, x, y));
+        assert_ok(rotate_row(e, (gyre_direction)direction, GYRE_ROLE_KEY, dtype, 321, x, y));
         memcpy(z, x, bytes);
-        assert_ok(turn(e, (gyre_direction)direction, dtype, 321, z, z));
+        assert_ok(rotate_row(e, (gyre_direction)direction, GYRE_ROLE_KEY, dtype, 321, z, z));
         assert_memory_equal(y, z, bytes);
     }
 }
@@ -96,7 +86,7 @@ static void check_passed(const gyre_encoding *e, gyre_dtype dtype, test_random *
     }
     for (int in_place = 0; in_place < 2; in_place++) {
         memcpy(y, in_place ? x : w, bytes);
-        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, dtype, 77, in_place ? y : x, y));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, dtype, 77, in_place ? y : x, y));
         assert_memory_equal(x, y, first);
         assert_memory_equal((char *)x + end, (char *)y + end, bytes - end);
     }
@@ -106,12 +96,12 @@ static void check_inverse_and_adjoint(const gyre_encoding *e, gyre_dtype dtype, 
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
     if (dtype != GYRE_DTYPE_F64) return;
     long double left = 0, right = 0;
-    assert_ok(turn(e, GYRE_DIRECTION_FORWARD, dtype, 1234, x, y));
-    assert_ok(turn(e, GYRE_DIRECTION_INVERSE, dtype, 1234, y, z));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, dtype, 1234, x, y));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, dtype, 1234, y, z));
     for (int64_t i = 0; i < n; i++)
         test_close(z[i], x[i], 1e-15L, "inverse");
     test_fill_f64(random, w, (size_t)n);
-    assert_ok(turn(e, GYRE_DIRECTION_ADJOINT, dtype, 1234, w, z));
+    assert_ok(rotate_row(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, dtype, 1234, w, z));
     for (int64_t i = 0; i < n; i++) {
         left += (long double)y[i] * (long double)w[i];
         right += (long double)x[i] * (long double)z[i];
@@ -119,15 +109,15 @@ static void check_inverse_and_adjoint(const gyre_encoding *e, gyre_dtype dtype, 
     test_close(left, right, 1e-12L, "<E x, w> = <x, E' w>");
 }
 
-static void formula(void **state) {
+static void matches_the_formula(void **state) {
     (void)state;
     for_all_variants(check_formula);
 }
-static void in_place_is_out_of_place(void **state) {
+static void in_place_matches_out_of_place(void **state) {
     (void)state;
     for_all_variants(check_in_place);
 }
-static void the_rest_passes(void **state) {
+static void unrotated_channels_are_copied(void **state) {
     (void)state;
     for_all_variants(check_passed);
 }
@@ -143,31 +133,31 @@ static int64_t source(const shape *s, int64_t c) {
 }
 
 /* DeepSeek-V3's rotation is the interleaved one with its channels in another order, to the last bit; at position 0 too. */
-static void interleaved_to_half_is_interleaved_moved(void **state) {
+static void interleaved_to_half_permutes_interleaved(void **state) {
     (void)state;
     test_random random = {42};
     for (int i = 0; i < SHAPES; i++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int64_t position = 0; position < 900; position += 450) {
                 gyre_config config = config_of(&shapes[i], GYRE_LAYOUT_INTERLEAVED, 0);
                 config.rope.attention_factor = 1;
                 gyre_encoding *plain = test_encoding(&config);
                 config.rope.layout = GYRE_LAYOUT_INTERLEAVED_TO_HALF;
                 gyre_encoding *moved = test_encoding(&config);
-                const size_t size = gyre_dtype_size(types[type]);
-                fill(&random, types[type], config.head_dim);
+                const size_t size = gyre_dtype_size(test_dtypes[type]);
+                fill(&random, test_dtypes[type], config.head_dim);
                 memset(x, 0xFF, size); /* a NaN: of position 0, its bits must arrive */
-                assert_ok(turn(plain, GYRE_DIRECTION_FORWARD, types[type], position, x, y));
+                assert_ok(rotate_row(plain, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, x, y));
                 memcpy(w, x, sizeof w);
-                assert_ok(turn(moved, GYRE_DIRECTION_FORWARD, types[type], position, x, z));
-                assert_ok(turn(moved, GYRE_DIRECTION_FORWARD, types[type], position, w, w));
+                assert_ok(rotate_row(moved, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, x, z));
+                assert_ok(rotate_row(moved, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], position, w, w));
                 for (int64_t c = 0; c < config.head_dim; c++) {
                     const size_t from = (size_t)source(&shapes[i], c) * size, to = (size_t)c * size;
                     if (position > 0 && (from < 2 * size + (size_t)shapes[i].first * size)) continue;
                     assert_memory_equal((char *)y + from, (char *)z + to, size);
                     assert_memory_equal((char *)y + from, (char *)w + to, size);
                 }
-                assert_ok(turn(moved, GYRE_DIRECTION_INVERSE, types[type], 0, z, w));
+                assert_ok(rotate_row(moved, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, test_dtypes[type], 0, z, w));
                 if (position == 0) assert_memory_equal(w, x, (size_t)config.head_dim * size);
                 gyre_encoding_free(plain);
                 gyre_encoding_free(moved);
@@ -185,9 +175,9 @@ static void scores_in_every_layout_agree(void **state) {
         gyre_encoding *e = test_encoding(&config);
         random.state = 43;
         fill(&random, GYRE_DTYPE_F64, 48);
-        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 1000, x, y));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F64, 1000, x, y));
         fill(&random, GYRE_DTYPE_F64, 48);
-        assert_ok(turn(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, 993, x, z));
+        assert_ok(rotate_row(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, GYRE_DTYPE_F64, 993, x, z));
         score[layout] = 0;
         for (int c = 0; c < 48; c++)
             score[layout] += y[c] * z[c];
@@ -197,25 +187,25 @@ static void scores_in_every_layout_agree(void **state) {
 }
 
 /* Memory with gaps, channels walked backwards, several heads, tokens and batch rows; in place too. */
-static void strided_is_dense(void **state) {
+static void strided_matches_dense(void **state) {
     (void)state;
     enum { BATCH = 2, TOKENS = 35, HEADS = 3, CHANNELS = 40, ALL = BATCH * TOKENS * HEADS * CHANNELS };
     static double dense[ALL], in[ALL], apart[3 * ALL];
     test_random random = {44};
     for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED_TO_HALF; layout++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++) {
-                const size_t size = gyre_dtype_size(types[type]);
+                const size_t size = gyre_dtype_size(test_dtypes[type]);
                 const gyre_config config = config_of(&shapes[2], (gyre_layout)layout, 0);
                 const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -3, 0, 0, 0, 0};
                 gyre_encoding *e = test_encoding(&config);
                 for (size_t i = 0; i < ALL; i++)
-                    test_put(in, types[type], i, test_uniform(&random));
-                const gyre_cview from = gyre_cdense(in, types[type], BATCH, TOKENS, HEADS, CHANNELS);
-                const gyre_view to = gyre_dense(dense, types[type], BATCH, TOKENS, HEADS, CHANNELS);
+                    test_put(in, test_dtypes[type], i, test_uniform(&random));
+                const gyre_cview from = gyre_cdense(in, test_dtypes[type], BATCH, TOKENS, HEADS, CHANNELS);
+                const gyre_view to = gyre_dense(dense, test_dtypes[type], BATCH, TOKENS, HEADS, CHANNELS);
                 assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL));
                 gyre_view there = {(char *)apart + (ALL - 1) * 3 * size,
-                                   types[type],
+                                   test_dtypes[type],
                                    {BATCH, TOKENS, HEADS, CHANNELS},
                                    {-3 * TOKENS * HEADS * CHANNELS, -3 * HEADS * CHANNELS, -3 * CHANNELS, -3}};
                 for (size_t i = 0; i < ALL; i++)
@@ -228,10 +218,10 @@ static void strided_is_dense(void **state) {
             }
 }
 
-static void clockwise_is_the_other_way_round(void **state) {
+static void clockwise_negates_the_position(void **state) {
     (void)state;
     test_random random = {45};
-    for (int type = 0; type < TYPES; type++)
+    for (int type = 0; type < TEST_DTYPES; type++)
         for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
             for (int table = 0; table < 2; table++) {
                 gyre_config config = config_of(&shapes[1], GYRE_LAYOUT_HALF, 1);
@@ -239,10 +229,10 @@ static void clockwise_is_the_other_way_round(void **state) {
                 gyre_encoding *clockwise = test_encoding(&config);
                 config.rope.clockwise = 0;
                 gyre_encoding *counter = test_encoding(&config);
-                fill(&random, types[type], 40);
-                assert_ok(turn(clockwise, (gyre_direction)direction, types[type], 444, x, y));
-                assert_ok(turn(counter, (gyre_direction)direction, types[type], -444, x, z));
-                assert_memory_equal(y, z, 40 * gyre_dtype_size(types[type]));
+                fill(&random, test_dtypes[type], 40);
+                assert_ok(rotate_row(clockwise, (gyre_direction)direction, GYRE_ROLE_KEY, test_dtypes[type], 444, x, y));
+                assert_ok(rotate_row(counter, (gyre_direction)direction, GYRE_ROLE_KEY, test_dtypes[type], -444, x, z));
+                assert_memory_equal(y, z, 40 * gyre_dtype_size(test_dtypes[type]));
                 gyre_encoding_free(clockwise);
                 gyre_encoding_free(counter);
             }
@@ -290,7 +280,7 @@ static void axis_map(const deal *d, int *axis) {
             axis[i] = a;
 }
 
-static void pairs_turn_by_their_axes(void **state) {
+static void pairs_rotate_by_their_axes(void **state) {
     (void)state;
     test_random random = {46};
     const int64_t positions[][4] = {{7, 11, 13, 17}, {0, 3, 0, 0}, {1000, -5, 123456, 9}, {0, 0, 0, 4}};
@@ -300,20 +290,20 @@ static void pairs_turn_by_their_axes(void **state) {
         gyre_encoding *e = test_encoding(&config);
         int axis[WIDE];
         axis_map(&deals[i], axis);
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++)
                 for (size_t p = 0; p < sizeof positions / sizeof *positions; p++) {
                     const naive_rotation naive = {gyre_encoding_get_config(e), axis, (gyre_direction)direction,
                                                   GYRE_ROLE_KEY};
-                    fill(&random, types[type], config.head_dim);
-                    assert_ok(turn_axes(e, naive.direction, types[type], positions[p], x, y));
-                    naive_check(&naive, positions[p], 1, types[type], x, y);
+                    fill(&random, test_dtypes[type], config.head_dim);
+                    assert_ok(rotate_axes(e, naive.direction, test_dtypes[type], positions[p], x, y));
+                    naive_check(&naive, positions[p], 1, test_dtypes[type], x, y);
                 }
         gyre_encoding_free(e);
     }
 }
 
-/* The rows and columns of a picture, from the formula of the vision towers: the first half of the pairs turn by the row, the
+/* The rows and columns of a picture, from the matches_the_formula of the vision towers: the first half of the pairs turn by the row, the
  * second by the column, both with 10000^(-2 j / (d / 2)). */
 static void axial_picture(void **state) {
     (void)state;
@@ -328,7 +318,7 @@ static void axial_picture(void **state) {
                 const double angle = (double)(pair < D / 4 ? row : column) * pow(10000, -2.0 * j / (D / 2.0));
                 memset(x, 0, sizeof x);
                 x[pair] = 1;
-                assert_ok(turn_axes(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, place, x, y));
+                assert_ok(rotate_axes(e, GYRE_DIRECTION_FORWARD, GYRE_DTYPE_F64, place, x, y));
                 test_close(y[pair], cos(angle), 1e-15L, "cos");
                 test_close(y[pair + D / 2], sin(angle), 1e-15L, "sin");
             }
@@ -336,13 +326,13 @@ static void axial_picture(void **state) {
 }
 
 /* Text has the same number on every axis, written out or not, and turns as under one axis, to the last bit. */
-static void equal_axes_are_one(void **state) {
+static void equal_axes_match_one_axis(void **state) {
     (void)state;
     test_random random = {47};
     for (int i = 0; i < 3; i++)
-        for (int type = 0; type < TYPES; type++)
+        for (int type = 0; type < TEST_DTYPES; type++)
             for (int table = 0; table < 2; table++) {
-                const size_t bytes = (size_t)deals[i].head_dim * gyre_dtype_size(types[type]);
+                const size_t bytes = (size_t)deals[i].head_dim * gyre_dtype_size(test_dtypes[type]);
                 gyre_config config = axes_config(&deals[i]);
                 config.rope.table_positions = table ? 100 : 0;
                 gyre_encoding *several = test_encoding(&config);
@@ -350,11 +340,11 @@ static void equal_axes_are_one(void **state) {
                 one.rope.dim = deals[i].dim;
                 gyre_encoding *alone = test_encoding(&one);
                 const int64_t place[3] = {99, 99, 99};
-                fill(&random, types[type], deals[i].head_dim);
-                assert_ok(turn(alone, GYRE_DIRECTION_FORWARD, types[type], 99, x, y));
-                assert_ok(turn_axes(several, GYRE_DIRECTION_FORWARD, types[type], place, x, z));
+                fill(&random, test_dtypes[type], deals[i].head_dim);
+                assert_ok(rotate_row(alone, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], 99, x, y));
+                assert_ok(rotate_axes(several, GYRE_DIRECTION_FORWARD, test_dtypes[type], place, x, z));
                 assert_memory_equal(y, z, bytes);
-                assert_ok(turn(several, GYRE_DIRECTION_FORWARD, types[type], 99, x, z));
+                assert_ok(rotate_row(several, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, test_dtypes[type], 99, x, z));
                 assert_memory_equal(y, z, bytes);
                 gyre_encoding_free(several);
                 gyre_encoding_free(alone);
@@ -397,34 +387,18 @@ static void positions_of_axes_in_rows(void **state) {
 }
 
 /* -- what is refused -- */
-static void refused(const gyre_config *config, const char *field) {
-    gyre_encoding *e = NULL;
-    gyre_error err = {0, ""};
-    assert_int_equal(gyre_encoding_create(&e, config, NULL, &err), GYRE_EINVAL);
-    assert_null(e);
-    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
-    assert_non_null(strstr(err.text, " (gyre_config)"));
-}
-
-#define REFUSED(start, field_path, wrong)                                                                                   \
-    do {                                                                                                                    \
-        gyre_config broken = start;                                                                                         \
-        broken.field_path = wrong;                                                                                          \
-        refused(&broken, #field_path);                                                                                      \
-    } while (0)
-
-static void wrong_places_and_senses(void **state) {
+static void wrong_channels_and_directions(void **state) {
     (void)state;
     const gyre_config good = config_of(&shapes[2], GYRE_LAYOUT_INTERLEAVED, 0); /* 40: channels 16 .. 39 */
-    REFUSED(good, rope.first_channel, 40);
-    REFUSED(good, rope.first_channel, INT32_MAX);
-    REFUSED(good, rope.first_channel, -1);
-    REFUSED(good, rope.dim, 26);
-    REFUSED(good, rope.layout, (gyre_layout)3);
-    REFUSED(good, rope.clockwise, 2);
-    REFUSED(good, rope.resonance, -1);
-    REFUSED(good, rope.mixed_exponent, -0.5);
-    REFUSED(good, rope.mixed_exponent, (double)INFINITY);
+    ASSERT_CONFIG_REFUSED(good, rope.first_channel, 40);
+    ASSERT_CONFIG_REFUSED(good, rope.first_channel, INT32_MAX);
+    ASSERT_CONFIG_REFUSED(good, rope.first_channel, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.dim, 26);
+    ASSERT_CONFIG_REFUSED(good, rope.layout, (gyre_layout)3);
+    ASSERT_CONFIG_REFUSED(good, rope.clockwise, 2);
+    ASSERT_CONFIG_REFUSED(good, rope.resonance, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.mixed_exponent, -0.5);
+    ASSERT_CONFIG_REFUSED(good, rope.mixed_exponent, (double)INFINITY);
     gyre_config config = good;
     config.rope.dim = 0; /* what is left: 24, or an odd 23 */
     gyre_encoding *e = test_encoding(&config);
@@ -432,75 +406,75 @@ static void wrong_places_and_senses(void **state) {
     assert_int_equal(gyre_encoding_get_config(e)->rope.axes, 1);
     gyre_encoding_free(e);
     config.rope.first_channel = 17;
-    refused(&config, "rope.dim");
+    assert_config_refused(&config, "rope.dim");
 }
 
 static void wrong_axes(void **state) {
     (void)state;
     const gyre_config chunked = axes_config(&deals[0]), mixed = axes_config(&deals[1]), axial = axes_config(&deals[3]);
-    REFUSED(chunked, rope.axes, 5);
-    REFUSED(chunked, rope.axes, -1);
-    REFUSED(chunked, rope.axes_layout, (gyre_axes)3);
-    REFUSED(chunked, rope.axis_pairs[1], -1);
-    REFUSED(chunked, rope.axis_pairs[3], 1);
-    REFUSED(chunked, rope.axis_pairs[0], INT64_MAX);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axes, 5);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axes, -1);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axes_layout, (gyre_axes)3);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axis_pairs[1], -1);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axis_pairs[3], 1);
+    ASSERT_CONFIG_REFUSED(chunked, rope.axis_pairs[0], INT64_MAX);
     gyre_config config = chunked;
     config.rope.axis_pairs[2] = 23;
-    refused(&config, "rope.axis_pairs");
+    assert_config_refused(&config, "rope.axis_pairs");
     memset(config.rope.axis_pairs, 0, sizeof config.rope.axis_pairs);
-    refused(&config, "rope.axis_pairs");
+    assert_config_refused(&config, "rope.axis_pairs");
     config.rope.axes = 1; /* one axis needs none */
     gyre_encoding_free(test_encoding(&config));
     config.rope.axis_pairs[0] = 63;
-    refused(&config, "rope.axis_pairs");
+    assert_config_refused(&config, "rope.axis_pairs");
 
     config = mixed;
     config.rope.axes = 2;
     config.rope.axis_pairs[0] = 44;
     config.rope.axis_pairs[2] = 0;
-    refused(&config, "rope.axes");
+    assert_config_refused(&config, "rope.axes");
     config = mixed; /* pairs 1, 4, .. 61, 64: the last is none of 64 */
     config.rope.axis_pairs[0] = 22;
     config.rope.axis_pairs[1] = 22;
-    refused(&config, "rope.axis_pairs[1]");
+    assert_config_refused(&config, "rope.axis_pairs[1]");
     config.rope.axis_pairs[1] = 20;
     config.rope.axis_pairs[2] = 22;
-    refused(&config, "rope.axis_pairs[2]");
+    assert_config_refused(&config, "rope.axis_pairs[2]");
 
     for (int scaling = GYRE_SCALING_NTK; scaling <= GYRE_SCALING_NTK_MIXED; scaling++) {
         config = axial;
         config.trained_length = 64;
         config.rope.scaling = (gyre_scaling)scaling;
-        refused(&config, "rope.scaling");
+        assert_config_refused(&config, "rope.scaling");
     }
 }
 
-static void wrong_far_turns(void **state) {
+static void wrong_far_settings(void **state) {
     (void)state;
     gyre_config good = test_rope_config(64, GYRE_LAYOUT_HALF);
     good.rope.far = GYRE_FAR_LEAKY;
     good.rope.far_window = 8;
     good.rope.far_factor = 16;
     gyre_encoding_free(test_encoding(&good));
-    REFUSED(good, rope.far, (gyre_far)4);
-    REFUSED(good, rope.far_window, 0);
-    REFUSED(good, rope.far_window, -1);
-    REFUSED(good, rope.far_factor, 0);
-    REFUSED(good, rope.far_factor, -2);
-    REFUSED(good, rope.far_factor, 0x1p-11);
-    REFUSED(good, rope.far_factor, 0x1.1p32);
-    REFUSED(good, rope.far_factor, (double)NAN);
+    ASSERT_CONFIG_REFUSED(good, rope.far, (gyre_far)4);
+    ASSERT_CONFIG_REFUSED(good, rope.far_window, 0);
+    ASSERT_CONFIG_REFUSED(good, rope.far_window, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, -2);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0x1p-11);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0x1.1p32);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, (double)NAN);
     good.rope.far = GYRE_FAR_GROUPED;
     gyre_encoding_free(test_encoding(&good));
-    REFUSED(good, rope.far_factor, 0.5);
-    REFUSED(good, rope.far_factor, 2.5);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 0.5);
+    ASSERT_CONFIG_REFUSED(good, rope.far_factor, 2.5);
     gyre_config config = axes_config(&deals[0]);
     config.rope.far = GYRE_FAR_CLAMPED;
     config.rope.far_window = 8;
-    refused(&config, "rope.far");
+    assert_config_refused(&config, "rope.far");
     config = good;
     config.rope.xpos_base = 512;
-    refused(&config, "rope.far");
+    assert_config_refused(&config, "rope.far");
 }
 
 /* -- suggestions -- */
@@ -535,21 +509,21 @@ static void suggestions(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formula),
-        cmocka_unit_test(in_place_is_out_of_place),
-        cmocka_unit_test(the_rest_passes),
+        cmocka_unit_test(matches_the_formula),
+        cmocka_unit_test(in_place_matches_out_of_place),
+        cmocka_unit_test(unrotated_channels_are_copied),
         cmocka_unit_test(inverse_and_adjoint),
-        cmocka_unit_test(interleaved_to_half_is_interleaved_moved),
+        cmocka_unit_test(interleaved_to_half_permutes_interleaved),
         cmocka_unit_test(scores_in_every_layout_agree),
-        cmocka_unit_test(strided_is_dense),
-        cmocka_unit_test(clockwise_is_the_other_way_round),
-        cmocka_unit_test(pairs_turn_by_their_axes),
+        cmocka_unit_test(strided_matches_dense),
+        cmocka_unit_test(clockwise_negates_the_position),
+        cmocka_unit_test(pairs_rotate_by_their_axes),
         cmocka_unit_test(axial_picture),
-        cmocka_unit_test(equal_axes_are_one),
+        cmocka_unit_test(equal_axes_match_one_axis),
         cmocka_unit_test(positions_of_axes_in_rows),
-        cmocka_unit_test(wrong_places_and_senses),
+        cmocka_unit_test(wrong_channels_and_directions),
         cmocka_unit_test(wrong_axes),
-        cmocka_unit_test(wrong_far_turns),
+        cmocka_unit_test(wrong_far_settings),
         cmocka_unit_test(suggestions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ static void layouts_follow_their_formulas(void **state) {
 }
 
 /* The cosines first: the halves of the reference change places. */
-static void cosines_first_swap_the_halves_of_the_reference(void **state) {
+static void cos_sin_layout_swaps_the_halves(void **state) {
     (void)state;
     static const char *const keys[] = {"concatenated", "tensor2tensor"};
     static const gyre_sinusoid layouts[] = {GYRE_SINUSOID_COS_SIN, GYRE_SINUSOID_COS_SIN_T2T};
@@ -262,20 +262,19 @@ static void trained_scale_multiplies(void **state) {
 /* d loss / d alpha = sum of dout . (scale x sinusoid), for every type of both, added to what is there. */
 static void gradient_of_the_scale(void **state) {
     (void)state;
-    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     static double dout[2 * ALL];
     sample *s = sample_make();
     for (int type = 0; type < 4; type++)
         for (int shared = 0; shared < 2; shared++) {
             long double want = 0.5L, size = 0;
             for (int i = 0; i < ALL; i++) {
-                test_put(dout, types[type], 2 * (size_t)i, s->x[i]);
-                const long double part = test_get(dout, types[type], 2 * (size_t)i) *
+                test_put(dout, test_dtypes[type], 2 * (size_t)i, s->x[i]);
+                const long double part = test_get(dout, test_dtypes[type], 2 * (size_t)i) *
                                          term(s, shared, i / DIM / TOKENS, i / DIM % TOKENS, i % DIM);
                 want += part;
                 size += fabsl(part);
             }
-            gyre_cview view = gyre_cdense(dout, types[type], BATCH, TOKENS, 1, DIM);
+            gyre_cview view = gyre_cdense(dout, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 view.stride[d] *= 2;
             const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
@@ -320,7 +319,7 @@ static void threads_do_not_change_the_gradient(void **state) {
     sample_free(s);
 }
 
-static void scale_wants_its_number(void **state) {
+static void trained_scale_needs_its_table(void **state) {
     (void)state;
     sample *s = sample_make();
     static double before[ALL];
@@ -351,43 +350,35 @@ static void scale_wants_its_number(void **state) {
     sample_free(s);
 }
 
-static void refused(const gyre_config *config, const char *text) {
-    gyre_encoding *out = NULL;
-    gyre_error err = {0, ""};
-    assert_int_equal(gyre_encoding_create(&out, config, NULL, &err), GYRE_EINVAL);
-    assert_null(out);
-    assert_string_equal(err.text, text);
-}
-
 static void wrong_configs(void **state) {
     (void)state;
     const gyre_config right = config_of(8, GYRE_SINUSOID_INTERLEAVED);
     gyre_config wrong = right;
     wrong.input.offset = -1;
-    refused(&wrong, "input.offset: -1 is negative (gyre_config)");
+    assert_config_error(&wrong, "input.offset: -1 is negative (gyre_config)");
     wrong.input.offset = (int64_t)1 << 31;
-    refused(&wrong, "input.offset: 2147483648 is past 2^31 - 1 (gyre_config)");
+    assert_config_error(&wrong, "input.offset: 2147483648 is past 2^31 - 1 (gyre_config)");
     wrong = right;
     wrong.input.scale = -INFINITY;
-    refused(&wrong, "input.scale: -inf is no number within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: -inf is no number within 2^64 of 0 (gyre_config)");
     wrong = right;
     wrong.input.resized_length = 64;
-    refused(&wrong, "input.resized_length: 64 is for a learned table; a sinusoid has no end (gyre_config)");
+    assert_config_error(&wrong, "input.resized_length: 64 is for a learned table; a sinusoid has no end (gyre_config)");
     wrong = right;
     wrong.input.hierarchy = 0.4;
-    refused(&wrong, "input.hierarchy: 0.4 is for a learned table; a sinusoid has no end (gyre_config)");
+    assert_config_error(&wrong, "input.hierarchy: 0.4 is for a learned table; a sinusoid has no end (gyre_config)");
     wrong = right;
     wrong.input.dim = 0;
-    refused(&wrong, "input.dim: missing; sinusoidal needs the model's width (gyre_config)");
+    assert_config_error(&wrong, "input.dim: missing; sinusoidal needs the model's width (gyre_config)");
     wrong = right;
     wrong.input.layout = (gyre_sinusoid)LAYOUTS;
-    refused(&wrong, "input.layout: 5 names no layout (gyre_config)");
+    assert_config_error(&wrong, "input.layout: 5 names no layout (gyre_config)");
     wrong.input.layout = (gyre_sinusoid)-1;
-    refused(&wrong, "input.layout: -1 names no layout (gyre_config)");
+    assert_config_error(&wrong, "input.layout: -1 names no layout (gyre_config)");
     wrong = config_of(3, GYRE_SINUSOID_COS_SIN_T2T);
-    refused(&wrong, "input.dim: 3 is below 4; this layout divides by dim / 2 - 1 (gyre_config)");
+    assert_config_error(&wrong, "input.dim: 3 is below 4; this layout divides by dim / 2 - 1 (gyre_config)");
     wrong = config_of(5, GYRE_SINUSOID_COS_SIN);
-    refused(&wrong, "input.dim: 5 is odd; each sine needs its cosine (gyre_config)");
+    assert_config_error(&wrong, "input.dim: 5 is odd; each sine needs its cosine (gyre_config)");
 }
 
 /* -- rows that are kept -- */
@@ -431,7 +422,7 @@ static void check_kept(const gyre_config *config, gyre_dtype dtype) {
     gyre_encoding_free(without);
 }
 
-static void kept_rows_change_no_bit(void **state) {
+static void cached_rows_change_no_bit(void **state) {
     (void)state;
     static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};
     for (int layout = GYRE_SINUSOID_INTERLEAVED; layout <= GYRE_SINUSOID_COS_SIN_T2T; layout++)
@@ -452,16 +443,16 @@ static void kept_rows_change_no_bit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_rows_change_no_bit),
+        cmocka_unit_test(cached_rows_change_no_bit),
         cmocka_unit_test(layouts_follow_their_formulas),
-        cmocka_unit_test(cosines_first_swap_the_halves_of_the_reference),
+        cmocka_unit_test(cos_sin_layout_swaps_the_halves),
         cmocka_unit_test(rows_of_known_models),
         cmocka_unit_test(padding_is_zero),
         cmocka_unit_test(far_positions),
         cmocka_unit_test(trained_scale_multiplies),
         cmocka_unit_test(gradient_of_the_scale),
         cmocka_unit_test(threads_do_not_change_the_gradient),
-        cmocka_unit_test(scale_wants_its_number),
+        cmocka_unit_test(trained_scale_needs_its_table),
         cmocka_unit_test(wrong_configs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* test_suggest.c: what a scheme at the score needs can be filled in from the model's sizes, as the papers have it. */
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
 static gyre_config suggested(gyre_kind kind, int64_t length) {
     gyre_config config = WITH(kind, .decay = GYRE_DECAY_LOG);
@@ -35,7 +35,7 @@ static void suggestions(void **state) {
     }
 }
 
-static void what_is_set_stays(void **state) {
+static void set_fields_are_preserved(void **state) {
     (void)state;
     for (int kind = GYRE_KIND_ALIBI; gyre_kind_name((gyre_kind)kind); kind++) {
         gyre_config config = WITH((gyre_kind)kind, .buckets = 8, .position_buckets = 8, .max_distance = 20,
@@ -51,7 +51,7 @@ static void what_is_set_stays(void **state) {
 }
 
 /* Whatever length a model is trained at, the suggestion makes an encoding. */
-static void suggestions_hold(void **state) {
+static void suggestions_are_valid_configs(void **state) {
     (void)state;
     for (int kind = GYRE_KIND_ALIBI; gyre_kind_name((gyre_kind)kind); kind++)
         for (int64_t length = 1; length < 600; length += length < 20 ? 1 : 57) {
@@ -68,8 +68,8 @@ static void suggestions_hold(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(suggestions),
-        cmocka_unit_test(what_is_set_stays),
-        cmocka_unit_test(suggestions_hold),
+        cmocka_unit_test(set_fields_are_preserved),
+        cmocka_unit_test(suggestions_are_valid_configs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* test_tables.c: schemes that index tables by distance: rows against the reference figures, attention and every gradient
  * against the definition. */
 #include "kernels/kernels.h"
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 /* -- rows -- */
 
@@ -262,11 +262,7 @@ static void same_for_any_threads(void **state) {
             for (part i = Q; i <= LAST; i++)
                 memset(many.table[i], 0, many.size[i] * sizeof(double));
             run_problem(&many, &exec);
-            assert_memory_equal(one.out, many.out, one.out_size * sizeof(float));
-            for (part i = Q; i <= LAST; i++) {
-                assert_memory_equal(one.grad[i], many.grad[i], one.size[i] * sizeof(float));
-                assert_memory_equal(one.table[i], many.table[i], one.size[i] * sizeof(double));
-            }
+            assert_same_results(&one, &many);
             gyre_pool_free(pool);
         }
         free_problem(&one);
@@ -293,7 +289,7 @@ static void only_distances_matter(void **state) {
 }
 
 /* A key that is masked holds NaN, and so does a row of the tables that no visible pair has. */
-static void masked_nan_stays_away(void **state) {
+static void masked_nan_has_no_effect(void **state) {
     (void)state;
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
         const layout s = {1, 40, 40, 1, 1, 16, 16, 1, 0, 0, 0};
@@ -320,7 +316,7 @@ static void masked_nan_stays_away(void **state) {
 
 /* -- numbers on scores in memory -- */
 
-static void bias_alone(void **state) {
+static void bias_without_attention(void **state) {
     (void)state;
     enum { QUERIES = 6, KEYS = 9, HEADS = 3, N = 2 * QUERIES * HEADS * KEYS };
     const layout s = {2, QUERIES, KEYS, HEADS, HEADS, 4, 4, 0, 0, 5, 1};
@@ -371,7 +367,7 @@ static void bias_alone(void **state) {
 
 /* -- bad input -- */
 
-static void creation_says_why(void **state) {
+static void creation_errors(void **state) {
     (void)state;
     static const struct {
         gyre_config config;
@@ -467,7 +463,7 @@ static void refuses_bad_tables(void **state) {
 }
 
 /* Tables that no memory holds: 0 bytes, not a number that wrapped around. */
-static void scratch_does_not_wrap(void **state) {
+static void scratch_size_does_not_overflow(void **state) {
     (void)state;
     gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = 70000);
     config.heads = INT32_MAX;
@@ -516,12 +512,12 @@ int main(void) {
         FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(only_distances_matter),
-        cmocka_unit_test(masked_nan_stays_away),
-        cmocka_unit_test(bias_alone),
-        cmocka_unit_test(creation_says_why),
+        cmocka_unit_test(masked_nan_has_no_effect),
+        cmocka_unit_test(bias_without_attention),
+        cmocka_unit_test(creation_errors),
         cmocka_unit_test(refuses_bad_tables),
         cmocka_unit_test(scratch_is_linear),
-        cmocka_unit_test(scratch_does_not_wrap),
+        cmocka_unit_test(scratch_size_does_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,7 +99,7 @@ static int comparable(void) {
 #endif
 }
 
-static void rows_are_those_of_torch(void **state) {
+static void rows_match_torch(void **state) {
     (void)state;
     if (!comparable()) skip();
     json_t *cases = test_reference("torch_rows.json"), *c;
@@ -131,7 +131,7 @@ static void exact_rows_differ(void **state) {
     gyre_encoding_free(torch);
 }
 
-static void what_torch_has_not(void **state) {
+static void refused_without_torch_support(void **state) {
     (void)state;
     gyre_error err;
     gyre_encoding *e = NULL;
@@ -148,9 +148,9 @@ static void what_torch_has_not(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_those_of_torch),
+        cmocka_unit_test(rows_match_torch),
         cmocka_unit_test(exact_rows_differ),
-        cmocka_unit_test(what_torch_has_not),
+        cmocka_unit_test(refused_without_torch_support),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_transformer_xl.c: rows, tables and refusals of Transformer-XL, and where its sinusoid comes from. */
-#include "naive_tables.h"
+#include "naive_attention_tables.h"
 
 static gyre_encoding *transformer_xl(int64_t clamp, int bidirectional) {
     gyre_config config = WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = clamp, .bidirectional = bidirectional);

@@ -1,6 +1,6 @@
 /* test_gguf.c: the GGUF container: every type, both versions, and every way in which a file can lie. */
 #include "files/gguf.h"
-#include "gguf_make.h"
+#include "make_gguf.h"
 
 /* -- a good file -- */
 static const float three[3] = {1, 2.5f, -3};
@@ -127,7 +127,7 @@ static void reads_every_type_of_both_versions(void **state) {
 }
 
 /* The pairs' spans tile the bytes between the header and the descriptions of the tensors, in order. */
-static void spans_tile_the_metadata(void **state) {
+static void spans_cover_the_metadata(void **state) {
     (void)state;
     made_gguf *made = whole(3);
     gyre_gguf *file = opened(made, made->file);
@@ -168,7 +168,7 @@ static void check_refused(const void *bytes, size_t size, gyre_status status, ui
     assert_int_equal(gyre_gguf_open(&file, bytes, size, NULL), status);
 }
 
-static void refuses_what_is_cut_short_anywhere(void **state) {
+static void refuses_truncation_at_any_byte(void **state) {
     (void)state;
     made_gguf *made = whole(3);
     for (size_t size = 0; size < made->file_bytes - 16; size++) { /* the last tensor ends 16 bytes before its padding does */
@@ -182,7 +182,7 @@ static void refuses_what_is_cut_short_anywhere(void **state) {
     free(made);
 }
 
-static void refuses_other_versions_in_words(void **state) {
+static void refuses_other_versions(void **state) {
     (void)state;
     made_gguf *made = whole(3);
     made->file[4] = 1;
@@ -274,7 +274,7 @@ static void empty_key(made_gguf *made) {
     made_u32(made, "", 1);
 }
 
-static void refuses_keys_that_lie(void **state) {
+static void refuses_inconsistent_keys(void **state) {
     (void)state;
     check_made(long_string, GYRE_EFORMAT, 37, "9223372036854775808 characters, where 19 bytes are left");
     check_made(long_key, GYRE_EFORMAT, 24, "18446744073709551615 characters");
@@ -296,7 +296,7 @@ static void refuses_keys_that_lie(void **state) {
 }
 
 /* A file of zeros has room for millions of keys and tensors, and each would take memory. */
-static void refuses_more_than_any_model_has(void **state) {
+static void refuses_counts_above_the_limits(void **state) {
     (void)state;
     enum { MILLION = 1 << 20, BYTES = 26 * MILLION };
     size_t at;
@@ -353,7 +353,7 @@ static void nameless(made_gguf *made) {
     made_tensor(made, "", three, 3);
 }
 
-static void refuses_tensors_that_lie(void **state) {
+static void refuses_inconsistent_tensors(void **state) {
     (void)state;
     check_made(overflowing, GYRE_EFORMAT, UINT64_MAX, "makes more elements than there can be");
     check_made(overflowing_bytes, GYRE_EFORMAT, 24, "more bytes than there can be");
@@ -369,7 +369,7 @@ static void refuses_tensors_that_lie(void **state) {
 }
 
 /* A type that came later: its size is not known, its name and place are. */
-static void tells_no_size_of_types_to_come(void **state) {
+static void unknown_types_have_no_size(void **state) {
     (void)state;
     made_gguf *made = made_begin(3);
     made_tensor(made, "a", three, 3);
@@ -383,7 +383,7 @@ static void tells_no_size_of_types_to_come(void **state) {
 }
 
 /* Names go into messages, and messages to terminals. */
-static void shows_names_without_control_characters(void **state) {
+static void control_characters_in_names_are_escaped(void **state) {
     (void)state;
     made_gguf *made = made_begin(3);
     made_put(made, "\x1b[31m\n", 13, 0, 1);
@@ -393,11 +393,15 @@ static void shows_names_without_control_characters(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_every_type_of_both_versions), cmocka_unit_test(spans_tile_the_metadata),
-        cmocka_unit_test(honours_another_alignment),         cmocka_unit_test(refuses_what_is_cut_short_anywhere),
-        cmocka_unit_test(refuses_other_versions_in_words),   cmocka_unit_test(refuses_keys_that_lie),
-        cmocka_unit_test(refuses_more_than_any_model_has),   cmocka_unit_test(refuses_tensors_that_lie),
-        cmocka_unit_test(tells_no_size_of_types_to_come),    cmocka_unit_test(shows_names_without_control_characters)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reads_every_type_of_both_versions),
+                                       cmocka_unit_test(spans_cover_the_metadata),
+                                       cmocka_unit_test(honours_another_alignment),
+                                       cmocka_unit_test(refuses_truncation_at_any_byte),
+                                       cmocka_unit_test(refuses_other_versions),
+                                       cmocka_unit_test(refuses_inconsistent_keys),
+                                       cmocka_unit_test(refuses_counts_above_the_limits),
+                                       cmocka_unit_test(refuses_inconsistent_tensors),
+                                       cmocka_unit_test(unknown_types_have_no_size),
+                                       cmocka_unit_test(control_characters_in_names_are_escaped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

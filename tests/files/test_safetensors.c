@@ -284,7 +284,7 @@ static void test_survives_flipped_bytes(void **state) {
     assert_in_range(opened, 1, 1999); /* flips in names and data are no errors */
 }
 
-static void test_refuses_what_is_no_file(void **state) {
+static void test_refuses_paths_that_are_not_files(void **state) {
     (void)state;
     gyre_safetensors *file = NULL;
     gyre_error err;
@@ -299,7 +299,7 @@ static void test_refuses_what_is_no_file(void **state) {
 }
 
 /* -- writing -- */
-static void test_writes_what_it_reads(void **state) {
+static void test_written_files_read_back(void **state) {
     (void)state;
     enum { ROWS = 3, COLUMNS = 4099 }; /* more than one block */
     static float matrix[ROWS * COLUMNS], back[ROWS * COLUMNS];
@@ -324,7 +324,7 @@ static void test_writes_what_it_reads(void **state) {
 }
 
 /* Byte for byte what the format asks for, and ties that round to even. */
-static void test_writes_these_bytes(void **state) {
+static void test_exact_bytes(void **state) {
     (void)state;
     const float ties[4] = {1.00390625f, 1.01171875f, -1.0f, 0x1.fep127f}; /* 1 + 2^-8, 1 + 3 * 2^-8 */
     const unsigned char data[8] = {0x80, 0x3f, 0x82, 0x3f, 0x80, 0xbf, 0x7f, 0x7f};
@@ -345,7 +345,7 @@ static void test_writes_these_bytes(void **state) {
     assert_memory_equal(bytes + 8 + padded, data, sizeof data);
 }
 
-static void test_writes_nothing_unreadable(void **state) {
+static void test_refuses_to_write_nonfinite_numbers(void **state) {
     (void)state;
     const float values[3] = {1.0f, 65504.0f, 65520.0f};
     const float bad[1] = {NAN};
@@ -361,7 +361,7 @@ static void test_writes_nothing_unreadable(void **state) {
     assert_int_equal(gyre_safetensors_write(path, &tensor, 1, GYRE_DTYPE_I32, &err), GYRE_EDTYPE);
 }
 
-static void test_tells_a_full_disk(void **state) {
+static void test_full_disk(void **state) {
     (void)state;
     const float value = 1.0f;
     const gyre_safetensors_input tensor = {"w", 1, {1}, &value};
@@ -414,11 +414,11 @@ int main(void) {
         cmocka_unit_test(test_refuses_header_sizes),
         cmocka_unit_test(test_refuses_every_truncation),
         cmocka_unit_test(test_survives_flipped_bytes),
-        cmocka_unit_test(test_refuses_what_is_no_file),
-        cmocka_unit_test(test_writes_what_it_reads),
-        cmocka_unit_test(test_writes_these_bytes),
-        cmocka_unit_test(test_writes_nothing_unreadable),
-        cmocka_unit_test(test_tells_a_full_disk),
+        cmocka_unit_test(test_refuses_paths_that_are_not_files),
+        cmocka_unit_test(test_written_files_read_back),
+        cmocka_unit_test(test_exact_bytes),
+        cmocka_unit_test(test_refuses_to_write_nonfinite_numbers),
+        cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_every_json_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -1,5 +1,5 @@
 /* test_config_json.c: config.json against transformers' reading of it, its own writing, and nonsense. */
-#include "config_compare.h"
+#include "check_same_config.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "naive_positions.h"

@@ -1,5 +1,5 @@
 /* test_convert.c: gyre_convert between folders, in and out of GGUF: rows, names, types, what is refused. */
-#include "convert_models.h"
+#include "make_convert_models.h"
 
 static const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
 
@@ -30,12 +30,12 @@ static gyre_tensor_store *open_store(const char *path) {
 }
 
 /* -- layouts -- */
-static void test_layout_there_and_back(void **state) {
+static void test_layout_round_trip(void **state) {
     (void)state;
     const gyre_convert_options there = laid(GYRE_LAYOUT_INTERLEAVED), back = laid(GYRE_LAYOUT_HALF);
-    made_model *m = make_folder_of(at("half"), "llama", TIED, ", \"rope_theta\": 5000.0", GYRE_DTYPE_F32);
-    convert(at("half"), at("interleaved"), &there);
-    gyre_tensor_store *store = open_store(at("interleaved"));
+    made_model *m = make_folder_of(in_folder("half"), "llama", TIED, ", \"rope_theta\": 5000.0", GYRE_DTYPE_F32);
+    convert(in_folder("half"), in_folder("interleaved"), &there);
+    gyre_tensor_store *store = open_store(in_folder("interleaved"));
     assert_interleaved(store, "model.layers.1.self_attn.q_proj.weight",
                        made_named(m, "model.layers.1.self_attn.q_proj.weight"));
     assert_interleaved(store, "model.layers.0.self_attn.k_proj.weight",
@@ -43,24 +43,24 @@ static void test_layout_there_and_back(void **state) {
     assert_unmoved(store, "model.layers.0.self_attn.v_proj.weight", made_named(m, "model.layers.0.self_attn.v_proj.weight"));
     assert_unmoved(store, "model.embed_tokens.weight", made_named(m, "model.embed_tokens.weight"));
     gyre_tensor_store_free(store);
-    json_t *config = json_of(at("interleaved/config.json"));
+    json_t *config = json_of(in_folder("interleaved/config.json"));
     assert_string_equal(test_string(config, "model_type"), "gyre");
     assert_string_equal(test_string(config, "rope_layout"), "interleaved");
     assert_true(test_number(config, "rope_theta") == 5000);
     json_decref(config);
-    assert_same_logits(at("half"), at("interleaved"), 1e-6);
-    convert(at("interleaved"), at("again"), &back);
-    store = open_store(at("again"));
+    assert_same_logits(in_folder("half"), in_folder("interleaved"), 1e-6);
+    convert(in_folder("interleaved"), in_folder("again"), &back);
+    store = open_store(in_folder("again"));
     for (int i = 0; i < m->count; i++)
         assert_unmoved(store, m->tensor[i].name, &m->tensor[i]);
     gyre_tensor_store_free(store);
-    config = json_of(at("again/config.json"));
+    config = json_of(in_folder("again/config.json"));
     assert_string_equal(test_string(config, "model_type"), "llama");
     assert_null(json_object_get(config, "rope_layout"));
     json_decref(config);
     /* Unmoved, the same model in the same order: the same bytes. */
-    convert(at("half"), at("copy"), NULL);
-    assert_same_file(at("copy/model.safetensors"), at("again/model.safetensors"));
+    convert(in_folder("half"), in_folder("copy"), NULL);
+    assert_same_file(in_folder("copy/model.safetensors"), in_folder("again/model.safetensors"));
     made_model_free(m);
 }
 
@@ -68,19 +68,19 @@ static void test_layout_there_and_back(void **state) {
 static void test_source_layout(void **state) {
     (void)state;
     gyre_convert_options mend = usual;
-    made_model *m = make_folder_of(at("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS, ", \"attention_bias\": true",
-                                   GYRE_DTYPE_F32);
+    made_model *m = make_folder_of(in_folder("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS,
+                                   ", \"attention_bias\": true", GYRE_DTYPE_F32);
     mend.has_source_layout = 1;
     mend.source_layout = GYRE_LAYOUT_HALF;
-    convert(at("qwen"), at("qwen-same"), &mend);
-    assert_same_file(at("qwen/config.json"), at("qwen-same/config.json"));
+    convert(in_folder("qwen"), in_folder("qwen-same"), &mend);
+    assert_same_file(in_folder("qwen/config.json"), in_folder("qwen-same/config.json"));
     mend.source_layout = GYRE_LAYOUT_INTERLEAVED;
-    convert(at("qwen"), at("qwen-mended"), &mend);
-    assert_same_file(at("qwen/config.json"), at("qwen-mended/config.json"));
+    convert(in_folder("qwen"), in_folder("qwen-mended"), &mend);
+    assert_same_file(in_folder("qwen/config.json"), in_folder("qwen-mended/config.json"));
     static const char *const moved[] = {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.k_proj.weight",
                                         "model.layers.1.self_attn.q_proj.bias",   "model.layers.0.self_attn.k_proj.bias",
                                         "model.layers.0.self_attn.q_norm.weight", "model.layers.1.self_attn.k_norm.weight"};
-    gyre_tensor_store *store = open_store(at("qwen-mended"));
+    gyre_tensor_store *store = open_store(in_folder("qwen-mended"));
     for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
         const made_tensor *made = made_named(m, moved[i]);
         float *got = numbers_of(store, moved[i]);
@@ -100,9 +100,10 @@ static void test_source_layout(void **state) {
 static void test_llama_through_gguf(void **state) {
     (void)state;
     const gyre_convert_options there = to_gguf();
-    made_model *m = make_folder_of(at("biased"), "llama", BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_DTYPE_F32);
-    convert(at("biased"), at("biased.gguf"), &there);
-    gyre_tensor_store *store = open_store(at("biased.gguf"));
+    made_model *m =
+        make_folder_of(in_folder("biased"), "llama", BIASES | OUT_BIAS, ", \"attention_bias\": true", GYRE_DTYPE_F32);
+    convert(in_folder("biased"), in_folder("biased.gguf"), &there);
+    gyre_tensor_store *store = open_store(in_folder("biased.gguf"));
     assert_interleaved(store, "blk.1.attn_q.weight", made_named(m, "model.layers.1.self_attn.q_proj.weight"));
     assert_interleaved(store, "blk.0.attn_k.weight", made_named(m, "model.layers.0.self_attn.k_proj.weight"));
     assert_interleaved(store, "blk.0.attn_q.bias", made_named(m, "model.layers.0.self_attn.q_proj.bias"));
@@ -118,19 +119,19 @@ static void test_llama_through_gguf(void **state) {
     assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "llama.rope.dimension_count")->value, 0, &x) && x == HEAD);
     assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "general.file_type")->value, 0, &x) && x == 0);
     gyre_tensor_store_free(store);
-    assert_same_logits(at("biased"), at("biased.gguf"), 1e-6);
-    convert(at("biased.gguf"), at("biased-back"), NULL);
-    store = open_store(at("biased-back"));
+    assert_same_logits(in_folder("biased"), in_folder("biased.gguf"), 1e-6);
+    convert(in_folder("biased.gguf"), in_folder("biased-back"), NULL);
+    store = open_store(in_folder("biased-back"));
     for (int i = 0; i < m->count; i++)
         assert_unmoved(store, m->tensor[i].name, &m->tensor[i]);
     assert_int_equal(gyre_tensor_store_count(store), m->count);
     gyre_tensor_store_free(store);
-    json_t *config = json_of(at("biased-back/config.json"));
+    json_t *config = json_of(in_folder("biased-back/config.json"));
     assert_true(json_is_true(json_object_get(config, "attention_bias")));
     assert_true(json_is_false(json_object_get(config, "tie_word_embeddings")));
     assert_true(test_number(config, "rms_norm_eps") == 1e-5);
     json_decref(config);
-    assert_same_logits(at("biased"), at("biased-back"), 0);
+    assert_same_logits(in_folder("biased"), in_folder("biased-back"), 0);
     made_model_free(m);
 }
 
@@ -143,24 +144,24 @@ static void test_qwen_through_gguf(void **state) {
     } families[] = {{"qwen2", BIASES}, {"qwen3", TIED | HEAD_NORMS}};
     const gyre_convert_options there = to_gguf();
     for (int f = 0; f < 2; f++) {
-        char folder[64], gguf[64], back[64];
-        snprintf(folder, sizeof folder, "f%d", f);
+        char name[64], gguf[64], back[64];
+        snprintf(name, sizeof name, "f%d", f);
         snprintf(gguf, sizeof gguf, "f%d.gguf", f);
         snprintf(back, sizeof back, "f%d-back", f);
-        made_model *m = make_folder_of(at(folder), families[f].type, families[f].traits, "", GYRE_DTYPE_F32);
-        convert(at(folder), at(gguf), &there);
-        gyre_tensor_store *store = open_store(at(gguf));
+        made_model *m = make_folder_of(in_folder(name), families[f].type, families[f].traits, "", GYRE_DTYPE_F32);
+        convert(in_folder(name), in_folder(gguf), &there);
+        gyre_tensor_store *store = open_store(in_folder(gguf));
         assert_unmoved(store, "blk.0.attn_q.weight", made_named(m, "model.layers.0.self_attn.q_proj.weight"));
         if (f == 1)
             assert_unmoved(store, "blk.1.attn_k_norm.weight", made_named(m, "model.layers.1.self_attn.k_norm.weight"));
         gyre_tensor_store_free(store);
-        assert_same_logits(at(folder), at(gguf), 1e-6);
-        convert(at(gguf), at(back), NULL);
-        store = open_store(at(back));
+        assert_same_logits(in_folder(name), in_folder(gguf), 1e-6);
+        convert(in_folder(gguf), in_folder(back), NULL);
+        store = open_store(in_folder(back));
         for (int i = 0; i < m->count; i++)
             assert_unmoved(store, m->tensor[i].name, &m->tensor[i]);
         gyre_tensor_store_free(store);
-        json_t *config = json_of(at(strcat(back, "/config.json")));
+        json_t *config = json_of(in_folder(strcat(back, "/config.json")));
         assert_string_equal(test_string(config, "model_type"), families[f].type);
         json_decref(config);
         made_model_free(m);
@@ -181,38 +182,38 @@ static void test_scalings(void **state) {
         "\"short_factor\": [1.0, 1.0, 1.5, 2.0], \"long_factor\": [1.0, 1.5, 3.0, 4.0]}"};
     const gyre_convert_options there = to_gguf();
     for (int i = 0; i < 5; i++) {
-        char folder[64], gguf[64], back[64];
-        snprintf(folder, sizeof folder, "s%d", i);
+        char name[64], gguf[64], back[64];
+        snprintf(name, sizeof name, "s%d", i);
         snprintf(gguf, sizeof gguf, "s%d.gguf", i);
         snprintf(back, sizeof back, "s%d-back", i);
-        made_model_free(make_folder_of(at(folder), "llama", TIED, scalings[i], GYRE_DTYPE_F32));
-        convert(at(folder), at(gguf), &there);
-        convert(at(gguf), at(back), NULL);
-        assert_same_logits(at(folder), at(gguf), 2e-5); /* divisors and factors are floats there */
-        assert_same_logits(at(folder), at(back), 2e-5);
+        made_model_free(make_folder_of(in_folder(name), "llama", TIED, scalings[i], GYRE_DTYPE_F32));
+        convert(in_folder(name), in_folder(gguf), &there);
+        convert(in_folder(gguf), in_folder(back), NULL);
+        assert_same_logits(in_folder(name), in_folder(gguf), 2e-5); /* divisors and factors are floats there */
+        assert_same_logits(in_folder(name), in_folder(back), 2e-5);
     }
 }
 
 /* -- types -- */
 static void test_types(void **state) {
     (void)state;
-    made_model *m = make_folder_of(at("types"), "llama", TIED, "", GYRE_DTYPE_F32);
+    made_model *m = make_folder_of(in_folder("types"), "llama", TIED, "", GYRE_DTYPE_F32);
     const made_tensor *made = made_named(m, "model.layers.0.mlp.up_proj.weight");
     const gyre_convert_options brain = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16),
                                q8 = typed(GYRE_MODEL_FORMAT_GGUF, GYRE_DTYPE_Q8);
-    convert(at("types"), at("brain"), &brain);
-    gyre_tensor_store *store = open_store(at("brain"));
+    convert(in_folder("types"), in_folder("brain"), &brain);
+    gyre_tensor_store *store = open_store(in_folder("brain"));
     assert_int_equal(stored(store, made->name).type, GYRE_STORED_BF16);
     float *got = numbers_of(store, made->name);
     for (int64_t i = 0; i < made->count; i++) /* 8 bits of a number */
         assert_true(fabsf(got[i] - made->data[i]) <= fabsf(made->data[i]) / 256);
     free(got);
     gyre_tensor_store_free(store);
-    json_t *config = json_of(at("brain/config.json"));
+    json_t *config = json_of(in_folder("brain/config.json"));
     assert_string_equal(test_string(config, "torch_dtype"), "bfloat16");
     json_decref(config);
-    convert(at("types"), at("types.gguf"), &q8);
-    store = open_store(at("types.gguf"));
+    convert(in_folder("types"), in_folder("types.gguf"), &q8);
+    store = open_store(in_folder("types.gguf"));
     assert_int_equal(stored(store, "blk.0.ffn_up.weight").type, GYRE_STORED_Q8_0);
     assert_int_equal(stored(store, "output_norm.weight").type, GYRE_STORED_F32);
     got = numbers_of(store, "blk.0.ffn_up.weight");
@@ -227,8 +228,8 @@ static void test_types(void **state) {
     free(got);
     gyre_tensor_store_free(store);
     /* Blocks become f16 where safetensors have none. */
-    convert(at("types.gguf"), at("from-q8"), NULL);
-    store = open_store(at("from-q8"));
+    convert(in_folder("types.gguf"), in_folder("from-q8"), NULL);
+    store = open_store(in_folder("from-q8"));
     assert_int_equal(stored(store, made->name).type, GYRE_STORED_F16);
     gyre_tensor_store_free(store);
     made_model_free(m);
@@ -236,17 +237,18 @@ static void test_types(void **state) {
 
 static void test_overflow(void **state) {
     (void)state;
-    made_model *m = make_folder_of(at("large"), "llama", TIED, "", GYRE_DTYPE_F32);
+    made_model *m = make_folder_of(in_folder("large"), "llama", TIED, "", GYRE_DTYPE_F32);
     made_tensor *t = (made_tensor *)made_named(m, "model.layers.1.mlp.up_proj.weight");
     gyre_safetensors_input list[MOST_TENSORS];
     t->data[70] = 1e6f;
     for (int i = 0; i < m->count; i++)
         list[i] = (gyre_safetensors_input){
             m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
-    assert_ok(gyre_safetensors_write(at("large/model.safetensors"), list, m->count, GYRE_DTYPE_F32, NULL));
+    assert_ok(gyre_safetensors_write(in_folder("large/model.safetensors"), list, m->count, GYRE_DTYPE_F32, NULL));
     const gyre_convert_options half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F16);
-    refused(at("large"), at("large-half"), &half, GYRE_EINVAL, "model.layers.1.mlp.up_proj.weight: element 70");
-    assert_int_equal(access(at("large-half"), F_OK), -1);
+    refused(in_folder("large"), in_folder("large-half"), &half, GYRE_EINVAL,
+            "model.layers.1.mlp.up_proj.weight: element 70");
+    assert_int_equal(access(in_folder("large-half"), F_OK), -1);
     made_model_free(m);
 }
 
@@ -258,45 +260,45 @@ static void test_refused(void **state) {
     const gyre_convert_options q8 = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_Q8);
     half_gguf.format = GYRE_MODEL_FORMAT_GGUF;
     wrong.size = 0;
-    made_model_free(make_folder_of(at("plain"), "llama", TIED, "", GYRE_DTYPE_F32));
-    made_model_free(make_folder_of(at("granite"), "granite", TIED, "", GYRE_DTYPE_F32));
-    made_model_free(make_folder_of(at("qwen2"), "qwen2", BIASES, "", GYRE_DTYPE_F32));
-    made_model_free(make_folder_of(at("dynamic"), "llama", TIED,
+    made_model_free(make_folder_of(in_folder("plain"), "llama", TIED, "", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(in_folder("granite"), "granite", TIED, "", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(in_folder("qwen2"), "qwen2", BIASES, "", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(in_folder("dynamic"), "llama", TIED,
                                    ", \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}", GYRE_DTYPE_F32));
-    refused(at("plain"), at("x.gguf"), &half_gguf, GYRE_EUNSUPPORTED, "a GGUF has no key for pairs");
-    refused(at("qwen2"), at("x"), &interleaved, GYRE_EUNSUPPORTED, "config.json of a qwen2");
-    refused(at("granite"), at("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "granite: this family");
-    refused(at("dynamic"), at("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "follow the length");
-    refused(at("plain"), at("x"), &q8, GYRE_EUNSUPPORTED, "eight bits");
-    refused(at("plain"), at("x"), &wrong, GYRE_EINVAL, "size");
-    refused(at("plain"), at("plain"), NULL, GYRE_EINVAL, "the model itself");
-    refused(at("nothing"), at("x"), NULL, GYRE_EIO, "nothing");
-    assert_int_equal(access(at("x"), F_OK), -1);
-    assert_int_equal(access(at("x.gguf"), F_OK), -1);
+    refused(in_folder("plain"), in_folder("x.gguf"), &half_gguf, GYRE_EUNSUPPORTED, "a GGUF has no key for pairs");
+    refused(in_folder("qwen2"), in_folder("x"), &interleaved, GYRE_EUNSUPPORTED, "config.json of a qwen2");
+    refused(in_folder("granite"), in_folder("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "granite: this family");
+    refused(in_folder("dynamic"), in_folder("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "follow the length");
+    refused(in_folder("plain"), in_folder("x"), &q8, GYRE_EUNSUPPORTED, "eight bits");
+    refused(in_folder("plain"), in_folder("x"), &wrong, GYRE_EINVAL, "size");
+    refused(in_folder("plain"), in_folder("plain"), NULL, GYRE_EINVAL, "the model itself");
+    refused(in_folder("nothing"), in_folder("x"), NULL, GYRE_EIO, "nothing");
+    assert_int_equal(access(in_folder("x"), F_OK), -1);
+    assert_int_equal(access(in_folder("x.gguf"), F_OK), -1);
 }
 
 /* Nobody's own files are lost by a wrong name. */
 static void test_targets(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf();
-    made_model_free(make_folder_of(at("source"), "llama", TIED, "", GYRE_DTYPE_F32));
-    put_text(at("source/tokenizer_config.json"), "{\"a\": 1}");
-    put_text(at("source/notes.txt"), "mine");
-    assert_int_equal(mkdir(at("other"), 0777), 0);
-    put_text(at("other/thesis.txt"), "mine");
-    put_text(at("thesis"), "mine");
-    refused(at("source"), at("other"), NULL, GYRE_EINVAL, "thesis.txt");
-    refused(at("source"), at("thesis"), NULL, GYRE_EINVAL, "file of that name");
-    refused(at("source"), at("thesis"), &gguf, GYRE_EINVAL, "no GGUF");
-    refused(at("source"), at("other"), &gguf, GYRE_EINVAL, "a folder");
+    made_model_free(make_folder_of(in_folder("source"), "llama", TIED, "", GYRE_DTYPE_F32));
+    put_text(in_folder("source/tokenizer_config.json"), "{\"a\": 1}");
+    put_text(in_folder("source/notes.txt"), "mine");
+    assert_int_equal(mkdir(in_folder("other"), 0777), 0);
+    put_text(in_folder("other/thesis.txt"), "mine");
+    put_text(in_folder("thesis"), "mine");
+    refused(in_folder("source"), in_folder("other"), NULL, GYRE_EINVAL, "thesis.txt");
+    refused(in_folder("source"), in_folder("thesis"), NULL, GYRE_EINVAL, "file of that name");
+    refused(in_folder("source"), in_folder("thesis"), &gguf, GYRE_EINVAL, "no GGUF");
+    refused(in_folder("source"), in_folder("other"), &gguf, GYRE_EINVAL, "a folder");
     /* A model gives way to another, and the files beside the weights come along, but for those that are no model's. */
-    convert(at("source"), at("done"), NULL);
-    convert(at("source"), at("done"), NULL);
-    assert_same_file(at("source/tokenizer_config.json"), at("done/tokenizer_config.json"));
-    assert_int_equal(access(at("done/notes.txt"), F_OK), -1);
-    convert(at("source"), at("done.gguf"), &gguf);
-    convert(at("source"), at("done.gguf"), &gguf);
-    DIR *dir = opendir(room);
+    convert(in_folder("source"), in_folder("done"), NULL);
+    convert(in_folder("source"), in_folder("done"), NULL);
+    assert_same_file(in_folder("source/tokenizer_config.json"), in_folder("done/tokenizer_config.json"));
+    assert_int_equal(access(in_folder("done/notes.txt"), F_OK), -1);
+    convert(in_folder("source"), in_folder("done.gguf"), &gguf);
+    convert(in_folder("source"), in_folder("done.gguf"), &gguf);
+    DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (strstr(entry->d_name, "tmp")) fail_msg("%s was left", entry->d_name);
     closedir(dir);
@@ -306,22 +308,22 @@ static void test_targets(void **state) {
 static void test_broken(void **state) {
     (void)state;
     const gyre_convert_options gguf = to_gguf();
-    made_model *m = make_folder_of(at("broken"), "llama", TIED, "", GYRE_DTYPE_F32);
+    made_model *m = make_folder_of(in_folder("broken"), "llama", TIED, "", GYRE_DTYPE_F32);
     gyre_safetensors_input list[MOST_TENSORS];
     int n = 0;
     for (int i = 0; i < m->count; i++)
         if (strcmp(m->tensor[i].name, "model.layers.1.mlp.up_proj.weight") != 0)
             list[n++] = (gyre_safetensors_input){
                 m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
-    assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
-    refused(at("broken"), at("y.gguf"), &gguf, GYRE_EFORMAT, "no tensor model.layers.1.mlp.up_proj.weight");
+    assert_ok(gyre_safetensors_write(in_folder("broken/model.safetensors"), list, n, GYRE_DTYPE_F32, NULL));
+    refused(in_folder("broken"), in_folder("y.gguf"), &gguf, GYRE_EFORMAT, "no tensor model.layers.1.mlp.up_proj.weight");
     for (int i = 0; i < m->count; i++)
         list[i] = (gyre_safetensors_input){
             m->tensor[i].name, m->tensor[i].rank, {m->tensor[i].rows, m->tensor[i].columns, 1, 1}, m->tensor[i].data};
     list[m->count] = list[0];
     list[m->count].name = "model.extra.weight";
-    assert_ok(gyre_safetensors_write(at("broken/model.safetensors"), list, m->count + 1, GYRE_DTYPE_F32, NULL));
-    refused(at("broken"), at("y.gguf"), &gguf, GYRE_EUNSUPPORTED, "model.extra.weight");
+    assert_ok(gyre_safetensors_write(in_folder("broken/model.safetensors"), list, m->count + 1, GYRE_DTYPE_F32, NULL));
+    refused(in_folder("broken"), in_folder("y.gguf"), &gguf, GYRE_EUNSUPPORTED, "model.extra.weight");
     made_model_free(m);
 }
 
@@ -338,11 +340,11 @@ static void test_progress(void **state) {
     gyre_convert_options o = usual;
     o.progress = count;
     o.progress_ctx = &c;
-    made_model *m = make_folder_of(at("counted"), "llama", TIED, "", GYRE_DTYPE_F32);
+    made_model *m = make_folder_of(in_folder("counted"), "llama", TIED, "", GYRE_DTYPE_F32);
     int64_t bytes = 0;
     for (int i = 0; i < m->count; i++)
         bytes += 4 * m->tensor[i].count;
-    convert(at("counted"), at("counted-to"), &o);
+    convert(in_folder("counted"), in_folder("counted-to"), &o);
     assert_int_equal(c.all, bytes);
     assert_int_equal(c.done, bytes);
     made_model_free(m);
@@ -351,18 +353,18 @@ static void test_progress(void **state) {
 static int stop_at_once(void *ctx) {
     return ((counted *)ctx)->done > 0;
 }
-static void test_stop(void **state) {
+static void test_cancelled(void **state) {
     (void)state;
     counted c = {0, 0};
     gyre_convert_options o = usual;
     o.progress = count;
     o.stop = stop_at_once;
     o.progress_ctx = &c;
-    made_model_free(make_folder_of(at("stopped"), "llama", TIED, "", GYRE_DTYPE_F32));
-    refused(at("stopped"), at("stopped-to"), &o, GYRE_EIO, "stopped");
+    made_model_free(make_folder_of(in_folder("stopped"), "llama", TIED, "", GYRE_DTYPE_F32));
+    refused(in_folder("stopped"), in_folder("stopped-to"), &o, GYRE_EIO, "stopped");
     o.format = GYRE_MODEL_FORMAT_GGUF;
-    refused(at("stopped"), at("stopped-to.gguf"), &o, GYRE_EIO, "stopped");
-    DIR *dir = opendir(room);
+    refused(in_folder("stopped"), in_folder("stopped-to.gguf"), &o, GYRE_EIO, "stopped");
+    DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (strstr(entry->d_name, "stopped-to")) fail_msg("%s was left", entry->d_name);
     closedir(dir);
@@ -370,7 +372,7 @@ static void test_stop(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout_there_and_back),
+        cmocka_unit_test(test_layout_round_trip),
         cmocka_unit_test(test_source_layout),
         cmocka_unit_test(test_llama_through_gguf),
         cmocka_unit_test(test_qwen_through_gguf),
@@ -381,7 +383,7 @@ int main(void) {
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_progress),
-        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_cancelled),
     };
-    return cmocka_run_group_tests(tests, make_room, clear_room);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

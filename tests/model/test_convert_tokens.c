@@ -1,5 +1,5 @@
 /* test_convert_tokens.c: checkpoints of llama2.c, and tokenizers from one container to another. */
-#include "convert_models.h"
+#include "make_convert_models.h"
 #include "model/model.h"
 
 enum { SEQ = 24, HEADER_BYTES = 28, PIECES = 259 + 7 };
@@ -93,16 +93,16 @@ static size_t pieces(unsigned char *out) {
     return at;
 }
 
-static void make_checkpoint(const char *folder, int vocab, int with_tokens) {
+static void make_checkpoint(const char *target, int vocab, int with_tokens) {
     unsigned char tokens[8192];
     char path[600];
     size_t bytes;
     unsigned char *weights = checkpoint(vocab, &bytes);
-    assert_int_equal(mkdir(folder, 0777), 0);
-    snprintf(path, sizeof path, "%s/model.bin", folder);
-    put_file(path, weights, bytes);
-    snprintf(path, sizeof path, "%s/tok266.bin", folder);
-    if (with_tokens) put_file(path, tokens, pieces(tokens));
+    assert_int_equal(mkdir(target, 0777), 0);
+    snprintf(path, sizeof path, "%s/model.bin", target);
+    write_path(path, weights, bytes);
+    snprintf(path, sizeof path, "%s/tok266.bin", target);
+    if (with_tokens) write_path(path, tokens, pieces(tokens));
     free(weights);
 }
 
@@ -123,9 +123,9 @@ static void assert_part(const gyre_tensor_store *store, const char *name, int pa
 static void test_checkpoint(void **state) {
     (void)state;
     gyre_tensor_store *store = NULL;
-    make_checkpoint(at("ckpt"), PIECES, 1);
-    convert(at("ckpt"), at("ckpt-to"), NULL);
-    assert_ok(gyre_tensor_store_open(&store, at("ckpt-to"), NULL));
+    make_checkpoint(in_folder("ckpt"), PIECES, 1);
+    convert(in_folder("ckpt"), in_folder("ckpt-to"), NULL);
+    assert_ok(gyre_tensor_store_open(&store, in_folder("ckpt-to"), NULL));
     assert_part(store, "model.embed_tokens.weight", EMBED, 0, PIECES, WIDTH, 0);
     assert_part(store, "model.layers.1.self_attn.q_proj.weight", WQ, HEADS * HEAD * WIDTH, HEADS * HEAD, WIDTH, 1);
     assert_part(store, "model.layers.1.self_attn.k_proj.weight", WK, KV_HEADS * HEAD * WIDTH, KV_HEADS * HEAD, WIDTH, 1);
@@ -138,7 +138,7 @@ static void test_checkpoint(void **state) {
     assert_part(store, "model.norm.weight", NORM, 0, 1, WIDTH, 0);
     assert_int_equal(gyre_tensor_store_count(store), 2 + 9 * LAYERS);
     gyre_tensor_store_free(store);
-    json_t *config = json_of(at("ckpt-to/config.json"));
+    json_t *config = json_of(in_folder("ckpt-to/config.json"));
     assert_string_equal(test_string(config, "model_type"), "llama");
     assert_int_equal(test_integer(config, "num_key_value_heads"), KV_HEADS);
     assert_int_equal(test_integer(config, "max_position_embeddings"), SEQ);
@@ -147,52 +147,52 @@ static void test_checkpoint(void **state) {
     json_decref(config);
 }
 
-static void test_own_output(void **state) {
+static void test_converted_output(void **state) {
     (void)state;
     gyre_tensor_store *store = NULL;
     gyre_convert_options layout = GYRE_INIT(gyre_convert_options), gguf = GYRE_INIT(gyre_convert_options);
     layout.has_layout = 1;
     layout.layout = GYRE_LAYOUT_INTERLEAVED;
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
-    make_checkpoint(at("own"), -PIECES, 0);
-    convert(at("own"), at("own-to"), NULL);
-    assert_ok(gyre_tensor_store_open(&store, at("own-to"), NULL));
+    make_checkpoint(in_folder("own"), -PIECES, 0);
+    convert(in_folder("own"), in_folder("own-to"), NULL);
+    assert_ok(gyre_tensor_store_open(&store, in_folder("own-to"), NULL));
     assert_part(store, "lm_head.weight", PARTS, 0, PIECES, WIDTH, 0); /* the last of the file, past the tables */
     gyre_tensor_store_free(store);
-    assert_int_equal(access(at("own-to/tokenizer.json"), F_OK), -1);
-    refused(at("own"), at("own-interleaved"), &layout, GYRE_EUNSUPPORTED, "nobody reads interleaved pairs");
-    convert(at("own"), at("own.gguf"), &gguf);
-    assert_ok(gyre_tensor_store_open(&store, at("own.gguf"), NULL)); /* interleaved there and here */
+    assert_int_equal(access(in_folder("own-to/tokenizer.json"), F_OK), -1);
+    refused(in_folder("own"), in_folder("own-interleaved"), &layout, GYRE_EUNSUPPORTED, "nobody reads interleaved pairs");
+    convert(in_folder("own"), in_folder("own.gguf"), &gguf);
+    assert_ok(gyre_tensor_store_open(&store, in_folder("own.gguf"), NULL)); /* interleaved there and here */
     assert_part(store, "blk.1.attn_k.weight", WK, KV_HEADS * HEAD * WIDTH, KV_HEADS * HEAD, WIDTH, 0);
     assert_part(store, "output.weight", PARTS, 0, PIECES, WIDTH, 0);
     gyre_tensor_store_free(store);
 }
 
 /* Every other size is another file's. */
-static void test_what_is_no_checkpoint(void **state) {
+static void test_invalid_checkpoints(void **state) {
     (void)state;
     size_t bytes;
     unsigned char *good = checkpoint(PIECES, &bytes), *bad = malloc(bytes + 4);
     assert_non_null(bad);
     memcpy(bad, good, bytes);
     memset(bad + bytes, 0, 4);
-    assert_int_equal(mkdir(at("no"), 0777), 0);
-    put_file(at("no/model.bin"), bad, bytes - 4);
-    refused(at("no"), at("no-to"), NULL, GYRE_EIO, "no");
-    put_file(at("no/model.bin"), bad, bytes + 4);
-    refused(at("no"), at("no-to"), NULL, GYRE_EIO, "no");
+    assert_int_equal(mkdir(in_folder("no"), 0777), 0);
+    write_path(in_folder("no/model.bin"), bad, bytes - 4);
+    refused(in_folder("no"), in_folder("no-to"), NULL, GYRE_EIO, "no");
+    write_path(in_folder("no/model.bin"), bad, bytes + 4);
+    refused(in_folder("no"), in_folder("no-to"), NULL, GYRE_EIO, "no");
     for (int field = 0; field < 7; field++) {
         static const int32_t values[] = {0, -1, 1, 3, INT32_MAX, INT32_MIN};
         for (int v = 0; v < 6; v++) {
             memcpy(bad, good, bytes);
             put32(bad + 4 * field, values[v]);
-            put_file(at("no/model.bin"), bad, bytes);
-            refused(at("no"), at("no-to"), NULL, GYRE_EIO, "no");
+            write_path(in_folder("no/model.bin"), bad, bytes);
+            refused(in_folder("no"), in_folder("no-to"), NULL, GYRE_EIO, "no");
         }
     }
-    put_file(at("no/model.bin"), good, bytes);
-    put_file(at("no/other.bin"), good, bytes);
-    refused(at("no"), at("no-to"), NULL, GYRE_EINVAL, "a second checkpoint");
+    write_path(in_folder("no/model.bin"), good, bytes);
+    write_path(in_folder("no/other.bin"), good, bytes);
+    refused(in_folder("no"), in_folder("no-to"), NULL, GYRE_EINVAL, "a second checkpoint");
     free(good);
     free(bad);
 }
@@ -201,19 +201,19 @@ static void test_broken_tokens(void **state) {
     (void)state;
     unsigned char tokens[8192];
     const size_t bytes = pieces(tokens);
-    make_checkpoint(at("bt"), PIECES, 1);
+    make_checkpoint(in_folder("bt"), PIECES, 1);
     for (size_t cut = 0; cut < bytes; cut += cut < 40 || cut > bytes - 40 ? 1 : 97) {
-        put_file(at("bt/tok266.bin"), tokens, cut);
-        refused(at("bt"), at("bt-to"), NULL, GYRE_EFORMAT, "tok266.bin");
+        write_path(in_folder("bt/tok266.bin"), tokens, cut);
+        refused(in_folder("bt"), in_folder("bt-to"), NULL, GYRE_EFORMAT, "tok266.bin");
     }
     put32(tokens + 8, -1); /* a length past the end */
-    put_file(at("bt/tok266.bin"), tokens, bytes);
-    refused(at("bt"), at("bt-to"), NULL, GYRE_EFORMAT, "tok266.bin");
+    write_path(in_folder("bt/tok266.bin"), tokens, bytes);
+    refused(in_folder("bt"), in_folder("bt-to"), NULL, GYRE_EFORMAT, "tok266.bin");
     (void)pieces(tokens);
     tokens[bytes - 1] = 0xFF;
-    put_file(at("bt/tok266.bin"), tokens, bytes);
-    refused(at("bt"), at("bt-to"), NULL, GYRE_EFORMAT, "token 265: no UTF-8");
-    DIR *dir = opendir(room);
+    write_path(in_folder("bt/tok266.bin"), tokens, bytes);
+    refused(in_folder("bt"), in_folder("bt-to"), NULL, GYRE_EFORMAT, "token 265: no UTF-8");
+    DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (strstr(entry->d_name, "bt-to")) fail_msg("%s was left", entry->d_name);
     closedir(dir);
@@ -222,9 +222,9 @@ static void test_broken_tokens(void **state) {
 /* -- tokenizers -- */
 static void test_pieces(void **state) {
     (void)state;
-    make_checkpoint(at("tp"), PIECES, 1);
-    convert(at("tp"), at("tp-to"), NULL);
-    json_t *root = json_of(at("tp-to/tokenizer.json")), *model = json_object_get(root, "model");
+    make_checkpoint(in_folder("tp"), PIECES, 1);
+    convert(in_folder("tp"), in_folder("tp-to"), NULL);
+    json_t *root = json_of(in_folder("tp-to/tokenizer.json")), *model = json_object_get(root, "model");
     const json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges");
     assert_int_equal(json_object_size(vocab), PIECES);
     assert_int_equal(test_integer(vocab, "<s>"), 1);
@@ -245,18 +245,18 @@ static void test_pieces(void **state) {
         for (size_t side = 0; side < 2; side++)
             assert_string_equal(json_string_value(json_array_get(json_array_get(merges, i), side)), wanted[i][side]);
     json_decref(root);
-    root = json_of(at("tp-to/tokenizer_config.json"));
+    root = json_of(in_folder("tp-to/tokenizer_config.json"));
     assert_string_equal(test_string(root, "bos_token"), "<s>");
     json_decref(root);
     /* Through a GGUF and back: the same two files. */
     gyre_convert_options gguf = GYRE_INIT(gyre_convert_options);
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
-    convert(at("tp-to"), at("tp.gguf"), &gguf);
-    convert(at("tp.gguf"), at("tp-back"), NULL);
-    assert_same_file(at("tp-to/tokenizer.json"), at("tp-back/tokenizer.json"));
-    assert_same_file(at("tp-to/tokenizer_config.json"), at("tp-back/tokenizer_config.json"));
-    assert_same_file(at("tp-to/model.safetensors"), at("tp-back/model.safetensors"));
-    assert_same_file(at("tp-to/config.json"), at("tp-back/config.json"));
+    convert(in_folder("tp-to"), in_folder("tp.gguf"), &gguf);
+    convert(in_folder("tp.gguf"), in_folder("tp-back"), NULL);
+    assert_same_file(in_folder("tp-to/tokenizer.json"), in_folder("tp-back/tokenizer.json"));
+    assert_same_file(in_folder("tp-to/tokenizer_config.json"), in_folder("tp-back/tokenizer_config.json"));
+    assert_same_file(in_folder("tp-to/model.safetensors"), in_folder("tp-back/model.safetensors"));
+    assert_same_file(in_folder("tp-to/config.json"), in_folder("tp-back/config.json"));
 }
 
 /* Byte-level: words by a pattern, merges as they are listed. */
@@ -277,11 +277,12 @@ static void test_byte_level(void **state) {
     gyre_tensor_store *store = NULL;
     int64_t x = 0;
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
-    made_model_free(make_folder_of(at("bl"), "qwen2", BIASES | TIED, "", GYRE_DTYPE_F32));
-    put_text(at("bl/tokenizer.json"), byte_level);
-    put_text(at("bl/tokenizer_config.json"), "{\"eos_token\": {\"content\": \"<|end|>\"}, \"chat_template\": \"{{x}}\"}");
-    convert(at("bl"), at("bl.gguf"), &gguf);
-    assert_ok(gyre_tensor_store_open(&store, at("bl.gguf"), NULL));
+    made_model_free(make_folder_of(in_folder("bl"), "qwen2", BIASES | TIED, "", GYRE_DTYPE_F32));
+    put_text(in_folder("bl/tokenizer.json"), byte_level);
+    put_text(in_folder("bl/tokenizer_config.json"),
+             "{\"eos_token\": {\"content\": \"<|end|>\"}, \"chat_template\": \"{{x}}\"}");
+    convert(in_folder("bl"), in_folder("bl.gguf"), &gguf);
+    assert_ok(gyre_tensor_store_open(&store, in_folder("bl.gguf"), NULL));
     const gyre_gguf *file = gyre_tensor_store_gguf(store);
     assert_true(gyre_gguf_equals(&gyre_gguf_find_key(file, "tokenizer.ggml.model")->value, "gpt2"));
     assert_true(gyre_gguf_equals(&gyre_gguf_find_key(file, "tokenizer.ggml.pre")->value, "qwen2"));
@@ -292,8 +293,8 @@ static void test_byte_level(void **state) {
         assert_true(gyre_gguf_integer(&gyre_gguf_find_key(file, "tokenizer.ggml.token_type")->value, i, &x) &&
                     x == kinds[i]);
     gyre_tensor_store_free(store);
-    convert(at("bl.gguf"), at("bl-back"), NULL);
-    json_t *before = json_of(at("bl/tokenizer.json")), *after = json_of(at("bl-back/tokenizer.json"));
+    convert(in_folder("bl.gguf"), in_folder("bl-back"), NULL);
+    json_t *before = json_of(in_folder("bl/tokenizer.json")), *after = json_of(in_folder("bl-back/tokenizer.json"));
     const json_t *model = json_object_get(after, "model");
     assert_string_equal(json_string_value(json_array_get(json_object_get(model, "merges"), 0)), "a b");
     assert_int_equal(test_integer(json_object_get(model, "vocab"), "\xC4\xA0"), 2);
@@ -303,7 +304,7 @@ static void test_byte_level(void **state) {
     assert_true(json_equal(json_object_get(before, "normalizer"), json_object_get(after, "normalizer")));
     json_decref(before);
     json_decref(after);
-    json_t *settings = json_of(at("bl-back/tokenizer_config.json"));
+    json_t *settings = json_of(in_folder("bl-back/tokenizer_config.json"));
     assert_string_equal(test_string(settings, "chat_template"), "{{x}}");
     assert_string_equal(test_string(settings, "eos_token"), "<|end|>");
     json_decref(settings);
@@ -324,10 +325,10 @@ static void test_bytes(void **state) {
     config.position.trained_length = 32;
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
     assert_ok(gyre_model_create(&model, &config, 1, NULL));
-    assert_ok(gyre_model_save(model, at("bytes"), GYRE_DTYPE_F32, NULL));
+    assert_ok(gyre_model_save(model, in_folder("bytes"), GYRE_DTYPE_F32, NULL));
     gyre_model_free(model);
-    convert(at("bytes"), at("bytes.gguf"), &gguf);
-    assert_ok(gyre_tensor_store_open(&store, at("bytes.gguf"), NULL));
+    convert(in_folder("bytes"), in_folder("bytes.gguf"), &gguf);
+    assert_ok(gyre_tensor_store_open(&store, in_folder("bytes.gguf"), NULL));
     const gyre_gguf_value *tokens = &gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.ggml.tokens")->value;
     assert_int_equal(tokens->count, 256);
     assert_int_equal(gyre_gguf_find_key(gyre_tensor_store_gguf(store), "tokenizer.ggml.merges")->value.count, 0);
@@ -372,23 +373,23 @@ static void test_wrong_tokenizers(void **state) {
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}}, \"pre_tokenizer\": {\"type\": \"Split\", \"pattern\": "
          "{\"Regex\": \"x+\"}}}",
          "pre_tokenizer", GYRE_EUNSUPPORTED}};
-    made_model_free(make_folder_of(at("wt"), "llama", TIED, "", GYRE_DTYPE_F32));
+    made_model_free(make_folder_of(in_folder("wt"), "llama", TIED, "", GYRE_DTYPE_F32));
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        put_text(at("wt/tokenizer.json"), wrong[i].json);
-        refused(at("wt"), at("wt.gguf"), &gguf, wrong[i].status, wrong[i].says);
+        put_text(in_folder("wt/tokenizer.json"), wrong[i].json);
+        refused(in_folder("wt"), in_folder("wt.gguf"), &gguf, wrong[i].status, wrong[i].says);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_checkpoint),
-        cmocka_unit_test(test_own_output),
-        cmocka_unit_test(test_what_is_no_checkpoint),
+        cmocka_unit_test(test_converted_output),
+        cmocka_unit_test(test_invalid_checkpoints),
         cmocka_unit_test(test_broken_tokens),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_byte_level),
         cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_wrong_tokenizers),
     };
-    return cmocka_run_group_tests(tests, make_room, clear_room);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

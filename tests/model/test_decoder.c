@@ -5,40 +5,14 @@
 
 #include <stdio.h>
 
-enum { TOKENS = 80, TRAINED = 32, VOCAB = 48 };
+enum { TOKENS = 80, TRAINED = 32, VOCAB = NAIVE_VOCAB };
 
 static gyre_model_config tiny(gyre_kind kind) {
-    gyre_model_config c = gyre_model_config_default();
-    c.vocab = VOCAB;
-    c.model_dim = 32;
-    c.layers = 3;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = 8;
-    c.mlp_dim = 40;
+    gyre_model_config c = naive_model_config();
     c.position.kind = kind;
     c.position.trained_length = TRAINED;
     c.position.input.positions = 2 * TOKENS;
     return c;
-}
-
-static double uniform(void *state) {
-    return test_uniform(state);
-}
-
-static gyre_model *model_of(const gyre_model_config *c) {
-    gyre_model *m = NULL;
-    gyre_error err;
-    assert_ok(gyre_model_create(&m, c, 11, &err));
-    test_random r = {5};
-    naive_shake(m, 0.1, uniform, &r);
-    return m;
-}
-
-static void draw_tokens(int32_t *tokens, int64_t n) {
-    test_random r = {9};
-    for (int64_t i = 0; i < n; i++)
-        tokens[i] = (int32_t)(test_next(&r) % VOCAB);
 }
 
 /* Reads tokens in pieces of `piece`, with all logits. */
@@ -72,7 +46,7 @@ static void check_encoding(const gyre_model *m, const gyre_encoding *e, int64_t 
     static float whole[TOKENS * VOCAB], pieces[TOKENS * VOCAB], exact[TOKENS * VOCAB];
     static double logits[TOKENS * VOCAB];
     int32_t tokens[TOKENS];
-    draw_tokens(tokens, TOKENS);
+    naive_draw_tokens(tokens, TOKENS);
     read_in(m, e, tokens, TOKENS, whole);
     double *w = naive_weights(m);
     const naive d = {m, e, w, TOKENS, length, NULL};
@@ -91,7 +65,7 @@ static void every_encoding(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, TOKENS, &c.position); i++) {
-        gyre_model *m = model_of(&c);
+        gyre_model *m = naive_model(&c, 0.1);
         check_encoding(m, gyre_model_get_encoding(m), 0, gyre_kind_name(c.position.kind));
         gyre_model_free(m);
     }
@@ -107,7 +81,7 @@ static void every_method(void **state) {
             gyre_model_config c = tiny(GYRE_KIND_ROPE);
             struct gyre_rope_config *r = &c.position.rope;
             r->layout = (gyre_layout)layout;
-            gyre_model *m = model_of(&c);
+            gyre_model *m = naive_model(&c, 0.1);
             gyre_config p = m->config.position;
             p.rope.scaling = (gyre_scaling)scaling;
             p.rope.context_length = TOKENS;
@@ -124,10 +98,10 @@ static void every_method(void **state) {
 }
 
 /* Distances past a window turned as others, which no rotation of the keys alone can do. */
-static void far_turns(void **state) {
+static void far_rotations(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_KIND_ROPE);
-    gyre_model *m = model_of(&c);
+    gyre_model *m = naive_model(&c, 0.1);
     gyre_config p = m->config.position;
     gyre_encoding *e = NULL;
     p.rope.far = GYRE_FAR_CLAMPED;
@@ -153,10 +127,10 @@ static void far_turns(void **state) {
 static void last_rows(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_KIND_ROPE);
-    gyre_model *m = model_of(&c);
+    gyre_model *m = naive_model(&c, 0.1);
     static float all[600 * VOCAB], some[600 * VOCAB];
     static int32_t tokens[600];
-    draw_tokens(tokens, 600);
+    naive_draw_tokens(tokens, 600);
     gyre_context *x = NULL;
     gyre_error err;
     assert_ok(
@@ -176,7 +150,7 @@ static void last_rows(void **state) {
 static void other_encodings(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_KERPLE);
-    gyre_model *m = model_of(&c);
+    gyre_model *m = naive_model(&c, 0.1);
     gyre_config p = m->config.position;
     p.score.decay = GYRE_DECAY_POWER;
     gyre_encoding *e = test_encoding(&p);
@@ -190,7 +164,7 @@ static void other_encodings(void **state) {
     gyre_model_free(m);
     c = tiny(GYRE_KIND_DEBERTA);
     c.position.score.max_distance = 16;
-    m = model_of(&c);
+    m = naive_model(&c, 0.1);
     p = m->config.position;
     p.score.position_buckets = 16;
     p.score.max_distance = 48;
@@ -217,7 +191,7 @@ static void refuses_tables_that_do_not_fit(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_SHAW);
     c.position.score.max_distance = 4;
-    gyre_model *m = model_of(&c);
+    gyre_model *m = naive_model(&c, 0.1);
     gyre_config p = m->config.position;
     p.score.max_distance = 5;
     refuses(m, &p, "the table of shaw (query) has 1 x 11 x 8 numbers where the model's has 1 x 9 x 8");
@@ -238,7 +212,7 @@ static void extended_inputs(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_LEARNED);
     c.position.input.positions = 16;
-    gyre_model *m = model_of(&c);
+    gyre_model *m = naive_model(&c, 0.1);
     gyre_config p = m->config.position;
     p.input.resized_length = TOKENS;
     gyre_encoding *e = test_encoding(&p);
@@ -252,7 +226,7 @@ static void extended_inputs(void **state) {
     gyre_model_free(m);
     c = tiny(GYRE_KIND_SINUSOIDAL);
     c.position.input.trained_scale = 1;
-    m = model_of(&c);
+    m = naive_model(&c, 0.1);
     assert_ok(gyre_encoding_table_shape(m->encoding, GYRE_TABLE_INPUT, shape));
     assert_int_equal(shape[0], 1);
     check_encoding(m, m->encoding, 0, "trained scale");
@@ -260,13 +234,13 @@ static void extended_inputs(void **state) {
 }
 
 /* A table that ends says so, whichever it is. */
-static void ends_of_tables(void **state) {
+static void positions_beyond_tables(void **state) {
     (void)state;
     static const gyre_kind kinds[] = {GYRE_KIND_LEARNED, GYRE_KIND_BERT};
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(kinds[i]);
         c.position.input.positions = c.position.score.max_positions = 6;
-        gyre_model *m = model_of(&c);
+        gyre_model *m = naive_model(&c, 0.1);
         gyre_context *x = NULL;
         gyre_error err;
         char why[64];
@@ -288,7 +262,7 @@ static void ends_of_tables(void **state) {
 static void errors(void **state) {
     (void)state;
     const gyre_model_config c = tiny(GYRE_KIND_LEARNED);
-    gyre_model *m = model_of(&c);
+    gyre_model *m = naive_model(&c, 0.1);
     gyre_context *x = NULL;
     gyre_error err;
     float logits[VOCAB];
@@ -319,9 +293,9 @@ static void errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_encoding),  cmocka_unit_test(every_method),
-                                       cmocka_unit_test(far_turns),       cmocka_unit_test(last_rows),
+                                       cmocka_unit_test(far_rotations),   cmocka_unit_test(last_rows),
                                        cmocka_unit_test(other_encodings), cmocka_unit_test(refuses_tables_that_do_not_fit),
-                                       cmocka_unit_test(extended_inputs), cmocka_unit_test(ends_of_tables),
+                                       cmocka_unit_test(extended_inputs), cmocka_unit_test(positions_beyond_tables),
                                        cmocka_unit_test(errors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,7 +138,7 @@ static void spread_windows(void **state) {
     gyre_model_free(m);
 }
 
-static void given_starts(void **state) {
+static void explicit_window_starts(void **state) {
     (void)state;
     static const int64_t starts[3] = {7, 2000, 7};
     gyre_model *m = small_model(GYRE_KIND_ROPE);
@@ -306,7 +306,7 @@ static int setup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(protocols),      cmocka_unit_test(by_position_and_threads),
-                                       cmocka_unit_test(spread_windows), cmocka_unit_test(given_starts),
+                                       cmocka_unit_test(spread_windows), cmocka_unit_test(explicit_window_starts),
                                        cmocka_unit_test(eval_errors),    cmocka_unit_test(passkey_windows),
                                        cmocka_unit_test(passkey_counts)};
     return cmocka_run_group_tests(tests, setup, NULL);

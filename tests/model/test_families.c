@@ -1,7 +1,8 @@
 /* test_families.c: a small model of every family against the logits that tests/oracle, which shares no code with the
  * library, gave for the same weights in double precision. */
 #include "gyre/gyre_model.h"
-#include "synthetic_model.h"
+#include "make_synthetic_model.h"
+#include "temp_folder.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_TOKENS = 256, VOCAB = 61, MOST_ROWS = 8, LONGEST_PATH = 400 };
+enum { MOST_TOKENS = 256, VOCAB = 61, MOST_ROWS = 8 };
 
 /* Of the largest logit.  It tells the two kinds of GELU apart, which 1e-4 would not. */
 static const double BOUND = 1e-5;
@@ -38,24 +39,12 @@ static const double BOUND = 1e-5;
                                                                                 family(starcoder2_unsaid)                   \
                                                                                     family(starcoder2_window)
 
-static char folder[] = "/tmp/gyre-families-XXXXXX";
-
-static int make_folder(void **state) {
+/* Fails where a test left another file behind. */
+static int remove_files(void **state) {
     (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static const char *in_folder(const char *name, char path[LONGEST_PATH]) {
-    snprintf(path, LONGEST_PATH, "%s/%s", folder, name);
-    return path;
-}
-
-static int remove_folder(void **state) {
-    static const char *const files[] = {"config.json", "model.safetensors", "model.gguf"};
-    char path[LONGEST_PATH];
-    (void)state;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        unlink(in_folder(files[i], path));
+    unlink(in_folder("config.json"));
+    unlink(in_folder("model.safetensors"));
+    unlink(in_folder("model.gguf"));
     return rmdir(folder);
 }
 
@@ -132,12 +121,11 @@ static void check_model(const char *path, const expected *e) {
 static void check_family(const char *name) {
     json_t *fixture = synthetic_fixture(name);
     const expected e = expectation(fixture, name);
-    char path[LONGEST_PATH];
     synthetic_write_folder(fixture, folder);
     check_model(folder, &e);
     if (json_object_get(fixture, "gguf")) {
-        synthetic_write_gguf(fixture, in_folder("model.gguf", path));
-        check_model(path, &e);
+        synthetic_write_gguf(fixture, in_folder("model.gguf"));
+        check_model(in_folder("model.gguf"), &e);
     }
     json_decref(fixture);
 }
@@ -150,7 +138,7 @@ static void check_family(const char *name) {
 FAMILIES(FAMILY_TEST)
 
 /* Printed by numpy. */
-static void test_weights_are_those_of_the_oracle(void **state) {
+static void test_weights_match_the_oracle(void **state) {
     static const struct {
         const char *name;
         int64_t index;
@@ -199,7 +187,7 @@ static void test_every_fixture_is_tested(void **state) {
 
 #define FAMILY_ENTRY(family) cmocka_unit_test(test_##family),
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights_are_those_of_the_oracle),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_weights_match_the_oracle),
                                        cmocka_unit_test(test_every_fixture_is_tested), FAMILIES(FAMILY_ENTRY)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

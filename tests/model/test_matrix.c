@@ -1,7 +1,7 @@
 /* test_matrix.c: products with stored weights against double, in every tier, for every type, from one row to many. */
-#include "guarded.h"
+#include "guarded_memory.h"
 
-#include "each_tier.h"
+#include "run_each_tier.h"
 
 #include "model/layers.h"
 #include "model/matrix.h"
@@ -190,7 +190,7 @@ static void products_within_bound(void **state) {
 }
 
 /* Without a row, or without a matrix, nothing happens. */
-static void nothing_to_do(void **state) {
+static void empty_products(void **state) {
     (void)state;
     test_random random = {72};
     const product_case c = {GYRE_STORED_F32, 5, 8, 0, 0, 0, 0};
@@ -231,7 +231,7 @@ static void same_bits_on_any_threads(void **state) {
 }
 
 /* Of few rows each has the bits that it has alone. */
-static void same_bits_among_few(void **state) {
+static void same_bits_in_smaller_batches(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {74};
     for (int i = 0; i < CASES; i++) {
@@ -254,7 +254,7 @@ static void same_bits_among_few(void **state) {
 }
 
 /* Ten products at once, more than one round takes, of every type, few rows and many: bits as one by one. */
-static void several_at_once(void **state) {
+static void several_products_at_once(void **state) {
     (void)state;
     enum { PRODUCTS = 10 };
     const gyre_kernels *kernels = gyre_kernels_select();
@@ -310,7 +310,7 @@ static void rows_are_widened(void **state) {
 }
 
 /* A few MiB for each thread, whatever the matrix. */
-static void scratch_stays_small(void **state) {
+static void scratch_is_bounded(void **state) {
     (void)state;
     static const int64_t sizes[][2] = {{32000, 768},  {768, 2048},   {151936, 896},
                                        {4096, 14336}, {8192, 28672}, {262144, 2304}};
@@ -325,9 +325,9 @@ static void scratch_stays_small(void **state) {
 
 int main(void) {
     gyre_blas_single_thread();
-    const struct CMUnitTest tests[] = {FOR_TIERS(products_within_bound),           cmocka_unit_test(nothing_to_do),
-                                       cmocka_unit_test(same_bits_on_any_threads), FOR_TIERS(same_bits_among_few),
-                                       cmocka_unit_test(several_at_once),          FOR_TIERS(rows_are_widened),
-                                       cmocka_unit_test(scratch_stays_small)};
+    const struct CMUnitTest tests[] = {FOR_TIERS(products_within_bound),           cmocka_unit_test(empty_products),
+                                       cmocka_unit_test(same_bits_on_any_threads), FOR_TIERS(same_bits_in_smaller_batches),
+                                       cmocka_unit_test(several_products_at_once), FOR_TIERS(rows_are_widened),
+                                       cmocka_unit_test(scratch_is_bounded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

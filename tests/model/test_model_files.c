@@ -2,10 +2,10 @@
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
+#include "make_small_model.h"
 #include "model/model.h"
 #include "model/random.h"
 #include "naive_positions.h"
-#include "support.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,54 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gyre-model-XXXXXX";
-
-/* One of sixteen buffers in turn. */
-static const char *in_folder(const char *name) {
-    static char paths[16][256];
-    static int turn;
-    turn = (turn + 1) % 16;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, name);
-    return paths[turn];
-}
-
-static int clear_folder(void **state) {
-    char command[2 * sizeof folder + 32];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s && mkdir %s", folder, folder);
-    return system(command);
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    return clear_folder(state) || rmdir(folder);
+static void write_text(const char *name, const char *text) {
+    write_file(name, text, strlen(text));
 }
 
 static int exists(const char *name) {
     struct stat info;
     return lstat(in_folder(name), &info) == 0;
-}
-
-/* Entries of a folder but . and .. */
-static int count_entries(const char *path) {
-    int count = -2;
-    DIR *entries = opendir(path);
-    assert_non_null(entries);
-    while (readdir(entries))
-        count++;
-    closedir(entries);
-    return count;
-}
-
-static void write_text(const char *name, const char *text) {
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
 }
 
 static void assert_holds(const char *name, const char *wanted) {
@@ -80,28 +39,6 @@ static void assert_holds(const char *name, const char *wanted) {
 }
 
 /* -- weights -- */
-static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = gyre_model_config_default();
-    c.vocab = 50;
-    c.model_dim = 24;
-    c.layers = 2;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = 8;
-    c.mlp_dim = 40;
-    c.position.kind = kind;
-    c.position.trained_length = 64;
-    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
-    return c;
-}
-
-static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
 static gyre_model *create_small(gyre_kind kind, uint64_t seed) {
     const gyre_model_config config = small_config(kind);
     return create(&config, seed);
@@ -171,14 +108,7 @@ static void test_layout(void **state) {
     gyre_model_free(model);
 }
 
-static double deviation_of(const float *x, int64_t n) {
-    double squares = 0;
-    for (int64_t i = 0; i < n; i++)
-        squares += (double)x[i] * (double)x[i];
-    return sqrt(squares / (double)n);
-}
-
-static void test_first_weights(void **state) {
+static void test_initial_weights(void **state) {
     (void)state;
     /* Computed by another program from the generator's definition. */
     const float embedding[3] = {-0x1.3d84bep-5f, -0x1.c17d7ap-5f, 0x1.21e2ap-5f};
@@ -263,18 +193,6 @@ static void test_refuses_sizes(void **state) {
 }
 
 /* -- save and open -- */
-static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
-    gyre_error err = {0, ""};
-    if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
-}
-
-static gyre_model *open_model(const char *name) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
 static void assert_comes_back(const gyre_model *model, gyre_dtype type) {
     save(model, "m", type);
     gyre_model *back = open_model("m");
@@ -300,14 +218,6 @@ static void test_saves_and_opens(void **state) {
         }
     assert_int_equal(count_entries(folder), 1);
     assert_int_equal(count_entries(in_folder("m")), 2);
-}
-
-static void assert_open_fails(const char *name, gyre_status wanted, const char *why) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
-    if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
-    assert_null(model);
 }
 
 /* Writes the model's tensors, of which `change` may alter or drop the last; `extra` names one more. */
@@ -445,7 +355,7 @@ static void test_replaces_in_one_step(void **state) {
     assert_int_equal(count_entries(folder), 1);
 }
 
-static void test_takes_any_name(void **state) {
+static void test_any_folder_name(void **state) {
     (void)state;
     char here[PATH_MAX];
     assert_ok(commit(in_folder("x/y/z///"), "deep", NULL));
@@ -467,7 +377,7 @@ static void test_takes_any_name(void **state) {
     assert_true(S_ISLNK(info.st_mode));
 }
 
-static void test_leaves_others_alone(void **state) {
+static void test_other_folders_are_untouched(void **state) {
     (void)state;
     gyre_error err;
     char long_name[PATH_MAX];
@@ -497,7 +407,7 @@ static void test_leaves_others_alone(void **state) {
     assert_holds("late/thesis.tex", "three years");
 }
 
-static void test_carries_notes_over(void **state) {
+static void test_user_files_are_kept(void **state) {
     (void)state;
     assert_ok(commit(in_folder("a"), "one", NULL));
     write_text("a/README.md", "mine");
@@ -547,7 +457,7 @@ static void test_survives_a_kill(void **state) {
 }
 
 /* Where two renames took the place of an exchange, a kill between them leaves the old one aside. */
-static void test_recovers_what_lay_aside(void **state) {
+static void test_recovers_from_a_kill_between_renames(void **state) {
     (void)state;
     char aside[64], temporary[64];
     const pid_t child = fork();
@@ -593,7 +503,7 @@ static void test_survives_a_full_disk(void **state) {
     gyre_model_free(model);
 }
 
-static void test_reads_files(void **state) {
+static void test_file_read(void **state) {
     (void)state;
     char *text = NULL;
     size_t bytes = 7;
@@ -613,7 +523,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_random_numbers),
         TEST(test_layout),
-        TEST(test_first_weights),
+        TEST(test_initial_weights),
         TEST(test_seeds),
         TEST(test_refuses_sizes),
         TEST(test_saves_and_opens),
@@ -621,13 +531,13 @@ int main(void) {
         TEST(test_refuses_nan_weights),
         TEST(test_refuses_configs),
         TEST(test_replaces_in_one_step),
-        TEST(test_takes_any_name),
-        TEST(test_leaves_others_alone),
-        TEST(test_carries_notes_over),
+        TEST(test_any_folder_name),
+        TEST(test_other_folders_are_untouched),
+        TEST(test_user_files_are_kept),
         TEST(test_survives_a_kill),
-        TEST(test_recovers_what_lay_aside),
+        TEST(test_recovers_from_a_kill_between_renames),
         TEST(test_survives_a_full_disk),
-        TEST(test_reads_files),
+        TEST(test_file_read),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -1,7 +1,7 @@
 /* test_model_lengths.c: models whose frequencies follow the context, by gyre eval: each context as a model that is opened
  * for it. */
-#include "command_run.h"
-#include "synthetic_model.h"
+#include "make_synthetic_model.h"
+#include "run_command.h"
 
 #include <math.h>
 

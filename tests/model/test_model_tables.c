@@ -1,9 +1,9 @@
 /* test_model_tables.c: the tables of a model: their tensors, what they start from, and files that lack them. */
 #include "files/replace_folder.h"
 #include "files/safetensors.h"
+#include "make_small_model.h"
 #include "model/model.h"
 #include "naive_positions.h"
-#include "support.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,67 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gyre-tables-XXXXXX";
-
-static const char *in_folder(const char *name) {
-    static char out[PATH_MAX];
-    snprintf(out, sizeof out, "%s/%s", folder, name);
-    return out;
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
+/* Fails where a test left another file behind. */
+static int remove_files(void **state) {
     (void)state;
     unlink(in_folder("m/config.json"));
     unlink(in_folder("m/model.safetensors"));
     rmdir(in_folder("m"));
     return rmdir(folder);
-}
-
-static gyre_model_config small_config(gyre_kind kind) {
-    gyre_model_config c = gyre_model_config_default();
-    c.vocab = 50;
-    c.model_dim = 24;
-    c.layers = 2;
-    c.heads = 4;
-    c.kv_heads = 2;
-    c.head_dim = 8;
-    c.mlp_dim = 40;
-    c.position.kind = kind;
-    c.position.trained_length = 64;
-    if (kind == GYRE_KIND_LEARNED) c.position.input.positions = 64;
-    return c;
-}
-
-static gyre_model *create(const gyre_model_config *config, uint64_t seed) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
-static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
-    gyre_error err = {0, ""};
-    if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
-}
-
-static gyre_model *open_model(const char *name) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
-    return model;
-}
-
-static void assert_open_fails(const char *name, gyre_status wanted, const char *why) {
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    const gyre_status status = gyre_model_open_to_train(&model, in_folder(name), &err);
-    if (status != wanted || !strstr(err.text, why)) fail_msg("status %d, \"%s\"; wanted \"%s\"", (int)status, err.text, why);
-    assert_null(model);
 }
 
 /* Tensors by name: {rows, columns}, or {0, 0} where there is none. */
@@ -118,15 +64,8 @@ static void test_layout_of_tables(void **state) {
     gyre_model_free(model);
 }
 
-static double deviation_of(const float *x, int64_t n) {
-    double squares = 0;
-    for (int64_t i = 0; i < n; i++)
-        squares += (double)x[i] * (double)x[i];
-    return sqrt(squares / (double)n);
-}
-
 /* The authors of KERPLE draw r1 from (0, 2) and r2 from (0, 1), for the power the other way round. */
-static void test_first_tables(void **state) {
+static void test_initial_tables(void **state) {
     (void)state;
     for (int decay = GYRE_DECAY_LOG; decay <= GYRE_DECAY_POWER; decay++) {
         gyre_model_config c = small_config(GYRE_KIND_KERPLE);
@@ -212,8 +151,8 @@ static void test_refuses_tables(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_of_tables),
-        cmocka_unit_test(test_first_tables),
+        cmocka_unit_test(test_initial_tables),
         cmocka_unit_test(test_refuses_tables),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

@@ -1,9 +1,10 @@
 /* test_network_open.c: what the opener of models refuses: each by file, field, and the offset or line where it stands, and
  * without memory that a small file could ask for. */
 #include "files/safetensors.h"
-#include "gguf_make.h"
 #include "gyre/gyre_model.h"
-#include "synthetic_model.h"
+#include "make_gguf.h"
+#include "make_synthetic_model.h"
+#include "temp_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,22 +13,8 @@
 
 enum { LONGEST_PATH = 400, HEADER_ROOM = 1 << 20, FILE_ROOM = 1 << 23 };
 
-static char folder[] = "/tmp/gyre-network-XXXXXX";
-
-static const char *in_folder(const char *name) {
-    static char paths[4][LONGEST_PATH];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, name);
-    return paths[turn];
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
+/* Fails where a test left another file behind. */
+static int remove_files(void **state) {
     static const char *const files[] = {"config.json", "model.safetensors", "model.gguf"};
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -183,7 +170,7 @@ static void test_missing_tensors(void **state) {
 }
 
 /* Tensors that are there and that the family's class, told so, would leave out without a word. */
-static void test_tensors_too_many(void **state) {
+static void test_extra_tensors(void **state) {
     static const struct {
         const char *fixture, *tensor, *sizes;
     } more[] = {
@@ -248,7 +235,7 @@ static void test_wrong_shapes(void **state) {
 }
 
 /* A query norm of all heads where the class has one of a head, and the other way round. */
-static void test_norms_of_the_other_kind(void **state) {
+static void test_wrong_kind_of_norm(void **state) {
     static const char *const names[] = {"qwen3", "olmo2"};
     (void)state;
     for (size_t i = 0; i < 2; i++) {
@@ -265,7 +252,7 @@ static void test_norms_of_the_other_kind(void **state) {
     }
 }
 
-static void test_numbers_that_are_none(void **state) {
+static void test_nonfinite_weights(void **state) {
     static const unsigned char nan[4] = {0, 0, 0xc0, 0x7f}, infinite[4] = {0, 0, 0x80, 0xff};
     static const char *const names[] = {"model.embed_tokens.weight", "model.layers.1.mlp.down_proj.weight",
                                         "model.layers.1.input_layernorm.weight", "model.layers.0.self_attn.k_proj.bias"};
@@ -303,7 +290,7 @@ static float last_logit(const char *path) {
 }
 
 /* One space more in a header moves all data to odd places. */
-static void test_data_that_is_not_aligned(void **state) {
+static void test_unaligned_data(void **state) {
     static unsigned char file[FILE_ROOM];
     static const char *const names[] = {"llama", "llama_wide_bf16", "gpt2_f16", "gpt2_plain"};
     (void)state;
@@ -372,7 +359,7 @@ static void write_with_tower(json_t *fixture) {
     json_decref(config);
 }
 
-static void test_decoder_beside_a_tower(void **state) {
+static void test_decoder_with_a_vision_tower(void **state) {
     static const char *const fixtures[] = {"gemma3", "gemma3_six", "gemma3_types"};
     (void)state;
     for (size_t i = 0; i < sizeof fixtures / sizeof *fixtures; i++) {
@@ -407,7 +394,7 @@ static void check_configs(const config_case *cases, size_t count) {
     }
 }
 
-static void test_keys_that_are_not_computed(void **state) {
+static void test_unsupported_keys(void **state) {
     static const config_case cases[] = {
         {"llama", "model_type", "\"mamba\"", GYRE_EUNSUPPORTED},
         {"llama", "model_type", "\"llava\"", GYRE_EUNSUPPORTED},
@@ -436,7 +423,7 @@ static void test_keys_that_are_not_computed(void **state) {
     check_configs(cases, sizeof cases / sizeof *cases);
 }
 
-static void test_keys_that_make_no_sense(void **state) {
+static void test_invalid_keys(void **state) {
     static const config_case cases[] = {
         {"llama", "vocab_size", "0", GYRE_EFORMAT},           {"llama", "vocab_size", "2147483648", GYRE_EFORMAT},
         {"llama", "vocab_size", "-61", GYRE_EFORMAT},         {"llama", "vocab_size", "61.5", GYRE_EFORMAT},
@@ -485,7 +472,7 @@ static void test_biases_of_mpt(void **state) {
 }
 
 /* A model made here, of which a file alone is named. */
-static void test_a_file_of_a_model_made_here(void **state) {
+static void test_own_models_open(void **state) {
     (void)state;
     json_t *fixture = synthetic_fixture("llama");
     set_key(json_object_get(fixture, "config"), "model_type", "\"gyre\"");
@@ -660,18 +647,18 @@ static void test_keys_of_ggufs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_missing_tensors),
-                                       cmocka_unit_test(test_tensors_too_many),
+                                       cmocka_unit_test(test_extra_tensors),
                                        cmocka_unit_test(test_wrong_shapes),
-                                       cmocka_unit_test(test_norms_of_the_other_kind),
-                                       cmocka_unit_test(test_numbers_that_are_none),
-                                       cmocka_unit_test(test_data_that_is_not_aligned),
-                                       cmocka_unit_test(test_decoder_beside_a_tower),
-                                       cmocka_unit_test(test_keys_that_are_not_computed),
-                                       cmocka_unit_test(test_keys_that_make_no_sense),
+                                       cmocka_unit_test(test_wrong_kind_of_norm),
+                                       cmocka_unit_test(test_nonfinite_weights),
+                                       cmocka_unit_test(test_unaligned_data),
+                                       cmocka_unit_test(test_decoder_with_a_vision_tower),
+                                       cmocka_unit_test(test_unsupported_keys),
+                                       cmocka_unit_test(test_invalid_keys),
                                        cmocka_unit_test(test_biases_of_mpt),
-                                       cmocka_unit_test(test_a_file_of_a_model_made_here),
+                                       cmocka_unit_test(test_own_models_open),
                                        cmocka_unit_test(test_hostile_sizes),
                                        cmocka_unit_test(test_tensors_of_ggufs),
                                        cmocka_unit_test(test_keys_of_ggufs)};
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

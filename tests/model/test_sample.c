@@ -81,7 +81,7 @@ static void test_greedy(void **state) {
     }
 }
 
-static void zero_is_the_default(void **state) {
+static void test_zero_options_are_defaults(void **state) {
     (void)state;
     const float logits[] = {0, 3, -1, 3, 2};
     uint64_t generator = 5, other = 5;
@@ -92,7 +92,7 @@ static void zero_is_the_default(void **state) {
         assert_int_equal(sample(logits, 5, &zeros, &generator), sample(logits, 5, &ones, &other));
 }
 
-static void test_what_is_no_number(void **state) {
+static void test_nonfinite_logits(void **state) {
     (void)state;
     uint64_t generator = 1;
     const gyre_sampling ways[] = {sampling(0, 1, 0), sampling(1, 1, 0), sampling(1, 0.9, 2)};
@@ -105,7 +105,7 @@ static void test_what_is_no_number(void **state) {
 }
 
 /* Every token as often as its share, within 5 deviations; never one that was left out. */
-static void test_shares(void **state) {
+static void test_frequencies(void **state) {
     (void)state;
     float logits[VOCAB];
     make_logits(logits, VOCAB, 3);
@@ -132,7 +132,7 @@ static void test_shares(void **state) {
 }
 
 /* All cuts at equal values: k of them are kept, the first. */
-static void test_equals(void **state) {
+static void test_ties(void **state) {
     (void)state;
     float logits[1000];
     int seen[1000] = {0};
@@ -189,10 +189,10 @@ static void test_cut_at_a_boundary(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_greedy),
-                                       cmocka_unit_test(zero_is_the_default),
-                                       cmocka_unit_test(test_what_is_no_number),
-                                       cmocka_unit_test(test_shares),
-                                       cmocka_unit_test(test_equals),
+                                       cmocka_unit_test(test_zero_options_are_defaults),
+                                       cmocka_unit_test(test_nonfinite_logits),
+                                       cmocka_unit_test(test_frequencies),
+                                       cmocka_unit_test(test_ties),
                                        cmocka_unit_test(test_seeds),
                                        cmocka_unit_test(test_cut_at_a_boundary)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* test_text.c: which files are read, in which order, and what is refused. */
 #include "files/fnv1a.h"
-#include "support.h"
+#include "temp_folder.h"
 
 #include "gyre/gyre_model.h"
 
@@ -11,38 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/gyre-text-XXXXXX";
-
-/* One of sixteen buffers in turn. */
-static const char *in_folder(const char *name) {
-    static char paths[16][256];
-    static int turn;
-    turn = (turn + 1) % 16;
-    snprintf(paths[turn], sizeof paths[turn], "%s/%s", folder, name);
-    return paths[turn];
-}
-
-static void write_file(const char *name, const void *bytes, size_t n) {
-    FILE *file = fopen(in_folder(name), "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void write_text(const char *name, const char *text) {
     write_file(name, text, strlen(text));
-}
-
-static int make_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-    char command[sizeof folder + 16];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 static gyre_text open_text(const char *path, gyre_text_split split) {
@@ -240,5 +210,5 @@ int main(void) {
         cmocka_unit_test(test_reads_ids),
         cmocka_unit_test(test_refuses_ids),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -42,10 +42,6 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     return loss;
 }
 
-static double uniform(void *state) {
-    return test_uniform(state);
-}
-
 /* Central differences in double of the double model, at weights of every tensor. */
 static void check_gradient(gyre_model *m, const char *what) {
     test_random r = {21};
@@ -54,7 +50,7 @@ static void check_gradient(gyre_model *m, const char *what) {
         tokens[i] = (int32_t)(test_next(&r) % VOCAB);
     for (int i = 0; i < SEQUENCES * (LENGTH + 1); i++)
         token_weights[i] = (float)(i % 3);
-    naive_shake(m, 0.2, uniform, &r);
+    naive_perturb(m, 0.2, &r);
     double *w = naive_weights(m), loss = 0;
     float *gradient = gyre_alloc_floats(m->weight_count);
     gyre_layer_tables tables;
@@ -238,7 +234,7 @@ static void stays_within_bounds(void **state) {
 }
 
 /* A number added to scores, u, v and a factor are left as large as they are; matrices, vectors and P shrink. */
-static void decays_what_has_a_size(void **state) {
+static void weight_decay_on_matrices_only(void **state) {
     (void)state;
     gyre_model_config c = tiny(GYRE_KIND_NOPE);
     for (int i = 0; naive_case(i, LENGTH, &c.position); i++) {
@@ -468,7 +464,7 @@ int main(void) {
                                        cmocka_unit_test(any_threads),
                                        cmocka_unit_test(every_kind_learns),
                                        cmocka_unit_test(stays_within_bounds),
-                                       cmocka_unit_test(decays_what_has_a_size),
+                                       cmocka_unit_test(weight_decay_on_matrices_only),
                                        cmocka_unit_test(wrong_start),
                                        cmocka_unit_test(killed_and_resumed),
                                        cmocka_unit_test(wrong_resume),

@@ -1,4 +1,4 @@
-"""Weights that follow from a seed, a tensor's name and an index alone: the same numbers here and in tests/synthetic_model.c."""
+"""Weights that follow from a seed, a tensor's name and an index alone: the same numbers here and in tests/support/make_synthetic_model.c."""
 import numpy as np
 
 GAMMA = 0x9E3779B97F4A7C15

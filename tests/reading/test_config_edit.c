@@ -87,7 +87,7 @@ static void apply(gyre_config_edit *edit, const change *c) {
         gyre_edit_remove(edit, c->object, c->key);
 }
 
-static void every_change_leaves_the_rest(void **state) {
+static void edits_preserve_other_bytes(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const change *c = &changes[i];
@@ -103,7 +103,7 @@ static void every_change_leaves_the_rest(void **state) {
 }
 
 /* Under a parser that shares nothing with the splices, the file says what jansson makes of the change. */
-static void every_change_is_the_one_meant(void **state) {
+static void edits_change_the_named_key(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         const change *c = &changes[i];
@@ -122,7 +122,7 @@ static void every_change_is_the_one_meant(void **state) {
     }
 }
 
-static void changes_follow_each_other(void **state) {
+static void edits_can_be_chained(void **state) {
     (void)state;
     const char *text =
         "{\n  \"rope_scaling\": {\n    \"factor\": 8.0,\n    \"rope_type\": \"llama3\"\n  },\n  \"n\": 1\n}\n";
@@ -157,8 +157,8 @@ static void a_missing_object_is_an_error(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_change_leaves_the_rest), cmocka_unit_test(every_change_is_the_one_meant),
-        cmocka_unit_test(changes_follow_each_other), cmocka_unit_test(a_missing_object_is_an_error)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(edits_preserve_other_bytes),
+                                       cmocka_unit_test(edits_change_the_named_key), cmocka_unit_test(edits_can_be_chained),
+                                       cmocka_unit_test(a_missing_object_is_an_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

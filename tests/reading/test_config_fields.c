@@ -1,5 +1,5 @@
 /* test_config_fields.c: every field of a config through config.json, one by one. */
-#include "config_compare.h"
+#include "check_same_config.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 

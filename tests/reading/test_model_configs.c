@@ -1,7 +1,7 @@
 /* test_model_configs.c: what positions real models use.  Every file of tests/configs is expected here, and says what is
  * expected of it; configs.md there names the sources. */
 #include "gyre/gyre_model.h"
-#include "model_rotations.h"
+#include "naive_model_rotations.h"
 #include "support.h"
 
 #include <dirent.h>

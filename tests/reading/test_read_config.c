@@ -1,5 +1,5 @@
 /* test_read_config.c: where in a config.json the decoder is described, and what becomes of a model_type. */
-#include "rope_readings.h"
+#include "check_rope_reading.h"
 
 #include "reading/family.h"
 

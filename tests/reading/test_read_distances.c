@@ -1,5 +1,5 @@
 /* test_read_distances.c: config.json of models whose scores know distances: T5, DeBERTa, NeZha, Transformer-XL. */
-#include "reading_checks.h"
+#include "check_reading.h"
 
 #include <math.h>
 #include <stdio.h>

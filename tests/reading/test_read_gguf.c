@@ -1,6 +1,6 @@
 /* test_read_gguf.c: how the layers of a GGUF file turn, as llama.cpp and as the papers read it.  Figures: the reference
  * file, llama.cpp's formulas in long double, and numbers that its users and authors published. */
-#include "gguf_models.h"
+#include "make_gguf_models.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /* -- no scaling, linear -- */
-static void fills_in_what_llama_cpp_fills_in(void **state) {
+static void applies_defaults_of_llama_cpp(void **state) {
     (void)state;
     gyre_reading *reading = read_made(model("llama", 128, 4096, 3));
     const gyre_layer_reading *all = &reading->groups[0];
@@ -35,7 +35,7 @@ static void fills_in_what_llama_cpp_fills_in(void **state) {
     gyre_reading_free(reading);
 }
 
-static void takes_a_missing_type_for_linear(void **state) {
+static void missing_scaling_type_is_linear(void **state) {
     (void)state;
     made_gguf *made = model("llama", 128, 16384, 1);
     real_of(made, "llama", "rope.scaling.factor", 4);
@@ -55,7 +55,7 @@ static void takes_a_missing_type_for_linear(void **state) {
     gyre_reading_free(reading);
 }
 
-static void takes_a_factor_of_0_for_1_and_none_for_none(void **state) {
+static void factor_0_is_1_and_missing_is_none(void **state) {
     (void)state;
     made_gguf *made = model("qwen2", 64, 4096, 1);
     real_of(made, "qwen2", "rope.scaling.factor", 0);
@@ -69,19 +69,19 @@ static void takes_a_factor_of_0_for_1_and_none_for_none(void **state) {
     real_of(made, "qwen2", "rope.scaling.factor", 8);
     reading = read_made(made);
     assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_NONE);
-    assert_true(warns(reading, "8 is not looked at"));
+    assert_non_null(find_warning(reading, "8 is not looked at"));
     gyre_reading_free(reading);
 }
 
 /* No position interpolation, but llama.cpp divides by it all the same. */
-static void divides_by_factors_below_1_too(void **state) {
+static void factors_below_1_divide(void **state) {
     (void)state;
     const ggml c = {.base = 10000, .s = 0.5, .dim = 64};
     made_gguf *made = model("qwen2", 64, 4096, 1);
     real_of(made, "qwen2", "rope.scaling.factor", 0.5f);
     gyre_reading *reading = read_made(made);
     check_ggml(&reading->groups[0], &c, NULL);
-    assert_true(warns(reading, "below 1"));
+    assert_non_null(find_warning(reading, "below 1"));
     gyre_reading_free(reading);
 }
 
@@ -99,11 +99,12 @@ static void computes_yarn(void **state) {
     check_field(all, "max_length", "65536", GYRE_ORIGIN_FILE);
     check_field(all, "beta_fast", "32", GYRE_ORIGIN_READER);
     check_field(all, "truncate", "true", GYRE_ORIGIN_READER);
-    assert_true(warns(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));
+    assert_non_null(
+        find_warning(reading, "every context shift multiplies all cached keys by the attention factor, 1.27726"));
     gyre_reading_free(reading);
     reading = read_meant(yarn("qwen2", 128, 1e6f, 4, 32768));
     check_reference(&reading->groups[0], "yarn qwen2.5 x4", 0, 1e-12);
-    assert_false(warns(reading, "shift"));
+    assert_null(find_warning(reading, "shift"));
     gyre_reading_free(reading);
 }
 
@@ -161,7 +162,7 @@ static void scales_latent_attention(void **state) {
     assert_true(all->config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
     test_close(all->scale, all->softmax_multiplier / sqrt(192), 1e-15, "scale");
     check_reference(all, "yarn deepseek mscale", 0, 1e-12);
-    assert_false(warns(reading, "shift"));
+    assert_null(find_warning(reading, "shift"));
     gyre_reading_free(reading);
 }
 
@@ -179,21 +180,21 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
                half = {10000, 8, 0.5, 2, 1, 4096, 64};
     gyre_reading *reading = read_made(overridden("llama"));
     check_ggml(&reading->groups[0], &plain, NULL);
-    assert_true(warns(reading, "yarn_beta_fast: 2 is not read: llama.cpp has 32 for a llama"));
-    assert_true(warns(reading, "yarn_ext_factor: 0.5 is not read"));
+    assert_non_null(find_warning(reading, "yarn_beta_fast: 2 is not read: llama.cpp has 32 for a llama"));
+    assert_non_null(find_warning(reading, "yarn_ext_factor: 0.5 is not read"));
     gyre_reading_free(reading);
     reading = read_made(overridden("mistral3"));
     check_ggml(&reading->groups[0], &fast, NULL);
     check_field(&reading->groups[0], "beta_fast", "2", GYRE_ORIGIN_FILE);
-    assert_false(warns(reading, "yarn_beta_fast"));
-    assert_true(warns(reading, "yarn_ext_factor"));
+    assert_null(find_warning(reading, "yarn_beta_fast"));
+    assert_non_null(find_warning(reading, "yarn_ext_factor"));
     gyre_reading_free(reading);
     reading = read_made(overridden("grok"));
     check_ggml(&reading->groups[0], &half, NULL);
     assert_true(reading->groups[0].config.rope.scaling == GYRE_SCALING_LONGROPE);
     check_field(&reading->groups[0], "scaling", "yarn", GYRE_ORIGIN_FILE);
     check_field(&reading->groups[0], "yarn_ext_factor", "0.5", GYRE_ORIGIN_FILE);
-    assert_false(warns(reading, "is not read"));
+    assert_null(find_warning(reading, "is not read"));
     gyre_reading_free(reading);
     reading = read_meant(overridden("llama"));
     check_ggml(&reading->groups[0], &half, NULL);
@@ -201,7 +202,7 @@ static void reads_overrides_where_llama_cpp_does(void **state) {
 }
 
 /* Of a context so short that no pair makes 32 turns the ramp begins with the first pair. */
-static void begins_no_ramp_before_the_first_pair(void **state) {
+static void ramp_starts_at_the_first_pair(void **state) {
     (void)state;
     made_gguf *made = yarn("grok", 64, 10000, 8, 64);
     real_of(made, "grok", "rope.scaling.yarn_ext_factor", 0.5f);
@@ -212,7 +213,7 @@ static void begins_no_ramp_before_the_first_pair(void **state) {
 }
 
 /* Betas the wrong way round: a step, where transformers' ramp runs backwards. */
-static void makes_a_step_of_a_ramp_that_runs_backwards(void **state) {
+static void inverted_ramp_is_a_step(void **state) {
     (void)state;
     const ggml c = {10000, 8, 1, 1, 32, 4096, 64};
     made_gguf *made = yarn("mistral3", 64, 10000, 8, 4096);
@@ -224,7 +225,7 @@ static void makes_a_step_of_a_ramp_that_runs_backwards(void **state) {
 }
 
 /* gpt-oss: with its ramp rounded, pair 17 turns 1.76 times too fast, 16 1.27, 15 1.15, 14 1.09, 13 1.05. */
-static void rounds_the_ramp_whatever_it_was_trained_with(void **state) {
+static void ramp_bounds_are_always_rounded(void **state) {
     (void)state;
     double got[MOST_PAIRS], meant[MOST_PAIRS];
     static const double published[] = {1.05, 1.09, 1.15, 1.27, 1.76};
@@ -235,8 +236,8 @@ static void rounds_the_ramp_whatever_it_was_trained_with(void **state) {
     check_reference(&reference->groups[0], "yarn no truncate", 0, 1e-12);
     for (int i = 13; i <= 17; i++)
         test_close(got[i] / meant[i], published[i - 13], 0.005, "too fast by");
-    assert_true(warns(reading, "not rounded"));
-    assert_false(warns(reference, "not rounded"));
+    assert_non_null(find_warning(reading, "not rounded"));
+    assert_null(find_warning(reference, "not rounded"));
     gyre_reading_free(reading);
     gyre_reading_free(reference);
 }
@@ -298,10 +299,10 @@ static made_gguf *phi3(int attn_factor) {
 
 static void check_phi3(int64_t allocated, const char *same_as) {
     made_gguf *made = phi3(1);
-    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
+    gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, allocated);
     for (int64_t n = 1; n < 20000; n += 5000) /* at every length in use */
         check_reference(&reading->groups[0], same_as, n, 1e-7);
-    assert_true(warns(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
+    assert_non_null(find_warning(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
     assert_true(reading->groups[0].config.trained_length == 4096);
     assert_true(reading->groups[0].config.rope.context_length == allocated && reading->context_length == allocated);
     check_field(&reading->groups[0], "scaling", "longrope", GYRE_ORIGIN_FILE);
@@ -309,7 +310,7 @@ static void check_phi3(int64_t allocated, const char *same_as) {
     free(made);
 }
 
-static void chooses_a_list_by_the_context_allocated(void **state) {
+static void longrope_list_by_allocated_context(void **state) {
     (void)state;
     check_phi3(4096, "longrope at 4096");
     check_phi3(4000, "longrope at 4096");
@@ -317,7 +318,7 @@ static void chooses_a_list_by_the_context_allocated(void **state) {
     check_phi3(0, "longrope at 4097"); /* the whole context of the model */
 }
 
-static void chooses_a_list_by_length_where_the_paper_is_read(void **state) {
+static void longrope_list_by_length_under_reference(void **state) {
     (void)state;
     for (int given = 0; given <= 1; given++) { /* the factor of the paper is what the file gives */
         gyre_reading *reading = read_meant(phi3(given));
@@ -326,7 +327,7 @@ static void chooses_a_list_by_length_where_the_paper_is_read(void **state) {
         gyre_reading_free(reading);
     }
     made_gguf *made = phi3(0); /* llama.cpp has no formula for it */
-    gyre_reading *reading = read_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
+    gyre_reading *reading = read_gguf_as(made, GYRE_PROFILE_LLAMA_CPP, 0);
     check_field(&reading->groups[0], "attention_factor", "1", GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     free(made);
@@ -378,7 +379,7 @@ static made_gguf *with_two(const char *arch, const char *suffix, int32_t a, int3
 }
 
 /* Only counts of heads differ between layers in files that anybody reads; the largest of other sizes is no answer. */
-static void refuses_arrays_where_layers_agree(void **state) {
+static void refuses_unexpected_arrays(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_two("llama", "attention.key_length", 64, 128), p, GYRE_EUNSUPPORTED,
@@ -399,7 +400,7 @@ static void refuses_arrays_where_layers_agree(void **state) {
 }
 
 /* A config takes an attention factor of 0 for one that is not given. */
-static void refuses_attention_factors_of_nothing(void **state) {
+static void refuses_attention_factor_0(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_real("rope.scaling.attn_factor", 0), p, GYRE_EFORMAT,
@@ -421,7 +422,7 @@ static void refuses_attention_factors_of_nothing(void **state) {
 }
 
 /* A few hundred bytes must not ask for gigabytes, nor for hours. */
-static void refuses_sizes_that_no_model_has(void **state) {
+static void refuses_impossible_sizes(void **state) {
     (void)state;
     made_gguf *made = made_begin(3);
     made_string(made, "general.architecture", "bloom");
@@ -437,7 +438,7 @@ static void refuses_sizes_that_no_model_has(void **state) {
     if (!strstr(err.text, "would take more than 64 MiB")) fail_msg("%s", err.text);
 }
 
-static void refuses_in_words_with_key_and_byte(void **state) {
+static void errors_name_key_and_offset(void **state) {
     (void)state;
     const gyre_profile p = GYRE_PROFILE_LLAMA_CPP;
     check_refused(with_real("rope.freq_base", 1), p, GYRE_EFORMAT, "llama.rope.freq_base: 1 is not above 1 (a.gguf, byte ");
@@ -483,7 +484,7 @@ static void refuses_in_words_with_key_and_byte(void **state) {
     check_refused(made, p, GYRE_EFORMAT, "general.architecture: character 1");
 }
 
-static void reads_unknown_architectures_that_turn(void **state) {
+static void reads_unknown_architectures_with_rope(void **state) {
     (void)state;
     check_refused(model("novel", 128, 4096, 2), GYRE_PROFILE_DEFAULT, GYRE_EUNSUPPORTED,
                   "\"novel\" is not known, and there is no key novel.rope.*");
@@ -491,7 +492,7 @@ static void reads_unknown_architectures_that_turn(void **state) {
     real_of(made, "novel", "rope.freq_base", 500000);
     gyre_reading *reading = read_made(made);
     assert_true(reading->groups[0].config.rope.layout == GYRE_LAYOUT_INTERLEAVED);
-    assert_true(warns(reading, "\"novel\" is not known"));
+    assert_non_null(find_warning(reading, "\"novel\" is not known"));
     check_ggml(&reading->groups[0], &(ggml){.base = 500000, .s = 1, .dim = 128}, NULL);
     gyre_reading_free(reading);
 }
@@ -574,7 +575,7 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
 }
 
 /* Metadata takes no memory either: 64 MB of words, all empty, which the file system need not store. */
-static void needs_little_memory_for_many_words(void **state) {
+static void needs_little_memory_for_large_vocabularies(void **state) {
     (void)state;
     enum { WORDS = 8 << 20 };
     char path[] = "/tmp/gyre-words-XXXXXX";
@@ -597,29 +598,29 @@ static void needs_little_memory_for_many_words(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fills_in_what_llama_cpp_fills_in),
-        cmocka_unit_test(takes_a_missing_type_for_linear),
-        cmocka_unit_test(takes_a_factor_of_0_for_1_and_none_for_none),
-        cmocka_unit_test(divides_by_factors_below_1_too),
+        cmocka_unit_test(applies_defaults_of_llama_cpp),
+        cmocka_unit_test(missing_scaling_type_is_linear),
+        cmocka_unit_test(factor_0_is_1_and_missing_is_none),
+        cmocka_unit_test(factors_below_1_divide),
         cmocka_unit_test(computes_yarn),
         cmocka_unit_test(multiplies_the_attention_factor),
         cmocka_unit_test(scales_latent_attention),
         cmocka_unit_test(reads_overrides_where_llama_cpp_does),
-        cmocka_unit_test(begins_no_ramp_before_the_first_pair),
-        cmocka_unit_test(makes_a_step_of_a_ramp_that_runs_backwards),
-        cmocka_unit_test(rounds_the_ramp_whatever_it_was_trained_with),
+        cmocka_unit_test(ramp_starts_at_the_first_pair),
+        cmocka_unit_test(inverted_ramp_is_a_step),
+        cmocka_unit_test(ramp_bounds_are_always_rounded),
         cmocka_unit_test(divides_by_rope_freqs),
         cmocka_unit_test(divides_by_rope_freqs_and_a_factor),
-        cmocka_unit_test(chooses_a_list_by_the_context_allocated),
-        cmocka_unit_test(chooses_a_list_by_length_where_the_paper_is_read),
-        cmocka_unit_test(refuses_arrays_where_layers_agree),
-        cmocka_unit_test(refuses_attention_factors_of_nothing),
-        cmocka_unit_test(refuses_sizes_that_no_model_has),
-        cmocka_unit_test(refuses_in_words_with_key_and_byte),
-        cmocka_unit_test(reads_unknown_architectures_that_turn),
+        cmocka_unit_test(longrope_list_by_allocated_context),
+        cmocka_unit_test(longrope_list_by_length_under_reference),
+        cmocka_unit_test(refuses_unexpected_arrays),
+        cmocka_unit_test(refuses_attention_factor_0),
+        cmocka_unit_test(refuses_impossible_sizes),
+        cmocka_unit_test(errors_name_key_and_offset),
+        cmocka_unit_test(reads_unknown_architectures_with_rope),
         cmocka_unit_test(reads_or_refuses_at_every_length),
         cmocka_unit_test(needs_little_memory_for_a_file_of_10_gb),
-        cmocka_unit_test(needs_little_memory_for_many_words),
+        cmocka_unit_test(needs_little_memory_for_large_vocabularies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

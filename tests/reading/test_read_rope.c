@@ -1,5 +1,5 @@
 /* test_read_rope.c: the rotation of a config.json: which layers are alike, where each value comes from, what is refused. */
-#include "rope_readings.h"
+#include "check_rope_reading.h"
 
 /* -- fields -- */
 static void test_fields_of_llama(void **state) {
@@ -29,7 +29,7 @@ static void test_fields_of_llama(void **state) {
     gyre_reading_free(r);
 }
 
-static void test_defaults_are_told_as_such(void **state) {
+static void test_defaults_are_marked_as_defaults(void **state) {
     (void)state;
     gyre_reading *r = read_rope("{'model_type':'qwen3','hidden_size':1024,'num_attention_heads':4,'num_hidden_layers':2,"
                                 "'rope_scaling':{'rope_type':'yarn','factor':2.0}}",
@@ -578,7 +578,7 @@ static void test_length_in_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_fields_of_llama),
-                                       cmocka_unit_test(test_defaults_are_told_as_such),
+                                       cmocka_unit_test(test_defaults_are_marked_as_defaults),
                                        cmocka_unit_test(test_objects_of_classes),
                                        cmocka_unit_test(test_heads_of_families),
                                        cmocka_unit_test(test_layers_by_rule),

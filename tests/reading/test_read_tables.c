@@ -1,7 +1,7 @@
 /* test_read_tables.c: config.json of models that do not rotate: tables, sinusoids, slopes; test_read_distances.c has
  * others. */
+#include "check_reading.h"
 #include "reading/family.h"
-#include "reading_checks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,7 +67,7 @@ static void test_learned_tables(void **state) {
     }
 }
 
-static void test_says_where_sizes_stand(void **state) {
+static void test_keys_and_lines_of_sizes(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\n  \"model_type\": \"roberta\",\n  \"pad_token_id\": 1,\n\n"
                                       "  \"max_position_embeddings\": 514\n}\n");
@@ -87,7 +87,7 @@ static void test_says_where_sizes_stand(void **state) {
     gyre_reading_free(reading);
 }
 
-static void test_keys_that_nobody_reads(void **state) {
+static void test_unread_keys(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"model_type\": \"longformer\",\n\"position_embedding_type\": \"relative_key\",\n"
                                       "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
@@ -448,7 +448,7 @@ static void test_faults(void **state) {
 }
 
 /* With nothing but its type, a family is its class's defaults, where that has them. */
-static void test_class_defaults_suffice(void **state) {
+static void test_class_defaults_complete_a_config(void **state) {
     (void)state;
     static const char *const need_more[] = {"led", "speech_to_text", "falcon", "RefinedWeb", "RefinedWebModel", "baichuan"};
     for (size_t i = 0; gyre_family_at(i); i++) {
@@ -488,7 +488,7 @@ static void test_every_family_alone(void **state) {
 }
 
 /* What nobody would write, under every key that is looked at: an error or a reading, never a fault. */
-static void test_values_that_make_no_sense(void **state) {
+static void test_invalid_values(void **state) {
     (void)state;
     static const char *const keys[] = {"hidden_size",
                                        "d_model",
@@ -568,8 +568,8 @@ static void test_families_are_named_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_learned_tables),
-        cmocka_unit_test(test_says_where_sizes_stand),
-        cmocka_unit_test(test_keys_that_nobody_reads),
+        cmocka_unit_test(test_keys_and_lines_of_sizes),
+        cmocka_unit_test(test_unread_keys),
         cmocka_unit_test(test_padding_under_llama_cpp),
         cmocka_unit_test(test_gpt2_may_not_scale),
         cmocka_unit_test(test_gpt_neo_alternates),
@@ -584,9 +584,9 @@ int main(void) {
         cmocka_unit_test(test_falcon),
         cmocka_unit_test(test_baichuan_and_jais),
         cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_class_defaults_suffice),
+        cmocka_unit_test(test_class_defaults_complete_a_config),
         cmocka_unit_test(test_every_family_alone),
-        cmocka_unit_test(test_values_that_make_no_sense),
+        cmocka_unit_test(test_invalid_values),
         cmocka_unit_test(test_families_are_named_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* test_read_vision.c: image towers under vision_config. */
+#include "check_reading.h"
 #include "reading/family.h"
-#include "reading_checks.h"
 
 #include <math.h>
 

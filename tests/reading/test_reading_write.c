@@ -1,5 +1,5 @@
 /* test_reading_write.c: a config.json with other positions in it: what changes, what stays, and what it then says. */
-#include "command_run.h"
+#include "run_command.h"
 
 #include <math.h>
 
@@ -221,7 +221,7 @@ static void an_attention_factor_of_its_own_is_kept(void **state) {
 }
 
 /* Gyre's own files name every scaling, and need no lists. */
-static void native_models_have_all_words(void **state) {
+static void native_models_write_all_fields(void **state) {
     (void)state;
     static const char native[] = "{\n  \"model_type\": \"gyre\",\n  \"hidden_size\": 512,\n  \"num_attention_heads\": 4,\n"
                                  "  \"num_hidden_layers\": 2,\n  \"head_dim\": 128,\n  \"max_position_embeddings\": 4096,\n"
@@ -273,7 +273,7 @@ static void partial_rotation_counts_its_own_channels(void **state) {
 }
 
 /* -- byte for byte -- */
-static void a_null_becomes_a_scaling(void **state) {
+static void null_is_replaced_by_a_scaling(void **state) {
     (void)state;
     const gyre_config c = stretched(GYRE_SCALING_YARN, 4);
     must_write(llama2, &c, 16384);
@@ -298,7 +298,7 @@ static void a_null_becomes_a_scaling(void **state) {
     assert_text("in", llama2);
 }
 
-static void a_scaling_gives_way_to_another(void **state) {
+static void scaling_replaces_scaling(void **state) {
     (void)state;
     const gyre_config c = stretched_llama31(GYRE_SCALING_BY_PARTS, 32);
     must_write(llama31, &c, 262144);
@@ -318,7 +318,7 @@ static void a_scaling_gives_way_to_another(void **state) {
                        "}\n");
 }
 
-static void a_scaling_goes(void **state) {
+static void scaling_is_removed(void **state) {
     (void)state;
     const gyre_config c = stretched_llama31(GYRE_SCALING_NONE, 1);
     must_write(llama31, &c, 8192);
@@ -334,7 +334,7 @@ static void a_scaling_goes(void **state) {
 }
 
 /* Changes that need no file of their own to be shown: what stands before and after. */
-static void each_shape_keeps_its_own(void **state) {
+static void config_shapes_are_preserved(void **state) {
     (void)state;
 #define SIZES "\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 2"
     static const struct {
@@ -399,7 +399,7 @@ static const char nested[] = "{\n"
                              "}\n";
 
 /* The layers that see all tokens; those behind a window keep what they have. */
-static void of_nested_scalings_the_far_reaching_change(void **state) {
+static void nested_scalings_of_global_layers_change(void **state) {
     (void)state;
     char want[sizeof nested + 100];
     const char *type = strstr(nested, "\"default\""), *length = strstr(nested, "4096");
@@ -497,7 +497,7 @@ static int stretch_real(const char *name, gyre_scaling scaling) {
     return 1;
 }
 
-static void real_configs_keep_the_rest(void **state) {
+static void real_configs_keep_other_keys(void **state) {
     (void)state;
     static const gyre_scaling scalings[] = {GYRE_SCALING_LINEAR, GYRE_SCALING_NTK, GYRE_SCALING_YARN,
                                             GYRE_SCALING_NTK_MIXED};
@@ -523,13 +523,13 @@ static void a_folder_gets_a_config(void **state) {
     write_file("source/config.json", llama2, strlen(llama2));
     assert_int_equal(mkdir(in_folder("target"), 0777), 0);
     assert_ok(gyre_reading_write(in_folder("source"), &c, 16384, in_folder("target"), NULL));
-    assert_int_equal(entries(in_folder("target")), 3);
+    assert_int_equal(count_entries(in_folder("target")), 1);
     json_t *root = json_of("target/config.json");
     assert_int_equal(test_integer(root, "max_position_embeddings"), 16384);
     json_decref(root);
 }
 
-static void a_file_is_replaced_as_it_lay(void **state) {
+static void links_and_modes_are_preserved(void **state) {
     (void)state;
     const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     struct stat info;
@@ -549,15 +549,15 @@ static void a_file_is_replaced_as_it_lay(void **state) {
 
 static void refuse(const gyre_config *c, int64_t length, const char *target, gyre_status want, const char *says) {
     gyre_error err = {0, ""};
-    const int before = entries(folder);
+    const int before = count_entries(folder);
     const gyre_status got = gyre_reading_write(in_folder("in"), c, length, target, &err);
     if (got != want || !strstr(err.text, says)) fail_msg("%d, expected %d \"%s\": %s", got, want, says, err.text);
-    assert_int_equal(entries(folder), before); /* no temporary file is left behind */
+    assert_int_equal(count_entries(folder), before); /* no temporary file is left behind */
     assert_text("old", "old");
     assert_text("in", llama2);
 }
 
-static void a_failure_leaves_everything(void **state) {
+static void failure_changes_nothing(void **state) {
     (void)state;
     gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     write_file("in", llama2, strlen(llama2));
@@ -603,7 +603,7 @@ static void a_failure_leaves_everything(void **state) {
 }
 
 /* Another block would let decoding part from what was asked for, and the file keeps its own. */
-static void another_block_of_lengths_is_not_written(void **state) {
+static void other_length_blocks_are_refused(void **state) {
     (void)state;
     static const char native[] = "{\"model_type\": \"gyre\", \"hidden_size\": 512, \"num_attention_heads\": 4,\n"
                                  " \"num_hidden_layers\": 2, \"head_dim\": 128, \"max_position_embeddings\": 4096,\n"
@@ -622,7 +622,7 @@ static void another_block_of_lengths_is_not_written(void **state) {
 }
 
 /* A key that is spelled with escapes is not found in the text; what is read back says so, and nothing is written. */
-static void what_cannot_be_changed_is_found_out(void **state) {
+static void unreadable_changes_are_refused(void **state) {
     (void)state;
     const gyre_config c = stretched(GYRE_SCALING_LINEAR, 4);
     gyre_error err = {0, ""};
@@ -630,15 +630,15 @@ static void what_cannot_be_changed_is_found_out(void **state) {
                                "\"max\\u005fposition_embeddings\": 4096}";
     write_file("in", text, strlen(text));
     write_file("old", "old", 3);
-    const int before = entries(folder);
+    const int before = count_entries(folder);
     assert_int_not_equal(gyre_reading_write(in_folder("in"), &c, 16384, in_folder("old"), &err), GYRE_OK);
     assert_true(err.text[0] != 0);
-    assert_int_equal(entries(folder), before); /* what was written to be read back is gone */
+    assert_int_equal(count_entries(folder), before); /* what was written to be read back is gone */
     assert_text("old", "old");
 }
 
 /* transformers 5 does not see "truncate" in a dict for one kind of layers. */
-static void what_would_read_otherwise_is_not_written(void **state) {
+static void configs_that_read_back_differently_are_refused(void **state) {
     (void)state;
     gyre_error err = {0, ""};
     gyre_config c = stretched(GYRE_SCALING_YARN, 4);
@@ -651,29 +651,24 @@ static void what_would_read_otherwise_is_not_written(void **state) {
     assert_text("old", "old");
 }
 
-static int make_empty_folder(void **state) {
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_method_reads_back),
                                        cmocka_unit_test(dynamic_reads_back),
                                        cmocka_unit_test(lists_read_back),
                                        cmocka_unit_test(an_attention_factor_of_its_own_is_kept),
-                                       cmocka_unit_test(native_models_have_all_words),
+                                       cmocka_unit_test(native_models_write_all_fields),
                                        cmocka_unit_test(partial_rotation_counts_its_own_channels),
-                                       cmocka_unit_test(a_null_becomes_a_scaling),
-                                       cmocka_unit_test(a_scaling_gives_way_to_another),
-                                       cmocka_unit_test(a_scaling_goes),
-                                       cmocka_unit_test(each_shape_keeps_its_own),
-                                       cmocka_unit_test(of_nested_scalings_the_far_reaching_change),
-                                       cmocka_unit_test(real_configs_keep_the_rest),
+                                       cmocka_unit_test(null_is_replaced_by_a_scaling),
+                                       cmocka_unit_test(scaling_replaces_scaling),
+                                       cmocka_unit_test(scaling_is_removed),
+                                       cmocka_unit_test(config_shapes_are_preserved),
+                                       cmocka_unit_test(nested_scalings_of_global_layers_change),
+                                       cmocka_unit_test(real_configs_keep_other_keys),
                                        cmocka_unit_test(a_folder_gets_a_config),
-                                       cmocka_unit_test(a_file_is_replaced_as_it_lay),
-                                       cmocka_unit_test(a_failure_leaves_everything),
-                                       cmocka_unit_test(another_block_of_lengths_is_not_written),
-                                       cmocka_unit_test(what_cannot_be_changed_is_found_out),
-                                       cmocka_unit_test(what_would_read_otherwise_is_not_written)};
+                                       cmocka_unit_test(links_and_modes_are_preserved),
+                                       cmocka_unit_test(failure_changes_nothing),
+                                       cmocka_unit_test(other_length_blocks_are_refused),
+                                       cmocka_unit_test(unreadable_changes_are_refused),
+                                       cmocka_unit_test(configs_that_read_back_differently_are_refused)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

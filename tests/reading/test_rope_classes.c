@@ -1,10 +1,10 @@
 /* test_rope_classes.c: what single classes of transformers, and models that bring their own, make of a scaling. */
-#include "rope_readings.h"
+#include "check_rope_reading.h"
 
 static const gyre_profile versions[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_HF_5};
 
 /* Of a model that brings its own code every reading is that code's: s is the ratio of the lengths, the slope 0.07. */
-static void test_telechat3_brings_its_own_code(void **state) {
+static void test_telechat3_uses_remote_code(void **state) {
     (void)state;
     const char *file = "{'model_type':'telechat3','hidden_size':6144,'num_attention_heads':48,'num_hidden_layers':2,"
                        "'max_position_embeddings':131072,'rope_theta':1e6,'rope_scaling':{\n'type':'telechat3-yarn',"
@@ -83,7 +83,7 @@ static void test_qwen2_vl_is_frozen(void **state) {
 }
 
 /* transformers takes 0 and null for the default; vLLM computes with them, and stops. */
-static void test_vllm_divides_by_turns(void **state) {
+static void test_vllm_ramp_counts_revolutions(void **state) {
     (void)state;
     static const char *const values[] = {"0", "null"};
     static const char *const keys[] = {"beta_fast", "beta_slow"};
@@ -106,7 +106,7 @@ static void test_vllm_divides_by_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_telechat3_brings_its_own_code), cmocka_unit_test(test_size_of_heads_in_4_43),
-        cmocka_unit_test(test_qwen2_vl_is_frozen), cmocka_unit_test(test_vllm_divides_by_turns)};
+        cmocka_unit_test(test_telechat3_uses_remote_code), cmocka_unit_test(test_size_of_heads_in_4_43),
+        cmocka_unit_test(test_qwen2_vl_is_frozen), cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* test_rope_llama_cpp.c: the rotation that llama.cpp makes of a config.json by way of its converter, by figures: what
  * arrives, what is lost, and what becomes of it. */
-#include "engine_reading.h"
+#include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
     return engine_read(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, file);
@@ -14,16 +14,6 @@ static void refuses(const char *model_type, const char *text, gyre_status status
     engine_refuses(gyre_rope_as_llama_cpp, GYRE_PROFILE_LLAMA_CPP, &file, status, part);
 }
 
-static void check_base(const engine_figures *got, long double base) {
-    for (int64_t i = 0; i < got->pairs; i++)
-        engine_is(got->omega[i], paper_theta(base, 2 * got->pairs, i), "frequency");
-}
-static void check_ramp(const engine_figures *got, long double base, long double s, long double low, long double high,
-                       long double share) {
-    for (int64_t i = 0; i < got->pairs; i++)
-        test_close(got->omega[i], paper_ramp(paper_theta(base, 2 * got->pairs, i), i, s, low, high, share),
-                   1e-9L * paper_theta(base, 2 * got->pairs, i), "frequency");
-}
 /* As trained, with a warning at the type and a reason at the scaling. */
 static void check_dropped(const char *model_type, const char *text, const char *why) {
     gyre_reading *reading = read_as(model_type, text);
@@ -31,7 +21,7 @@ static void check_dropped(const char *model_type, const char *text, const char *
     check_base(&got, 10000.0L);
     engine_is(got.attention, 1, "attention factor");
     engine_says(reading, "scaling", "default", why);
-    assert_true(engine_warns(reading, "does not reach llama.cpp"));
+    assert_non_null(find_warning(reading, "does not reach llama.cpp"));
     assert_non_null(strstr(reading->warnings[0].key, "rope_scaling."));
     gyre_reading_free(reading);
 }
@@ -68,7 +58,7 @@ static void yarn_loses_factors(void **state) {
     engine_says(reading, "attention_factor", engine_field(reading, "attention_factor")->value,
                 "llama.cpp does not read rope_scaling.attention_factor (line 2: 1.5), rope_scaling.mscale (line 2: 1.0), "
                 "rope_scaling.mscale_all_dim (line 2: 0.5)");
-    assert_true(engine_warns(reading, "context shift"));
+    assert_non_null(find_warning(reading, "context shift"));
     engine_says(reading, "beta_fast", "32", "rope_scaling.beta_fast (line 3: 16)");
     engine_says(reading, "beta_slow", "1", "rope_scaling.beta_slow (line 3: 2)");
     gyre_reading_free(reading);
@@ -132,7 +122,7 @@ static void latent_attention(void **state) {
     }
     gyre_reading *four = latent("deepseek_v4", ", \"mscale_all_dim\": 1");
     engine_is(engine_at(four, 0).attention, 1, "attention factor");
-    assert_true(engine_warns(four, "not known here"));
+    assert_non_null(find_warning(four, "not known here"));
     gyre_reading_free(four);
     gyre_reading *reading = latent("kimi_k2", ", \"beta_fast\": 1, \"beta_slow\": 1, \"mscale_all_dim\": 1");
     const engine_figures got = engine_at(reading, 0);
@@ -150,7 +140,7 @@ static void check_llama3(const char *model_type, const char *text, long double s
     gyre_reading_free(reading);
 }
 
-static void llama3_is_baked(void **state) {
+static void llama3_is_written_as_divisors(void **state) {
     (void)state;
     const char *usual = "{\"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 32.0, "
                         "\"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}}";
@@ -169,11 +159,11 @@ static void llama3_is_baked(void **state) {
                  16, 4096);
     check_llama3("cwm", usual, 32, 8192);
     gyre_reading *reading = read_as("cwm", usual);
-    assert_true(engine_warns(reading, "no class for cwm"));
+    assert_non_null(find_warning(reading, "no class for cwm"));
     gyre_reading_free(reading);
     reading = read_as("llama", shorter);
     engine_says(reading, "original_length", "8192", "(2048), and takes 8192");
-    assert_true(engine_warns(reading, "takes 8192"));
+    assert_non_null(find_warning(reading, "takes 8192"));
     gyre_reading_free(reading);
     reading = read_as("llama", usual);
     engine_says(reading, "original_length", "8192", NULL);
@@ -221,7 +211,7 @@ static void longrope_chooses_once(void **state) {
 }
 
 /* -- the others -- */
-static void types_without_words(void **state) {
+static void unknown_types_are_dropped(void **state) {
     (void)state;
     check_dropped("internlm2", "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}", "grows with the context");
     check_dropped("llama", "{\"rope_scaling\": {\"type\": \"ntk\", \"factor\": 2.0}}", "does not know the type");
@@ -232,7 +222,7 @@ static void types_without_words(void **state) {
     check_dropped("llama", "{\"rope_scaling\": {\"type\": \"proportional\"}}", "Gemma 4");
 }
 
-static void linear_arrives(void **state) {
+static void linear_is_read(void **state) {
     (void)state;
     gyre_reading *reading = read_as("llama", "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 8}}");
     const engine_figures got = engine_at(reading, 0);
@@ -265,7 +255,7 @@ static void hunyuan_has_a_fixed_base(void **state) {
     refuses("hunyuan_vl", "{\"rope_scaling\": {\"type\": \"xdrope\", \"alpha\": 0.5}}", GYRE_EFORMAT, "rope_scaling.alpha");
 }
 
-static void bases_that_are_not_written(void **state) {
+static void missing_bases(void **state) {
     (void)state;
     gyre_reading *reading = read_as("gemma2", "{\n\"rope_theta\": 500000}");
     engine_figures got = engine_at(reading, 0);
@@ -297,7 +287,7 @@ static void proportional_has_no_factor(void **state) {
     gyre_reading_free(reading);
 }
 
-static void windows_take_the_base_alone(void **state) {
+static void sliding_layers_use_only_the_base(void **state) {
     (void)state;
     const char *text =
         "{\"rope_parameters\": {\"sliding_attention\": {\"rope_type\": \"linear\", \"factor\": 4.0, \"rope_theta\": "
@@ -316,7 +306,7 @@ static void windows_take_the_base_alone(void **state) {
 }
 
 /* Qwen3-VL: of pairs 60 .. 63 only 60 and 63 are the first axis's. */
-static void fourth_axis_stands_still(void **state) {
+static void fourth_axis_does_not_rotate(void **state) {
     (void)state;
     const engine_file plain = {
         "qwen3_vl",
@@ -340,7 +330,7 @@ static void fourth_axis_stands_still(void **state) {
     engine_is(got.attention, 1, "attention factor");
     engine_says(reading, "sections", "24 20 20", "2 of 64 pairs stand still");
     engine_says(reading, "scaling", "default", NULL);
-    assert_true(engine_warns(reading, "stand still"));
+    assert_non_null(find_warning(reading, "stand still"));
     gyre_reading_free(reading);
     reading = read_file(&yarn);
     got = engine_at(reading, 0);
@@ -373,7 +363,7 @@ static void temperature_is_lost(void **state) {
     gyre_reading *reading = read_file(&small);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_NONE);
     engine_says(reading, "query_temperature", "none", "does not write it");
-    assert_true(engine_warns(reading, "llama_4_scaling_beta"));
+    assert_non_null(find_warning(reading, "llama_4_scaling_beta"));
     gyre_reading_free(reading);
     reading = read_file(&mini);
     assert_int_equal(reading->groups[0].config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
@@ -394,20 +384,14 @@ static void permuted_rows_keep_scores(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_always_truncates),
-                                       cmocka_unit_test(yarn_loses_factors),
-                                       cmocka_unit_test(ministral_reads_more),
-                                       cmocka_unit_test(latent_attention),
-                                       cmocka_unit_test(llama3_is_baked),
-                                       cmocka_unit_test(longrope_chooses_once),
-                                       cmocka_unit_test(types_without_words),
-                                       cmocka_unit_test(linear_arrives),
-                                       cmocka_unit_test(hunyuan_has_a_fixed_base),
-                                       cmocka_unit_test(bases_that_are_not_written),
-                                       cmocka_unit_test(proportional_has_no_factor),
-                                       cmocka_unit_test(windows_take_the_base_alone),
-                                       cmocka_unit_test(fourth_axis_stands_still),
-                                       cmocka_unit_test(temperature_is_lost),
-                                       cmocka_unit_test(permuted_rows_keep_scores)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(yarn_always_truncates),         cmocka_unit_test(yarn_loses_factors),
+        cmocka_unit_test(ministral_reads_more),          cmocka_unit_test(latent_attention),
+        cmocka_unit_test(llama3_is_written_as_divisors), cmocka_unit_test(longrope_chooses_once),
+        cmocka_unit_test(unknown_types_are_dropped),     cmocka_unit_test(linear_is_read),
+        cmocka_unit_test(hunyuan_has_a_fixed_base),      cmocka_unit_test(missing_bases),
+        cmocka_unit_test(proportional_has_no_factor),    cmocka_unit_test(sliding_layers_use_only_the_base),
+        cmocka_unit_test(fourth_axis_does_not_rotate),   cmocka_unit_test(temperature_is_lost),
+        cmocka_unit_test(permuted_rows_keep_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

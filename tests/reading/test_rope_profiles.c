@@ -1,5 +1,5 @@
 /* test_rope_profiles.c: one file, other numbers: where versions of transformers and the papers part, by figures. */
-#include "rope_readings.h"
+#include "check_rope_reading.h"
 
 static const double g8 = 1.2079441542, g16 = 1.2772588722, g32 = 1.3465735903, g40 = 1.3688879454, g4 = 1.1386294361;
 
@@ -319,7 +319,7 @@ static void test_old_object_wins_whole(void **state) {
     gyre_reading_free(r);
 }
 
-static void test_base_beside_or_inside(void **state) {
+static void test_base_outside_or_inside_the_object(void **state) {
     (void)state;
     const char *file = LLAMA("\n'rope_theta':10000.0,'rope_scaling':{'rope_type':'linear','factor':2.0,\n'rope_theta':5e5}");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
@@ -332,7 +332,7 @@ static void test_base_beside_or_inside(void **state) {
     gyre_reading_free(r);
 }
 
-static void test_share_beside_or_inside(void **state) {
+static void test_partial_factor_outside_or_inside_the_object(void **state) {
     (void)state;
     const char *inside = "{'model_type':'stablelm','hidden_size':256,'num_attention_heads':4,'num_hidden_layers':1,"
                          "\n'rope_scaling':{'rope_type':'linear','factor':2.0,'partial_rotary_factor':0.5}}";
@@ -351,7 +351,7 @@ static void test_share_beside_or_inside(void **state) {
     gyre_reading_free(r);
 }
 
-static void test_original_length_beside_or_inside(void **state) {
+static void test_original_length_outside_or_inside_the_object(void **state) {
     (void)state;
     const char *flat = LLAMA("'max_position_embeddings':32768,'original_max_position_embeddings':8192,'rope_scaling':{"
                              "'rope_type':'llama3','factor':4.0,'low_freq_factor':1.0,'high_freq_factor':4.0,"
@@ -383,7 +383,7 @@ static void test_original_length_beside_or_inside(void **state) {
 
 /* -- other scalings -- */
 /* 759702.2311: the base of the notes for d 128, b 1e4, L 2048, s 10, n 16384. */
-static void test_where_dynamic_counts_from(void **state) {
+static void test_initial_length_of_dynamic(void **state) {
     (void)state;
     const char *file = LLAMA("'max_position_embeddings':2048,'rope_scaling':{'rope_type':'dynamic','factor':10.0,"
                              "\n'original_max_position_embeddings':1024}");
@@ -489,7 +489,7 @@ static void test_sliding_layers_of_olmo3(void **state) {
     gyre_reading_free(r);
 }
 
-static void test_share_of_recurrent_gemma(void **state) {
+static void test_partial_factor_of_recurrent_gemma(void **state) {
     (void)state;
     const char *file = "{'model_type':'recurrent_gemma','hidden_size':2560,'num_attention_heads':10,'num_hidden_layers':1,"
                        "'head_dim':256,\n'partial_rotary_factor':0.5}";
@@ -505,7 +505,7 @@ static void test_share_of_recurrent_gemma(void **state) {
 }
 
 /* A Llama's class does not look at the share; version 4, and every scaling of 5, then stop at the first token. */
-static void test_share_of_whole_heads(void **state) {
+static void test_partial_factor_of_whole_heads(void **state) {
     (void)state;
     const char *file = LLAMA("\n'partial_rotary_factor':0.5");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
@@ -638,16 +638,16 @@ int main(void) {
                                        cmocka_unit_test(test_names_of_longrope),
                                        cmocka_unit_test(test_rope_parameters_since_5),
                                        cmocka_unit_test(test_old_object_wins_whole),
-                                       cmocka_unit_test(test_base_beside_or_inside),
-                                       cmocka_unit_test(test_share_beside_or_inside),
-                                       cmocka_unit_test(test_original_length_beside_or_inside),
-                                       cmocka_unit_test(test_where_dynamic_counts_from),
+                                       cmocka_unit_test(test_base_outside_or_inside_the_object),
+                                       cmocka_unit_test(test_partial_factor_outside_or_inside_the_object),
+                                       cmocka_unit_test(test_original_length_outside_or_inside_the_object),
+                                       cmocka_unit_test(test_initial_length_of_dynamic),
                                        cmocka_unit_test(test_ignored_attention_factor),
                                        cmocka_unit_test(test_dynamic_yarn),
                                        cmocka_unit_test(test_types_by_version),
                                        cmocka_unit_test(test_sliding_layers_of_olmo3),
-                                       cmocka_unit_test(test_share_of_recurrent_gemma),
-                                       cmocka_unit_test(test_share_of_whole_heads),
+                                       cmocka_unit_test(test_partial_factor_of_recurrent_gemma),
+                                       cmocka_unit_test(test_partial_factor_of_whole_heads),
                                        cmocka_unit_test(test_alpha_of_hunyuan),
                                        cmocka_unit_test(test_steps_of_qwen),
                                        cmocka_unit_test(test_lengths_of_minicpm),

@@ -40,23 +40,23 @@ static void check_all(gyre_profile profile) {
     json_decref(entries);
 }
 
-static void test_as_transformers_5(void **state) {
+static void test_transformers_5(void **state) {
     (void)state;
     check_all(GYRE_PROFILE_HF_5);
 }
 
-static void test_as_usual(void **state) {
+static void test_default_profile(void **state) {
     (void)state;
     check_all(GYRE_PROFILE_DEFAULT);
 }
 
-static void test_as_the_papers(void **state) {
+static void test_papers(void **state) {
     (void)state;
     check_all(GYRE_PROFILE_REFERENCE);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_as_transformers_5), cmocka_unit_test(test_as_usual),
-                                       cmocka_unit_test(test_as_the_papers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_transformers_5), cmocka_unit_test(test_default_profile),
+                                       cmocka_unit_test(test_papers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

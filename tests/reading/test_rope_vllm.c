@@ -1,6 +1,6 @@
 /* test_rope_vllm.c: the rotation that vLLM makes of a config.json, by figures: where it differs from transformers, and
  * where it does not. */
-#include "engine_reading.h"
+#include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
     return engine_read(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, file);
@@ -18,17 +18,6 @@ static engine_figures figures(const char *text) {
     const engine_figures out = engine_at(reading, 0);
     gyre_reading_free(reading);
     return out;
-}
-
-static void check_base(const engine_figures *got, long double base) {
-    for (int64_t i = 0; i < got->pairs; i++)
-        engine_is(got->omega[i], paper_theta(base, 2 * got->pairs, i), "frequency");
-}
-static void check_ramp(const engine_figures *got, long double base, long double s, long double low, long double high,
-                       long double share) {
-    for (int64_t i = 0; i < got->pairs; i++)
-        test_close(got->omega[i], paper_ramp(paper_theta(base, 2 * got->pairs, i), i, s, low, high, share),
-                   1e-9L * paper_theta(base, 2 * got->pairs, i), "frequency");
 }
 
 /* -- dynamic and its kin -- */
@@ -67,7 +56,7 @@ static void alpha_grows_the_base(void **state) {
     refuses("{\"rope_scaling\": {\"type\": \"dynamic\", \"alpha\": 0.5}}", GYRE_EFORMAT, "rope_scaling.alpha");
 }
 
-static void ntk_is_no_base_alone(void **state) {
+static void ntk_changes_more_than_the_base(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"rope_scaling\": {\"rope_type\": \"ntk\", \"factor\": 4.0}, \"head_dim\": 64}");
     engine_figures got = engine_at(reading, 0);
@@ -88,13 +77,13 @@ static void ntk_is_no_base_alone(void **state) {
         engine_is(got.omega[i], paper_theta(10000.0L, 128, i) / 8.0L, "mixed_b 0");
 }
 
-static void linear_wants_a_point(void **state) {
+static void linear_factor_must_be_a_float(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"rope_scaling\": {\n\"type\": \"linear\",\n\"factor\": 8}}");
     const engine_figures got = engine_at(reading, 0);
     for (int64_t i = 0; i < got.pairs; i++)
         engine_is(got.omega[i], paper_theta(10000.0L, 128, i) / 8.0L, "linear");
-    assert_true(engine_warns(reading, "TypeError"));
+    assert_non_null(find_warning(reading, "TypeError"));
     assert_int_equal(reading->warnings[0].line, 3);
     gyre_reading_free(reading);
     reading = read_text("{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 8.0}}");
@@ -106,7 +95,7 @@ static void linear_wants_a_point(void **state) {
 }
 
 /* -- YaRN -- */
-static void yarn_takes_no_given_factor(void **state) {
+static void yarn_ignores_attention_factor(void **state) {
     (void)state;
     gyre_reading *reading =
         read_text("{\"rope_parameters\": {\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 64.0,\n"
@@ -127,7 +116,7 @@ static void yarn_takes_no_given_factor(void **state) {
     check_ramp(&got, 1e6L, 16.0L, 20.0L, 37.0L, 1.0L);
 }
 
-static void yarn_has_keys_of_its_own(void **state) {
+static void yarn_reads_vllm_keys(void **state) {
     (void)state;
     engine_figures got = figures("{\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, \"attn_factor\": 0.5, "
                                  "\"original_max_position_embeddings\": 4096}}");
@@ -184,7 +173,7 @@ static void yarn_with_axes_counts_four_times(void **state) {
     gyre_reading_free(reading);
 }
 
-static void telechat_has_a_smaller_slope(void **state) {
+static void telechat_magnitude_has_a_smaller_slope(void **state) {
     (void)state;
     const engine_figures got =
         figures("{\"max_position_embeddings\": 32768, \"rope_scaling\": {\"type\": \"telechat3-yarn\", \"factor\": 2.0, "
@@ -229,7 +218,7 @@ static void deepseek_multiplies_scores(void **state) {
             test_close(group->scale, files[i].softmax / sqrtl(192.0L), 6e-11L, "scale");
         else
             assert_true(group->scale == 0.0);
-        assert_int_equal(engine_warns(reading, "deepseek_yarn"), strcmp(files[i].type, "linear") == 0);
+        assert_int_equal(find_warning(reading, "deepseek_yarn") != NULL, strcmp(files[i].type, "linear") == 0);
         gyre_reading_free(reading);
     }
 }
@@ -397,12 +386,12 @@ static void chunks_go_before_scaling(void **state) {
                                       "\"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}");
     const engine_figures got = engine_at(reading, 0);
     check_base(&got, 1e7L);
-    assert_true(engine_warns(reading, "within a chunk"));
+    assert_non_null(find_warning(reading, "within a chunk"));
     assert_int_equal(reading->warnings[0].line, 2);
     gyre_reading_free(reading);
 }
 
-static void temperature_beside_the_rotation(void **state) {
+static void temperature_outside_the_rotation(void **state) {
     (void)state;
     const engine_file file = {"ministral3",
                               GYRE_LLAMA4_SCALING_BETA,
@@ -520,13 +509,13 @@ static void served_length(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(dynamic_has_one_base),
                                        cmocka_unit_test(alpha_grows_the_base),
-                                       cmocka_unit_test(ntk_is_no_base_alone),
-                                       cmocka_unit_test(linear_wants_a_point),
-                                       cmocka_unit_test(yarn_takes_no_given_factor),
-                                       cmocka_unit_test(yarn_has_keys_of_its_own),
+                                       cmocka_unit_test(ntk_changes_more_than_the_base),
+                                       cmocka_unit_test(linear_factor_must_be_a_float),
+                                       cmocka_unit_test(yarn_ignores_attention_factor),
+                                       cmocka_unit_test(yarn_reads_vllm_keys),
                                        cmocka_unit_test(yarn_honours_truncate),
                                        cmocka_unit_test(yarn_with_axes_counts_four_times),
-                                       cmocka_unit_test(telechat_has_a_smaller_slope),
+                                       cmocka_unit_test(telechat_magnitude_has_a_smaller_slope),
                                        cmocka_unit_test(deepseek_multiplies_scores),
                                        cmocka_unit_test(deepseek_v4_has_no_factors),
                                        cmocka_unit_test(deepseek_always_truncates),
@@ -537,7 +526,7 @@ int main(void) {
                                        cmocka_unit_test(partial_in_every_class),
                                        cmocka_unit_test(types),
                                        cmocka_unit_test(chunks_go_before_scaling),
-                                       cmocka_unit_test(temperature_beside_the_rotation),
+                                       cmocka_unit_test(temperature_outside_the_rotation),
                                        cmocka_unit_test(differs_from_transformers),
                                        cmocka_unit_test(unread_keys),
                                        cmocka_unit_test(original_length),

@@ -2,7 +2,8 @@
  * attention.  It shares no code with the library's: the rotation is written out here from the frequencies. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_H
 #define GYRE_TESTS_NAIVE_ATTENTION_H
-#include "support.h"
+#include "attention_memory.h"
+#include "naive_head.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -30,12 +31,6 @@ typedef struct problem {
     float *q, *k, *v, *dout, *out, *lse, *dq, *dk, *dv;
     double *q64, *k64, *v64, *out64, *lse64;
 } problem;
-
-static inline void *room(size_t n, size_t size) {
-    void *memory = calloc(n > 0 ? n : 1, size);
-    assert_non_null(memory);
-    return memory;
-}
 
 static inline void place_tokens(problem *p, test_random *random) {
     const shape *s = &p->s;
@@ -157,48 +152,24 @@ static inline gyre_attention_args at_length(problem *p, int64_t length) {
     return args;
 }
 
-static inline void *scratch_for(size_t bytes) {
-    assert_true(bytes > 0);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_non_null(scratch);
-    memset(scratch, 0xFF, bytes); /* nothing may lean on what it held */
-    return scratch;
-}
-
-static inline void run_forward(const gyre_attention_args *args, const gyre_exec *exec) {
-    const size_t bytes = gyre_attention_scratch(args, 0, exec);
-    void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(args, scratch, bytes, exec, NULL));
-    free(scratch);
-}
-
 static inline void run_gradient(const problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
     const shape *s = &p->s;
     const gyre_cview dout = gyre_cdense(p->dout, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
     const gyre_view dqkv[3] = {gyre_dense(p->dq, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->dim),
                                gyre_dense(p->dk, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim),
                                gyre_dense(p->dv, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim)};
-    const size_t bytes = gyre_attention_scratch(args, 1, exec);
-    void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention_gradient(args, &dout, dqkv, NULL, scratch, bytes, exec, NULL));
-    free(scratch);
+    differentiate(args, &dout, dqkv, NULL, exec);
 }
 
 /* -- the definition -- */
 
-static inline void naive_turn(const problem *p, int64_t position, const double *x, double *y) {
-    const int64_t pairs = p->s.kind == GYRE_KIND_ROPE ? p->s.dim / 2 : 0;
+static inline void naive_rotate(const problem *p, int64_t position, const double *x, double *y) {
     memcpy(y, x, (size_t)p->s.dim * sizeof *y);
-    for (int64_t i = 0; i < pairs; i++) {
-        const int64_t a = p->s.layout == GYRE_LAYOUT_HALF ? i : 2 * i,
-                      b = p->s.layout == GYRE_LAYOUT_HALF ? i + pairs : 2 * i + 1;
-        const double angle = (double)position * p->inv_freq[i];
-        y[a] = p->factor * (x[a] * cos(angle) - x[b] * sin(angle));
-        y[b] = p->factor * (x[a] * sin(angle) + x[b] * cos(angle));
-    }
+    if (p->s.kind == GYRE_KIND_ROPE)
+        naive_rotate_head(y, p->s.dim / 2, p->s.layout, p->inv_freq, (double)position, p->factor);
 }
 
-static inline int naive_sees(const shape *s, int64_t q, int64_t k) {
+static inline int naive_visible(const shape *s, int64_t q, int64_t k) {
     return (!s->causal || k <= q) && (s->window == 0 || llabs((long long)(q - k)) < s->window);
 }
 
@@ -207,30 +178,31 @@ static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h, 
     const shape *s = &p->s;
     const int64_t at = p->q_at[b * s->queries + i], group = s->query_heads / s->key_heads,
                   row = (b * s->queries + i) * s->query_heads + h;
-    double q[512], k[512], top = -INFINITY, sum = 0;
-    naive_turn(p, at, p->q64 + row * s->dim, q);
+    double q[512], k[512], row_max = -INFINITY, sum = 0;
+    naive_rotate(p, at, p->q64 + row * s->dim, q);
     for (int64_t j = 0; j < s->keys; j++) {
         const int64_t from = p->k_at[b * s->keys + j];
         score[j] = -INFINITY;
-        if (!naive_sees(s, at, from)) continue;
-        naive_turn(p, from, p->k64 + ((b * s->keys + j) * s->key_heads + h / group) * s->dim, k);
+        if (!naive_visible(s, at, from)) continue;
+        naive_rotate(p, from, p->k64 + ((b * s->keys + j) * s->key_heads + h / group) * s->dim, k);
         score[j] = 0;
         for (int64_t c = 0; c < s->dim; c++)
             score[j] += q[c] * k[c];
         score[j] *= p->scale;
         if (s->kind == GYRE_KIND_ALIBI) score[j] -= p->slopes[h] * fabs((double)(at - from));
-        top = fmax(top, score[j]);
+        row_max = fmax(row_max, score[j]);
     }
     double *out = p->out64 + row * s->value_dim;
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
     p->lse64[row] = -INFINITY;
-    if (top == -INFINITY) return;
+    if (row_max == -INFINITY) return;
     for (int64_t j = 0; j < s->keys; j++)
-        sum += exp(score[j] - top);
+        sum += exp(score[j] - row_max);
     for (int64_t j = 0; j < s->keys; j++)
         for (int64_t c = 0; c < s->value_dim && score[j] > -INFINITY; c++)
-            out[c] += exp(score[j] - top) / sum * p->v64[((b * s->keys + j) * s->key_heads + h / group) * s->value_dim + c];
-    p->lse64[row] = top + log(sum);
+            out[c] +=
+                exp(score[j] - row_max) / sum * p->v64[((b * s->keys + j) * s->key_heads + h / group) * s->value_dim + c];
+    p->lse64[row] = row_max + log(sum);
 }
 
 static inline void naive_batch(const problem *p, int64_t b) {

@@ -1,10 +1,11 @@
-/* naive_decoder.h: the decoder once more, in double, one token and one head at a time, straight from the formulas: what the
- * real one is judged by.  Reads the same block of weights; what an encoding adds is in naive_positions.h. */
+/* naive_decoder.h: the decoder in double, one token and one head at a time, straight from the formulas: the oracle of the real
+ * one.  It reads the same block of weights.  The terms that an encoding adds are in naive_positions.h. */
 #ifndef GYRE_TESTS_NAIVE_DECODER_H
 #define GYRE_TESTS_NAIVE_DECODER_H
+#include "naive_head.h"
 #include "naive_positions.h"
 
-static void naive_norm(const naive *d, const double *gain, const double *x, double *y) {
+static inline void naive_norm(const naive *d, const double *gain, const double *x, double *y) {
     double mean = 0;
     for (int64_t i = 0; i < d->m->config.model_dim; i++)
         mean += x[i] * x[i] / (double)d->m->config.model_dim;
@@ -12,7 +13,7 @@ static void naive_norm(const naive *d, const double *gain, const double *x, doub
         y[i] = x[i] / sqrt(mean + d->m->config.norm_epsilon) * gain[i];
 }
 
-static void naive_product(const double *w, int64_t out, int64_t in, const double *x, double *y) {
+static inline void naive_product(const double *w, int64_t out, int64_t in, const double *x, double *y) {
     for (int64_t o = 0; o < out; o++) {
         y[o] = 0;
         for (int64_t i = 0; i < in; i++)
@@ -20,44 +21,36 @@ static void naive_product(const double *w, int64_t out, int64_t in, const double
     }
 }
 
-/* Half-split or interleaved pairs of one head, turned to `position` at a context length. */
-static void naive_turn_at(const naive *d, int64_t length, double position, double *head) {
+/* Rotates one head to `position`, with the frequencies of a context length. */
+static inline void naive_rotate_at(const naive *d, int64_t length, double position, double *head) {
     const gyre_config *p = gyre_encoding_get_config(d->encoding);
     if (p->kind != GYRE_KIND_ROPE) return;
-    const int64_t pairs = p->rope.dim / 2;
-    double inv_freq[256], a;
+    double inv_freq[256], attention;
     if (d->lengths)
-        d->lengths->frequencies(p, length, inv_freq, &a);
-    else if (gyre_encoding_frequencies(d->encoding, length, inv_freq, &a))
+        d->lengths->frequencies(p, length, inv_freq, &attention);
+    else if (gyre_encoding_frequencies(d->encoding, length, inv_freq, &attention))
         abort();
-    for (int64_t i = 0; i < pairs; i++) {
-        const int64_t one = p->rope.layout == GYRE_LAYOUT_HALF ? i : 2 * i,
-                      two = p->rope.layout == GYRE_LAYOUT_HALF ? i + pairs : 2 * i + 1;
-        const double c = a * cos(position * inv_freq[i]), s = a * sin(position * inv_freq[i]);
-        const double x = head[one], y = head[two];
-        head[one] = x * c - y * s;
-        head[two] = x * s + y * c;
-    }
+    naive_rotate_head(head, p->rope.dim / 2, p->rope.layout, inv_freq, position, attention);
 }
 
-static void naive_turn(const naive *d, double position, double *head) {
-    naive_turn_at(d, d->length, position, head);
+static inline void naive_rotate(const naive *d, double position, double *head) {
+    naive_rotate_at(d, d->length, position, head);
 }
 
-/* Where each query has its own length: it and the key, as they came from the layer, turned for the two. */
-static void naive_turn_pair(const naive *d, const naive_pair *at, double *q, double *k) {
+/* Rotates a query and a key, unrotated so far, where each query has its own context length. */
+static inline void naive_rotate_pair(const naive *d, const naive_pair *at, double *q, double *k) {
     const struct gyre_query_config *query = &naive_config(d)->query;
     const int64_t length = d->lengths->of(d->lengths, at->m);
     const double t = log((double)(at->m + 1)) / log((double)query->reference_length);
-    naive_turn_at(d, length, (double)at->m, q);
-    naive_turn_at(d, length, (double)at->n, k);
+    naive_rotate_at(d, length, (double)at->m, q);
+    naive_rotate_at(d, length, (double)at->n, k);
     for (int64_t i = 0; i < d->m->config.head_dim && query->temperature == GYRE_TEMPERATURE_LOG; i++)
         q[i] *= fmax(1, t);
 }
 
-/* What the query turns by beyond its position, that the pair be turned as at another distance: ReRoPE, leaky,
- * Self-Extend. */
-static double naive_far(const naive *d, int64_t m, int64_t n) {
+/* out = the positions by which to rotate the query further, so that the pair is rotated as at the distance that ReRoPE, leaky
+ * ReRoPE or Self-Extend give it. */
+static inline double naive_far(const naive *d, int64_t m, int64_t n) {
     const struct gyre_rope_config *r = &naive_config(d)->rope;
     const int64_t group = (int64_t)r->far_factor;
     if (r->far == GYRE_FAR_AS_NEAR || m - n < r->far_window) return 0;
@@ -67,65 +60,67 @@ static double naive_far(const naive *d, int64_t m, int64_t n) {
     return (double)(m / group - n / group + r->far_window - r->far_window / group - (m - n));
 }
 
-static void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
+static inline void naive_attend(const naive *d, int64_t layer, const double *qkv, int64_t m, double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
-    double *s = malloc((size_t)(m + 1) * sizeof *s), *beside = malloc((size_t)(3 * dim) * sizeof *beside), *q = beside + dim;
+    double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = malloc((size_t)(3 * dim) * sizeof *value_term),
+           *q = value_term + dim;
     double *k = q + dim;
     for (int64_t h = 0; h < c->heads; h++) {
-        double top = -INFINITY, sum = 0;
+        double row_max = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
             memcpy(k, qkv + n * row + (c->heads + h / group) * dim, (size_t)dim * sizeof *k);
             memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
-            if (naive_far(d, m, n) != 0) naive_turn(d, naive_far(d, m, n), q);
-            if (d->lengths) naive_turn_pair(d, &pair, q, k);
+            if (naive_far(d, m, n) != 0) naive_rotate(d, naive_far(d, m, n), q);
+            if (d->lengths) naive_rotate_pair(d, &pair, q, k);
             double dot = naive_vectors(d, &pair, q, k);
             for (int64_t i = 0; i < dim; i++)
                 dot += q[i] * k[i];
             s[n] = dot * naive_scale(d) + naive_number(d, &pair);
-            top = fmax(top, s[n]);
+            row_max = fmax(row_max, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
-            sum += s[n] = exp(s[n] - top);
+            sum += s[n] = exp(s[n] - row_max);
         memset(out + h * dim, 0, (size_t)dim * sizeof *out);
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
-            naive_value(d, &pair, beside);
+            naive_value(d, &pair, value_term);
             for (int64_t i = 0; i < dim; i++)
-                out[h * dim + i] += s[n] / sum * (qkv[n * row + (c->heads + c->kv_heads + h / group) * dim + i] + beside[i]);
+                out[h * dim + i] +=
+                    s[n] / sum * (qkv[n * row + (c->heads + c->kv_heads + h / group) * dim + i] + value_term[i]);
         }
     }
     free(s);
-    free(beside);
+    free(value_term);
 }
 
-static void naive_layer(const naive *d, int64_t layer, double *x) {
+static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     const gyre_model_config *c = &d->m->config;
-    const int64_t width = c->model_dim, heads = c->heads * c->head_dim, row = heads + 2 * c->kv_heads * c->head_dim;
+    const int64_t model_dim = c->model_dim, heads = c->heads * c->head_dim, row = heads + 2 * c->kv_heads * c->head_dim;
     const double *w[GYRE_WEIGHT_FIRST_TABLE];
     for (int t = 0; t < GYRE_WEIGHT_FIRST_TABLE; t++)
         w[t] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, t);
     double *qkv = malloc((size_t)(d->n * row) * sizeof *qkv), *mixed = malloc((size_t)heads * sizeof *mixed);
-    double *y = malloc((size_t)(width + 2 * c->mlp_dim + width) * sizeof *y), *gate = y + width,
+    double *y = malloc((size_t)(model_dim + 2 * c->mlp_dim + model_dim) * sizeof *y), *gate = y + model_dim,
            *back = gate + 2 * c->mlp_dim;
     for (int64_t m = 0; m < d->n; m++) {
-        naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * width, y);
-        naive_product(w[GYRE_WEIGHT_Q], row, width, y, qkv + m * row);
+        naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
+        naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths; h++)
-            naive_turn(d, (double)m, qkv + m * row + h * c->head_dim);
+            naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
     }
-    for (int64_t m = 0; m < d->n; m++, x += width) {
+    for (int64_t m = 0; m < d->n; m++, x += model_dim) {
         naive_attend(d, layer, qkv, m, mixed);
-        naive_product(w[GYRE_WEIGHT_O], width, heads, mixed, back);
-        for (int64_t i = 0; i < width; i++)
+        naive_product(w[GYRE_WEIGHT_O], model_dim, heads, mixed, back);
+        for (int64_t i = 0; i < model_dim; i++)
             x[i] += back[i];
         naive_norm(d, w[GYRE_WEIGHT_MLP_NORM], x, y);
-        naive_product(w[GYRE_WEIGHT_GATE], 2 * c->mlp_dim, width, y, gate);
+        naive_product(w[GYRE_WEIGHT_GATE], 2 * c->mlp_dim, model_dim, y, gate);
         for (int64_t i = 0; i < c->mlp_dim; i++)
             gate[i] = gate[i] / (1 + exp(-gate[i])) * gate[c->mlp_dim + i];
-        naive_product(w[GYRE_WEIGHT_DOWN], width, c->mlp_dim, gate, back);
-        for (int64_t i = 0; i < width; i++)
+        naive_product(w[GYRE_WEIGHT_DOWN], model_dim, c->mlp_dim, gate, back);
+        for (int64_t i = 0; i < model_dim; i++)
             x[i] += back[i];
     }
     free(qkv);
@@ -134,24 +129,24 @@ static void naive_layer(const naive *d, int64_t layer, double *x) {
 }
 
 /* logits[n][vocab]. */
-static void naive_logits(const naive *d, const int32_t *tokens, double *logits) {
-    const int64_t width = d->m->config.model_dim;
-    double *x = malloc((size_t)(d->n * width) * sizeof *x), *y = malloc((size_t)width * sizeof *y);
+static inline void naive_logits(const naive *d, const int32_t *tokens, double *logits) {
+    const int64_t model_dim = d->m->config.model_dim;
+    double *x = malloc((size_t)(d->n * model_dim) * sizeof *x), *y = malloc((size_t)model_dim * sizeof *y);
     for (int64_t m = 0; m < d->n; m++) {
-        memcpy(x + m * width, d->w + tokens[m] * width, (size_t)width * sizeof *x);
-        naive_input(d, m, x + m * width);
+        memcpy(x + m * model_dim, d->w + tokens[m] * model_dim, (size_t)model_dim * sizeof *x);
+        naive_input(d, m, x + m * model_dim);
     }
     for (int64_t l = 0; l < d->m->config.layers; l++)
         naive_layer(d, l, x);
     for (int64_t m = 0; m < d->n; m++) {
-        naive_norm(d, d->w + d->m->layout.final_norm.offset, x + m * width, y);
-        naive_product(d->w, d->m->config.vocab, width, y, logits + m * d->m->config.vocab);
+        naive_norm(d, d->w + d->m->layout.final_norm.offset, x + m * model_dim, y);
+        naive_product(d->w, d->m->config.vocab, model_dim, y, logits + m * d->m->config.vocab);
     }
     free(x);
     free(y);
 }
 
-/* Sum over tokens[1 .. n] of -weight log p. */
+/* out = the sum over tokens[1 .. n] of -weight log p. */
 static inline double naive_loss(const naive *d, const int32_t *tokens, const float *weights) {
     double *logits = malloc((size_t)(d->n * d->m->config.vocab) * sizeof *logits), loss = 0;
     naive_logits(d, tokens, logits);
@@ -171,6 +166,36 @@ static inline double *naive_weights(const gyre_model *model) {
     for (int64_t i = 0; i < model->weight_count; i++)
         w[i] = (double)model->weights[i];
     return w;
+}
+
+/* The model of `config` from seed 11, with noise in [-noise, noise) on every weight. */
+static inline gyre_model *naive_model(const gyre_model_config *config, double noise) {
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    test_random random = {5};
+    if (gyre_model_create(&model, config, 11, &err)) fail_msg("%s", err.text);
+    naive_perturb(model, noise, &random);
+    return model;
+}
+
+/* Three layers of 32 channels, 4 heads of 8, 2 key heads, 48 tokens. */
+enum { NAIVE_VOCAB = 48, NAIVE_HEAD_DIM = 8 };
+static inline gyre_model_config naive_model_config(void) {
+    gyre_model_config c = gyre_model_config_default();
+    c.vocab = NAIVE_VOCAB;
+    c.model_dim = 32;
+    c.layers = 3;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = NAIVE_HEAD_DIM;
+    c.mlp_dim = 40;
+    return c;
+}
+
+static inline void naive_draw_tokens(int32_t *tokens, int64_t n) {
+    test_random random = {9};
+    for (int64_t i = 0; i < n; i++)
+        tokens[i] = (int32_t)(test_next(&random) % NAIVE_VOCAB);
 }
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef GYRE_TESTS_NAIVE_POSITIONS_H
 #define GYRE_TESTS_NAIVE_POSITIONS_H
 #include "model/model.h"
+#include "support.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,10 +279,10 @@ static inline int naive_case(int i, int64_t length, gyre_config *p) {
     return gyre_config_suggest(p) == GYRE_OK;
 }
 
-/* Moves every weight of a fresh model by up to `by`, within the bounds that its tables have. */
-static inline void naive_shake(gyre_model *m, double by, double (*uniform)(void *state), void *state) {
+/* Adds noise in [-by, by) to every weight of a fresh model, and keeps tables within the bounds of their entries. */
+static inline void naive_perturb(gyre_model *m, double by, test_random *random) {
     for (int64_t i = 0; i < m->weight_count; i++)
-        m->weights[i] += (float)(by * uniform(state));
+        m->weights[i] += (float)(by * test_uniform(random));
     for (int64_t t = 0; t < gyre_tensor_count(&m->layout); t++) {
         const gyre_tensor tensor = gyre_tensor_at(&m->layout, t);
         for (int64_t i = 0; tensor.table >= 0 && i < tensor.shape[0] * tensor.shape[1]; i++) {
@@ -290,7 +292,7 @@ static inline void naive_shake(gyre_model *m, double by, double (*uniform)(void 
             if (gyre_encoding_table_entry(m->encoding, (gyre_table)tensor.table, row / rows, row % rows, i % tensor.shape[1],
                                           &e) != GYRE_OK)
                 abort();
-            /* Well within: central differences go both ways. */
+            /* At a distance from both bounds, for central differences. */
             if ((double)*w < e.minimum + 0.01) *w = (float)(e.minimum + 0.01);
             if ((double)*w > e.maximum - 0.01) *w = (float)(e.maximum - 0.01);
         }

@@ -1,8 +1,10 @@
-/* support.c: what several test programs share. */
+/* support.c: reference files, configs and assertions for every test program. */
 #include "support.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 json_t *test_reference(const char *name) {
     char path[1024];
@@ -59,6 +61,52 @@ gyre_config test_rope_config(int64_t head_dim, gyre_layout layout) {
     config.head_dim = head_dim;
     config.rope.layout = layout;
     return config;
+}
+
+/* err.text = the message of a creation that must fail. */
+static void refuse_config(const gyre_config *config, gyre_error *err) {
+    static int untouched;
+    gyre_encoding *const before = (gyre_encoding *)(void *)&untouched;
+    gyre_encoding *encoding = before;
+    const gyre_status status = gyre_encoding_create(&encoding, config, NULL, err);
+    if (status != GYRE_EINVAL) fail_msg("status %d, text %s", (int)status, err->text);
+    assert_ptr_equal(encoding, before);
+    assert_int_equal(gyre_encoding_create(&encoding, config, NULL, NULL), GYRE_EINVAL); /* err is optional */
+    assert_ptr_equal(encoding, before);
+}
+
+void assert_config_refused(const gyre_config *config, const char *field) {
+    static const char suffix[] = " (gyre_config)";
+    gyre_error err = {99, "untouched"};
+    refuse_config(config, &err);
+    if (strncmp(err.text, field, strlen(field)) != 0) fail_msg("%s: got \"%s\"", field, err.text);
+    assert_non_null(strchr(err.text, ':'));
+    assert_string_equal(err.text + strlen(err.text) - strlen(suffix), suffix);
+}
+
+void assert_config_error(const gyre_config *config, const char *text) {
+    gyre_error err = {0, ""};
+    refuse_config(config, &err);
+    assert_string_equal(err.text, text);
+}
+
+static void *budget_alloc(void *ctx, size_t bytes, size_t align) {
+    test_budget *budget = ctx;
+    if (budget->left-- <= 0) return NULL;
+    budget->live++;
+    budget->bytes += bytes;
+    return aligned_alloc(align, (bytes + align - 1) / align * align);
+}
+
+static void budget_free(void *ctx, void *memory) {
+    test_budget *budget = ctx;
+    assert_non_null(memory);
+    budget->live--;
+    free(memory);
+}
+
+gyre_alloc test_budget_alloc(test_budget *budget) {
+    return (gyre_alloc){budget_alloc, budget_free, budget};
 }
 
 void test_close(long double got, long double want, long double bound, const char *what) {

@@ -1,7 +1,7 @@
 /* wasm_kernels.c: every kernel of the WebAssembly tier by its bound or against the scalar tier, and the public functions
  * above them.  A plain program, not one of cmocka's: those need what WASI has not (setjmp). */
+#include "check_rotation_kernels.h"
 #include "kernels/tier_list.h"
-#include "rotation_checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>

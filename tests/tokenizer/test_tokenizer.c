@@ -1,8 +1,8 @@
 /* test_tokenizer.c: text to ids and back, against merges done the slow way and cases worked by hand. */
-#include "gguf_make.h"
+#include "check_tokenizer.h"
+#include "make_gguf.h"
 #include "support.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer_expect.h"
 
 #include "gyre/gyre_model.h"
 
@@ -217,7 +217,7 @@ static char *naive_json(const naive *n, const char *steps, int as_pairs) {
 
 #define BYTE_LEVEL(regex) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" regex "}"
 
-static void test_merges_as_the_slow_way(void **state) {
+static void test_merges_match_the_naive_algorithm(void **state) {
     (void)state;
     static naive n;
     make_naive(&n);
@@ -533,7 +533,7 @@ static void test_tokens_of_two_kinds(void **state) {
     gyre_tokenizer_free(t);
 }
 
-static void test_what_is_noted(void **state) {
+static void test_warnings(void **state) {
     (void)state;
     gyre_tokenizer *t = open_json("{\"normalizer\":{\"type\":\"NFC\"}," MODEL("\"a\":0", "") "}");
     assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "normalizer NFC"));
@@ -610,14 +610,14 @@ static void test_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_merges_as_the_slow_way),
+        cmocka_unit_test(test_merges_match_the_naive_algorithm),
         cmocka_unit_test(test_added_tokens),
         cmocka_unit_test(test_long_words),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_gguf_llama),
         cmocka_unit_test(test_gguf_gpt2),
         cmocka_unit_test(test_tokens_of_two_kinds),
-        cmocka_unit_test(test_what_is_noted),
+        cmocka_unit_test(test_warnings),
         cmocka_unit_test(test_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

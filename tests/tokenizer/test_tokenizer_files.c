@@ -1,5 +1,5 @@
 /* test_tokenizer_files.c: how files name their cuts, and files that are wrong. */
-#include "tokenizer_expect.h"
+#include "check_tokenizer.h"
 
 /* Which digits and letters each name lets stand in one word, after the table of names in llama.cpp. */
 static void test_gguf_cuts(void **state) {

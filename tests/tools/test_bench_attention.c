@@ -1,5 +1,5 @@
 /* test_bench_attention.c: gyre bench attention: which cases it has, and that its figures fit each other. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/bench/bench_attention.h"
 #include "tools/bench/bench_roofline.h"
 
@@ -66,7 +66,7 @@ static void limits_run(void **state) {
 }
 
 /* -- calls -- */
-static void flops_of_what_is_seen(void **state) {
+static void flops_of_visible_pairs(void **state) {
     (void)state;
     attn_data d = {.queries = 3, .keys = 5, .heads = 2, .key_heads = 1, .dtype = GYRE_DTYPE_F16};
     assert_true(attn_flops(&d, 0) == (3 + 4 + 5) * 2 * 4.0 * 128); /* pairs, heads, two products of 128 */
@@ -99,7 +99,7 @@ static json_t *one_line(const char *command) {
     return root;
 }
 
-static void a_line_of_prefill(void **state) {
+static void json_line_of_prefill(void **state) {
     (void)state;
     json_t *root = one_line("bench attention --only prefill-512-f32-rope --rounds 1 --threads 1 --json");
     assert_string_equal(test_string(root, "bench"), "attention");
@@ -120,7 +120,7 @@ static void a_line_of_prefill(void **state) {
     json_decref(root);
 }
 
-static void a_line_of_decoding(void **state) {
+static void json_line_of_decoding(void **state) {
     (void)state;
     json_t *root = one_line("bench attention --only decode-4096-f32-per-head --rounds 1 --threads 1 --json");
     const double ns = test_number(root, "ns"), bytes = 2.0 * 4096 * 32 * 128 * 4;
@@ -157,9 +157,15 @@ static void wrong_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(memory_of_a_prefill), cmocka_unit_test(medians_of_rounds),     cmocka_unit_test(rounds_run_all),
-        cmocka_unit_test(limits_run),          cmocka_unit_test(flops_of_what_is_seen), cmocka_unit_test(a_line_of_prefill),
-        cmocka_unit_test(a_line_of_decoding),  cmocka_unit_test(table_for_people),      cmocka_unit_test(wrong_use),
+        cmocka_unit_test(memory_of_a_prefill),
+        cmocka_unit_test(medians_of_rounds),
+        cmocka_unit_test(rounds_run_all),
+        cmocka_unit_test(limits_run),
+        cmocka_unit_test(flops_of_visible_pairs),
+        cmocka_unit_test(json_line_of_prefill),
+        cmocka_unit_test(json_line_of_decoding),
+        cmocka_unit_test(table_for_people),
+        cmocka_unit_test(wrong_use),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

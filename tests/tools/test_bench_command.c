@@ -1,5 +1,5 @@
 /* test_bench_command.c: gyre bench encodings: what it measures with, and what it prints. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/bench/bench.h"
 
 /* -- resident memory -- */

@@ -1,5 +1,5 @@
 /* test_convert_command.c: gyre convert from outside. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/cli/cli.h"
 
 static void test_there_and_back(void **state) {

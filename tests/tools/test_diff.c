@@ -1,6 +1,6 @@
 /* test_diff.c: gyre diff from outside: its figures against the formulas of the papers and of the programs, its verdicts, its
  * exit status; and the first position that differs, by the law that defines it. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/diff/diff_compare.h"
 #include <math.h>
 
@@ -247,7 +247,7 @@ static void test_vllm(void **state) {
 }
 
 /* A pair that stands still in one reading has no relative difference, and its whole turn is the gap. */
-static void test_still_pairs(void **state) {
+static void test_unrotated_pairs(void **state) {
     (void)state;
     json_t *root = compare("diff @plain.json @proportional.json --json", DIFFERENT);
     test_close(test_number(group_at(root, 0), "max_relative_difference"), 1, 0, "still in b");
@@ -277,7 +277,7 @@ static void test_same(void **state) {
 
 /* -- words -- */
 /* Frequencies that all but vanish, and "all" layers beside a tower's. */
-static void test_words_for_extremes(void **state) {
+static void test_extreme_numbers(void **state) {
     (void)state;
     char list[2][1024] = {"", ""};
     for (int i = 0; i < 16; i++) {
@@ -482,18 +482,12 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_length_policies),
-                                       cmocka_unit_test(test_first_position),
-                                       cmocka_unit_test(test_figures),
-                                       cmocka_unit_test(test_vllm),
-                                       cmocka_unit_test(test_still_pairs),
-                                       cmocka_unit_test(test_same),
-                                       cmocka_unit_test(test_words_for_extremes),
-                                       cmocka_unit_test(test_verdicts),
-                                       cmocka_unit_test(test_groups),
-                                       cmocka_unit_test(test_fields),
-                                       cmocka_unit_test(test_formats),
-                                       cmocka_unit_test(test_refusals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_length_policies), cmocka_unit_test(test_first_position),
+                                       cmocka_unit_test(test_figures),         cmocka_unit_test(test_vllm),
+                                       cmocka_unit_test(test_unrotated_pairs), cmocka_unit_test(test_same),
+                                       cmocka_unit_test(test_extreme_numbers), cmocka_unit_test(test_verdicts),
+                                       cmocka_unit_test(test_groups),          cmocka_unit_test(test_fields),
+                                       cmocka_unit_test(test_formats),         cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_failures)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

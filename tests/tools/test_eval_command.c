@@ -1,6 +1,6 @@
 /* test_eval_command.c: gyre eval from outside: journals, several texts, loss by position, lines, cards and pages. */
-#include "command_run.h"
 #include "model/model.h"
+#include "run_command.h"
 #include <inttypes.h>
 #include <math.h>
 
@@ -83,7 +83,7 @@ static void positions_follow_the_context(void **state) {
     json_decref(plain);
 }
 
-static void own_files_are_not_replaced(void **state) {
+static void input_files_are_not_overwritten(void **state) {
     (void)state;
     char *before = file_text("rope/config.json");
     assert_fails(EVAL " -o @rope/config.json", 2, "--output: ");
@@ -130,7 +130,7 @@ static void forge_journal(const char *name, int lines) {
     free(text);
 }
 
-static void goes_on_from_a_journal(void **state) {
+static void resumes_from_a_journal(void **state) {
     (void)state;
     static const char *const command = EVAL " --json --journal @killed --by-position 4 --report @page.html";
     char resumed[400];
@@ -156,7 +156,7 @@ static void goes_on_from_a_journal(void **state) {
 }
 
 /* What a journal holds is believed: a figure put into it comes out. */
-static void what_is_known_is_not_measured(void **state) {
+static void journaled_cells_are_not_measured_again(void **state) {
     (void)state;
     json_decref(run_json(EVAL " --json --journal @known"));
     forge_journal("known", 1);
@@ -167,7 +167,7 @@ static void what_is_known_is_not_measured(void **state) {
 }
 
 /* Another model, text, stride, policy: other cells. */
-static void another_run_is_not_believed(void **state) {
+static void journal_of_another_run_is_refused(void **state) {
     (void)state;
     static const char *const others[] = {
         "eval @alibi --text @text --contexts 32,64 --windows 4 --json",
@@ -211,7 +211,7 @@ static void journals_are_not_overwritten(void **state) {
 }
 
 /* An end of the encoding is an answer, in a journal as well. */
-static void ends_are_known(void **state) {
+static void context_limits_are_reported(void **state) {
     (void)state;
     static const char *const line = "eval @learned --text @text --contexts 32,64,128 --windows 2 --json --journal @ends";
     char resumed[300];
@@ -345,7 +345,7 @@ static void types_of_the_cache(void **state) {
 }
 
 /* -- lines, cards, pages -- */
-static void a_line_for_each_figure(void **state) {
+static void one_json_line_per_figure(void **state) {
     (void)state;
     json_t *whole = run_json(EVAL " --json --by-position 2");
     static outcome o;
@@ -563,18 +563,18 @@ static void without_a_tokenizer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(positions_follow_the_context),
-        cmocka_unit_test(own_files_are_not_replaced),
-        cmocka_unit_test(goes_on_from_a_journal),
-        cmocka_unit_test(what_is_known_is_not_measured),
-        cmocka_unit_test(another_run_is_not_believed),
+        cmocka_unit_test(input_files_are_not_overwritten),
+        cmocka_unit_test(resumes_from_a_journal),
+        cmocka_unit_test(journaled_cells_are_not_measured_again),
+        cmocka_unit_test(journal_of_another_run_is_refused),
         cmocka_unit_test(journals_are_not_overwritten),
-        cmocka_unit_test(ends_are_known),
+        cmocka_unit_test(context_limits_are_reported),
         cmocka_unit_test(texts_apart_and_together),
         cmocka_unit_test(loss_by_position),
         cmocka_unit_test(prefix_is_the_same_by_position),
         cmocka_unit_test(the_first_windows),
         cmocka_unit_test(types_of_the_cache),
-        cmocka_unit_test(a_line_for_each_figure),
+        cmocka_unit_test(one_json_line_per_figure),
         cmocka_unit_test(cards),
         cmocka_unit_test(pages),
         cmocka_unit_test(without_a_tokenizer),

@@ -1,6 +1,6 @@
 /* test_explain.c: gyre explain from outside: its numbers against 50-digit references and the papers' formulas, what people
  * see, and how it fails. */
-#include "command_run.h"
+#include "run_command.h"
 #include <math.h>
 
 static const long double two_pi = 6.283185307179586476925286766559005768L;
@@ -321,7 +321,7 @@ static void test_rows(void **state) {
 }
 
 /* Pairs that stand still are not spread over rows: Gemma 4's rule, a quarter of 128 pairs turns. */
-static void test_still_pairs(void **state) {
+static void test_unrotated_pairs(void **state) {
     (void)state;
     write_config("still.json", "{\"model_type\": \"llama\", \"head_dim\": 256, \"max_position_embeddings\": 4096,\n"
                                " \"rope_parameters\": {\"rope_type\": \"proportional\", \"rope_theta\": 1000000.0,\n"
@@ -336,7 +336,7 @@ static void test_still_pairs(void **state) {
 }
 
 /* Wavelengths of 2 pi, 20, 63 and 199 tokens. */
-static void test_turns_within_a_length(void **state) {
+static void test_revolutions_within_a_length(void **state) {
     (void)state;
     write_config("quick.json", "{\"model_type\": \"llama\", \"head_dim\": 8, \"max_position_embeddings\": 4096,\n"
                                " \"rope_theta\": 100.0}");
@@ -483,8 +483,8 @@ int main(void) {
                                        cmocka_unit_test(test_layer_types),
                                        cmocka_unit_test(test_view),
                                        cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_still_pairs),
-                                       cmocka_unit_test(test_turns_within_a_length),
+                                       cmocka_unit_test(test_unrotated_pairs),
+                                       cmocka_unit_test(test_revolutions_within_a_length),
                                        cmocka_unit_test(test_width_and_locale),
                                        cmocka_unit_test(test_schemes),
                                        cmocka_unit_test(test_warnings),

@@ -1,6 +1,6 @@
 /* test_explain_check.c: gyre explain --check: the layout that weights were trained with, from the model that the repository
  * holds, and from the same with its rows moved and its config left as it was. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/cli/cli_error.h"
 #include "tools/explain/explain_check.h"
 
@@ -25,7 +25,7 @@ static void copy_config(const char *from, const char *to) {
 }
 
 /* What the command says of a model that it did not make the figures of: gyre eval's, of the same windows. */
-static void test_trained_as_said(void **state) {
+static void test_trained_as_configured(void **state) {
     (void)state;
     json_t *check = checked("explain " ROPE " --check " README " --json");
     assert_string_equal(test_string(check, "verdict"), "agrees");
@@ -47,7 +47,7 @@ static void test_trained_as_said(void **state) {
     assert_non_null(strstr(o->out, "trained with half, as the file says"));
 }
 
-static void test_trained_otherwise(void **state) {
+static void test_trained_differently(void **state) {
     (void)state;
     assert_int_equal(run("convert " ROPE " -o @moved --layout interleaved")->exit, 0);
     assert_non_null(strstr(run("explain @moved --check " README)->out, "trained with interleaved, as the file says"));
@@ -162,8 +162,8 @@ static void test_rule(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trained_as_said),
-        cmocka_unit_test(test_trained_otherwise),
+        cmocka_unit_test(test_trained_as_configured),
+        cmocka_unit_test(test_trained_differently),
         cmocka_unit_test(test_moved_twice),
         cmocka_unit_test(test_blind),
         cmocka_unit_test(test_card),

@@ -1,6 +1,6 @@
 /* test_extend.c: gyre extend, from outside: its figures, what it writes, what it refuses. */
-#include "command_run.h"
-#include "gguf_make.h"
+#include "make_gguf.h"
+#include "run_command.h"
 
 #include <math.h>
 #include <sys/resource.h>
@@ -13,8 +13,7 @@ static void put_config(const char *name, const char *text) {
 }
 
 static int make_models(void **state) {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
+    if (make_empty_folder(state)) return -1;
     put_config("llama2",
                "{\n  \"model_type\": \"llama\",\n  \"hidden_size\": 4096,\n  \"num_attention_heads\": 32,\n"
                "  \"num_hidden_layers\": 32,\n  \"max_position_embeddings\": 4096,\n  \"rope_theta\": 10000.0\n}\n");
@@ -126,7 +125,7 @@ static void check_row(const json_t *root, const stretch *s, size_t which) {
     test_close(test_number(row, "scores"), attention * attention, 1e-12L, "scores");
 }
 
-static void figures_are_those_of_the_formulas(void **state) {
+static void figures_match_the_formulas(void **state) {
     (void)state;
     /* Ramps: 64 ln(4096 / 64 pi) / ln 10000 = 20.94 and 45.03; 64 ln(8192 / 64 pi) / ln 500000 = 18.08 and 34.98;
      * 10 ln(4096 / 64 pi) / ln 10000 = 3.27 and 7.04. */
@@ -152,7 +151,7 @@ static const char *says(const json_t *root, const char *method, const char *read
 }
 
 /* vLLM's dynamic NTK is fixed and its YaRN drops attention_factor; llama.cpp has no dynamic NTK, and drops it too. */
-static void each_program_is_asked(void **state) {
+static void each_profile_is_checked(void **state) {
     (void)state;
     static const struct {
         const char *method, *vllm, *llama_cpp;
@@ -174,7 +173,7 @@ static void each_program_is_asked(void **state) {
 }
 
 /* What a linear scaling reaches, divided by its factor. */
-static void a_held_scaling_counts_from_before_it(void **state) {
+static void existing_scaling_counts_from_original_length(void **state) {
     (void)state;
     json_t *root = run_json("extend @linear --to 32k --json --methods linear,yarn");
     assert_int_equal(test_integer(root, "trained_length"), 2048);
@@ -188,7 +187,7 @@ static void a_held_scaling_counts_from_before_it(void **state) {
 }
 
 /* Proportional scaling has no original length either: a second stretch goes on from the first. */
-static void a_config_is_stretched_twice(void **state) {
+static void config_can_be_extended_twice(void **state) {
     (void)state;
     put_config("still", "{\"model_type\": \"llama\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
                         "\"rope_parameters\": {\"rope_type\": \"proportional\", \"rope_theta\": 10000.0, "
@@ -205,7 +204,7 @@ static void a_config_is_stretched_twice(void **state) {
 }
 
 /* Dynamic YaRN leaves short contexts as they were: their angles, and what multiplies their scores. */
-static void what_follows_the_length_leaves_short_contexts(void **state) {
+static void dynamic_methods_leave_short_contexts(void **state) {
     (void)state;
     put_config("follows", "{\"model_type\": \"gyre\", \"position_embedding_type\": \"rope\", \"hidden_size\": 256, "
                           "\"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"head_dim\": 64, "
@@ -220,7 +219,7 @@ static void what_follows_the_length_leaves_short_contexts(void **state) {
 }
 
 /* Where far pairs turn by less, the largest distance decides what is new, and the window where it begins: 2048. */
-static void what_is_far_is_counted_as_it_turns(void **state) {
+static void far_pairs_are_counted_by_their_angles(void **state) {
     (void)state;
     json_t *root =
         run_json("extend @llama2 --to 16k --json --methods none,rerope,leaky,self-extend,rerope:8192,self-extend:2");
@@ -239,7 +238,7 @@ static void what_is_far_is_counted_as_it_turns(void **state) {
 }
 
 /* Phi-3's window is longer than what it was trained on. */
-static void a_wide_window_is_no_bound(void **state) {
+static void window_wider_than_the_context_is_no_limit(void **state) {
     (void)state;
     put_config("windowed", "{\"model_type\": \"mistral\", \"head_dim\": 64, \"max_position_embeddings\": 4096, "
                            "\"sliding_window\": 8192}");
@@ -250,7 +249,7 @@ static void a_wide_window_is_no_bound(void **state) {
     assert_non_null(strstr(run("extend @windowed --to 16k")->out, "4096 tokens: no distance grows with the length"));
 }
 
-static void the_table_reads_well(void **state) {
+static void table_output(void **state) {
     (void)state;
     const outcome *o = run("extend @llama2 --to 16k");
     assert_int_equal(o->exit, 0);
@@ -270,7 +269,7 @@ static void the_table_reads_well(void **state) {
 }
 
 /* -- writing -- */
-static void what_is_written_is_told(void **state) {
+static void written_changes_are_reported(void **state) {
     (void)state;
     static char before[4096], after[4096];
     const outcome *o = run("extend @llama31 --to 256k --method yarn --write @dir");
@@ -290,7 +289,7 @@ static void what_is_written_is_told(void **state) {
                                               "    \"rope_type\": \"yarn\"\n  },\n  \"rope_theta\": 500000.0\n}\n");
 }
 
-static void a_factor_may_be_given(void **state) {
+static void explicit_factor(void **state) {
     (void)state;
     json_t *root = run_json("extend @llama2 --to 10000 --method linear:8 --write @out --json");
     assert_string_equal(test_string(root, "method"), "linear:8");
@@ -335,7 +334,7 @@ static size_t bytes_of(const char *name, char *out, size_t room) {
     return bytes;
 }
 
-static void a_gguf_keeps_its_tensors(void **state) {
+static void gguf_tensors_are_preserved(void **state) {
     (void)state;
     static float weights[WEIGHTS];
     static char before[1 << 16], after[1 << 16];
@@ -371,7 +370,7 @@ static void a_gguf_keeps_its_tensors(void **state) {
 }
 
 /* YaRN without its factor: a key that makes up for it, as far as a float goes. */
-static void a_gguf_tells_every_key(void **state) {
+static void gguf_changed_keys_are_reported(void **state) {
     (void)state;
     static float weights[WEIGHTS];
     put_gguf("parts.gguf", weights);
@@ -391,7 +390,7 @@ static void a_gguf_tells_every_key(void **state) {
 }
 
 /* A large one is not copied for a table; whether the format has keys at all is known without that. */
-static void a_large_gguf_is_left_alone(void **state) {
+static void large_gguf_is_not_copied(void **state) {
     (void)state;
     static float weights[WEIGHTS];
     put_gguf("large.gguf", weights);
@@ -406,7 +405,7 @@ static void a_large_gguf_is_left_alone(void **state) {
 }
 
 /* -- what else there is to say -- */
-static void other_schemes_are_told_apart(void **state) {
+static void other_schemes_are_refused(void **state) {
     (void)state;
     const outcome *o = run("extend @bloom --to 16k");
     assert_int_equal(o->exit, 0);
@@ -421,10 +420,10 @@ static void other_schemes_are_told_apart(void **state) {
 }
 
 /* -- what goes wrong halfway -- */
-static void a_full_disk_leaves_nothing(void **state) {
+static void full_disk_leaves_no_file(void **state) {
     (void)state;
     struct rlimit was, little;
-    const int before = entries(folder);
+    const int before = count_entries(folder);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
     little = was;
     little.rlim_cur = 1024;
@@ -433,7 +432,7 @@ static void a_full_disk_leaves_nothing(void **state) {
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
     assert_int_equal(o->exit, 1);
     assert_non_null(strstr(o->err, "File too large"));
-    assert_int_equal(entries(folder), before);
+    assert_int_equal(count_entries(folder), before);
 }
 
 /* out = 1 where a half-written copy lies in the folder. */
@@ -447,7 +446,7 @@ static int has_temporary(void) {
     return found;
 }
 
-static void an_interrupt_leaves_nothing(void **state) {
+static void interrupt_leaves_no_file(void **state) {
     (void)state;
     static float weights[WEIGHTS];
     outcome *o = calloc(1, sizeof *o);
@@ -469,7 +468,7 @@ static void an_interrupt_leaves_nothing(void **state) {
 }
 
 /* Its text is gone once it was read. */
-static void a_pipe_is_no_model_to_change(void **state) {
+static void pipes_are_refused(void **state) {
     (void)state;
     static char text[1024];
     const char *path = in_folder("pipe");
@@ -485,7 +484,7 @@ static void a_pipe_is_no_model_to_change(void **state) {
     assert_int_equal(waitpid(writer, NULL, 0), writer);
 }
 
-static void what_is_wrong_is_told(void **state) {
+static void wrong_use(void **state) {
     (void)state;
     static char text[16];
     assert_fails("extend", 2, "MODEL");
@@ -511,23 +510,23 @@ static void what_is_wrong_is_told(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_are_those_of_the_formulas),
-                                       cmocka_unit_test(each_program_is_asked),
-                                       cmocka_unit_test(a_held_scaling_counts_from_before_it),
-                                       cmocka_unit_test(a_config_is_stretched_twice),
-                                       cmocka_unit_test(what_follows_the_length_leaves_short_contexts),
-                                       cmocka_unit_test(what_is_far_is_counted_as_it_turns),
-                                       cmocka_unit_test(a_wide_window_is_no_bound),
-                                       cmocka_unit_test(the_table_reads_well),
-                                       cmocka_unit_test(what_is_written_is_told),
-                                       cmocka_unit_test(a_factor_may_be_given),
-                                       cmocka_unit_test(a_gguf_keeps_its_tensors),
-                                       cmocka_unit_test(a_gguf_tells_every_key),
-                                       cmocka_unit_test(a_large_gguf_is_left_alone),
-                                       cmocka_unit_test(other_schemes_are_told_apart),
-                                       cmocka_unit_test(a_full_disk_leaves_nothing),
-                                       cmocka_unit_test(an_interrupt_leaves_nothing),
-                                       cmocka_unit_test(a_pipe_is_no_model_to_change),
-                                       cmocka_unit_test(what_is_wrong_is_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(figures_match_the_formulas),
+                                       cmocka_unit_test(each_profile_is_checked),
+                                       cmocka_unit_test(existing_scaling_counts_from_original_length),
+                                       cmocka_unit_test(config_can_be_extended_twice),
+                                       cmocka_unit_test(dynamic_methods_leave_short_contexts),
+                                       cmocka_unit_test(far_pairs_are_counted_by_their_angles),
+                                       cmocka_unit_test(window_wider_than_the_context_is_no_limit),
+                                       cmocka_unit_test(table_output),
+                                       cmocka_unit_test(written_changes_are_reported),
+                                       cmocka_unit_test(explicit_factor),
+                                       cmocka_unit_test(gguf_tensors_are_preserved),
+                                       cmocka_unit_test(gguf_changed_keys_are_reported),
+                                       cmocka_unit_test(large_gguf_is_not_copied),
+                                       cmocka_unit_test(other_schemes_are_refused),
+                                       cmocka_unit_test(full_disk_leaves_no_file),
+                                       cmocka_unit_test(interrupt_leaves_no_file),
+                                       cmocka_unit_test(pipes_are_refused),
+                                       cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_models, remove_folder);
 }

@@ -1,6 +1,6 @@
 /* test_figures.c: charts and heat maps, and what becomes of them when gnuplot fails. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
-#include "report_checks.h"
+#include "check_report.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 /* test_generate_command.c: gyre generate: what it writes, when it stops, and how text that comes in bytes is shown. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/common/utf8_text.h"
 #include <math.h>
 
@@ -34,7 +34,7 @@ static void test_characters(void **state) {
 }
 
 /* Byte by byte, as a model writes: a character is shown with its last byte, what never becomes one at once. */
-static void test_held_back(void **state) {
+static void test_incomplete_characters_are_held_back(void **state) {
     (void)state;
     static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z\x80\xe2z";
     static const size_t whole[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11, 12, 12, 14};
@@ -327,9 +327,11 @@ static void test_errors(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_characters), cmocka_unit_test(test_held_back),    cmocka_unit_test(test_plain_text),
-        cmocka_unit_test(test_greedy),     cmocka_unit_test(test_end),          cmocka_unit_test(test_text),
-        cmocka_unit_test(test_seeds),      cmocka_unit_test(test_context_ends), cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_methods),    cmocka_unit_test(test_interrupt),    cmocka_unit_test(test_errors)};
+        cmocka_unit_test(test_characters), cmocka_unit_test(test_incomplete_characters_are_held_back),
+        cmocka_unit_test(test_plain_text), cmocka_unit_test(test_greedy),
+        cmocka_unit_test(test_end),        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_seeds),      cmocka_unit_test(test_context_ends),
+        cmocka_unit_test(test_stream),     cmocka_unit_test(test_methods),
+        cmocka_unit_test(test_interrupt),  cmocka_unit_test(test_errors)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

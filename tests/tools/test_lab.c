@@ -1,6 +1,6 @@
 /* test_lab.c: the main job from outside, at the size of a moment: the same tables whatever the threads, from the journal,
  * and after a kill. */
-#include "command_run.h"
+#include "run_command.h"
 #include <math.h>
 
 static json_t *lab_json(const char *more) {

@@ -1,6 +1,6 @@
 /* test_lab_task.c: gyre lab --task and --encodings from outside, at the size of a moment: the same results whatever the
  * threads, from the journal, and after a kill. */
-#include "command_run.h"
+#include "run_command.h"
 #include <string.h>
 
 static json_t *task_json(const char *more) {

@@ -212,7 +212,7 @@ static void test_dynamic(void **state) {
     }
 }
 
-static void test_none_keeps_what_others_replace(void **state) {
+static void test_none_keeps_the_scaling(void **state) {
     (void)state;
     gyre_config base = rope();
     base.rope.scaling = GYRE_SCALING_YARN;
@@ -327,7 +327,7 @@ static void test_modifiers_are_read(void **state) {
     }
 }
 
-static void test_far_turns(void **state) {
+static void test_far_rotations(void **state) {
     (void)state;
     const gyre_config base = rope();
     const gyre_config clamped = config_under("rerope", &base, 4 * TRAINED),
@@ -430,11 +430,11 @@ int main(void) {
         cmocka_unit_test(test_static_factor_ignores_the_context),
         cmocka_unit_test(test_no_factor_follows_the_context),
         cmocka_unit_test(test_dynamic),
-        cmocka_unit_test(test_none_keeps_what_others_replace),
+        cmocka_unit_test(test_none_keeps_the_scaling),
         cmocka_unit_test(test_betas),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_modifiers_are_read),
-        cmocka_unit_test(test_far_turns),
+        cmocka_unit_test(test_far_rotations),
         cmocka_unit_test(test_modifiers),
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),
         cmocka_unit_test(test_ntk_mixed),

@@ -1,7 +1,7 @@
 /* test_passkey_command.c: gyre passkey: where keys are hidden, what counts as found, and that nothing depends on how the
  * work was shared out or broken off. */
-#include "command_run.h"
 #include "model/model.h"
+#include "run_command.h"
 #include "tools/common/utf8_text.h"
 #include "tools/passkey/passkey_run.h"
 
@@ -119,7 +119,7 @@ static void test_keys(void **state) {
     assert_int_not_equal(passkey_key(1, 4096, 0.3, 0), passkey_key(1, 4096, 0.4, 0));
 }
 
-static void test_what_is_exact(void **state) {
+static void test_exact_lengths(void **state) {
     (void)state;
     static const struct {
         const char *answer, *text;
@@ -236,7 +236,7 @@ static void compare_with_said(const asked *a, const gyre_model *model, const gyr
 }
 
 /* However it is shared out: the same words, read once where prompts are alike. */
-static void test_asking(void **state) {
+static void test_prompts(void **state) {
     (void)state;
     gyre_model *model = model_of(GYRE_KIND_ROPE);
     gyre_error err = {0, ""};
@@ -265,7 +265,7 @@ static void test_asking(void **state) {
 }
 
 /* Dynamic NTK as an engine has it: the prompt turns by its own length, so none may use what another one left. */
-static void test_asking_by_prefix(void **state) {
+static void test_prompts_with_a_prefix(void **state) {
     (void)state;
     gyre_model *model = model_of(GYRE_KIND_ROPE);
     gyre_config config = *gyre_encoding_get_config(gyre_model_get_encoding(model));
@@ -281,7 +281,7 @@ static void test_asking_by_prefix(void **state) {
     gyre_model_free(model);
 }
 
-static void test_encoding_that_ends(void **state) {
+static void test_encoding_with_a_maximum_position(void **state) {
     (void)state;
     gyre_model *model = model_of(GYRE_KIND_LEARNED);
     gyre_error err = {0, ""};
@@ -513,10 +513,10 @@ int main(void) {
                                        cmocka_unit_test(test_depth_and_length),
                                        cmocka_unit_test(test_too_short),
                                        cmocka_unit_test(test_keys),
-                                       cmocka_unit_test(test_what_is_exact),
-                                       cmocka_unit_test(test_asking),
-                                       cmocka_unit_test(test_asking_by_prefix),
-                                       cmocka_unit_test(test_encoding_that_ends),
+                                       cmocka_unit_test(test_exact_lengths),
+                                       cmocka_unit_test(test_prompts),
+                                       cmocka_unit_test(test_prompts_with_a_prefix),
+                                       cmocka_unit_test(test_encoding_with_a_maximum_position),
                                        cmocka_unit_test(test_errors),
                                        cmocka_unit_test(test_no_tokenizer),
                                        cmocka_unit_test(test_json),

@@ -1,6 +1,6 @@
 /* test_report.c: tables and pages, as text and as files. */
 #define _XOPEN_SOURCE 700 /* mkdtemp, symlink and setrlimit in one */
-#include "report_checks.h"
+#include "check_report.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -34,7 +34,7 @@ static double yarn_factor(int i, double stretch, double base, double fast, doubl
     return 1 / (1 - ramp + ramp / stretch);
 }
 
-static void seeds_are_the_methods(void **state) {
+static void initial_candidates_are_the_methods(void **state) {
     (void)state;
     static const double bases[] = {10000, 500};
     static const int64_t lengths[] = {1024, 2048, 16384};
@@ -138,7 +138,7 @@ static void children_keep_the_order(void **state) {
     assert_true(changed > draws / 2);
 }
 
-static void what_does_not_fit(void **state) {
+static void infeasible_candidates(void **state) {
     (void)state;
     const search_space space = search_space_of(3, 100, 400, 0);
     const search_rescale fits = {{1, 2, 5}, 1.1};
@@ -195,7 +195,7 @@ static search_problem race_on(landscape *l, search_initial *seeds, int64_t budge
     return race;
 }
 
-static void the_race_gets_near_the_best(void **state) {
+static void race_gets_near_the_best(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 3; seed++) {
         landscape l;
@@ -224,7 +224,7 @@ static void the_race_gets_near_the_best(void **state) {
 }
 
 /* A budget cuts off and changes nothing before. */
-static void a_larger_budget_goes_on(void **state) {
+static void larger_budget_continues(void **state) {
     (void)state;
     landscape l;
     search_initial seeds[SEARCH_MAX_INITIAL];
@@ -247,7 +247,7 @@ static gyre_status fail_late(void *ctx, const search_candidate *x, int64_t from,
     return read_landscape(ctx, x, from, count, nats, err);
 }
 
-static void a_failing_window_ends_it(void **state) {
+static void failing_window_ends_the_race(void **state) {
     (void)state;
     landscape l;
     search_initial seeds[SEARCH_MAX_INITIAL];
@@ -272,7 +272,7 @@ static int is_in(int32_t id, int held) {
     return id < 2000 ? id / 200 % 2 == held : (id - 2000) / 60 == held;
 }
 
-static void windows_stay_in_their_stretches(void **state) {
+static void windows_stay_in_their_ranges(void **state) {
     (void)state;
     static int32_t a[1600], b[120];
     const gyre_text texts[2] = {text_of(a, 1600, 0), text_of(b, 120, 2000)};
@@ -329,7 +329,7 @@ static int binomial_point(int n, double q, double p) {
 }
 
 /* Of zeros and ones the mean of a resample is a binomial count: its points are known without drawing. */
-static void the_interval_is_the_binomials(void **state) {
+static void interval_matches_the_binomial(void **state) {
     (void)state;
     static const struct { int n, ones; } cases[] = {{20, 10}, {24, 6}, {30, 24}, {1, 1}};
     for (int c = 0; c < 4; c++) {
@@ -351,11 +351,15 @@ static void the_interval_is_the_binomials(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seeds_are_the_methods),       cmocka_unit_test(a_fixed_attention_factor),
-        cmocka_unit_test(children_keep_the_order),     cmocka_unit_test(what_does_not_fit),
-        cmocka_unit_test(the_race_gets_near_the_best), cmocka_unit_test(a_larger_budget_goes_on),
-        cmocka_unit_test(a_failing_window_ends_it),    cmocka_unit_test(windows_stay_in_their_stretches),
-        cmocka_unit_test(windows_need_room),           cmocka_unit_test(the_interval_is_the_binomials)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(initial_candidates_are_the_methods),
+                                       cmocka_unit_test(a_fixed_attention_factor),
+                                       cmocka_unit_test(children_keep_the_order),
+                                       cmocka_unit_test(infeasible_candidates),
+                                       cmocka_unit_test(race_gets_near_the_best),
+                                       cmocka_unit_test(larger_budget_continues),
+                                       cmocka_unit_test(failing_window_ends_the_race),
+                                       cmocka_unit_test(windows_stay_in_their_ranges),
+                                       cmocka_unit_test(windows_need_room),
+                                       cmocka_unit_test(interval_matches_the_binomial)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* test_search_command.c: gyre search from outside: what it finds, writes and goes on from, and what it refuses. */
-#include "command_run.h"
+#include "run_command.h"
 #include "tools/cli/cli.h"
 #include "tools/common/methods.h"
 
@@ -128,7 +128,7 @@ static void figures_and_config(void **state) {
     json_decref(root);
 }
 
-static void says_it_in_words(void **state) {
+static void text_output(void **state) {
     (void)state;
     const outcome *o = run(SEARCH " --attention-factor 1.25");
     assert_int_equal(o->exit, 0);
@@ -162,7 +162,7 @@ static void assert_same_file(const char *a, const char *b) {
 }
 
 /* The journal cut anywhere, amid a line too, as a kill does: the same result to the byte, and not a line twice. */
-static void a_cut_search_ends_the_same(void **state) {
+static void interrupted_search_gives_the_same_result(void **state) {
     (void)state;
     static const double cuts[] = {0.003, 0.2, 0.5, 0.93, 1};
 #define JOURNALED SEARCH " --json --journal @journal --write @cut.json"
@@ -186,7 +186,7 @@ static void a_cut_search_ends_the_same(void **state) {
 }
 
 /* A larger budget reads on where a smaller one ended. */
-static void a_larger_budget_reads_on(void **state) {
+static void larger_budget_continues(void **state) {
     (void)state;
     json_t *small = run_json(SEARCH " --json --journal @budget");
     const int lines = lines_of("budget");
@@ -214,7 +214,7 @@ static void threads_and_seeds(void **state) {
     json_decref(other);
 }
 
-static void another_searchs_journal(void **state) {
+static void journal_of_another_search_is_refused(void **state) {
     (void)state;
     json_t *root = run_json(SEARCH " --json --journal @other");
     json_decref(root);
@@ -251,11 +251,11 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_and_config),
-                                       cmocka_unit_test(says_it_in_words),
-                                       cmocka_unit_test(a_cut_search_ends_the_same),
-                                       cmocka_unit_test(a_larger_budget_reads_on),
+                                       cmocka_unit_test(text_output),
+                                       cmocka_unit_test(interrupted_search_gives_the_same_result),
+                                       cmocka_unit_test(larger_budget_continues),
                                        cmocka_unit_test(threads_and_seeds),
-                                       cmocka_unit_test(another_searchs_journal),
+                                       cmocka_unit_test(journal_of_another_search_is_refused),
                                        cmocka_unit_test(refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

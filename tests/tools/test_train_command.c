@@ -1,5 +1,5 @@
 /* test_train_command.c: gyre train, gyre bench and gyre lab from outside; above all, a kill and what is left after it. */
-#include "command_run.h"
+#include "run_command.h"
 
 #define TINY "--width 16 --layers 1 --heads 2 --hidden 16 --context 32 --batch 4 "
 

@@ -1,4 +1,4 @@
-/* cos_sin.c: cos and sin of positions for who rotates by himself. */
+/* cos_sin.c: cos and sin of positions, for callers with a rotation of their own. */
 #include "core/encoding.h"
 #include "core/exec.h"
 #include "core/positions.h"
@@ -8,7 +8,7 @@
 #include "core/view.h"
 #include "util/error.h"
 
-enum { TOKENS_PER_ITEM = 256 }; /* of a work item */
+enum { TOKENS_PER_ITEM = 256 }; /* tokens of one call of the parallel loop */
 
 typedef struct angle_call {
     gyre_angles angles;
@@ -39,7 +39,7 @@ static void compute_token(const angle_call *call, int64_t b, int64_t t) {
     }
 }
 
-/* 1: the rows of consecutive positions are done. */
+/* Consecutive positions into contiguous floats, by steps.  out = 1 if done. */
 static int compute_run(const angle_call *call, int64_t b, int64_t first, int64_t count) {
     const gyre_view *c = call->cosine, *s = call->sine;
     if (call->positions->data || !call->angles.uses_stored || c->dtype != GYRE_DTYPE_F32 || c->stride[3] != 1 ||

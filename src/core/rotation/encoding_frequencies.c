@@ -1,4 +1,4 @@
-/* encoding_frequencies.c: what an encoding tells about its rotation. */
+/* encoding_frequencies.c: queries about an encoding's rotation: frequencies, attention factor, parts of the scaling. */
 #include "core/encoding.h"
 #include "core/rotation/angles.h"
 #include "core/scheme.h"

@@ -1,4 +1,4 @@
-/* permute.c: channels of pairs, and the rows of projections that make them, from one layout to the other. */
+/* permute.c: moves channels, or the rows of a projection, between the half and the interleaved layout. */
 #include "core/rotation/permute.h"
 #include "core/convert.h"
 #include "core/encoding.h"
@@ -10,7 +10,7 @@
 
 /* -- in place -- */
 
-/* Pairs that are moved through a buffer; more are split, so that the stack does not grow with the row. */
+/* Up to so many pairs are moved through a buffer on the stack; longer rows are split in two. */
 enum { BUFFERED_PAIRS = 256 };
 
 typedef struct row {
@@ -27,14 +27,14 @@ static row row_at(const row *r, int64_t first) {
 static void reverse(const row *r, int64_t count) {
     char *low = r->data, *high = r->data + (count - 1) * r->stride;
     for (int64_t i = 0; i < count / 2; i++, low += r->stride, high -= r->stride) {
-        char kept[sizeof(double)];
-        memcpy(kept, low, (size_t)r->size);
+        char saved[sizeof(double)];
+        memcpy(saved, low, (size_t)r->size);
         memcpy(low, high, (size_t)r->size);
-        memcpy(high, kept, (size_t)r->size);
+        memcpy(high, saved, (size_t)r->size);
     }
 }
 
-/* [left][right] to [right][left]. */
+/* [left][right] becomes [right][left], by three reversals. */
 static void swap_blocks(const row *r, int64_t left, int64_t right) {
     const row rest = row_at(r, left);
     reverse(r, left);
@@ -52,7 +52,11 @@ static void move_buffered(const row *r, int64_t pairs, gyre_layout from, gyre_la
     gyre_copy_row(buffer, 1, r->data, stride, r->dtype, 2 * pairs);
 }
 
-/* Each half of the pairs apart makes [low][high][low][high], and the middle two change places. */
+/* Splits the row in two halves of the pairs.  For 4 pairs with members c and s:
+ *
+ *     c s c s . c s c s
+ *     c c s s . c c s s     each half deinterleaved
+ *     c c c c . s s s s     the two blocks in the middle swapped */
 static void deinterleave(const row *r, int64_t pairs) {
     const int64_t left = pairs / 2, right = pairs - left;
     const row middle = row_at(r, left), rest = row_at(r, 2 * left);
@@ -65,6 +69,7 @@ static void deinterleave(const row *r, int64_t pairs) {
     swap_blocks(&middle, left, right);
 }
 
+/* The steps of deinterleave in reverse. */
 static void interleave(const row *r, int64_t pairs) {
     const int64_t left = pairs / 2, right = pairs - left;
     const row middle = row_at(r, left), rest = row_at(r, 2 * left);

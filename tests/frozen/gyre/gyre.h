@@ -407,12 +407,16 @@ typedef struct gyre_config {
         const double *slopes_after; /* ALIBI: for keys after the query; NULL = the same; copied */
         double max_bias;            /* ALIBI: the paper's slopes end at 2^-max_bias (MPT); 0 = 8.  Ignored with slopes */
         int before_scale; /* ALIBI: 1 = slopes are divided by sqrt(head_dim): Falcon adds the bias before the scale */
-        int64_t buckets;
-        int64_t max_distance;
-        int bidirectional; /* T5: 1 = half the buckets for keys after the query; TRANSFORMER_XL: rows for them */
-        int64_t width;
-        unsigned terms;   /* a set of gyre_term; 0 = BERT: QUERY; others: all that the scheme has */
-        gyre_decay decay; /* KERPLE */
+        int64_t buckets;  /* T5: rows of the table, even; needed */
+        int64_t position_buckets; /* DEBERTA: log buckets on each side, even; 0 = none (v1) */
+        int64_t max_distance;     /* distances of this and more count as one.  T5: 0 = 128.  NEZHA: 0 = 64.  SHAW, DEBERTA,
+                                  * TRANSFORMER_XL (clamp_len): needed */
+        int64_t max_positions;    /* BERT: positions 0 .. this - 1; needed */
+        int bidirectional;        /* T5: 1 = half the buckets for keys after the query; TRANSFORMER_XL: rows for them */
+        int64_t hidden_units;     /* FIRE: of each head's network, at most 256; 0 = 32 */
+        int64_t sinusoid_dim;     /* SANDWICH: channels, even, at most 65536; 0 = 128 */
+        unsigned terms;           /* a set of gyre_term; 0 = BERT: QUERY; others: all that the scheme has */
+        gyre_decay decay;         /* KERPLE */
     } score;
 } gyre_config;
 

@@ -1,0 +1,178 @@
+/* make_synthetic_model.c: weights from names, and the files that hold them. */
+#include "make_synthetic_model.h"
+
+#include "files/safetensors.h"
+#include "make_gguf.h"
+
+#include <stdio.h>
+
+enum { MOST_TENSORS = 256, LONGEST_PATH = 1024 };
+
+json_t *synthetic_fixture(const char *name) {
+    char path[LONGEST_PATH];
+    json_error_t why;
+    snprintf(path, sizeof path, "%s/families/%s.json", GYRE_TEST_DATA, name);
+    json_t *fixture = json_load_file(path, 0, &why);
+    if (!fixture) fail_msg("%s: line %d: %s", path, why.line, why.text);
+    return fixture;
+}
+
+/* -- weights -- */
+static uint64_t name_state(uint64_t seed, const char *name) {
+    uint64_t state = 0xcbf29ce484222325u ^ seed;
+    for (; *name; name++)
+        state = (state ^ (unsigned char)*name) * 0x100000001b3u;
+    return state;
+}
+
+static double uniform(uint64_t state, int64_t i) {
+    uint64_t z = state + (uint64_t)(i + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* Copies the dimensions; returns the rank. */
+static int shape_of(const json_t *tensor, int64_t shape[4], int64_t *count) {
+    const json_t *sizes = json_array_get(tensor, 0);
+    const int rank = (int)json_array_size(sizes);
+    assert_true(json_is_array(sizes) && rank <= 4);
+    *count = 1;
+    for (int i = 0; i < rank; i++)
+        *count *= shape[i] = (int64_t)json_integer_value(json_array_get(sizes, (size_t)i));
+    return rank;
+}
+
+static const json_t *described(const json_t *fixture, const char *name) {
+    const json_t *tensor = json_object_get(json_object_get(fixture, "tensors"), name);
+    if (!tensor) fail_msg("the fixture has no tensor %s", name);
+    return tensor;
+}
+
+float *synthetic_tensor(const json_t *fixture, const char *name, int64_t *count) {
+    const json_t *tensor = described(fixture, name);
+    const double center = json_number_value(json_array_get(tensor, 1));
+    const double spread = json_number_value(json_array_get(tensor, 2));
+    const uint64_t state = name_state((uint64_t)test_integer(fixture, "seed"), name);
+    int64_t shape[4];
+    shape_of(tensor, shape, count);
+    float *out = malloc((size_t)*count * sizeof *out);
+    assert_non_null(out);
+    for (int64_t i = 0; i < *count; i++)
+        out[i] = (float)(center + spread * (2.0 * uniform(state, i) - 1.0));
+    return out;
+}
+
+/* -- safetensors -- */
+static gyre_dtype dtype_of(const json_t *fixture) {
+    const char *name = test_string(fixture, "dtype");
+    return strcmp(name, "F16") == 0 ? GYRE_DTYPE_F16 : strcmp(name, "BF16") == 0 ? GYRE_DTYPE_BF16 : GYRE_DTYPE_F32;
+}
+
+void synthetic_write_folder(const json_t *fixture, const char *folder) {
+    char path[LONGEST_PATH];
+    gyre_safetensors_input tensors[MOST_TENSORS];
+    float *data[MOST_TENSORS];
+    int64_t n = 0;
+    gyre_error err = {0, ""};
+    const char *name;
+    json_t *tensor;
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    assert_int_equal(json_dump_file(json_object_get(fixture, "config"), path, JSON_INDENT(2)), 0);
+    json_object_foreach(json_object_get(fixture, "tensors"), name, tensor) {
+        int64_t count;
+        assert_true(n < MOST_TENSORS);
+        tensors[n].name = name;
+        tensors[n].rank = shape_of(tensor, tensors[n].shape, &count);
+        tensors[n].data = data[n] = synthetic_tensor(fixture, name, &count);
+        n++;
+    }
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    if (gyre_safetensors_write(path, tensors, n, dtype_of(fixture), &err) != GYRE_OK) fail_msg("%s", err.text);
+    while (n-- > 0)
+        free(data[n]);
+}
+
+/* -- GGUF -- */
+static void put_key(made_gguf *made, const char *key, const json_t *value) {
+    if (json_is_string(value)) {
+        made_string(made, key, json_string_value(value));
+    } else if (json_is_boolean(value)) {
+        made_bool(made, key, json_is_true(value));
+    } else if (json_is_integer(value)) {
+        made_u32(made, key, (uint32_t)json_integer_value(value));
+    } else if (json_is_real(value)) {
+        made_f32(made, key, (float)json_real_value(value));
+    } else {
+        fail_msg("%s has a value of a kind that no key of a fixture has", key);
+    }
+}
+
+/* Where number i of the result lies in the tensor as it is in safetensors.  rows, row: the tensor's shape there. */
+static int64_t place_of(const char *how, int64_t heads, int64_t rows, int64_t row, int64_t i) {
+    const int64_t r = i / row, c = i % row, per_head = heads > 0 ? rows / heads : 0;
+    if (strcmp(how, "turn") == 0) { /* halves of each head to neighbours */
+        const int64_t head = r / per_head, j = r % per_head;
+        return (head * per_head + j % 2 * (per_head / 2) + j / 2) * row + c;
+    }
+    if (strcmp(how, "unfuse") == 0) { /* head by head its query, key and value, to all queries, keys, values */
+        const int64_t dim = per_head / 3, block = r / (heads * dim), head = r / dim % heads;
+        return (head * per_head + block * dim + r % dim) * row + c;
+    }
+    if (strcmp(how, "transpose") == 0) return i % rows * row + i / rows;
+    if (strcmp(how, "copy") != 0 && strcmp(how, "add_one") != 0) fail_msg("%s: no such way", how);
+    return i;
+}
+
+static void put_tensor(made_gguf *made, const json_t *fixture, const char *name, const json_t *made_of) {
+    const char *how = json_string_value(json_array_get(made_of, 0));
+    const char *source = json_string_value(json_array_get(made_of, 1));
+    const int64_t heads = (int64_t)json_integer_value(json_array_get(made_of, 2));
+    const double added = strcmp(how, "add_one") == 0 ? 1.0 : 0.0;
+    int64_t shape[4], count;
+    uint64_t dims[4];
+    const int rank = shape_of(described(fixture, source), shape, &count);
+    float *from = synthetic_tensor(fixture, source, &count);
+    for (int i = 0; i < rank; i++)
+        dims[i] = (uint64_t)(strcmp(how, "transpose") == 0 ? shape[i] : shape[rank - 1 - i]);
+    assert_true(rank == 1 || rank == 2);
+    made_info(made, name, (uint32_t)rank, dims, 0, made->data_bytes);
+    for (int64_t i = 0; i < count; i++) {
+        const float x = from[place_of(how, heads, shape[0], rank == 2 ? shape[1] : 1, i)];
+        made_number(made->data, &made->data_bytes, made_f32_bits((float)(x + added)), 4);
+    }
+    while (made->data_bytes % made->alignment)
+        made->data[made->data_bytes++] = 0;
+    free(from);
+}
+
+static void put_numbers(made_gguf *made, const char *name, const json_t *numbers) {
+    float x[64];
+    const size_t n = json_array_size(numbers);
+    assert_true(n <= 64);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)json_number_value(json_array_get(numbers, i));
+    made_tensor(made, name, x, n);
+}
+
+void synthetic_write_gguf(const json_t *fixture, const char *path) {
+    const json_t *gguf = json_object_get(fixture, "gguf");
+    made_gguf *made = made_begin(3);
+    const char *name;
+    json_t *value;
+    assert_non_null(gguf);
+    json_object_foreach(json_object_get(gguf, "keys"), name, value) put_key(made, name, value);
+    json_object_foreach(json_object_get(gguf, "tensors"), name, value) {
+        if (strcmp(json_string_value(json_array_get(value, 0)), "values") == 0)
+            put_numbers(made, name, json_array_get(value, 1));
+        else
+            put_tensor(made, fixture, name, value);
+        assert_true(made->infos_bytes < sizeof made->infos && made->data_bytes < sizeof made->data);
+    }
+    made_finish(made);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(made->file, 1, made->file_bytes, file), made->file_bytes);
+    assert_int_equal(fclose(file), 0);
+    free(made);
+}

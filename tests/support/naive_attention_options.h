@@ -1,0 +1,240 @@
+/* naive_attention_options.h: what a call of attention may ask for beside queries, keys and values (softcap, sinks, an additive mask,
+ * the score that no key has), as its definition says it, in double, with every weight written down.  Scores come from
+ * naive_attention_tables.h, those of rotations that naive_attention_tables.h does not know (xPos, far turns) from their relative form here. */
+#ifndef GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
+#define GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
+#include "naive_attention_tables.h"
+
+/* A config of a rotation. */
+#define ROTATED(...)                                                                                                        \
+    {                                                                                                                       \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
+    }
+
+/* ALiBi's slopes of four heads, for keys up to the query and for those after it. */
+static const double slopes_before[4] = {0.5, 0.25, 0.0625, 1}, slopes_after[4] = {0.125, 0.75, 0, 0.5};
+
+enum { MOST_HEADS = 8 };
+
+typedef struct options {
+    double softcap;
+    int64_t sinks;
+    int mask;       /* 0 = none */
+    int blocks;     /* it hides long stretches of keys too, of which queries have their own */
+    int bare;       /* positions are counted, not read */
+    int rows_alike; /* the mask says the same to all queries and heads: strides of 0 */
+    gyre_dtype mask_dtype;
+    int sink_logits;
+} options;
+
+typedef struct trial {
+    problem p;
+    options o;
+    int64_t pairs;     /* batch x queries x heads x keys */
+    double *mask64;    /* [batch][query][head][key], what the library reads */
+    void *mask;        /* the same in its type, keys last, at every second place */
+    gyre_cview masked; /* view of it */
+    float sink[MOST_HEADS];
+    double *weights64, *lse64;
+    float *weights; /* of all queries */
+} trial;
+
+static inline int64_t pair_at(const problem *p, int64_t b, int64_t i, int64_t h, int64_t j) {
+    return ((b * p->s.queries + i) * p->s.heads + h) * p->s.keys + j;
+}
+
+/* Bits 0 to 3: softcap, sinks, mask, sink logits.  The types and strides of the mask change with `i`. */
+static inline options options_from_bits(int bits, uint64_t i, const layout *s) {
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
+    return (options){.softcap = bits & 1 ? 1.5 : 0,
+                     .sinks = bits & 2 ? 5 : 0,
+                     .mask = bits & 4,
+                     .mask_dtype = types[i % 3],
+                     .rows_alike = i % 2 == 1,
+                     .blocks = i % 4 >= 2,
+                     .bare = !s->shuffled && i % 7 < 3,
+                     .sink_logits = bits & 8};
+}
+
+/* -- making a trial -- */
+
+static inline int in_block(const trial *t, int64_t row, int64_t key) {
+    const int64_t wide = t->o.mask_dtype == GYRE_DTYPE_F16 ? 80 : 128; /* a tile or less */
+    return t->o.blocks && (row / 3 + key / wide) % 2 == 0;
+}
+
+/* Numbers of both signs, every fifth pair or so hidden; all of row 1 where rows differ. */
+static inline void make_mask(trial *t, test_random *random) {
+    const layout *s = &t->p.s;
+    const int alike = t->o.rows_alike;
+    const int64_t n = alike ? s->batch * s->keys : t->pairs, rows = alike ? 1 : s->queries, heads = alike ? 1 : s->heads;
+    t->mask = room((size_t)(2 * n), gyre_dtype_size(t->o.mask_dtype));
+    for (int64_t e = 0; e < n; e++) {
+        const int64_t row = e / s->keys / heads % rows;
+        const int hidden = test_next(random) % 5 == 0 || (!alike && row == 1) || in_block(t, row, e % s->keys);
+        test_put(t->mask, t->o.mask_dtype, (size_t)(2 * e), hidden ? -INFINITY : 2 * test_uniform(random));
+    }
+    t->masked = gyre_cdense(t->mask, t->o.mask_dtype, s->batch, s->queries, s->heads, s->keys);
+    const int64_t steps[4] = {2 * rows * heads * s->keys, alike ? 0 : 2 * heads * s->keys, alike ? 0 : 2 * s->keys, 2};
+    memcpy(t->masked.stride, steps, sizeof steps);
+    for (int64_t b = 0; b < s->batch; b++)
+        for (int64_t i = 0; i < s->queries; i++)
+            for (int64_t h = 0; h < s->heads; h++)
+                for (int64_t j = 0; j < s->keys; j++)
+                    t->mask64[pair_at(&t->p, b, i, h, j)] = test_get(
+                        t->mask, t->o.mask_dtype, (size_t)(b * steps[0] + i * steps[1] + h * steps[2] + j * steps[3]));
+}
+
+static inline trial make_trial(const gyre_config *config, const layout *s, const options *o, uint64_t seed) {
+    test_random random = {seed + 77};
+    trial t = {.p = make_problem(config, s, seed), .o = *o, .pairs = s->batch * s->queries * s->heads * s->keys};
+    assert_true(s->heads <= MOST_HEADS);
+    t.mask64 = room((size_t)t.pairs, sizeof *t.mask64);
+    t.weights64 = room((size_t)t.pairs, sizeof *t.weights64);
+    t.weights = room((size_t)t.pairs, sizeof *t.weights);
+    t.lse64 = room((size_t)(s->batch * s->queries * s->heads), sizeof *t.lse64);
+    if (o->mask) make_mask(&t, &random);
+    test_fill(&random, t.sink, MOST_HEADS);
+    for (int h = 0; h < MOST_HEADS; h++)
+        t.sink[h] *= 4;
+    return t;
+}
+
+static inline void free_trial(trial *t) {
+    free_problem(&t->p);
+    free(t->mask64);
+    free(t->mask);
+    free(t->weights64);
+    free(t->lse64);
+    free(t->weights);
+}
+
+static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables) {
+    const layout *s = &t->p.s;
+    gyre_attention_args args = problem_args(&t->p, tables);
+    args.softcap = t->o.softcap;
+    args.sinks = t->o.sinks;
+    if (t->o.mask) args.mask = t->masked;
+    if (t->o.bare) {
+        args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start, 0, 0, 0, 0};
+        args.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start + s->keys - s->queries, 0, 0, 0, 0};
+    }
+    if (t->o.sink_logits) args.sink_logits = gyre_cdense(t->sink, GYRE_DTYPE_F32, 1, 1, s->heads, 1);
+    return args;
+}
+
+static inline void run_trial(trial *t, const gyre_exec *exec) {
+    const gyre_tables tables = problem_tables(&t->p);
+    const gyre_attention_args args = trial_args(t, &tables);
+    attend(&args, exec);
+}
+
+/* -- the definition -- */
+
+/* By how much pairs of ReRoPE and its kin turn. */
+static inline double turned_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
+    const double near = (double)(m - n), window = (double)rope->far_window, group = rope->far_factor;
+    if (rope->far == GYRE_FAR_AS_NEAR || near < window) return near;
+    if (rope->far == GYRE_FAR_CLAMPED) return window;
+    if (rope->far == GYRE_FAR_LEAKY) return window + (near - window) / group;
+    return floor((double)m / group) - floor((double)n / group) + window - floor(window / group);
+}
+
+static inline double rotated_score(const problem *p, int64_t m, int64_t n, const double *q, const double *k) {
+    const struct gyre_rope_config *rope = &p->config.rope;
+    const int64_t pairs = p->s.dim / 2;
+    double sum = 0;
+    for (int64_t i = 0; i < pairs; i++) {
+        const int half = rope->layout == GYRE_LAYOUT_HALF;
+        const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
+        const double angle = turned_distance(rope, m, n) * p->inv_freq[i];
+        double pair = (q[a] * k[a] + q[b] * k[b]) * cos(angle) - (q[b] * k[a] - q[a] * k[b]) * sin(angle);
+        if (rope->xpos_base > 0)
+            pair *= pow((2.0 * (double)i + 0.8 * (double)pairs) / (2.8 * (double)pairs), (double)(m - n) / rope->xpos_base);
+        sum += pair * p->factor * p->factor;
+    }
+    return p->scale * sum;
+}
+
+static inline int trial_sees(const trial *t, int64_t b, int64_t i, int64_t j) {
+    const layout *s = &t->p.s;
+    const int by_order = s->causal == GYRE_CAUSAL_BY_ORDER;
+    const int64_t m = by_order ? i + s->keys - s->queries : t->p.q_at[b * s->queries + i];
+    const int64_t n = by_order ? j : t->p.k_at[b * s->keys + j];
+    if (s->causal && n > m) return 0;
+    if (s->window == 0 || llabs((long long)(m - n)) < s->window) return 1;
+    return t->o.sinks > 0 && n < t->o.sinks;
+}
+
+static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h, int64_t j) {
+    const problem *p = &t->p;
+    const layout *s = &p->s;
+    if (!trial_sees(t, b, i, j)) return -INFINITY;
+    const double *q = p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim;
+    const double *k = p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim;
+    const int64_t m = p->q_at[b * s->queries + i], n = p->k_at[b * s->keys + j];
+    double score = p->config.kind == GYRE_KIND_ROPE ? rotated_score(p, m, n, q, k) : naive_score(p, h, m, n, q, k);
+    if (t->o.softcap > 0) score = t->o.softcap * tanh(score / t->o.softcap);
+    return t->o.mask ? score + t->mask64[pair_at(p, b, i, h, j)] : score;
+}
+
+static inline void trial_row(const trial *t, int64_t b, int64_t i, int64_t h) {
+    const problem *p = &t->p;
+    const layout *s = &p->s;
+    const int64_t row = (b * s->queries + i) * s->heads + h, key_head = h / (s->heads / s->key_heads);
+    double *weight = t->weights64 + row * s->keys, *out = p->out64 + row * s->value_dim, storage[64];
+    double top = t->o.sink_logits ? (double)t->sink[h] : -INFINITY;
+    const double sink = top;
+    memset(out, 0, (size_t)s->value_dim * sizeof *out);
+    for (int64_t j = 0; j < s->keys; j++) {
+        weight[j] = trial_score(t, b, i, h, j);
+        top = fmax(top, weight[j]);
+    }
+    double sum = top > -INFINITY ? exp(sink - top) : 0;
+    for (int64_t j = 0; j < s->keys; j++)
+        sum += weight[j] = top > -INFINITY ? exp(weight[j] - top) : 0;
+    t->lse64[row] = sum > 0 ? top + log(sum) : -INFINITY;
+    for (int64_t j = 0; j < s->keys; j++) {
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *beside = NULL;
+        int64_t r;
+        if (weight[j] == 0) continue;
+        weight[j] /= sum;
+        if (gyre_encoding_row(p->encoding, p->q_at[b * s->queries + i], p->k_at[b * s->keys + j], &r) == GYRE_OK)
+            beside = table_row(p, TABLE_V, h, r, storage);
+        for (int64_t c = 0; c < s->value_dim; c++)
+            out[c] += weight[j] * (v[c] + (beside ? beside[c] : 0));
+    }
+}
+
+static inline void define(const trial *t) {
+    for (int64_t b = 0; b < t->p.s.batch; b++)
+        for (int64_t i = 0; i < t->p.s.queries; i++)
+            for (int64_t h = 0; h < t->p.s.heads; h++)
+                trial_row(t, b, i, h);
+}
+
+/* The definition of `one` reads what tokens from `first` on of a packed batch are, and its tables. */
+static inline void take_sequence(trial *one, const trial *packed, int64_t first) {
+    const layout *s = &packed->p.s;
+    const int64_t row[3] = {s->heads * s->dim, s->key_heads * s->dim, s->key_heads * s->value_dim};
+    for (part i = Q; i <= V; i++)
+        memcpy(one->p.x64[i], packed->p.x64[i] + first * row[i], one->p.size[i] * sizeof(double));
+    for (part i = TABLE_A; i <= LAST; i++)
+        memcpy(one->p.x64[i], packed->p.x64[i], packed->p.size[i] * sizeof(double));
+    memcpy(one->sink, packed->sink, sizeof one->sink);
+}
+
+static inline void check_trial(const trial *t) {
+    define(t);
+    for (size_t i = 0; i < t->p.out_size; i++)
+        test_close((long double)t->p.out[i], t->p.out64[i], 3e-6L, "out");
+    for (int64_t row = 0; row < t->pairs / (t->p.s.keys > 0 ? t->p.s.keys : 1); row++) {
+        const double want = t->lse64[row], got = (double)t->p.lse[row];
+        if (want == -INFINITY)
+            assert_true(got == -INFINITY);
+        else
+            test_close(got, want, 5e-6L * (1 + fabsl((long double)want)), "lse");
+    }
+}
+
+#endif

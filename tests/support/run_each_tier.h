@@ -1,0 +1,44 @@
+/* run_each_tier.h: a test once for every tier there is; those that this build or this processor has not are skipped. */
+#ifndef GYRE_TESTS_RUN_EACH_TIER_H
+#define GYRE_TESTS_RUN_EACH_TIER_H
+#include "kernels/tier_list.h"
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+/* NULL where the tier runs. */
+static inline const char *why_skipped(const char *tier) {
+#define BUILT_OF(wanted, name) || (strcmp(wanted, #name) == 0 && gyre_tier_##name)
+    const int built = 0 GYRE_TIERS(BUILT_OF, tier);
+#undef BUILT_OF
+    if (gyre_kernels_tier(tier)) return NULL;
+    return built ? "this processor has not got it" : "it is another family of processors'";
+}
+
+static inline const gyre_kernels *tier_or_skip(const char *tier) {
+    const gyre_kernels *kernels = gyre_kernels_tier(tier);
+    if (!kernels) skip();
+    assert_string_equal(kernels->tier, tier);
+    return kernels;
+}
+
+/* What of its bound a kernel uses: more than 1 is wrong, and so is a NaN. */
+static inline void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
+    print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
+    assert_true(worst <= 1);
+}
+
+/* The larger share, of those so far and |got - want| / bound; infinite for a NaN. */
+static inline long double larger_share(long double worst, long double got, long double want, long double bound) {
+    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
+    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
+}
+
+/* Entries of an array of struct CMUnitTest that get the tier's name for their state. */
+#define FOR_TIER(test, tier)                                                                                                \
+    { #test " " #tier, test, NULL, NULL, (void *)(uintptr_t) #tier }
+#define FOR_TIER_THEN(test, tier) FOR_TIER(test, tier),
+#define FOR_TIERS(test)           GYRE_VECTOR_TIERS(FOR_TIER_THEN, test) FOR_TIER(test, scalar)
+
+#endif
