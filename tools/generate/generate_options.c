@@ -1,5 +1,7 @@
 /* generate_options.c: the options of gyre generate. */
 #include "tools/generate/generate.h"
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,7 +76,8 @@ static error_t parse_sampling(generate_options *o, int key, const char *text) {
         o->sampling.temperature = cli_number("--temperature", text, 0, 1000);
         return 0;
     case KEY_TOP_P:
-        o->sampling.top_p = cli_number("--top-p", text, 0, 1);
+        /* gyre_sampling reads 0 as 1.  Here 0 means the most likely token only. */
+        o->sampling.top_p = fmax(cli_number("--top-p", text, 0, 1), DBL_MIN);
         return 0;
     case KEY_TOP_K:
         o->sampling.top_k = cli_integer("--top-k", text, 0, CLI_MAX_TOKENS);
@@ -136,6 +139,7 @@ static void check_options(const generate_options *o) {
 void generate_options_read(int argc, char **argv, generate_options *o) {
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
     *o = (generate_options){.tokens = 128, .sampling = GYRE_INIT(gyre_sampling), .seed = 1};
+    o->sampling.top_p = 1;
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
