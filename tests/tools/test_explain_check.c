@@ -1,6 +1,7 @@
 /* test_explain_check.c: gyre explain --check: the layout that weights were trained with, from the model that the repository
  * holds, and from the same with its rows moved and its config left as it was. */
 #include "run_command.h"
+#include "tools/cli/cli_error.h"
 #include "tools/explain/explain_check.h"
 
 #include <math.h>

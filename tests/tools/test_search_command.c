@@ -1,6 +1,6 @@
 /* test_search_command.c: gyre search from outside: what it finds, writes and goes on from, and what it refuses. */
 #include "run_command.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli.h"
 #include "tools/common/methods.h"
 
 #include <math.h>

@@ -1,13 +1,12 @@
 /* bench_attention_call.c: the memory and the arguments of one call of gyre bench attention. */
 #include "tools/bench/bench_attention.h"
 
-#include "tools/bench/bench_roofline.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* -- numbers -- */
-/* Of numbers within -1 .. 1, what a 16-bit type has of the digits: cut, since only speed is looked at. */
+/* Converts a number in -1 .. 1 to a 16-bit type.  Truncates, because only speed is measured. */
 static uint16_t truncate_float(float x, gyre_dtype dtype) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -16,11 +15,10 @@ static uint16_t truncate_float(float x, gyre_dtype dtype) {
     return (uint16_t)(exponent < 113 ? sign : sign | (exponent - 112) << 10 | (bits >> 13 & 0x3ff));
 }
 
-/* `count` numbers in -1 .. 1. */
+/* Fills in `count` random numbers in -1 .. 1. */
 static void fill(void *data, gyre_dtype dtype, int64_t count, uint64_t seed) {
     for (int64_t i = 0; i < count; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        const float x = -1 + 2 * (float)(seed >> 40) * 0x1p-24f;
+        const float x = -1 + 2 * (float)bench_random(&seed);
         if (dtype == GYRE_DTYPE_F32)
             ((float *)data)[i] = x;
         else
@@ -144,7 +142,7 @@ gyre_status attn_call_create(attn_call *out, const gyre_config *config, const at
 
 /* -- a cache -- */
 static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
-    (void)ctx, (void)align; /* pages are aligned to more */
+    (void)ctx, (void)align; /* pages have a larger alignment */
     return bench_alloc_huge(bytes);
 }
 static void free_huge(void *ctx, void *memory) {
@@ -153,7 +151,7 @@ static void free_huge(void *ctx, void *memory) {
 }
 
 static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error *err) {
-    enum { CHUNK = 1024 }; /* the same numbers again and again */
+    enum { CHUNK = 1024 }; /* tokens; the same numbers are repeated */
     const int64_t count = CHUNK * data->key_heads * ATTN_HEAD_DIM;
     float *memory = alloc_random(2 * count, GYRE_DTYPE_F32, 11);
     gyre_status status = memory ? GYRE_OK : GYRE_ENOMEM;

@@ -7,7 +7,7 @@
 static void learned(gyre_config *config, int64_t tokens) {
     config->input.positions = tokens;
 }
-/* As a model keeps it: the angles of the trained positions made once. */
+/* As in a model: a table of angles for the trained positions. */
 static void rope_table(gyre_config *config, int64_t tokens) {
     config->rope.table_positions = tokens;
 }
@@ -56,12 +56,12 @@ static void deberta_v3(gyre_config *config, int64_t tokens) {
     deberta_v1(config, tokens);
     config->score.position_buckets = 256;
 }
-/* Not clamped, as in language modelling without clamp_len. */
+/* Without clamping, as in language modelling without clamp_len. */
 static void transformer_xl(gyre_config *config, int64_t tokens) {
     config->score.max_distance = tokens;
 }
 
-/* Encoders see both sides, decoders what came before. */
+/* Encoders are bidirectional, decoders causal. */
 static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL},
                                        {"learned", GYRE_KIND_LEARNED, 1, 0, learned},
                                        {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL},
@@ -85,7 +85,7 @@ static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL},
                                        {"transformer-xl", GYRE_KIND_TRANSFORMER_XL, 1, 2.5, transformer_xl}};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
-/* The forms above of each kind there is, and a kind that has none there as gyre_config_suggest makes it. */
+/* Lists the forms above for each kind; a kind without an entry appears as gyre_config_suggest makes it. */
 static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     int count = 0;
     for (int kind = 0; gyre_kind_name((gyre_kind)kind); kind++) {
@@ -98,7 +98,7 @@ static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     return count;
 }
 
-/* Kinds are understood too, so a slip in one of those is found as well. */
+/* Suggests names of kinds as well, because they are accepted too. */
 static _Noreturn void unknown(const char *word, const bench_scheme *all, int count) {
     const char *names[2 * BENCH_MAX_SCHEMES];
     char known[1024] = "";

@@ -1,7 +1,6 @@
-/* methods.c: from `ntk:4` to an encoding. */
+/* methods.c: parses `ntk:4` and makes an encoding from it. */
 #include "tools/common/methods.h"
-#include "gyre/gyre_model.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static const struct {
                     {"leaky", GYRE_SCALING_NONE, GYRE_FAR_LEAKY, 0},
                     {"self-extend", GYRE_SCALING_NONE, GYRE_FAR_GROUPED, 0}};
 
-/* Digits first, but for a minus: strtod also takes "inf", "nan" and spaces. */
+/* Must start with a digit, a dot or a minus: strtod also accepts "inf", "nan" and spaces. */
 static gyre_status parse_factor(const char *text, const method *m, double *out, gyre_error *err) {
     const char *what = m->far == GYRE_FAR_CLAMPED ? "window" : m->far == GYRE_FAR_GROUPED ? "group" : "factor";
     const char *digits = text + (*text == '-');
@@ -57,7 +56,7 @@ static gyre_status parse_modifier(const char *text, size_t length, method *m, gy
     return GYRE_OK;
 }
 
-/* A number may have an exponent, 1e+1: its + begins no modifier. */
+/* out = the length of the text before the first modifier.  The + of an exponent, as in 1e+1, does not begin a modifier. */
 static size_t base_length(const char *text) {
     size_t n = strcspn(text, "+");
     while (text[n] && n && (text[n - 1] == 'e' || text[n - 1] == 'E') && text[n + 1] >= '0' && text[n + 1] <= '9')
@@ -125,23 +124,29 @@ int method_is_none(const method *m) {
     return m->keeps_model_scaling && !m->resonance && !m->logn;
 }
 
-int method_depends_on_length(const method *m, const gyre_config *base) {
-    const gyre_scaling scaling = m->keeps_model_scaling ? base->rope.scaling : m->scaling;
-    return base->kind == GYRE_KIND_ROPE &&
+int config_depends_on_length(const gyre_config *config) {
+    const gyre_scaling scaling = config->rope.scaling;
+    return config->kind == GYRE_KIND_ROPE &&
            (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE);
+}
+
+int method_depends_on_length(const method *m, const gyre_config *base) {
+    gyre_config config = *base;
+    if (!m->keeps_model_scaling) config.rope.scaling = m->scaling;
+    return config_depends_on_length(&config);
 }
 
 static int64_t default_window(int64_t trained) {
     return trained / 2;
 }
 
-/* What brings the largest distance of the context back to the largest trained one. */
+/* out = the factor that maps the largest distance of the context to the largest trained one. */
 static double fit_leaky_factor(int64_t trained, int64_t context) {
     const int64_t window = default_window(trained);
     return (double)(context - 1 - window) / (double)(trained - 1 - window);
 }
 
-/* The least group that does. */
+/* out = the smallest group that maps it to at most that. */
 static double fit_group_size(int64_t trained, int64_t context) {
     const int64_t window = default_window(trained);
     int64_t group = 1;
@@ -158,7 +163,7 @@ double method_factor(const method *m, int64_t trained, int64_t context) {
     return m->far == GYRE_FAR_LEAKY ? fit_leaky_factor(trained, context) : fit_group_size(trained, context);
 }
 
-/* What a former scaling left behind is cleared: it was derived for another formula. */
+/* Clears all fields of a former scaling, because they were derived for another formula. */
 static void apply_scaling(const method *m, int64_t trained, int64_t context, const method_betas *betas,
                           gyre_config *config) {
     struct gyre_rope_config *rope = &config->rope;
@@ -175,7 +180,7 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far = GYRE_FAR_AS_NEAR;
     rope->far_window = 0;
     rope->far_factor = 0;
-    /* Within the trained length nothing is far: the model is as it was, and as fast. */
+    /* Within the trained length no pair is far: the model stays as it is, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
     rope->far_window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : default_window(trained);
@@ -183,10 +188,10 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
 }
 
 static gyre_status check(const method *m, const gyre_config *base, int64_t trained, int64_t context, gyre_error *err) {
-    const int turns = base->kind == GYRE_KIND_ROPE;
+    const int rotates = base->kind == GYRE_KIND_ROPE;
     if (context < 1)
         return gyre_fail(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
-    if ((!m->keeps_model_scaling || m->resonance) && !turns)
+    if ((!m->keeps_model_scaling || m->resonance) && !rotates)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
                          gyre_kind_name(base->kind));
     if ((!m->keeps_model_scaling || m->logn) && trained < (m->logn ? 2 : 1))

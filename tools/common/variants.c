@@ -1,9 +1,10 @@
+/* variants.c: the table of encodings that can be trained. */
 #include "tools/common/variants.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include <stdio.h>
 #include <string.h>
 
-/* Trained under it, not stretched afterwards. */
+/* Parameters of variants that are trained under a scaling. */
 typedef struct variant_params {
     double factor;
     method_betas betas;
@@ -120,6 +121,13 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     for (int i = 0; i < MODIFIED_KINDS; i++)
         if (strcmp(modified_kinds[i].v.name, v->name) == 0) modified_kinds[i].modify(config, &s);
     const int scaled = config->kind == GYRE_KIND_ROPE && config->rope.scaling != GYRE_SCALING_NONE;
-    if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 is no scaling */
+    if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
     return gyre_config_suggest(config);
+}
+
+variant variant_option(const char *text) {
+    gyre_error err = {0, ""};
+    variant found;
+    if (variant_find(text, strlen(text), &found, &err)) cli_usage_error("--encoding: %s", err.text);
+    return found;
 }

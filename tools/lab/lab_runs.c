@@ -1,4 +1,4 @@
-/* lab_runs.c: the models of the lab: opened where they are, trained (on from a checkpoint) where they are not yet. */
+/* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
 #include "tools/lab/lab.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
@@ -26,7 +26,7 @@ static json_t *plan_json(const lab *l) {
     return plan;
 }
 
-/* For the reader: a model depends on its own encoding alone, so a folder may be gone on with under other ones. */
+/* Adds the encodings, for information only: a model depends on its own encoding, so a folder can be continued with others. */
 static json_t *with_encodings(json_t *plan, const lab *l) {
     json_t *list = plan ? json_array() : NULL;
     for (int i = 0; list && i < l->plan.encodings_count; i++)
@@ -102,7 +102,7 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
     return status ? gyre_fail(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }
 
-/* What a model is trained with; *made (freed by the caller, later) owns what o->model.position points to. */
+/* *o = the training options of a model.  *made owns what o->model.position points to; the caller frees it after training. */
 static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_options *o, gyre_encoding **made,
                               gyre_error *err) {
     *o = w->encoding ? l->plan.run : l->plan.tune;
@@ -117,7 +117,7 @@ static gyre_status options_of(const lab *l, const lab_model_spec *w, gyre_train_
     return GYRE_OK;
 }
 
-/* "rope", "rope-yarn-16", and in a work folder a seed behind it. */
+/* Writes "rope" or "rope-tuned-yarn-16"; in a work folder followed by the seed. */
 static void name_model(const lab *l, const lab_model_spec *w, char name[METHOD_LABEL + 16]) {
     char label[METHOD_LABEL];
     snprintf(label, sizeof label, "%s", w->encoding ? w->encoding->name : l->plan.tuned[w->tuned].label);
@@ -136,7 +136,7 @@ static int is_finished(const char *path) {
     return access(file, F_OK) != 0;
 }
 
-/* Where bundled models are: beside the sources of this build, or where they were installed. */
+/* out = the folder of the bundled models: beside the sources of this build, or where they were installed. */
 static const char *bundled_folder(void) {
     return access(GYRE_MODELS_SOURCE "/rope/" GYRE_CONFIG_FILE, R_OK) == 0 ? GYRE_MODELS_SOURCE : GYRE_MODELS_INSTALL;
 }

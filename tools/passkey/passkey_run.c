@@ -1,12 +1,13 @@
-/* passkey_run.c: see passkey_run.h. */
+/* passkey_run.c: the trials, distributed over threads. */
 #include "tools/passkey/passkey_run.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include "tools/common/utf8_text.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads end at multiples of this, so that a token is read with the same others whatever was kept: the bits stay the same. */
+/* Reads end at multiples of this.  A token is then always read together with the same others, whatever was cached before, and
+ * the result is the same to the bit. */
 enum { PREFILL_CHUNK = 128 };
 
 typedef struct trial_index {
@@ -17,10 +18,10 @@ typedef struct shared {
     passkey_job *job;
     trial_index *tasks; /* [tasks_count] deepest first */
     int64_t tasks_count, workers;
-    int64_t *trials_left; /* [cells_count] trials to do */
-    int64_t reported;     /* cells, from the first */
+    int64_t *trials_left; /* [cells_count] */
+    int64_t reported;     /* number of cells reported so far */
     pthread_mutex_t lock;
-    gyre_status status; /* the first failure of all */
+    gyre_status status; /* the first failure of any worker */
     gyre_error error;
 } shared;
 
@@ -28,9 +29,8 @@ typedef struct worker {
     shared *all;
     gyre_context *context;
     float *logits;
-    int32_t *cached_ids; /* [cached_count] tokens that the reader has */
+    int32_t *cached_ids; /* [cached_count] tokens in the context */
     int64_t cached_count, read;
-    const gyre_exec *exec; /* for each read; NULL = none */
 } worker;
 
 /* -- reading -- */
@@ -41,7 +41,7 @@ static int64_t common_prefix(const worker *w, const passkey_prompt *p) {
     return n / PREFILL_CHUNK * PREFILL_CHUNK;
 }
 
-/* Logits are those after the last token. */
+/* w->logits = those after the last token. */
 static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) {
     const int whole = w->all->job->unchunked_prefill;
     const int64_t cached = whole ? 0 : common_prefix(w, p);
@@ -60,12 +60,12 @@ static gyre_status prefill(worker *w, const passkey_prompt *p, gyre_error *err) 
     return GYRE_OK;
 }
 
-/* What the model says next, word by word until the answer is right, as long as it may become so, or as long as it may be. */
+/* The generated answer.  Generation stops when the answer is right, at the end token, or after prompt->steps tokens. */
 typedef struct answer_state {
     const passkey_prompt *prompt;
     int32_t *ids; /* [prompt->steps] */
     int64_t count;
-    char *text; /* of ids; NULL before the first */
+    char *text; /* [bytes] of ids; NULL before the first */
     size_t bytes;
     int right;
 } answer_state;
@@ -118,7 +118,7 @@ static gyre_status run_prompt(worker *w, const passkey_prompt *p, passkey_trial 
 }
 
 /* -- trials -- */
-/* Under the lock.  Cells are told in order, whichever is done first. */
+/* Called with the lock held.  Reports cells in order, whichever is done first. */
 static void report_done(shared *all, int64_t cell) {
     passkey_job *job = all->job;
     all->trials_left[cell]--;
@@ -143,7 +143,8 @@ static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
     return status;
 }
 
-/* Worker `index` takes every so manieth task: whatever it did before lay as deep or deeper. */
+/* Worker `index` takes tasks index, index + workers, ...  They come deepest first, so its earlier tasks were at least as
+ * deep. */
 static void work(void *arg, int64_t index) {
     worker *w = (worker *)arg + index;
     shared *all = w->all;
@@ -181,14 +182,14 @@ static gyre_status open_worker(worker *w, shared *all, const gyre_exec *exec, gy
 }
 
 static void run_workers(shared *all, const gyre_exec *exec) {
-    const int64_t width = exec && exec->concurrency > 1 ? exec->concurrency : 1;
-    /* Fewer trials than threads: one after another, each on all of them. */
-    const int apart = all->tasks_count >= width;
-    all->workers = apart ? width : 1;
+    const int64_t threads = exec && exec->concurrency > 1 ? exec->concurrency : 1;
+    /* With fewer trials than threads, trials run one after another, each on all threads. */
+    const int parallel = all->tasks_count >= threads;
+    all->workers = parallel ? threads : 1;
     worker *workers = calloc((size_t)all->workers, sizeof *workers);
     if (!workers) all->status = gyre_fail(&all->error, GYRE_ENOMEM, "workers: out of memory (passkey)");
     for (int64_t i = 0; i < all->workers && !all->status; i++)
-        all->status = open_worker(&workers[i], all, apart ? NULL : exec, &all->error);
+        all->status = open_worker(&workers[i], all, parallel ? NULL : exec, &all->error);
     if (!all->status && exec && all->workers > 1)
         exec->run(exec->ctx, work, workers, all->workers);
     else if (!all->status)
@@ -202,7 +203,7 @@ static void run_workers(shared *all, const gyre_exec *exec) {
     free(workers);
 }
 
-/* Deepest first; cells of one depth in order. */
+/* Deepest first; cells of equal depth stay in order. */
 static void list_tasks(shared *all) {
     const passkey_job *job = all->job;
     for (int64_t c = 0; c < job->cells_count; c++) {

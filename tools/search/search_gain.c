@@ -1,6 +1,6 @@
-/* search_gain.c: the paired bootstrap over windows: the same windows drawn for both sides. */
+/* search_gain.c: the paired bootstrap over windows: both methods use the same drawn windows. */
 #include "tools/search/search_gain.h"
-#include "tools/common/cli.h"
+#include "tools/cli/cli_error.h"
 #include "tools/search/search_rescale.h"
 #include <stdlib.h>
 

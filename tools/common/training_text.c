@@ -1,10 +1,11 @@
-#include "tools/common/header_corpus.h"
-#include "tools/common/cli.h"
+/* training_text.c: user texts, and the system headers. */
+#include "tools/common/training_text.h"
+#include "tools/cli/cli_error.h"
 #include <glob.h>
 #include <stdio.h>
 #include <unistd.h>
 
-/* Only what the C library and the kernel install, whatever else a machine has: their folders, and the files beside them. */
+/* Folders and files that the C library and the kernel install, independent of what else is on the machine. */
 static const char *const FOLDERS[] = {"arpa",      "asm-generic", "linux", "misc",  "mtd",   "net", "netinet",
                                       "protocols", "rdma",        "scsi",  "sound", "video", "xen"};
 static const char *const MACHINE_FOLDERS[] = {"asm", "bits", "gnu", "sys"};
@@ -78,7 +79,7 @@ static void add_path(paths *p, const char *folder, const char *name) {
     p->list[p->count++] = path;
 }
 
-/* Debian keeps the machine's own headers one folder down, others do not. */
+/* Debian keeps machine-dependent headers in a folder of their own under /usr/include; other systems do not. */
 static void add_machine_paths(paths *p) {
     glob_t found;
     const int none = glob("/usr/include/*-linux-*", 0, NULL, &found);
@@ -90,7 +91,13 @@ static void add_machine_paths(paths *p) {
     if (!none) globfree(&found);
 }
 
-gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t least, gyre_error *err) {
+void training_texts_add(training_texts *texts, const char *path) {
+    if (texts->count == MAX_TRAINING_TEXTS)
+        cli_usage_error("--text: more than %d given; put the files into a folder", MAX_TRAINING_TEXTS);
+    texts->paths[texts->count++] = path;
+}
+
+gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t min_bytes, gyre_error *err) {
     paths p = {.count = 0};
     for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++)
         add_path(&p, "/usr/include", FOLDERS[i]);
@@ -98,5 +105,5 @@ gyre_status header_corpus_open(gyre_text *out, gyre_text_split split, int64_t le
     for (size_t i = 0; i < COUNT_FILES; i++)
         add_path(&p, "/usr/include", FILES[i]);
     if (!p.count) return gyre_fail(err, GYRE_EIO, "headers: none found; name a text with --text (/usr/include)");
-    return gyre_text_open(out, p.list, p.count, split, least, err);
+    return gyre_text_open(out, p.list, p.count, split, min_bytes, err);
 }
