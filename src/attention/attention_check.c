@@ -61,20 +61,24 @@ static gyre_status check_shape(const request *c, gyre_error *err, const char *fi
 }
 
 /* The messages for what gyre_cview_check and gyre_output_check refuse. */
-static gyre_status fail_memory(const request *c, gyre_error *err, const char *field, const void *data, gyre_status status) {
-    if (status == GYRE_ESHAPE) return gyre_fail(err, status, "%s: more elements than can be counted (%s)", field, c->name);
+static gyre_status fail_memory(const char *name, const char *field, const void *data, gyre_status status, gyre_error *err) {
+    if (status == GYRE_ESHAPE) return gyre_fail(err, status, "%s: more elements than can be counted (%s)", field, name);
     return gyre_fail(err, status, data ? "%s: a stride of 0 makes elements overlap (%s)" : "%s: data is NULL (%s)", field,
-                     c->name);
+                     name);
+}
+
+gyre_status gyre_attention_check_output(const char *name, const char *field, const gyre_view *view, gyre_error *err) {
+    const gyre_status status = gyre_output_check(view);
+    return status ? fail_memory(name, field, view->data, status, err) : GYRE_OK;
 }
 
 static gyre_status check_input(const request *c, gyre_error *err, const char *field, const gyre_cview *view) {
     const gyre_status status = gyre_cview_check(view);
-    return status ? fail_memory(c, err, field, view->data, status) : GYRE_OK;
+    return status ? fail_memory(c->name, field, view->data, status, err) : GYRE_OK;
 }
 
 static gyre_status check_output(const request *c, gyre_error *err, const char *field, const gyre_view *view) {
-    const gyre_status status = gyre_output_check(view);
-    return status ? fail_memory(c, err, field, view->data, status) : GYRE_OK;
+    return gyre_attention_check_output(c->name, field, view, err);
 }
 
 /* -- numbers -- */

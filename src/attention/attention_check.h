@@ -16,6 +16,8 @@ typedef struct gyre_attention_request {
 gyre_status gyre_attention_check_shapes(const gyre_attention_request *request, gyre_error *err);
 /* All of the above, and memory, tables and positions.  After GYRE_OK nothing but a lack of scratch can fail. */
 gyre_status gyre_attention_check(const gyre_attention_request *request, gyre_error *err);
+/* ESHAPE, EINVAL: memory that cannot be written as the view says.  name: of the function, field: of the argument. */
+gyre_status gyre_attention_check_output(const char *name, const char *field, const gyre_view *view, gyre_error *err);
 /* 1: the call has nothing to write. */
 int gyre_attention_is_empty(const gyre_attention_request *request);
 

@@ -28,16 +28,6 @@ static gyre_status check_batch_extent(const call *c, const char *field, int64_t 
                      call_name);
 }
 
-static gyre_status check_output(const char *field, const gyre_view *view, gyre_error *err) {
-    const gyre_status status = gyre_output_check(view);
-    if (!status) return GYRE_OK;
-    return gyre_fail(err, status,
-                     status == GYRE_ESHAPE ? "%s: more elements than can be counted (%s)"
-                     : view->data          ? "%s: a stride of 0 makes elements overlap (%s)"
-                                           : "%s: data is NULL (%s)",
-                     field, call_name);
-}
-
 /* Keys of mask and weights: those of the longest sequence. */
 static gyre_status check_keys(const call *c, const char *field, int64_t keys, gyre_error *err) {
     if (keys == c->longest) return GYRE_OK;
@@ -57,7 +47,7 @@ static gyre_status check_masks(const call *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EDTYPE, "weights: element type is not F32 (%s)", call_name);
     status = check_batch_extent(c, "weights", weights->shape[0], err);
     if (!status) status = check_keys(c, "weights", weights->shape[3], err);
-    return status ? status : check_output("weights", weights, err);
+    return status ? status : gyre_attention_check_output(call_name, "weights", weights, err);
 }
 
 static gyre_status check_sequences(call *c, gyre_error *err) {
@@ -96,8 +86,8 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status && c->batch < 0) status = gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows (%s)", c->batch, call_name);
     if (!status) status = check_batch_extent(c, "out", args->out.shape[0], err);
     if (!status && args->lse.data) status = check_batch_extent(c, "lse", args->lse.shape[0], err);
-    if (!status) status = check_output("out", &args->out, err);
-    if (!status && args->lse.data) status = check_output("lse", &args->lse, err);
+    if (!status) status = gyre_attention_check_output(call_name, "out", &args->out, err);
+    if (!status && args->lse.data) status = gyre_attention_check_output(call_name, "lse", &args->lse, err);
     if (!status) status = check_sequences(c, err);
     if (!status) status = check_masks(c, err);
     const size_t bytes = (size_t)(c->longest * c->cache->axes) * sizeof(int64_t);
