@@ -62,9 +62,9 @@ static void get(reader *r, void *numbers, size_t size, size_t count) {
 static void get_checksum(reader *r) {
     const uint32_t sum = gyre_checksum_of(&r->checksum);
     const uint64_t offset = r->offset;
-    uint32_t said;
-    get(r, &said, sizeof said, 1);
-    if (said != sum) malformed(r, offset, "the checksum differs");
+    uint32_t stored;
+    get(r, &stored, sizeof stored, 1);
+    if (stored != sum) malformed(r, offset, "the checksum differs");
 }
 
 /* -- the header -- */
@@ -87,9 +87,9 @@ static void get_header(reader *r, gyre_cache_header *h, double *factor, double *
         malformed(r, r->size, "the file has another size than its header says,");
 }
 
-static gyre_status encoding_mismatch(const reader *r, const char *what, double said, double is) {
+static gyre_status encoding_mismatch(const reader *r, const char *what, double stored, double is) {
     return gyre_fail(r->err, GYRE_EINVAL, "encoding: %s: %.17g in the file, %.17g in the encoding (gyre_cache_load)", what,
-                     said, is);
+                     stored, is);
 }
 
 static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double factor, const double *frequencies,
@@ -99,7 +99,7 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
     if (h->length < 0) return malformed(r, 0, "a length below 0");
     const struct {
         const char *name;
-        int64_t said, is;
+        int64_t stored, is;
     } numbers[] = {{"kind (-1 is none)", h->kind, is.kind},
                    {"axes", h->axes, gyre_cache_axes_of(encoding)},
                    {"rope.dim", h->dim, is.dim},
@@ -107,8 +107,8 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
                    {"rope.layout", h->layout, is.layout},
                    {"rope.clockwise", h->clockwise, is.clockwise}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].said != numbers[i].is)
-            return encoding_mismatch(r, numbers[i].name, (double)numbers[i].said, (double)numbers[i].is);
+        if (numbers[i].stored != numbers[i].is)
+            return encoding_mismatch(r, numbers[i].name, (double)numbers[i].stored, (double)numbers[i].is);
     if (h->dim == 0) return GYRE_OK;
     /* long double may differ between machines. */
     const double most = 1e-12;

@@ -18,10 +18,10 @@ int gyre_cache_same_length(const gyre_cache *cache, int64_t length) {
 
 /* -- one row -- */
 
-typedef struct replan {
+typedef struct rotation_change {
     const gyre_cache *cache;
     gyre_angles before, after;
-} replan;
+} rotation_change;
 
 static void read_row(const gyre_cache_rows *rows, int64_t row, double *x) {
     if (rows->dtype != GYRE_DTYPE_Q8) {
@@ -55,8 +55,8 @@ static void read_frequencies(const gyre_angles *angles, int64_t pairs, gyre_freq
 }
 
 /* cosine[i], sine[i] = what takes pair i from one encoding to the other at a position. */
-static void rotation_between(const replan *r, const frequencies *f, int64_t pairs, const double *position, double *cosine,
-                             double *sine) {
+static void rotation_between(const rotation_change *r, const frequencies *f, int64_t pairs, const double *position,
+                             double *cosine, double *sine) {
     double c[GYRE_CACHE_MAX_CHANNELS / 2], s[GYRE_CACHE_MAX_CHANNELS / 2];
     for (int64_t first = 0, n; first < pairs; first += n) {
         n = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
@@ -71,7 +71,7 @@ static void rotation_between(const replan *r, const frequencies *f, int64_t pair
 }
 
 /* Rotates all heads of one slot. */
-static void rotate_slot(const replan *r, const frequencies *f, int64_t page, int64_t slot) {
+static void rotate_slot(const rotation_change *r, const frequencies *f, int64_t page, int64_t slot) {
     const gyre_cache *cache = r->cache;
     const struct gyre_rope_config *rope = &cache->config.encoding->config.rope;
     const int64_t pairs = rope->dim / 2, half = rope->layout == GYRE_LAYOUT_HALF;
@@ -94,7 +94,7 @@ static void rotate_slot(const replan *r, const frequencies *f, int64_t page, int
 }
 
 static void rotate_page(void *arg, int64_t page) {
-    const replan *r = arg;
+    const rotation_change *r = arg;
     const int64_t pairs = r->cache->config.encoding->config.rope.dim / 2, fill = r->cache->page[page].fill;
     if (fill == 0) return;
     frequencies f;
@@ -167,9 +167,10 @@ gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *enco
     const gyre_status status = check(cache, encoding, err);
     if (status != GYRE_OK) return status;
     if (cache->rotated) {
-        replan r = {.cache = cache,
-                    .before = gyre_angles_of(cache->config.encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length),
-                    .after = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length)};
+        rotation_change r = {
+            .cache = cache,
+            .before = gyre_angles_of(cache->config.encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length),
+            .after = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length)};
         gyre_parallel(exec, rotate_page, &r, cache->page_high_water);
     }
     cache->config.encoding = encoding;
