@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum { DIM = 8, QUERIES = 10, MOST_BYTES = 1 << 22, MOST_TOKENS = 1 << 12 };
-enum { NUMBERS = 12, DIM_AT = NUMBERS + 8 * 12, FACTOR_AT = NUMBERS + 8 * 19 }; /* src/attention/cache_file.h */
+enum { NUMBERS = 12, DIM_AT = NUMBERS + 8 * 12, FACTOR_AT = NUMBERS + 8 * 19 }; /* src/cache/cache_file.h */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,7 +1,9 @@
-/* cache.c: making a cache, and what can be asked of it. */
+/* cache.c: creates a cache, and answers what is in it. */
 #include "cache/cache.h"
 
 #include "core/huge_pages.h"
+#include "core/rotation/angles.h"
+#include "core/sized.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -19,10 +21,11 @@ gyre_status gyre_cache_can_store_rotated(const gyre_encoding *encoding, gyre_err
     if (!gyre_cache_rotates(encoding)) return GYRE_OK;
     const struct gyre_rope_config *rope = &encoding->config.rope;
     const char *what = NULL;
-    if (rope->length_policy != GYRE_LENGTH_POLICY_DECLARED) what = "the length in use follows the query";
-    if (rope->far != GYRE_FAR_AS_NEAR) what = "far pairs turn otherwise";
-    if (encoding->xpos_log2_decay) what = "xPos relates keys to their tile";
-    return what ? gyre_fail(err, GYRE_EUNSUPPORTED, "keys: not to be kept rotated, %s (gyre_cache_config)", what) : GYRE_OK;
+    if (rope->length_policy != GYRE_LENGTH_POLICY_DECLARED) what = "their context length follows the query";
+    if (rope->far != GYRE_FAR_AS_NEAR) what = "rope.far depends on the query";
+    if (encoding->xpos_log2_decay) what = "xPos depends on the tile of a key";
+    return what ? gyre_fail(err, GYRE_EUNSUPPORTED, "keys: cannot be stored rotated, %s (gyre_cache_config)", what)
+                : GYRE_OK;
 }
 
 static int is_cache_dtype(gyre_dtype dtype) {
@@ -33,14 +36,14 @@ static gyre_status check_types(const gyre_cache_config *config, gyre_error *err)
     const struct {
         const char *name;
         gyre_dtype dtype;
-    } sides[] = {{"key_dtype", config->key_dtype}, {"value_dtype", config->value_dtype}};
+    } types[] = {{"key_dtype", config->key_dtype}, {"value_dtype", config->value_dtype}};
     for (int i = 0; i < 2; i++) {
-        if (!is_cache_dtype(sides[i].dtype))
-            return gyre_fail(err, GYRE_EDTYPE, "%s: %d is none of F32, F16, BF16 and Q8 (gyre_cache_config)", sides[i].name,
-                             (int)sides[i].dtype);
-        if (sides[i].dtype == GYRE_DTYPE_Q8 && config->head_dim % 8 != 0)
+        if (!is_cache_dtype(types[i].dtype))
+            return gyre_fail(err, GYRE_EDTYPE, "%s: %d is none of F32, F16, BF16 and Q8 (gyre_cache_config)", types[i].name,
+                             (int)types[i].dtype);
+        if (types[i].dtype == GYRE_DTYPE_Q8 && config->head_dim % 8 != 0)
             return gyre_fail(err, GYRE_EINVAL,
-                             "head_dim: %" PRId64 " is no multiple of 8, which Q8 asks for (gyre_cache_config)",
+                             "head_dim: %" PRId64 " is no multiple of 8, which Q8 needs (gyre_cache_config)",
                              config->head_dim);
     }
     return GYRE_OK;
@@ -57,7 +60,7 @@ static gyre_status check_numbers(const gyre_cache_config *config, gyre_error *er
                   {"sequences", config->sequences, 1, many},
                   {"max_tokens", config->max_tokens, config->sequences, most},
                   {"page_tokens", config->page_tokens, 0, most},
-                  {"length", config->context_length, 0, INT64_MAX}};
+                  {"context_length", config->context_length, 0, INT64_MAX}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (fields[i].value < fields[i].least || fields[i].value > fields[i].most)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is not in %" PRId64 " .. %" PRId64 " (gyre_cache_config)",
@@ -92,7 +95,7 @@ static void system_free(void *ctx, void *memory) {
     free(memory);
 }
 
-/* Handed out front to back; memory NULL = only count.  `whole` tells where size_t does not. */
+/* Parts of one block, handed out front to back.  memory NULL = only count.  total_bytes: used, where a size_t overflows. */
 typedef struct block {
     char *memory;
     size_t used;
@@ -112,7 +115,7 @@ static void take_rows(const gyre_cache *cache, block *b, gyre_cache_rows *rows) 
     rows->scale = rows->dtype == GYRE_DTYPE_Q8 ? take(b, slots, (size_t)cache->config.heads * sizeof(float)) : NULL;
 }
 
-/* Everything behind the cache itself, large things last. */
+/* gyre_cache | sequences | pages | free list | pool of ranges | counts | positions | keys | values */
 static void layout_cache(gyre_cache *cache, block *b) {
     const int64_t slots = cache->pages * cache->page_tokens;
     take(b, 1, sizeof *cache);
@@ -126,14 +129,14 @@ static void layout_cache(gyre_cache *cache, block *b) {
     take_rows(cache, b, &cache->v);
 }
 
-/* Each sequence may have all pages, some of them twice over; but where sequences are many, lists of pages are not to be what
- * a cache is made of. */
+/* out = ranges in the pool.  The most that could be useful is twice all pages for each sequence, plus some.  With many
+ * sequences that would outgrow the pages, so it is limited to an eighth of their bytes, but never below `least`. */
 static int64_t pool_size_of(const gyre_cache *cache) {
     const double sequences = (double)cache->config.sequences, pages = (double)cache->pages, some = 256;
     const double most = sequences * (2 * pages + some),
-                 share = pages * (double)cache->page_bytes / 8 / sizeof(gyre_slot_range);
+                 limit = pages * (double)cache->page_bytes / 8 / sizeof(gyre_slot_range);
     const double least = 4 * pages + some * sequences;
-    return (int64_t)(most < share ? most : share > least ? share : most < least ? most : least);
+    return (int64_t)(most < limit ? most : limit > least ? limit : most < least ? most : least);
 }
 
 static size_t row_bytes(const gyre_cache_rows *rows) {
@@ -155,20 +158,19 @@ static void measure(gyre_cache *cache) {
 }
 
 static gyre_status no_memory(const block *all, gyre_error *err) {
-    return gyre_fail(err, GYRE_ENOMEM, "memory: no %.0f bytes to be had (gyre_cache_create)", all->total_bytes);
+    return gyre_fail(err, GYRE_ENOMEM, "memory: %.0f bytes cannot be allocated (gyre_cache_create)", all->total_bytes);
 }
 
-gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config, const gyre_alloc *alloc, gyre_error *err) {
-    if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_cache_create)");
-    if (config->size != sizeof *config)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "size: %zu is not %zu; start from GYRE_INIT(gyre_cache_config) (gyre_cache_config)", config->size,
-                         sizeof *config);
-    gyre_cache blank = {.config = *config, .alloc = {system_alloc, system_free, NULL}};
+gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *given, const gyre_alloc *alloc, gyre_error *err) {
+    gyre_cache blank = {.alloc = {system_alloc, system_free, NULL}};
+    gyre_cache_config *config = &blank.config;
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (gyre_cache_create)");
+    gyre_status status = gyre_sized_read(config, sizeof *config, given, "gyre_cache_config", err);
+    if (status != GYRE_OK) return status;
     if (alloc) blank.alloc = *alloc;
-    if (blank.config.value_dim == 0) blank.config.value_dim = config->head_dim;
-    if (blank.config.sequences == 0) blank.config.sequences = 1;
-    const gyre_status status = check_config(&blank.config, err);
+    if (config->value_dim == 0) config->value_dim = config->head_dim;
+    if (config->sequences == 0) config->sequences = 1;
+    status = check_config(config, err);
     if (status != GYRE_OK) return status;
     measure(&blank);
     block all = {NULL, 0, 0};
@@ -196,7 +198,30 @@ void gyre_cache_free(gyre_cache *cache) {
     alloc.free(alloc.ctx, cache);
 }
 
-/* -- what can be asked -- */
+/* -- arguments -- */
+
+gyre_status gyre_cache_find(const gyre_cache *cache, int64_t sequence, gyre_cache_argument at, gyre_sequence **out,
+                            gyre_error *err) {
+    *out = gyre_cache_sequence(cache, sequence);
+    if (*out) return GYRE_OK;
+    if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", at.name);
+    return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", at.field, sequence,
+                     cache->config.sequences - 1, at.name);
+}
+
+gyre_status gyre_cache_check_tokens(const gyre_sequence *sequence, int64_t first, int64_t count, const char *name,
+                                    gyre_error *err) {
+    if (first >= 0 && count >= 0 && count <= sequence->tokens && first <= sequence->tokens - count) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "first, count: %" PRId64 " tokens from %" PRId64 " on of a sequence that has %" PRId64 " (%s)", count,
+                     first, sequence->tokens, name);
+}
+
+gyre_status gyre_cache_no_ranges(gyre_status status, const char *name, gyre_error *err) {
+    return gyre_fail(err, status, "cache: no room for more slot ranges (%s)", name);
+}
+
+/* -- queries -- */
 
 const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache) {
     return cache ? &cache->config : NULL;
@@ -209,12 +234,15 @@ int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence) {
 
 gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first, int64_t count, int64_t axis,
                                  int64_t *out, gyre_error *err) {
-    (void)err;
-    const gyre_sequence *s = gyre_cache_sequence(cache, sequence);
-    if (!s || axis < 0 || axis >= cache->axes || first < 0 || count < 0 || count > s->tokens || first > s->tokens - count)
-        return GYRE_EINVAL;
-    if (count == 0) return GYRE_OK;
-    if (!out) return GYRE_EINVAL;
+    static const char name[] = "gyre_cache_positions";
+    gyre_sequence *s;
+    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    if (status == GYRE_OK && (axis < 0 || axis >= cache->axes))
+        status =
+            gyre_fail(err, GYRE_EINVAL, "axis: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", axis, cache->axes - 1, name);
+    if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
+    if (status != GYRE_OK || count == 0) return status;
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", name);
     for (int64_t i = gyre_slot_range_find(s, first), done = 0; done < count; i++) {
         const gyre_slot_range *range = &s->ranges[i];
         for (int64_t t = first + done - range->first_token; t < range->count && done < count; t++)

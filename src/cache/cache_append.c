@@ -1,4 +1,4 @@
-/* cache_append.c: tokens that are new: turned where the cache keeps keys so, and rounded once to its types. */
+/* cache_append.c: appends tokens.  Keys are rotated if the cache stores them so; both are rounded once to its types. */
 #include "cache/cache.h"
 
 #include "core/convert.h"
@@ -9,16 +9,16 @@
 #include "core/view.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* BLOCK: tokens of one task.  ANGLES: floats of angles made at once. */
+/* BLOCK: tokens of a task.  ANGLES: floats of angles computed at once. */
 enum { BLOCK = 32, ANGLES = 2 * GYRE_CACHE_MAX_CHANNELS };
 
 /* -- rows -- */
 
-/* x[i] / scale to the nearest whole number, to even where it is in the middle: a sum with 3 x 2^22 has no bits for the
- * rest. */
+/* to[i] = x[i] / scale, rounded to the nearest whole number, ties to even: a sum with 3 x 2^22 has no bits for the rest. */
 static void quantise(const float *x, int64_t n, int8_t *to, float *scale) {
     const float round = 0x1.8p23f;
     float most = 0;
@@ -65,21 +65,21 @@ static void load(const gyre_kernels *kernels, const gyre_cview *view, int64_t to
         gyre_load_row(from, view->dtype, view->stride[3], view->shape[3], x);
 }
 
-/* -- the work -- */
+/* -- storing -- */
 
 typedef struct append {
     const gyre_cache *cache;
     const gyre_sequence *sequence;
     const gyre_cview *k, *v;
-    int64_t first, tokens; /* of the sequence, the new ones */
+    int64_t first, tokens; /* the new tokens of the sequence */
 } append;
 
-/* New tokens that lie together. */
+/* New tokens in adjacent slots. */
 typedef struct token_run {
-    int64_t token, page, slot, count; /* token: of the views */
+    int64_t token, page, slot, count; /* token: index in the views */
 } token_run;
 
-/* angles NULL: as they are. */
+/* Stores one row.  angles NULL = not rotated. */
 static void put_row(const append *a, const gyre_cview *view, const gyre_cache_rows *rows, int64_t token, int64_t head,
                     int64_t row, const float *angles) {
     float x[GYRE_CACHE_MAX_CHANNELS];
@@ -93,7 +93,7 @@ static void put_row(const append *a, const gyre_cview *view, const gyre_cache_ro
     gyre_cache_store(a->cache, rows, row, x);
 }
 
-/* 1: the key stays as it is, bit for bit. */
+/* 1: the rotation at this position is the identity.  The key is then stored bit for bit. */
 static int is_identity(const gyre_cache *cache, const int64_t *position) {
     double at[GYRE_MAX_AXES];
     for (int64_t a = 0; a < cache->axes; a++)
@@ -102,7 +102,7 @@ static int is_identity(const gyre_cache *cache, const int64_t *position) {
     return gyre_angles_identity(&angles, at);
 }
 
-/* Angles of all tokens of the batch fit. */
+/* The angles of all tokens of the run fit ANGLES. */
 static void put_keys(const append *a, const token_run *b) {
     const gyre_cache *cache = a->cache;
     const gyre_encoding *encoding = cache->config.encoding;
@@ -137,26 +137,37 @@ static void put_block(void *arg, int64_t block) {
     for (token_run b = {.token = block * BLOCK}; b.token < end; b.token += b.count) {
         const int64_t at = a->first + b.token;
         const gyre_slot_range *range = &a->sequence->ranges[gyre_slot_range_find(a->sequence, at)];
-        const int64_t together = range->first_token + range->count - at, left = end - b.token;
+        const int64_t adjacent = range->first_token + range->count - at, left = end - b.token;
         b.page = range->page;
         b.slot = range->first + at - range->first_token;
-        b.count = together < left ? together : left;
+        b.count = adjacent < left ? adjacent : left;
         if (b.count > most) b.count = most;
         put_keys(a, &b);
         put_values(a, &b);
     }
 }
 
-/* -- the checks -- */
+/* -- checks -- */
 
-static gyre_status check_view(const gyre_cache *cache, const gyre_cview *view, int64_t channels, int64_t tokens) {
-    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F16 && view->dtype != GYRE_DTYPE_BF16) return GYRE_EDTYPE;
-    const int64_t shape[4] = {1, tokens, cache->config.heads, channels};
-    return gyre_same_shape(view->shape, shape) ? gyre_cview_check(view, "k or v", "gyre_cache_append", NULL) : GYRE_ESHAPE;
+static const char name[] = "gyre_cache_append";
+
+static gyre_status check_view(const gyre_cache *cache, const char *field, const gyre_cview *view, int64_t channels,
+                              int64_t tokens, gyre_error *err) {
+    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F16 && view->dtype != GYRE_DTYPE_BF16)
+        return gyre_fail(err, GYRE_EDTYPE, "%s: element type %d is not F32, F16 or BF16 (%s)", field, (int)view->dtype,
+                         name);
+    const int64_t wanted[4] = {1, tokens, cache->config.heads, channels}, *is = view->shape;
+    if (!gyre_same_shape(is, wanted))
+        return gyre_fail(err, GYRE_ESHAPE,
+                         "%s: shape [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "] is not [%" PRId64 ", %" PRId64
+                         ", %" PRId64 ", %" PRId64 "] (%s)",
+                         field, is[0], is[1], is[2], is[3], wanted[0], wanted[1], wanted[2], wanted[3], name);
+    return gyre_cview_check(view, field, name, err);
 }
 
-/* Whole numbers times a float have no infinity and no NaN, nor what a turn could make one of. */
-static gyre_status check_finite(const gyre_cache *cache, const gyre_cview *view, const gyre_cache_rows *rows) {
+/* Q8 cannot store an infinity or a NaN, nor a number that a rotation could make infinite. */
+static gyre_status check_finite(const gyre_cache *cache, const char *field, const gyre_cview *view,
+                                const gyre_cache_rows *rows, gyre_error *err) {
     const gyre_encoding *encoding = cache->config.encoding;
     const double factor =
         cache->rotated ? gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length).factor : 1;
@@ -168,32 +179,46 @@ static gyre_status check_finite(const gyre_cache *cache, const gyre_cview *view,
             load(cache->kernels, view, t, h, x);
             for (int64_t c = 0; c < rows->channels; c++)
                 fine &= fabsf(x[c]) <= limit;
-            if (!fine) return GYRE_EINVAL;
+            if (!fine)
+                return gyre_fail(err, GYRE_EINVAL,
+                                 "%s: token %" PRId64 ", head %" PRId64 " has a NaN or a magnitude above %g, which Q8 "
+                                 "cannot store (%s)",
+                                 field, t, h, (double)limit, name);
         }
     return GYRE_OK;
 }
 
-static gyre_status check_length(const gyre_cache *cache, const gyre_positions *positions) {
-    if (!cache->rotated || positions->context_length == 0) return GYRE_OK;
-    return gyre_cache_same_length(cache, positions->context_length) ? GYRE_OK : GYRE_EINVAL;
+static gyre_status check_positions(const gyre_cache *cache, const gyre_positions *positions, int64_t tokens,
+                                   gyre_error *err) {
+    const int64_t length = positions->context_length;
+    const gyre_status status = gyre_positions_check(cache->config.encoding, positions, 1, tokens, "positions", name, err);
+    if (status != GYRE_OK || !cache->rotated || length == 0 || gyre_cache_same_length(cache, length)) return status;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "positions.context_length: %" PRId64 ", but keys are stored rotated for %" PRId64 " (%s)", length,
+                     cache->config.context_length, name);
 }
 
-static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyre_cview *v,
-                         const gyre_positions *positions) {
+static gyre_status check(const gyre_cache *cache, const gyre_cview *k, const gyre_cview *v, const gyre_positions *positions,
+                         gyre_error *err) {
     const int64_t tokens = k->shape[1];
-    gyre_status status = check_view(cache, k, cache->k.channels, tokens);
-    if (status == GYRE_OK) status = check_view(cache, v, cache->v.channels, tokens);
-    if (status == GYRE_OK)
-        status = gyre_positions_check(cache->config.encoding, positions, 1, tokens, "positions", "gyre_cache_append", NULL);
-    if (status == GYRE_OK) status = check_length(cache, positions);
-    if (status == GYRE_OK) status = check_finite(cache, k, &cache->k);
-    return status == GYRE_OK ? check_finite(cache, v, &cache->v) : status;
+    gyre_status status = check_view(cache, "k", k, cache->k.channels, tokens, err);
+    if (status == GYRE_OK) status = check_view(cache, "v", v, cache->v.channels, tokens, err);
+    if (status == GYRE_OK) status = check_positions(cache, positions, tokens, err);
+    if (status == GYRE_OK) status = check_finite(cache, "k", k, &cache->k, err);
+    return status == GYRE_OK ? check_finite(cache, "v", v, &cache->v, err) : status;
+}
+
+static gyre_status no_room(const gyre_cache *cache, const gyre_sequence *s, int64_t tokens, gyre_error *err) {
+    return gyre_fail(err, GYRE_ENOMEM,
+                     "cache: no room for %" PRId64 " more tokens in a sequence of %" PRId64 ", with %" PRId64 " of %" PRId64
+                     " tokens in use (%s)",
+                     tokens, s->tokens, cache->live, cache->config.max_tokens, name);
 }
 
 /* -- the call -- */
 
-/* The shift of the tokens before goes on, so that a stream that is slid at each step stays one stretch, as long as the
- * positions that keys are then turned for are such as angles are good for. */
+/* New tokens take the delta of the last range, so that a stream that slides at each step stays one range.  Their keys are then
+ * stored for position - delta, so that must be a position with angles; otherwise delta is 0. */
 static void choose_delta(const gyre_cache *cache, const gyre_sequence *s, const gyre_positions *positions, int64_t tokens,
                          int64_t delta[GYRE_MAX_AXES]) {
     memset(delta, 0, GYRE_MAX_AXES * sizeof *delta);
@@ -220,14 +245,16 @@ static void put_positions(const gyre_cache *cache, const gyre_sequence *s, const
 
 gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k, const gyre_cview *v,
                               const gyre_positions *positions, const gyre_exec *exec, gyre_error *err) {
-    (void)err;
-    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
-    if (!s || !k || !v || !positions) return GYRE_EINVAL;
-    gyre_status status = check(cache, k, v, positions);
+    gyre_sequence *s;
+    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    if (status != GYRE_OK) return status;
+    if (!k || !v || !positions)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", !k ? "k" : !v ? "v" : "positions", name);
+    status = check(cache, k, v, positions, err);
     const int64_t tokens = k->shape[1];
     if (status != GYRE_OK || tokens == 0) return status;
     status = gyre_page_reserve(cache, s, tokens);
-    if (status != GYRE_OK) return status;
+    if (status != GYRE_OK) return no_room(cache, s, tokens, err);
     int64_t delta[GYRE_MAX_AXES];
     append a = {cache, s, k, v, s->tokens, tokens};
     choose_delta(cache, s, positions, tokens, delta);

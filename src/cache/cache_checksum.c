@@ -2,7 +2,7 @@
 #include "cache/cache_file.h"
 
 void gyre_checksum_begin(gyre_checksum *c) {
-    const uint32_t polynomial = 0x82f63b78u; /* its bits the other way round */
+    const uint32_t polynomial = 0x82f63b78u; /* bits reversed */
     c->sum = 0xffffffffu;
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t sum = i;

@@ -1,16 +1,13 @@
-/* cache_edit.c: tokens dropped, shifted, shared and slid.  No key is touched, but where stretches run out. */
+/* cache_edit.c: removes, shifts, forks and slides tokens.  Keys stay where they are, unless slot ranges run out. */
 #include "cache/cache.h"
 #include "core/positions.h"
 
+#include <inttypes.h>
 #include <string.h>
 
-static int has_tokens(const gyre_sequence *s, int64_t first, int64_t count) {
-    return first >= 0 && count >= 0 && count <= s->tokens && first <= s->tokens - count;
-}
+/* -- remove -- */
 
-/* -- drop -- */
-
-/* Tokens first .. first + count - 1, at least one, are no more; there is room where that parts a stretch in two. */
+/* Removes tokens first .. first + count - 1, at least one.  There is room for a range to be split in two. */
 static void drop_tokens(gyre_cache *cache, gyre_sequence *s, int64_t first, int64_t count) {
     const int64_t end = first + count, i = gyre_slot_range_find(s, first), j = gyre_slot_range_find(s, end - 1);
     for (int64_t k = i; k <= j; k++) {
@@ -23,28 +20,29 @@ static void drop_tokens(gyre_cache *cache, gyre_sequence *s, int64_t first, int6
     left.count = first - left.first_token;
     right.first += end - right.first_token;
     right.count -= end - right.first_token;
-    const int64_t kept = (left.count > 0) + (right.count > 0);
-    memmove(s->ranges + i + kept, s->ranges + j + 1, (size_t)(s->count - j - 1) * sizeof left);
+    const int64_t parts = (left.count > 0) + (right.count > 0);
+    memmove(s->ranges + i + parts, s->ranges + j + 1, (size_t)(s->count - j - 1) * sizeof left);
     if (left.count > 0) s->ranges[i] = left;
-    if (right.count > 0) s->ranges[i + kept - 1] = right;
-    s->count += kept - (j - i + 1);
+    if (right.count > 0) s->ranges[i + parts - 1] = right;
+    s->count += parts - (j - i + 1);
     gyre_slot_ranges_merge(s);
 }
 
-/* 1: dropping them leaves one stretch more. */
+/* 1: removing these tokens splits a range in two. */
 static int64_t splits_range(const gyre_sequence *s, int64_t first, int64_t count) {
     const gyre_slot_range *range = &s->ranges[gyre_slot_range_find(s, first)];
     return first > range->first_token && first + count < range->first_token + range->count;
 }
 
 gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count, gyre_error *err) {
-    (void)err;
-    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
-    if (!s || !has_tokens(s, first, count)) return GYRE_EINVAL;
-    if (count == 0) return GYRE_OK;
+    static const char name[] = "gyre_cache_remove";
+    gyre_sequence *s;
+    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
+    if (status != GYRE_OK || count == 0) return status;
     if (splits_range(s, first, count)) {
-        const gyre_status status = gyre_slot_ranges_reserve(cache, s, 1);
-        if (status != GYRE_OK) return status;
+        status = gyre_slot_ranges_reserve(cache, s, 1);
+        if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
     }
     drop_tokens(cache, s, first, count);
     return GYRE_OK;
@@ -52,44 +50,58 @@ gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first
 
 /* -- shift -- */
 
-/* ERANGE where a position of the stretches that have tokens first .. end - 1 would be one that the encoding has not. */
-static gyre_status check_shift(const gyre_cache *cache, const gyre_sequence *s, int64_t first, int64_t end,
-                               const int64_t *delta) {
+typedef struct shift {
+    int64_t first, end; /* tokens */
+    const int64_t *delta;
+} shift;
+
+/* ERANGE: a token would get a position outside the encoding's. */
+static gyre_status check_shift(const gyre_cache *cache, const gyre_sequence *s, const shift *by, gyre_error *err) {
+    const int64_t *delta = by->delta;
     const gyre_encoding *encoding = cache->config.encoding;
     const int64_t low = encoding ? encoding->first_position : -GYRE_MAX_POSITION,
                   high = encoding ? encoding->last_position : GYRE_MAX_POSITION;
     for (int64_t a = 0; a < cache->axes; a++)
-        if (delta[a] > 4 * GYRE_MAX_POSITION || delta[a] < -4 * GYRE_MAX_POSITION) return GYRE_ERANGE;
-    for (int64_t i = gyre_slot_range_find(s, first), t = first; t < end; i++) {
+        if (delta[a] > 4 * GYRE_MAX_POSITION || delta[a] < -4 * GYRE_MAX_POSITION)
+            return gyre_fail(err, GYRE_ERANGE, "delta: %" PRId64 " is past 2^33 (gyre_cache_shift)", delta[a]);
+    for (int64_t i = gyre_slot_range_find(s, by->first), t = by->first; t < by->end; i++) {
         const gyre_slot_range *range = &s->ranges[i];
-        for (; t < end && t < range->first_token + range->count; t++) {
+        for (; t < by->end && t < range->first_token + range->count; t++) {
             const int64_t *at = gyre_cache_position(cache, range->page, range->first + t - range->first_token);
             for (int64_t a = 0; a < cache->axes; a++) {
                 const int64_t position = at[a] + range->delta[a] + delta[a];
-                if (position < low || position > high) return GYRE_ERANGE;
+                if (position < low || position > high)
+                    return gyre_fail(err, GYRE_ERANGE,
+                                     "delta: token %" PRId64 " would move to position %" PRId64 ", not in %" PRId64
+                                     " .. %" PRId64 " (gyre_cache_shift)",
+                                     t, position, low, high);
             }
         }
     }
     return GYRE_OK;
 }
 
-/* Stretches more where one is to begin at `token`. */
+/* out = 1 if making a range begin at `token` adds a range. */
 static int64_t needs_split(const gyre_sequence *s, int64_t token) {
     return token < s->tokens && s->ranges[gyre_slot_range_find(s, token)].first_token != token;
 }
 
 gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
                              const int64_t delta[GYRE_MAX_AXES], gyre_error *err) {
-    (void)err;
-    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
-    if (!s || !delta || !has_tokens(s, first, count)) return GYRE_EINVAL;
-    if (count == 0) return GYRE_OK;
+    static const char name[] = "gyre_cache_shift";
+    gyre_sequence *s;
+    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    if (status == GYRE_OK && !delta) status = gyre_fail(err, GYRE_EINVAL, "delta: is NULL (%s)", name);
+    if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
+    if (status != GYRE_OK || count == 0) return status;
     const int64_t end = first + count;
-    gyre_status status = check_shift(cache, s, first, end, delta);
-    /* Making room may join stretches that this shift has to part. */
+    const shift by = {first, end, delta};
+    status = check_shift(cache, s, &by, err);
+    if (status != GYRE_OK) return status;
+    /* Making room may join ranges that this shift has to split. */
     for (int64_t more; status == GYRE_OK && (more = needs_split(s, first) + needs_split(s, end)) > s->capacity - s->count;)
         status = gyre_slot_ranges_reserve(cache, s, more);
-    if (status != GYRE_OK) return status;
+    if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
     const int64_t begin = gyre_slot_range_split(s, first), after = gyre_slot_range_split(s, end);
     for (int64_t i = begin; i < after; i++)
         for (int64_t a = 0; a < cache->axes; a++)
@@ -101,13 +113,14 @@ gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first,
 /* -- fork -- */
 
 gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to, gyre_error *err) {
-    (void)err;
-    gyre_sequence *source = gyre_cache_sequence(cache, from), *s = gyre_cache_sequence(cache, to);
-    if (!source || !s) return GYRE_EINVAL;
-    if (source == s) return GYRE_OK;
-    while (source->count > s->capacity) { /* making room may change how many stretches either has */
-        const gyre_status status = gyre_slot_ranges_reserve(cache, s, source->count - s->count);
-        if (status != GYRE_OK) return status;
+    static const char name[] = "gyre_cache_fork";
+    gyre_sequence *source, *s;
+    gyre_status status = gyre_cache_find(cache, from, (gyre_cache_argument){"from", name}, &source, err);
+    if (status == GYRE_OK) status = gyre_cache_find(cache, to, (gyre_cache_argument){"to", name}, &s, err);
+    if (status != GYRE_OK || source == s) return status;
+    while (source->count > s->capacity) { /* making room may change how many ranges either has */
+        status = gyre_slot_ranges_reserve(cache, s, source->count - s->count);
+        if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
     }
     if (s->tokens > 0) drop_tokens(cache, s, 0, s->tokens);
     if (source->count > 0) memcpy(s->ranges, source->ranges, (size_t)source->count * sizeof *s->ranges);
@@ -120,15 +133,15 @@ gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to, gyre_er
 
 /* -- slide -- */
 
-/* Each axis is one further than at the slot before. */
+/* 1: each axis is one more than at the slot before. */
 static int is_consecutive(const int64_t *position, int64_t axes) {
     for (int64_t a = 0; a < axes; a++)
         if (position[a] != position[a - axes] + 1) return 0;
     return 1;
 }
 
-/* Slots of a page whose positions rise by one from each to the next are moved alike: out = how many runs of such the stretch
- * has, and, where `runs` is not NULL, those, their tokens at positions `at`, at + 1, ... */
+/* Slots with consecutive positions can share a range with one delta.  out = number of such runs in a range.  runs (NULL =
+ * only count) = these runs, with deltas that put their tokens at positions `at`, at + 1, ... */
 static int64_t reposition_runs(const gyre_cache *cache, const gyre_slot_range *range, int64_t at, gyre_slot_range *runs) {
     int64_t count = 0;
     for (int64_t i = 0; i < range->count; i++) {
@@ -146,7 +159,7 @@ static int64_t reposition_runs(const gyre_cache *cache, const gyre_slot_range *r
     return count;
 }
 
-/* What of a stretch is among tokens first .. end - 1 of the sequence. */
+/* out = the part of a range that has tokens first .. end - 1 of the sequence. */
 static gyre_slot_range clip_range(const gyre_slot_range *range, int64_t first, int64_t end) {
     gyre_slot_range out = *range;
     const int64_t low = first > out.first_token ? first - out.first_token : 0,
@@ -156,12 +169,12 @@ static gyre_slot_range clip_range(const gyre_slot_range *range, int64_t first, i
     return out;
 }
 
-/* All tokens but the `gap` after the first `sinks` stay. */
+/* Removes `gap` tokens after the first `sinks`. */
 typedef struct slide {
     int64_t sinks, gap;
 } slide;
 
-/* Stretches that are needed at once: those that stay, placed, or before that, one parted in two. */
+/* out = most ranges at any time: the repositioned ones, or before that the present ones with one split in two. */
 static int64_t max_ranges(const gyre_cache *cache, const gyre_sequence *s, const slide *k) {
     int64_t runs = 0;
     for (int64_t i = 0; i < s->count; i++) {
@@ -172,18 +185,18 @@ static int64_t max_ranges(const gyre_cache *cache, const gyre_sequence *s, const
     return runs > s->count + 1 ? runs : s->count + 1;
 }
 
-/* The list is moved to the end of its region and written from the front: as each stretch to come gives at least one, what
- * is written stays behind what is read. */
+/* Puts all tokens at positions 0, 1, ...  The list is moved to the end of its region and rewritten from the front.  Each
+ * range gives at least one, and there is room for all, so what is written stays behind what is read. */
 static void reposition_all(const gyre_cache *cache, gyre_sequence *s) {
     const int64_t count = s->count, lead = s->capacity - count;
     gyre_slot_range *list = s->ranges;
-    int64_t placed = 0;
+    int64_t written = 0;
     memmove(list + lead, list, (size_t)count * sizeof *list);
     for (int64_t i = 0; i < count; i++) {
         const gyre_slot_range range = list[lead + i];
-        placed += reposition_runs(cache, &range, range.first_token, list + placed);
+        written += reposition_runs(cache, &range, range.first_token, list + written);
     }
-    s->count = placed;
+    s->count = written;
     gyre_slot_ranges_merge(s);
 }
 
@@ -193,18 +206,30 @@ static int64_t next_position(const gyre_cache *cache, const gyre_sequence *s) {
     return gyre_cache_position(cache, last->page, last->first + last->count - 1)[0] + last->delta[0] + 1;
 }
 
+static gyre_status check_window(int64_t sinks, int64_t window, gyre_error *err) {
+    if (window < 1) return gyre_fail(err, GYRE_EINVAL, "window: %" PRId64 " is below 1 (gyre_cache_slide)", window);
+    if (sinks < 0 || sinks > window)
+        return gyre_fail(err, GYRE_EINVAL, "sinks: %" PRId64 " is not in 0 .. %" PRId64 " (gyre_cache_slide)", sinks,
+                         window);
+    return GYRE_OK;
+}
+
 gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window, int64_t *next,
                              gyre_error *err) {
-    (void)err;
-    gyre_sequence *s = gyre_cache_sequence(cache, sequence);
-    if (!s || window < 1 || sinks < 0 || sinks > window) return GYRE_EINVAL;
+    static const char name[] = "gyre_cache_slide";
+    gyre_sequence *s;
+    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    if (status == GYRE_OK) status = check_window(sinks, window, err);
+    if (status != GYRE_OK) return status;
     if (s->tokens > window) {
         const slide k = {sinks, s->tokens - window};
         const gyre_encoding *encoding = cache->config.encoding;
-        if (encoding && (encoding->first_position > 0 || encoding->last_position < window - 1)) return GYRE_ERANGE;
+        if (encoding && (encoding->first_position > 0 || encoding->last_position < window - 1))
+            return gyre_fail(err, GYRE_ERANGE, "window: the encoding has no positions 0 .. %" PRId64 " (%s)", window - 1,
+                             name);
         for (int64_t needed = max_ranges(cache, s, &k); needed > s->capacity; needed = max_ranges(cache, s, &k)) {
-            const gyre_status status = gyre_slot_ranges_reserve(cache, s, needed - s->count);
-            if (status != GYRE_OK) return status;
+            status = gyre_slot_ranges_reserve(cache, s, needed - s->count);
+            if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
         }
         drop_tokens(cache, s, sinks, k.gap);
         reposition_all(cache, s);

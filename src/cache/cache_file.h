@@ -1,32 +1,35 @@
-/* cache_file.h: a cache in a file, all numbers little-endian.
+/* cache_file.h: the file format of a cache.  All numbers are little-endian.
  *
  *     "GYRECACH", u32 version
- *     i64 [GYRE_CACHE_HEADER_FIELDS] of the config and of what follows: gyre_cache_header
- *     f64 attention factor, f64 [dim / 2] frequencies       where the encoding turns
- *     u32 CRC-32C of all that
- *     i64 [sequences] stretches of each
- *     i64 [stretches][3 + GYRE_MAX_AXES] page, first, count, delta
- *     i64 [pages][2] page, fill                             rising
- *     for each page: i64 positions [fill][axes]; keys and values, head by head [fill][channel], then f32 scales [fill] if Q8
- *     u32 CRC-32C of all before it */
-#ifndef GYRE_ATTENTION_CACHE_FILE_H
-#define GYRE_ATTENTION_CACHE_FILE_H
+ *     i64 [GYRE_CACHE_HEADER_FIELDS]             gyre_cache_header
+ *     f64 attention factor, f64 [dim / 2] frequencies       only if the encoding rotates
+ *     u32 CRC-32C of all above
+ *     i64 [sequences]                            ranges of each sequence
+ *     i64 [ranges][3 + GYRE_MAX_AXES]            page, first, count, delta
+ *     i64 [pages][2]                             page, fill; pages rise
+ *     for each page:
+ *         i64 [fill][axes]                       positions
+ *         keys of each head [fill][channel], then f32 [fill] scales if Q8
+ *         values of each head, as keys
+ *     u32 CRC-32C of all above */
+#ifndef GYRE_CACHE_CACHE_FILE_H
+#define GYRE_CACHE_CACHE_FILE_H
 #include "cache/cache.h"
 
 enum { GYRE_CACHE_VERSION = 1, GYRE_CACHE_MAGIC_BYTES = 8 };
 
-/* What a file says of its cache, in the order it stands there. */
+/* The header fields, in the order of the file. */
 typedef struct gyre_cache_header {
     int64_t keys, key_dtype, value_dtype, heads, head_dim, value_dim, sequences, max_tokens, page_tokens, length, axes;
-    int64_t kind; /* of the encoding, -1 without */
+    int64_t kind; /* of the encoding; -1 = none */
     int64_t dim, first, layout, clockwise;
-    int64_t ranges, pages, bytes; /* pages: in use; bytes: of the whole file */
+    int64_t ranges, pages, bytes; /* pages: in use; bytes: of the file */
 } gyre_cache_header;
 enum { GYRE_CACHE_HEADER_FIELDS = sizeof(gyre_cache_header) / sizeof(int64_t) };
 
-/* The part about the encoding, at context `length`. */
+/* Fills in the fields that describe the encoding. */
 void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding);
-/* Bytes before the keys and values, and of a slot's. */
+/* out = bytes before the first page; bytes of one slot. */
 double gyre_cache_header_bytes(const gyre_cache_header *header);
 double gyre_cache_slot_bytes(const gyre_cache *cache);
 
@@ -40,7 +43,7 @@ static inline uint32_t gyre_checksum_of(const gyre_checksum *c) {
     return ~c->sum;
 }
 
-/* Bytes of numbers the other way round, where this machine has them so. */
+/* Converts numbers between this machine and little-endian. */
 static inline void gyre_little_endian(void *bytes, size_t size, size_t count) {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     unsigned char *at = bytes;

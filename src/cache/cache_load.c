@@ -1,4 +1,4 @@
-/* cache_load.c: a cache read from a file, every number of which is looked at before it is used. */
+/* cache_load.c: reads a cache from a file.  Every number is checked before it is used. */
 #include "cache/cache_file.h"
 #include "core/positions.h"
 #include "core/rotation/frequency.h"
@@ -14,12 +14,12 @@
 
 enum { BUFFER = 16384 };
 
-/* Once something fails, all that is read is zeros, and err says what. */
+/* After a failure everything reads as zeros, and err has the reason. */
 typedef struct reader {
     int fd;
     gyre_status status;
     gyre_error *err;
-    uint64_t offset, size; /* offset: of the next byte to be handed out */
+    uint64_t offset, size; /* offset: of the next byte */
     size_t at, filled;
     gyre_checksum checksum;
     char buffer[BUFFER];
@@ -64,9 +64,9 @@ static void get(reader *r, void *numbers, size_t size, size_t count) {
 static void get_checksum(reader *r) {
     const uint32_t sum = gyre_checksum_of(&r->checksum);
     const uint64_t offset = r->offset;
-    uint32_t said;
-    get(r, &said, sizeof said, 1);
-    if (said != sum) malformed(r, offset, "the checksum is another");
+    uint32_t stored;
+    get(r, &stored, sizeof stored, 1);
+    if (stored != sum) malformed(r, offset, "the checksum differs");
 }
 
 /* -- the header -- */
@@ -75,22 +75,23 @@ static void get_header(reader *r, gyre_cache_header *h, double *factor, double *
     char magic[GYRE_CACHE_MAGIC_BYTES];
     uint32_t version;
     get(r, magic, 1, sizeof magic);
-    if (memcmp(magic, "GYRECACH", sizeof magic) != 0) malformed(r, 0, "no cache of gyre's");
+    if (memcmp(magic, "GYRECACH", sizeof magic) != 0) malformed(r, 0, "the magic is not GYRECACH");
     get(r, &version, sizeof version, 1);
-    if (version != GYRE_CACHE_VERSION) malformed(r, sizeof magic, "a version that is not known");
+    if (version != GYRE_CACHE_VERSION) malformed(r, sizeof magic, "an unknown version");
     get(r, h, sizeof(int64_t), GYRE_CACHE_HEADER_FIELDS);
-    if (h->dim < 0 || h->dim % 2 != 0 || h->dim > GYRE_CACHE_MAX_CHANNELS) malformed(r, r->offset, "channels that turn");
+    if (h->dim < 0 || h->dim % 2 != 0 || h->dim > GYRE_CACHE_MAX_CHANNELS)
+        malformed(r, r->offset, "an impossible number of rotated channels");
     if (r->status != GYRE_OK) return;
     if (h->dim > 0) get(r, factor, sizeof *factor, 1);
     get(r, frequencies, sizeof *frequencies, (size_t)h->dim / 2);
     get_checksum(r);
     if (h->bytes < 0 || (uint64_t)h->bytes != r->size)
-        malformed(r, r->size, "the file ends, or goes on, where its header has it otherwise,");
+        malformed(r, r->size, "the file has another size than its header says,");
 }
 
-static gyre_status encoding_mismatch(const reader *r, const char *what, double said, double is) {
+static gyre_status encoding_mismatch(const reader *r, const char *what, double stored, double is) {
     return gyre_fail(r->err, GYRE_EINVAL, "encoding: %s: %.17g in the file, %.17g in the encoding (gyre_cache_load)", what,
-                     said, is);
+                     stored, is);
 }
 
 static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double factor, const double *frequencies,
@@ -100,7 +101,7 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
     if (h->length < 0) return malformed(r, 0, "a length below 0");
     const struct {
         const char *name;
-        int64_t said, is;
+        int64_t stored, is;
     } numbers[] = {{"kind (-1 is none)", h->kind, is.kind},
                    {"axes", h->axes, gyre_cache_axes_of(encoding)},
                    {"rope.dim", h->dim, is.dim},
@@ -108,10 +109,10 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
                    {"rope.layout", h->layout, is.layout},
                    {"rope.clockwise", h->clockwise, is.clockwise}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].said != numbers[i].is)
-            return encoding_mismatch(r, numbers[i].name, (double)numbers[i].said, (double)numbers[i].is);
+        if (numbers[i].stored != numbers[i].is)
+            return encoding_mismatch(r, numbers[i].name, (double)numbers[i].stored, (double)numbers[i].is);
     if (h->dim == 0) return GYRE_OK;
-    /* Another machine's long double may be another. */
+    /* long double may differ between machines. */
     const double most = 1e-12;
     if (!(fabs(factor - encoding->attention_factor) <= most * encoding->attention_factor))
         return encoding_mismatch(r, "attention factor", factor, encoding->attention_factor);
@@ -124,14 +125,15 @@ static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double 
     return GYRE_OK;
 }
 
-/* A config that gyre_cache_create refuses is the file's fault, but for memory, and for an encoding that cannot be kept. */
+/* A config that gyre_cache_create refuses means a malformed file, except for lack of memory and for an encoding that rotated
+ * keys cannot be stored with. */
 static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_encoding *encoding, const gyre_alloc *alloc,
                           gyre_cache **out) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     const int64_t small[] = {h->keys, h->key_dtype, h->value_dtype};
     for (int i = 0; i < 3; i++)
-        if (small[i] < 0 || small[i] > GYRE_DTYPE_Q8) return malformed(r, 0, "a type that is none");
-    if (h->sequences < 1 || h->value_dim < 1) return malformed(r, 0, "a config that is none");
+        if (small[i] < 0 || small[i] > GYRE_DTYPE_Q8) return malformed(r, 0, "an unknown type");
+    if (h->sequences < 1 || h->value_dim < 1) return malformed(r, 0, "an impossible config");
     if (h->ranges < 0 || h->pages < 0 || !(gyre_cache_header_bytes(h) <= (double)r->size))
         return malformed(r, 0, "lists that are longer than the file");
     config.encoding = encoding;
@@ -148,7 +150,7 @@ static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_enco
     const gyre_status status = gyre_cache_create(out, &config, alloc, r->err);
     return status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_EUNSUPPORTED
                ? status
-               : malformed(r, 0, "a config that is none");
+               : malformed(r, 0, "an impossible config");
 }
 
 /* -- the lists -- */
@@ -160,7 +162,7 @@ static void get_counts(reader *r, gyre_cache *cache, const gyre_cache_header *h)
         int64_t count;
         get(r, &count, sizeof count, 1);
         if (count < 0 || count > left || (i == h->sequences - 1 && count < left)) {
-            malformed(r, r->offset - sizeof count, "stretches of a sequence");
+            malformed(r, r->offset - sizeof count, "an impossible number of ranges");
             return;
         }
         left -= count;
@@ -170,7 +172,7 @@ static void get_counts(reader *r, gyre_cache *cache, const gyre_cache_header *h)
     }
 }
 
-/* What does not depend on how full the pages are. */
+/* 1: the range is possible, however full its page is. */
 static int range_fits(const gyre_cache *cache, const gyre_slot_range *s, const gyre_slot_range *last) {
     if (s->page < 0 || s->page >= cache->pages || s->first < 0 || s->first >= cache->page_tokens) return 0;
     if (s->count < 1 || s->count > cache->page_tokens - s->first) return 0;
@@ -193,7 +195,7 @@ static void get_ranges(reader *r, gyre_cache *cache) {
             get(r, range->delta, sizeof *range->delta, GYRE_MAX_AXES);
             if (r->status != GYRE_OK) return;
             if (!range_fits(cache, range, j > 0 ? range - 1 : NULL)) {
-                malformed(r, offset, "a stretch that no page has");
+                malformed(r, offset, "a range outside its page");
                 return;
             }
             s->tokens += range->count;
@@ -201,7 +203,7 @@ static void get_ranges(reader *r, gyre_cache *cache) {
     }
 }
 
-/* Pages not named are free. */
+/* Pages that are not listed are free. */
 static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) {
     double slots = 0;
     for (int64_t i = 0; i < h->pages; i++) {
@@ -210,7 +212,7 @@ static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) 
         get(r, at, sizeof *at, 2);
         if (r->status != GYRE_OK) return;
         if (at[0] < cache->page_high_water || at[0] >= cache->pages || at[1] < 1 || at[1] > cache->page_tokens) {
-            malformed(r, offset, "a page that the cache has not");
+            malformed(r, offset, "an impossible page");
             return;
         }
         for (; cache->page_high_water < at[0]; cache->page_high_water++)
@@ -223,26 +225,26 @@ static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) 
         slots += (double)at[1];
     }
     if ((double)r->offset + slots * gyre_cache_slot_bytes(cache) + 4 != (double)r->size)
-        malformed(r, r->offset, "pages of another size than the rest of the file");
+        malformed(r, r->offset, "a file size that does not match its pages");
 }
 
-/* Each stretch lies in what is filled, and each page ends with a token that is somebody's. */
+/* Counts references.  Each range must lie in the filled part of its page, and the last slot of each page must be used. */
 static void retain_all(reader *r, gyre_cache *cache) {
     for (int64_t i = 0; i < cache->config.sequences && r->status == GYRE_OK; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
             const gyre_slot_range *s = &cache->sequence[i].ranges[j];
             if (s->page >= cache->page_high_water || s->first + s->count > cache->page[s->page].fill) {
-                malformed(r, r->offset, "a stretch past the end of its page");
+                malformed(r, r->offset, "a range past the end of its page");
                 return;
             }
             gyre_page_retain(cache, s->page, s->first, s->count);
-            /* A page twice over in one list would be more tokens than scratch is measured for. */
+            /* A list with one page twice could have more tokens than scratch is counted for. */
             if (cache->live > cache->config.max_tokens || s->first_token + s->count > cache->config.max_tokens)
                 malformed(r, r->offset, "more tokens than the cache may have");
         }
     for (int64_t i = 0; i < cache->page_high_water && r->status == GYRE_OK; i++)
         if (cache->page[i].fill > 0 && cache->refcounts[gyre_cache_slot(cache, i, cache->page[i].fill - 1)] == 0)
-            malformed(r, r->offset, "a page whose last token is nobody's");
+            malformed(r, r->offset, "a page whose last slot is unused");
 }
 
 /* -- the pages -- */
@@ -256,7 +258,7 @@ static void get_rows(reader *r, const gyre_cache *cache, const gyre_cache_rows *
     }
 }
 
-/* Those keys were turned for, in holes too: gyre_cache_set_encoding turns what lies there with the rest. */
+/* Of unused slots too: gyre_cache_set_encoding rotates them with the rest. */
 static void get_slot_positions(reader *r, const gyre_cache *cache, int64_t page) {
     const int64_t count = cache->page[page].fill * cache->axes;
     const uint64_t offset = r->offset;
@@ -294,7 +296,7 @@ static void check_positions(reader *r, const gyre_cache *cache) {
             const gyre_slot_range *s = &cache->sequence[i].ranges[j];
             for (int64_t t = 0; t < s->count; t++)
                 if (!in_range(cache, gyre_cache_position(cache, s->page, s->first + t), s))
-                    malformed(r, r->offset, "a position that the encoding has not, before the end");
+                    malformed(r, r->offset, "a position outside the encoding's, before the end");
         }
 }
 

@@ -1,4 +1,4 @@
-/* cache_pages.c: which slots are whose, and tokens moved together where room runs out. */
+/* cache_pages.c: allocates slots, and moves tokens together when room runs out. */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ void gyre_page_release(gyre_cache *cache, int64_t page, int64_t first, int64_t c
     if (p->live == 0) free_page(cache, page);
 }
 
-/* -- tokens moved -- */
+/* -- moving tokens -- */
 
 typedef struct slot_address {
     int64_t page, slot;
@@ -63,7 +63,7 @@ static void copy_rows(const gyre_cache *cache, const gyre_cache_rows *rows, slot
     }
 }
 
-/* Whose they are stays behind. */
+/* Copies keys, values and positions, not reference counts. */
 static void copy_slots(gyre_cache *cache, slot_address from, slot_address to, int64_t count) {
     copy_rows(cache, &cache->k, from, to, count);
     copy_rows(cache, &cache->v, from, to, count);
@@ -71,7 +71,7 @@ static void copy_slots(gyre_cache *cache, slot_address from, slot_address to, in
             (size_t)(count * cache->axes) * sizeof(int64_t));
 }
 
-/* Slots before this one that some sequence has. */
+/* out = used slots before this one. */
 static int64_t rank_of(const gyre_cache *cache, int64_t page, int64_t slot) {
     const int32_t *refcounts = refcounts_of(cache, page, 0);
     int64_t rank = 0;
@@ -80,7 +80,7 @@ static int64_t rank_of(const gyre_cache *cache, int64_t page, int64_t slot) {
     return rank;
 }
 
-/* All stretches of page `from` go where its slots are about to go: together, from slot `base` of page `to` on. */
+/* Points all ranges of page `from` to where its used slots will go: adjacent, from slot `base` of page `to` on. */
 static void redirect_ranges(gyre_cache *cache, int64_t from, int64_t to, int64_t base) {
     for (int64_t s = 0; s < cache->config.sequences; s++)
         for (int64_t i = 0; i < cache->sequence[s].count; i++) {
@@ -91,7 +91,7 @@ static void redirect_ranges(gyre_cache *cache, int64_t from, int64_t to, int64_t
         }
 }
 
-/* base 0 and from == to, or slots from base on that nobody has. */
+/* Moves the used slots of page `from` to page `to`, from slot `base` on, which are free.  from == to: base is 0. */
 static void move_page(gyre_cache *cache, int64_t from, int64_t to, int64_t base) {
     const int64_t fill = cache->page[from].fill, live = cache->page[from].live;
     int32_t *old = refcounts_of(cache, from, 0), *new = refcounts_of(cache, to, base);
@@ -146,16 +146,16 @@ static const gyre_slot_range *last_of(const gyre_sequence *sequence) {
     return sequence->count > 0 ? &sequence->ranges[sequence->count - 1] : NULL;
 }
 
-/* Slots right behind the sequence's last token.  Of sequences that end together, who appends first has them. */
+/* out = free slots right after the last token of the sequence.  If several sequences end there, the first append gets them. */
 static int64_t tail_room(const gyre_cache *cache, const gyre_sequence *sequence) {
     const gyre_slot_range *last = last_of(sequence);
     const int open = last && last->first + last->count == cache->page[last->page].fill;
     return open ? cache->page_tokens - cache->page[last->page].fill : 0;
 }
 
-/* The page with fewest tokens, and the fullest other that has slots for them; `kept` is not filled up.  0: there are
+/* *from = the page with the fewest tokens, *to = the fullest other page with slots for them, but not `excluded`.  0: there are
  * none. */
-static int find_mergeable_pages(const gyre_cache *cache, int64_t kept, int64_t *from, int64_t *to) {
+static int find_mergeable_pages(const gyre_cache *cache, int64_t excluded, int64_t *from, int64_t *to) {
     *from = *to = -1;
     for (int64_t i = 0; i < cache->page_high_water; i++)
         if (cache->page[i].live > 0 && (*from < 0 || cache->page[i].live < cache->page[*from].live)) *from = i;
@@ -163,13 +163,13 @@ static int find_mergeable_pages(const gyre_cache *cache, int64_t kept, int64_t *
     const int64_t most = cache->page_tokens - cache->page[*from].live;
     for (int64_t i = 0; i < cache->page_high_water; i++) {
         const int64_t live = cache->page[i].live;
-        if (i == *from || i == kept || live == 0 || live > most) continue;
+        if (i == *from || i == excluded || live == 0 || live > most) continue;
         if (*to < 0 || live > cache->page[*to].live) *to = i;
     }
     return *to >= 0;
 }
 
-/* 1: there is more room for the sequence than before. */
+/* Makes some room for the sequence.  0: there is none to be made. */
 static int compact_once(gyre_cache *cache, gyre_sequence *sequence) {
     const gyre_slot_range *last = last_of(sequence);
     int64_t from, to;
@@ -185,7 +185,7 @@ static int compact_once(gyre_cache *cache, gyre_sequence *sequence) {
     return 1;
 }
 
-/* Contiguous: what the sequence shares, or what others have behind it, stays; it gets a page of its own. */
+/* Contiguous caches: gives the sequence a page of its own, when it shares slots or when others have the slots after it. */
 static void copy_on_write(gyre_cache *cache, gyre_sequence *sequence) {
     const int64_t page = gyre_page_alloc(cache);
     for (int64_t i = 0; i < sequence->count; i++) {
@@ -199,7 +199,7 @@ static void copy_on_write(gyre_cache *cache, gyre_sequence *sequence) {
     gyre_slot_ranges_merge(sequence);
 }
 
-/* A sequence has at most one page, so one of the sequences + 1 is free for who leaves a shared one. */
+/* Each sequence has at most one page, so of the sequences + 1 pages one is free for copy_on_write. */
 static gyre_status reserve_contiguous(gyre_cache *cache, gyre_sequence *sequence, int64_t tokens) {
     if (tokens > cache->page_tokens - sequence->tokens) return GYRE_ENOMEM;
     const gyre_status status = gyre_slot_ranges_reserve(cache, sequence, 1);

@@ -1,7 +1,10 @@
-/* cache_ranges.c: the list of stretches that a sequence is.
+/* cache_ranges.c: the lists of slot ranges.
  *
- * The lists of all sequences lie in one pool that is taken at creation.  A list that outgrows its region gets a larger one
- * at the end of the pool; where that is full, all regions are moved together first. */
+ * The lists of all sequences lie in one pool, allocated at creation.  Each has a region.  A list that outgrows its region gets
+ * a larger one at the end of the pool.  When the pool is full, the regions are moved together first.
+ *
+ *     pool:  | region of sequence 1 | old region | region of sequence 0 ...... | free          |
+ *                                                                    pool_used ^     pool_size ^ */
 #include "cache/cache.h"
 
 #include <string.h>
@@ -22,13 +25,13 @@ int64_t gyre_slot_range_split(gyre_sequence *sequence, int64_t token) {
     if (token == sequence->tokens) return sequence->count;
     const int64_t i = gyre_slot_range_find(sequence, token);
     gyre_slot_range *left = &sequence->ranges[i];
-    const int64_t kept = token - left->first_token;
-    if (kept == 0) return i;
+    const int64_t count = token - left->first_token;
+    if (count == 0) return i;
     memmove(left + 1, left, (size_t)(sequence->count - i) * sizeof *left);
     sequence->count++;
-    left[0].count = kept;
-    left[1].first += kept;
-    left[1].count -= kept;
+    left[0].count = count;
+    left[1].first += count;
+    left[1].count -= count;
     left[1].first_token = token;
     return i + 1;
 }
@@ -56,7 +59,7 @@ void gyre_slot_ranges_merge(gyre_sequence *sequence) {
 
 /* -- the pool -- */
 
-/* The region that begins first after `place`, or NULL. */
+/* out = the first region at or after `place`, or NULL. */
 static gyre_sequence *region_after(const gyre_cache *cache, const gyre_slot_range *place) {
     gyre_sequence *first = NULL;
     for (int64_t i = 0; i < cache->config.sequences; i++) {
@@ -66,7 +69,7 @@ static gyre_sequence *region_after(const gyre_cache *cache, const gyre_slot_rang
     return first;
 }
 
-/* Regions in their order, none larger than its list. */
+/* Moves all regions to the front, in their order, each shrunk to its list. */
 static void pack_pool(gyre_cache *cache) {
     gyre_slot_range *to = cache->pool;
     const gyre_slot_range *place = cache->pool;
@@ -80,12 +83,12 @@ static void pack_pool(gyre_cache *cache) {
     cache->pool_used = to - cache->pool;
 }
 
-/* In a packed pool: what lies behind the region gives way. */
+/* In a packed pool: grows a region, moving those after it. */
 static int widen_region(gyre_cache *cache, gyre_sequence *sequence, int64_t needed) {
     const int64_t rest = cache->pool_size - cache->pool_used;
     if (sequence->capacity == 0) sequence->ranges = cache->pool + cache->pool_used;
     if (needed - sequence->count > rest) return 0;
-    const int64_t share = rest / 4, more = needed - sequence->count > share ? needed - sequence->count : share;
+    const int64_t quarter = rest / 4, more = needed - sequence->count > quarter ? needed - sequence->count : quarter;
     gyre_slot_range *end = sequence->ranges + sequence->count;
     memmove(end + more, end, (size_t)(cache->pool + cache->pool_used - end) * sizeof *end);
     for (int64_t i = 0; i < cache->config.sequences; i++)
@@ -112,7 +115,7 @@ static int grow_region(gyre_cache *cache, gyre_sequence *sequence, int64_t neede
 
 gyre_status gyre_slot_ranges_reserve(gyre_cache *cache, gyre_sequence *sequence, int64_t more) {
     if (grow_region(cache, sequence, sequence->count + more)) return GYRE_OK;
-    /* Holes part stretches: without them neighbours become one. */
+    /* Unused slots split ranges.  Without them, neighbours join. */
     if (!gyre_page_compact_all(cache)) return GYRE_ENOMEM;
     return grow_region(cache, sequence, sequence->count + more) ? GYRE_OK : GYRE_ENOMEM;
 }

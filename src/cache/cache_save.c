@@ -10,7 +10,7 @@
 
 enum { BUFFER = 16384 };
 
-/* -- what the encoding is known by -- */
+/* -- sizes and fields -- */
 
 void gyre_cache_header_encoding(gyre_cache_header *header, const gyre_encoding *encoding) {
     header->kind = encoding ? (int64_t)encoding->config.kind : -1;

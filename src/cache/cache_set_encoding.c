@@ -1,6 +1,6 @@
-/* cache_set_encoding.c: keys that were turned by one encoding, turned by another.
+/* cache_set_encoding.c: rotates stored keys from one encoding to another.
  *
- * A slot keeps its position and a stretch its shift: what was E(n) k becomes E'(n) k, by the angle that lies between. */
+ * Slots keep their positions and ranges their deltas.  E(n) k becomes E'(n) k, rotated by the difference of the angles. */
 #include "cache/cache.h"
 
 #include "core/convert.h"
@@ -9,6 +9,7 @@
 #include "core/rotation/angles.h"
 #include "core/rotation/frequency.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,10 +21,10 @@ int gyre_cache_same_length(const gyre_cache *cache, int64_t length) {
 
 /* -- one row -- */
 
-typedef struct replan {
+typedef struct rotation_change {
     const gyre_cache *cache;
     gyre_angles before, after;
-} replan;
+} rotation_change;
 
 static void read_row(const gyre_cache_rows *rows, int64_t row, double *x) {
     if (rows->dtype != GYRE_DTYPE_Q8) {
@@ -46,7 +47,7 @@ static void write_row(const gyre_cache *cache, const gyre_cache_rows *rows, int6
     gyre_cache_store(cache, rows, row, narrow);
 }
 
-/* Of all pairs of the two encodings. */
+/* The frequencies of all pairs in both encodings. */
 typedef struct frequencies {
     gyre_frequency before[GYRE_CACHE_MAX_CHANNELS / 2], after[GYRE_CACHE_MAX_CHANNELS / 2];
 } frequencies;
@@ -56,9 +57,9 @@ static void read_frequencies(const gyre_angles *angles, int64_t pairs, gyre_freq
     if (of != out) memcpy(out, of, (size_t)pairs * sizeof *out);
 }
 
-/* What takes each pair from one encoding to the other. */
-static void rotation_between(const replan *r, const frequencies *f, int64_t pairs, const double *position, double *cosine,
-                             double *sine) {
+/* cosine[i], sine[i] = what takes pair i from one encoding to the other at a position. */
+static void rotation_between(const rotation_change *r, const frequencies *f, int64_t pairs, const double *position,
+                             double *cosine, double *sine) {
     double c[GYRE_CACHE_MAX_CHANNELS / 2], s[GYRE_CACHE_MAX_CHANNELS / 2];
     for (int64_t first = 0, n; first < pairs; first += n) {
         n = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
@@ -72,8 +73,8 @@ static void rotation_between(const replan *r, const frequencies *f, int64_t pair
     }
 }
 
-/* All heads of one slot. */
-static void rotate_slot(const replan *r, const frequencies *f, int64_t page, int64_t slot) {
+/* Rotates all heads of one slot. */
+static void rotate_slot(const rotation_change *r, const frequencies *f, int64_t page, int64_t slot) {
     const gyre_cache *cache = r->cache;
     const struct gyre_rope_config *rope = &cache->config.encoding->config.rope;
     const int64_t pairs = rope->dim / 2, half = rope->layout == GYRE_LAYOUT_HALF;
@@ -96,7 +97,7 @@ static void rotate_slot(const replan *r, const frequencies *f, int64_t page, int
 }
 
 static void rotate_page(void *arg, int64_t page) {
-    const replan *r = arg;
+    const rotation_change *r = arg;
     const int64_t pairs = r->cache->config.encoding->config.rope.dim / 2, fill = r->cache->page[page].fill;
     if (fill == 0) return;
     frequencies f;
@@ -108,14 +109,26 @@ static void rotate_page(void *arg, int64_t page) {
 
 /* -- the call -- */
 
-static gyre_status check_pairs(const gyre_encoding *before, const gyre_encoding *after) {
+static const char name[] = "gyre_cache_set_encoding";
+
+static gyre_status check_pairs(const gyre_encoding *before, const gyre_encoding *after, gyre_error *err) {
     const struct gyre_rope_config *a = &before->config.rope, *b = &after->config.rope;
-    if (a->dim != b->dim || a->first_channel != b->first_channel) return GYRE_ESHAPE;
-    return a->layout == b->layout ? GYRE_OK : GYRE_EINVAL;
+    if (a->dim != b->dim || a->first_channel != b->first_channel)
+        return gyre_fail(err, GYRE_ESHAPE,
+                         "encoding: rotates %" PRId64 " channels from %" PRId64
+                         " on, but keys are stored rotated in %" PRId64 " from %" PRId64 " on (%s)",
+                         b->dim, b->first_channel, a->dim, a->first_channel, name);
+    if (a->layout == b->layout) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "encoding: rope.layout %d, but keys are stored rotated in %d (%s)", (int)b->layout,
+                     (int)a->layout, name);
 }
 
-/* Of all tokens. */
-static gyre_status check_positions(const gyre_cache *cache, const gyre_encoding *encoding) {
+static gyre_status fail_position(const gyre_encoding *encoding, int64_t at, gyre_error *err) {
+    return gyre_fail(err, GYRE_ERANGE, "encoding: a token is at %" PRId64 ", not in its %" PRId64 " .. %" PRId64 " (%s)", at,
+                     encoding->first_position, encoding->last_position, name);
+}
+
+static gyre_status check_positions(const gyre_cache *cache, const gyre_encoding *encoding, gyre_error *err) {
     if (encoding->first_position <= -GYRE_MAX_POSITION && encoding->last_position >= GYRE_MAX_POSITION) return GYRE_OK;
     for (int64_t i = 0; i < cache->config.sequences; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
@@ -123,36 +136,44 @@ static gyre_status check_positions(const gyre_cache *cache, const gyre_encoding 
             for (int64_t t = 0; t < s->count; t++)
                 for (int64_t a = 0; a < cache->axes; a++) {
                     const int64_t at = gyre_cache_position(cache, s->page, s->first + t)[a] + s->delta[a];
-                    if (at < encoding->first_position || at > encoding->last_position) return GYRE_ERANGE;
+                    if (at < encoding->first_position || at > encoding->last_position)
+                        return fail_position(encoding, at, err);
                 }
         }
     return GYRE_OK;
 }
 
-static gyre_status check(const gyre_cache *cache, const gyre_encoding *encoding) {
+static gyre_status check(const gyre_cache *cache, const gyre_encoding *encoding, gyre_error *err) {
     const gyre_encoding *before = cache->config.encoding;
     const int rotates = gyre_cache_rotates(encoding);
-    if (rotates && encoding->config.head_dim != cache->config.head_dim) return GYRE_ESHAPE;
-    if (gyre_cache_axes_of(encoding) != cache->axes) return GYRE_EUNSUPPORTED;
+    if (rotates && encoding->config.head_dim != cache->config.head_dim)
+        return gyre_fail(err, GYRE_ESHAPE, "encoding: head_dim %" PRId64 " is not the cache's %" PRId64 " (%s)",
+                         encoding->config.head_dim, cache->config.head_dim, name);
+    if (gyre_cache_axes_of(encoding) != cache->axes)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %" PRId64 " axes, but the cache has %" PRId64 " (%s)",
+                         gyre_cache_axes_of(encoding), cache->axes, name);
     if (cache->config.keys == GYRE_CACHE_KEYS_ROTATED) {
-        gyre_status status = gyre_cache_can_store_rotated(encoding, NULL);
-        if (status == GYRE_OK && rotates != cache->rotated) status = GYRE_ESHAPE;
-        if (status == GYRE_OK && rotates) status = check_pairs(before, encoding);
+        gyre_status status = gyre_cache_can_store_rotated(encoding, err);
+        if (status == GYRE_OK && rotates != cache->rotated)
+            status = gyre_fail(err, GYRE_ESHAPE, "encoding: it rotates %s, but the stored keys are%s rotated (%s)",
+                               rotates ? "keys" : "nothing", rotates ? " not" : "", name);
+        if (status == GYRE_OK && rotates) status = check_pairs(before, encoding, err);
         if (status != GYRE_OK) return status;
     }
-    return check_positions(cache, encoding);
+    return check_positions(cache, encoding, err);
 }
 
 gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *encoding, int64_t length, const gyre_exec *exec,
                                     gyre_error *err) {
-    (void)err;
-    if (!cache || !encoding || length < 0) return GYRE_EINVAL;
-    const gyre_status status = check(cache, encoding);
+    if (!cache || !encoding) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", cache ? "encoding" : "cache", name);
+    if (length < 0) return gyre_fail(err, GYRE_EINVAL, "length: %" PRId64 " is below 0 (%s)", length, name);
+    const gyre_status status = check(cache, encoding, err);
     if (status != GYRE_OK) return status;
     if (cache->rotated) {
-        replan r = {.cache = cache,
-                    .before = gyre_angles_of(cache->config.encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length),
-                    .after = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length)};
+        rotation_change r = {
+            .cache = cache,
+            .before = gyre_angles_of(cache->config.encoding, GYRE_DIRECTION_FORWARD, cache->config.context_length),
+            .after = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length)};
         gyre_parallel(exec, rotate_page, &r, cache->page_high_water);
     }
     cache->config.encoding = encoding;

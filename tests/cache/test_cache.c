@@ -44,7 +44,7 @@ static void wrong_configs(void **state) {
             refuse(&config, GYRE_EINVAL, wrong[i].name);
             *wrong[i].field = right;
         }
-    config.size++;
+    config.size = 0;
     refuse(&config, GYRE_EINVAL, "size");
     config = plain();
     config.key_dtype = GYRE_DTYPE_F64;
@@ -98,6 +98,28 @@ static void configs_that_cannot_be_cached(void **state) {
         refuse(&config, GYRE_ESHAPE, "head_dim");
         gyre_encoding_free(encoding);
     }
+}
+
+/* A program built with a newer header has a larger struct: fine as long as it sets nothing that this library lacks. */
+static void config_of_another_version(void **state) {
+    (void)state;
+    struct {
+        gyre_cache_config config;
+        char newer[16];
+    } larger = {.config = plain()};
+    gyre_cache *cache = NULL;
+    larger.config.size = sizeof larger;
+    assert_ok(gyre_cache_create(&cache, &larger.config, NULL, NULL));
+    assert_int_equal(gyre_cache_get_config(cache)->size, sizeof(gyre_cache_config));
+    gyre_cache_free(cache);
+    larger.newer[9] = 1;
+    refuse(&larger.config, GYRE_EINVAL, "size");
+    /* An older one ends before context_length. */
+    larger.config.context_length = -1;
+    larger.config.size = offsetof(gyre_cache_config, context_length);
+    assert_ok(gyre_cache_create(&cache, &larger.config, NULL, NULL));
+    assert_int_equal(gyre_cache_get_config(cache)->context_length, 0);
+    gyre_cache_free(cache);
 }
 
 static void defaults(void **state) {
@@ -367,10 +389,15 @@ static void any_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_configs),   cmocka_unit_test(configs_that_cannot_be_cached),
-        cmocka_unit_test(defaults),        cmocka_unit_test(failing_allocations),
-        cmocka_unit_test(wrong_appends),   cmocka_unit_test(rounded_once),
-        cmocka_unit_test(keys_stored_raw), cmocka_unit_test(int8_values),
+        cmocka_unit_test(wrong_configs),
+        cmocka_unit_test(configs_that_cannot_be_cached),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(wrong_appends),
+        cmocka_unit_test(rounded_once),
+        cmocka_unit_test(keys_stored_raw),
+        cmocka_unit_test(int8_values),
+        cmocka_unit_test(config_of_another_version),
         cmocka_unit_test(any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
