@@ -471,9 +471,9 @@ static void wrong_fields(void **state) {
     refused(&wrong, "input.hierarchy: nan is not between 0 and 1 (gyre_config)");
     wrong = right;
     wrong.input.scale = NAN;
-    refused(&wrong, "input.scale: nan is no number within 2^64 of 0 (gyre_config)");
+    refused(&wrong, "input.scale: nan is not within 2^64 of 0 (gyre_config)");
     wrong.input.scale = INFINITY;
-    refused(&wrong, "input.scale: inf is no number within 2^64 of 0 (gyre_config)");
+    refused(&wrong, "input.scale: inf is not within 2^64 of 0 (gyre_config)");
     wrong = right;
     wrong.input.trained_scale = 1;
     refused(&wrong, "input.trained_scale: 1 is for the sinusoid; a learned table trains whole (gyre_config)");
