@@ -11,7 +11,7 @@ void *gyre_encoding_allocate(const gyre_encoding *encoding, int64_t count, size_
     if ((uint64_t)count <= SIZE_MAX / size)
         memory = encoding->alloc.alloc(encoding->alloc.ctx, (size_t)count * size, CACHE_LINE);
     if (!memory)
-        gyre_fail(err, GYRE_ENOMEM, "memory: no %" PRId64 " x %zu bytes to be had (gyre_encoding_create)", count, size);
+        gyre_fail(err, GYRE_ENOMEM, "memory: no %" PRId64 " x %zu bytes available (gyre_encoding_create)", count, size);
     return memory;
 }
 

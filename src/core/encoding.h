@@ -5,6 +5,8 @@
 #ifndef GYRE_CORE_ENCODING_H
 #define GYRE_CORE_ENCODING_H
 #include "core/distance_map.h"
+#include "core/rotation/frequency.h"
+#include "core/scheme.h"
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 #include "util/error.h"

@@ -31,8 +31,8 @@ static gyre_status copy_slopes(const gyre_encoding *encoding, const double *give
     if (!given) return GYRE_OK;
     for (int64_t h = 0; h < heads; h++)
         if (!(fabs(given[h]) <= MAX_SLOPE))
-            return gyre_fail(err, GYRE_EINVAL, "score.%s[%" PRId64 "]: %g is no number within 2^64 of 0 (gyre_config)", name,
-                             h, given[h]);
+            return gyre_fail(err, GYRE_EINVAL, "score.%s[%" PRId64 "]: %g is not within 2^64 of 0 (gyre_config)", name, h,
+                             given[h]);
     *own = gyre_encoding_allocate(encoding, heads, sizeof **own, err);
     if (!*own) return GYRE_ENOMEM;
     memcpy(*own, given, (size_t)heads * sizeof **own);

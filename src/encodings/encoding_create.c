@@ -3,23 +3,12 @@
 #include "core/positions.h"
 #include "core/rotation/temperature.h"
 #include "core/sized.h"
+#include "core/system_alloc.h"
 #include "encodings/schemes.h"
 #include "kernels/kernels.h"
 #include "util/error.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-
-static void *system_alloc(void *ctx, size_t bytes, size_t align) {
-    (void)ctx;
-    if (bytes > SIZE_MAX - align) return NULL;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void system_free(void *ctx, void *memory) {
-    (void)ctx;
-    free(memory);
-}
 
 static gyre_status check_common(const gyre_config *config, gyre_error *err) {
     const struct {
@@ -59,7 +48,6 @@ static gyre_status check_common(const gyre_config *config, gyre_error *err) {
 }
 
 gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, const gyre_alloc *alloc, gyre_error *err) {
-    const gyre_alloc system = {system_alloc, system_free, NULL};
     gyre_config own, *config = &own;
     if (!out || !given) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
     if (gyre_sized_read(&own, sizeof own, given, "gyre_config", err)) return GYRE_EINVAL;
@@ -71,7 +59,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
     const gyre_encoding blank = {.config = *config,
                                  .scheme = scheme,
                                  .kernels = gyre_kernels_select(),
-                                 .alloc = alloc ? *alloc : system,
+                                 .alloc = alloc ? *alloc : gyre_system_alloc,
                                  .uses_malloc = !alloc,
                                  .first_position = -GYRE_MAX_POSITION,
                                  .last_position = GYRE_MAX_POSITION,

@@ -55,8 +55,8 @@ typedef struct fire_mlp {
     double param[MAX_PARAMS];                /* c, L, then those below, then the bias of the output */
     const double *weight, *bias, *output;    /* [hidden_units] each, in param */
     breakpoint breakpoint[MAX_HIDDEN_UNITS]; /* ascending */
-    double slope[MAX_HIDDEN_UNITS + 1],
-        offset[MAX_HIDDEN_UNITS + 1]; /* f(x) = slope x + offset on the piece before breakpoint i */
+    /* f(x) = slope[i] x + offset[i] on the piece before breakpoint i. */
+    double slope[MAX_HIDDEN_UNITS + 1], offset[MAX_HIDDEN_UNITS + 1];
 } fire_mlp;
 
 static int precedes(const breakpoint *a, const breakpoint *b) {

@@ -13,6 +13,6 @@ gyre_status gyre_input_config_check(gyre_encoding *encoding, gyre_error *err) {
                          encoding->scheme->name);
     if (input->scale == 0.0) input->scale = 1.0;
     if (!(fabs(input->scale) <= 0x1p64)) /* past it p would leave the range of float */
-        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is no number within 2^64 of 0 (gyre_config)", input->scale);
+        return gyre_fail(err, GYRE_EINVAL, "input.scale: %g is not within 2^64 of 0 (gyre_config)", input->scale);
     return GYRE_OK;
 }

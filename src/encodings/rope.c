@@ -37,8 +37,8 @@ static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
                          "rope.first_channel: %" PRId64 " leaves no channel of head_dim %" PRId64 " (gyre_config)",
                          rope->first_channel, config->head_dim);
     if (rope->dim % 2 != 0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.dim: %" PRId64 " is odd; a rotation turns pairs of channels (gyre_config)",
-                         rope->dim);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.dim: %" PRId64 " is odd; a rotation acts on pairs of channels (gyre_config)", rope->dim);
     if (rope->dim > config->head_dim - rope->first_channel)
         return gyre_fail(err, GYRE_EINVAL,
                          "rope.dim: %" PRId64 " channels from %" PRId64 " on end past head_dim %" PRId64 " (gyre_config)",
@@ -83,8 +83,8 @@ static gyre_status check_numbers(const rope_config *rope, gyre_error *err) {
                              numbers[i].minimum);
     }
     if (rope->base <= 1.0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.base: %g is not above 1; no pair would turn slower (gyre_config)",
-                         rope->base);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.base: %g is not above 1; frequencies must fall from pair to pair (gyre_config)", rope->base);
     if (rope->beta_fast < rope->beta_slow)
         return gyre_fail(err, GYRE_EINVAL, "rope.beta_fast: %g is below beta_slow %g (gyre_config)", rope->beta_fast,
                          rope->beta_slow);
@@ -202,19 +202,19 @@ static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
 /* Bounds of leaky's divisor: below 2^-10, a far pair would rotate so fast that its angle at position 2^31 has no correct
  * digits (as with longrope's factors); above 2^32, it does not rotate past the window at all. */
 static gyre_status check_far(const rope_config *rope, gyre_error *err) {
-    const double by = rope->far_factor;
+    const double factor = rope->far_factor;
     if ((unsigned)rope->far > GYRE_FAR_GROUPED)
-        return gyre_fail(err, GYRE_EINVAL, "rope.far: %d names no way to turn (gyre_config)", (int)rope->far);
+        return gyre_fail(err, GYRE_EINVAL, "rope.far: %d names no mode (gyre_config)", (int)rope->far);
     if (rope->far == GYRE_FAR_AS_NEAR) return GYRE_OK;
     if (rope->axes > 1 || rope->xpos_base != 0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.far: far pairs turn by one distance, without %s (gyre_config)",
+        return gyre_fail(err, GYRE_EINVAL, "rope.far: far pairs cannot be combined with %s (gyre_config)",
                          rope->axes > 1 ? "several axes" : "xPos");
     if (rope->far_window == 0)
         return gyre_fail(err, GYRE_EINVAL, "rope.far_window: missing; it says where far begins (gyre_config)");
-    if (rope->far == GYRE_FAR_LEAKY && !(by >= 0x1p-10 && by <= 0x1p32))
-        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is outside [2^-10, 2^32] (gyre_config)", by);
-    if (rope->far == GYRE_FAR_GROUPED && !(by >= 1 && by <= 0x1p32 && by == floor(by)))
-        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is no whole number from 1 to 2^32 (gyre_config)", by);
+    if (rope->far == GYRE_FAR_LEAKY && !(factor >= 0x1p-10 && factor <= 0x1p32))
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is outside [2^-10, 2^32] (gyre_config)", factor);
+    if (rope->far == GYRE_FAR_GROUPED && !(factor >= 1 && factor <= 0x1p32 && factor == floor(factor)))
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is not a whole number from 1 to 2^32 (gyre_config)", factor);
     return GYRE_OK;
 }
 
@@ -294,8 +294,8 @@ static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
                          (int)config->rope.angles);
     if (config->rope.angles == GYRE_ANGLE_PATH_EXACT || gyre_torch_supports(config)) return GYRE_OK;
-    return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: not as PyTorch, %s (gyre_config)",
-                     gyre_torch_math_available() ? "which has no such scaling" : "in a build without SLEEF");
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: PyTorch's need %s (gyre_config)",
+                     gyre_torch_math_available() ? "a scaling that transformers has" : "a build with SLEEF");
 }
 
 static gyre_status check(const gyre_config *config, gyre_error *err) {

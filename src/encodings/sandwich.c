@@ -51,8 +51,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "heads: missing; Sandwich divides by a number of each (gyre_config)");
     if (score->sinusoid_dim == 0) score->sinusoid_dim = 128;
     if (score->sinusoid_dim % 2 != 0 || score->sinusoid_dim > MAX_SINUSOID_DIM)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "score.sinusoid_dim: %" PRId64 " is no even number of channels up to %d (gyre_config)",
+        return gyre_fail(err, GYRE_EINVAL, "score.sinusoid_dim: %" PRId64 " is not an even number up to %d (gyre_config)",
                          score->sinusoid_dim, MAX_SINUSOID_DIM);
     const gyre_status status = gyre_terms_check(encoding, 0, err);
     if (status != GYRE_OK) return status;

@@ -198,7 +198,7 @@ static void options_and_positions(int gradient) {
     SAYS(GYRE_ESHAPE, "sink_logits: shape [1, 1, 3, 1] is not [1, 1, 4, 1]",
          a->sink_logits = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 3, 1));
     SAYS(GYRE_EINVAL, "tables.bias: missing", a->encoding = t5);
-    SAYS(GYRE_EDTYPE, "tables.bias: element type F16 is not F32 or F64",
+    SAYS(GYRE_EDTYPE, "tables.bias: is F16, neither F32 nor F64",
          (a->encoding = t5, c.tables.bias = gyre_cdense(x, GYRE_DTYPE_F16, 1, 1, 8, HEADS)));
     SAYS(GYRE_ESHAPE, "tables.bias: [1, 1, 9, 4], but the encoding's is [1, 1, 8, 4]",
          (a->encoding = t5, c.tables.bias = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 9, HEADS)));
@@ -332,8 +332,7 @@ static void append_says_why(void **state) {
     APPEND_SAYS(GYRE_EINVAL, "v: has no memory", a.v.data = NULL);
     APPEND_SAYS(GYRE_EDTYPE, "positions.dtype: F32", a.positions.data = x);
     APPEND_SAYS(GYRE_ERANGE, "positions: 9223372036854775807", a.positions.base = INT64_MAX);
-    APPEND_SAYS(GYRE_EINVAL, "positions.context_length: -1 is negative",
-                a.positions.context_length = -1);
+    APPEND_SAYS(GYRE_EINVAL, "positions.context_length: -1 is negative", a.positions.context_length = -1);
     APPEND_SAYS(GYRE_ENOMEM, "no room for 11 more tokens in a sequence of 0", a.k.shape[1] = a.v.shape[1] = 11);
     x[DIM * KEY_HEADS + DIM + 1] = INFINITY;
     APPEND_SAYS(GYRE_EINVAL, "k: token 1, head 1 has a NaN or a magnitude above", (void)0);

@@ -125,7 +125,7 @@ static void message_names_field_value_and_struct(void **state) {
     gyre_config config = rope();
     config.rope.dim = 7;
     assert_int_equal(gyre_encoding_create(&out, &config, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "rope.dim: 7 is odd; a rotation turns pairs of channels (gyre_config)");
+    assert_string_equal(err.text, "rope.dim: 7 is odd; a rotation acts on pairs of channels (gyre_config)");
 }
 
 /* The ends of what is accepted give numbers. */

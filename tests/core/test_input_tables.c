@@ -460,9 +460,9 @@ static void wrong_fields(void **state) {
     assert_config_error(&wrong, "input.hierarchy: nan is not between 0 and 1 (gyre_config)");
     wrong = right;
     wrong.input.scale = NAN;
-    assert_config_error(&wrong, "input.scale: nan is no number within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: nan is not within 2^64 of 0 (gyre_config)");
     wrong.input.scale = INFINITY;
-    assert_config_error(&wrong, "input.scale: inf is no number within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: inf is not within 2^64 of 0 (gyre_config)");
     wrong = right;
     wrong.input.trained_scale = 1;
     assert_config_error(&wrong, "input.trained_scale: 1 is for the sinusoid; a learned table trains whole (gyre_config)");

@@ -360,7 +360,7 @@ static void wrong_configs(void **state) {
     assert_config_error(&wrong, "input.offset: 2147483648 is past 2^31 - 1 (gyre_config)");
     wrong = right;
     wrong.input.scale = -INFINITY;
-    assert_config_error(&wrong, "input.scale: -inf is no number within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: -inf is not within 2^64 of 0 (gyre_config)");
     wrong = right;
     wrong.input.resized_length = 64;
     assert_config_error(&wrong, "input.resized_length: 64 is for a learned table; a sinusoid has no end (gyre_config)");

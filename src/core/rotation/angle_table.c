@@ -119,13 +119,13 @@ typedef struct block_target {
     float *cosine, *sine;
 } block_target;
 
-static void fill_row_directly(const gyre_angle_steps *by, const block_target *to, int64_t j) {
+static void fill_row_directly(const gyre_angle_steps *steps, const block_target *to, int64_t j) {
     const double position = (double)(to->anchor + to->from + j);
     const double all[GYRE_MAX_AXES] = {position, position, position, position};
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
-    for (int64_t first = 0, count; first < by->pairs; first += count) {
-        count = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
-        gyre_angles_f64(&by->angles, by->frequency + first, first, count, all, c, s);
+    for (int64_t first = 0, count; first < steps->pairs; first += count) {
+        count = steps->pairs - first < GYRE_PAIR_CHUNK ? steps->pairs - first : GYRE_PAIR_CHUNK;
+        gyre_angles_f64(&steps->angles, steps->frequency + first, first, count, all, c, s);
         for (int64_t i = 0; i < count; i++) {
             to->cosine[j * to->out_row_stride + first + i] = (float)c[i];
             to->sine[j * to->out_row_stride + first + i] = (float)s[i];
@@ -133,13 +133,13 @@ static void fill_row_directly(const gyre_angle_steps *by, const block_target *to
     }
 }
 
-static void fill_rows_by_steps(const gyre_angle_steps *by, const block_target *to) {
-    const gyre_encoding *encoding = by->angles.encoding;
-    const double factor = by->angles.factor;
+static void fill_rows_by_steps(const gyre_angle_steps *steps, const block_target *to) {
+    const gyre_encoding *encoding = steps->angles.encoding;
+    const double factor = steps->angles.factor;
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     unsigned char doubtful[BLOCK] = {0};
     gyre_angle_block job = {.rows = to->rows,
-                            .step_row_stride = by->pairs,
+                            .step_row_stride = steps->pairs,
                             .out_row_stride = to->out_row_stride,
                             .factor = factor,
                             .sine_factor = encoding->config.rope.clockwise ? -factor : factor,
@@ -148,24 +148,24 @@ static void fill_rows_by_steps(const gyre_angle_steps *by, const block_target *t
                             .doubtful = doubtful};
     if (encoding->config.rope.angles == GYRE_ANGLE_PATH_TORCH) { /* PyTorch's bits cannot be made from steps */
         for (int64_t j = 0; j < to->rows; j++)
-            fill_row_directly(by, to, j);
+            fill_row_directly(steps, to, j);
         return;
     }
-    for (int64_t first = 0; first < by->pairs; first += job.pairs) {
-        job.pairs = by->pairs - first < GYRE_PAIR_CHUNK ? by->pairs - first : GYRE_PAIR_CHUNK;
+    for (int64_t first = 0; first < steps->pairs; first += job.pairs) {
+        job.pairs = steps->pairs - first < GYRE_PAIR_CHUNK ? steps->pairs - first : GYRE_PAIR_CHUNK;
         for (int64_t i = 0; i < job.pairs; i++)
-            gyre_angle(by->frequency[first + i], (double)to->anchor, &c[i], &s[i]);
-        job.step_cosine = by->step + to->from * by->pairs + first;
-        job.step_sine = job.step_cosine + BLOCK * by->pairs;
+            gyre_angle(steps->frequency[first + i], (double)to->anchor, &c[i], &s[i]);
+        job.step_cosine = steps->step + to->from * steps->pairs + first;
+        job.step_sine = job.step_cosine + BLOCK * steps->pairs;
         job.cosine_out = to->cosine + first;
         job.sine_out = to->sine + first;
         encoding->kernels->angle_rows(&job);
     }
     for (int64_t j = 0; j < to->rows; j++)
-        if (doubtful[j]) fill_row_directly(by, to, j);
+        if (doubtful[j]) fill_row_directly(steps, to, j);
 }
 
-void gyre_angle_steps_fill_rows(const gyre_angle_steps *by, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
+void gyre_angle_steps_fill_rows(const gyre_angle_steps *steps, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
     for (int64_t done = 0, rows; done < count; done += rows) {
         const int64_t position = m + done, from = (position % BLOCK + BLOCK) % BLOCK;
         rows = BLOCK - from < count - done ? BLOCK - from : count - done;
@@ -175,7 +175,7 @@ void gyre_angle_steps_fill_rows(const gyre_angle_steps *by, int64_t m, int64_t c
                                  out->row_stride,
                                  out->cosine + done * out->row_stride,
                                  out->sine + done * out->row_stride};
-        fill_rows_by_steps(by, &to);
+        fill_rows_by_steps(steps, &to);
     }
 }
 
@@ -205,8 +205,8 @@ const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
         float *row = t->row + 2 * t->pairs * anchor;
         const block_target all = {anchor, 0, left < BLOCK ? left : BLOCK, 2 * t->pairs, row, row + t->pairs};
         if (!ensure_steps(encoding) || !claim_block(state)) return NULL;
-        const gyre_angle_steps by = steps_of(encoding);
-        fill_rows_by_steps(&by, &all);
+        const gyre_angle_steps steps = steps_of(encoding);
+        fill_rows_by_steps(&steps, &all);
         atomic_store_explicit(state, READY, memory_order_release);
     }
     return t->row + 2 * t->pairs * m;
@@ -236,8 +236,8 @@ const double *gyre_angle_table_row_f64(const gyre_encoding *encoding, int64_t m)
 
 int64_t gyre_angle_table_fill_rows(const gyre_encoding *encoding, int64_t m, int64_t count, const gyre_cos_sin_rows *out) {
     if (!encoding->angles || encoding->axis || !ensure_steps(encoding)) return 0;
-    const gyre_angle_steps by = steps_of(encoding);
-    gyre_angle_steps_fill_rows(&by, m, count, out);
+    const gyre_angle_steps steps = steps_of(encoding);
+    gyre_angle_steps_fill_rows(&steps, m, count, out);
     return count;
 }
 

@@ -42,6 +42,6 @@ typedef struct gyre_angle_steps {
 } gyre_angle_steps;
 size_t gyre_angle_steps_bytes(int64_t pairs);
 void gyre_angle_steps_make(const gyre_encoding *encoding, int64_t length, void *memory, gyre_angle_steps *out);
-void gyre_angle_steps_fill_rows(const gyre_angle_steps *by, int64_t m, int64_t count, const gyre_cos_sin_rows *out);
+void gyre_angle_steps_fill_rows(const gyre_angle_steps *steps, int64_t m, int64_t count, const gyre_cos_sin_rows *out);
 
 #endif

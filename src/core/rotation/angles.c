@@ -33,8 +33,8 @@ int gyre_angles_identity(const gyre_angles *angles, const double *position) {
     return 1;
 }
 
-static gyre_frequency divide_frequency(gyre_frequency frequency, double by) {
-    const long double whole = ((long double)frequency.high + (long double)frequency.low) / (long double)by;
+static gyre_frequency divide_frequency(gyre_frequency frequency, double divisor) {
+    const long double whole = ((long double)frequency.high + (long double)frequency.low) / (long double)divisor;
     const double high = (double)whole;
     return (gyre_frequency){high, (double)(whole - (long double)high)};
 }
@@ -91,14 +91,14 @@ void gyre_angles_f64(const gyre_angles *angles, const gyre_frequency *frequency,
 
 double gyre_far_position(const gyre_encoding *encoding, gyre_role role, int64_t position) {
     const struct gyre_rope_config *rope = &encoding->config.rope;
-    const double m = (double)position, w = (double)rope->far_window, by = rope->far_factor;
+    const double m = (double)position, w = (double)rope->far_window, factor = rope->far_factor;
     switch (rope->far) {
     case GYRE_FAR_CLAMPED:
         return role == GYRE_ROLE_QUERY ? w : 0;
     case GYRE_FAR_LEAKY: /* (m + w (k - 1)) / k - n / k = w + (m - n - w) / k; the frequencies include the division */
-        return role == GYRE_ROLE_QUERY ? m + w * (by - 1) : m;
+        return role == GYRE_ROLE_QUERY ? m + w * (factor - 1) : m;
     case GYRE_FAR_GROUPED:
-        return floor(m / by) + (role == GYRE_ROLE_QUERY ? w - floor(w / by) : 0);
+        return floor(m / factor) + (role == GYRE_ROLE_QUERY ? w - floor(w / factor) : 0);
     default:
         return m;
     }

@@ -55,13 +55,13 @@ static float by_parts_frequency(const gyre_config *config, float power, int64_t 
 static float llama3_frequency(const gyre_config *config, float frequency) {
     const struct gyre_rope_config *rope = &config->rope;
     const double old = (double)config->trained_length;
-    const float length = (float)(2 * 3.14159265358979323846) / frequency, by = (float)rope->factor;
+    const float length = (float)(2 * 3.14159265358979323846) / frequency, factor = (float)rope->factor;
     const float low = (float)(old / rope->low_freq), high = (float)(old / rope->high_freq);
-    if (length > low) return frequency / by;
+    if (length > low) return frequency / factor;
     if (length < high) return frequency;
     if (rope->low_freq == rope->high_freq) return frequency;
     const float smooth = ((float)old / length - (float)rope->low_freq) / (float)(rope->high_freq - rope->low_freq);
-    return (1 - smooth) * frequency / by + smooth * frequency;
+    return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
 static float scaled_torch_frequency(const gyre_config *config, int64_t length, int64_t pair, float power) {

@@ -1,6 +1,7 @@
 /* rotate_rows.h: attention's rotation of rows: angles once per token, rotation once per row. */
 #ifndef GYRE_CORE_ROTATE_ROWS_H
 #define GYRE_CORE_ROTATE_ROWS_H
+#include "core/rotation/angle_table.h"
 #include "gyre/gyre.h"
 
 struct gyre_angle_steps; /* core/rotation/angle_table.h */
