@@ -303,7 +303,7 @@ static void pairs_rotate_by_their_axes(void **state) {
     }
 }
 
-/* The rows and columns of a picture, from the matches_the_formula of the vision towers: the first half of the pairs turn by the row, the
+/* The rows and columns of a picture, from the formula of the vision towers: the first half of the pairs turn by the row, the
  * second by the column, both with 10000^(-2 j / (d / 2)). */
 static void axial_picture(void **state) {
     (void)state;

@@ -1,6 +1,6 @@
-/* naive_attention_options.h: what a call of attention may ask for beside queries, keys and values (softcap, sinks, an additive mask,
- * the score that no key has), as its definition says it, in double, with every weight written down.  Scores come from
- * naive_attention_tables.h, those of rotations that naive_attention_tables.h does not know (xPos, far turns) from their relative form here. */
+/* naive_attention_options.h: the options of an attention call (softcap, sinks, additive mask, sink logits) by their
+ * definition, in double, with every weight stored. Scores come from naive_attention_tables.h. Scores of rotations that it
+ * does not cover (xPos, far rotations) are computed here in their relative form. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #define GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #include "naive_attention_tables.h"
@@ -20,9 +20,9 @@ typedef struct options {
     double softcap;
     int64_t sinks;
     int mask;       /* 0 = none */
-    int blocks;     /* it hides long stretches of keys too, of which queries have their own */
-    int bare;       /* positions are counted, not read */
-    int rows_alike; /* the mask says the same to all queries and heads: strides of 0 */
+    int blocks;     /* the mask also hides long blocks of keys, different ones for each query */
+    int bare;       /* positions are base + index instead of an array */
+    int rows_alike; /* one mask row for all queries and heads: strides of 0 */
     gyre_dtype mask_dtype;
     int sink_logits;
 } options;
@@ -31,8 +31,8 @@ typedef struct trial {
     problem p;
     options o;
     int64_t pairs;     /* batch x queries x heads x keys */
-    double *mask64;    /* [batch][query][head][key], what the library reads */
-    void *mask;        /* the same in its type, keys last, at every second place */
+    double *mask64;    /* [batch][query][head][key], as the library reads it */
+    void *mask;        /* the mask in its type, keys last, every second element */
     gyre_cview masked; /* view of it */
     float sink[MOST_HEADS];
     double *weights64, *lse64;
@@ -63,7 +63,7 @@ static inline int in_block(const trial *t, int64_t row, int64_t key) {
     return t->o.blocks && (row / 3 + key / wide) % 2 == 0;
 }
 
-/* Numbers of both signs, every fifth pair or so hidden; all of row 1 where rows differ. */
+/* Numbers of both signs, about every fifth pair masked, and all of row 1 where rows differ. */
 static inline void make_mask(trial *t, test_random *random) {
     const layout *s = &t->p.s;
     const int alike = t->o.rows_alike;
@@ -131,7 +131,7 @@ static inline void run_trial(trial *t, const gyre_exec *exec) {
 
 /* -- the definition -- */
 
-/* By how much pairs of ReRoPE and its kin turn. */
+/* The distance by which a pair is rotated under ReRoPE, leaky ReRoPE and Self-Extend. */
 static inline double turned_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
     const double near = (double)(m - n), window = (double)rope->far_window, group = rope->far_factor;
     if (rope->far == GYRE_FAR_AS_NEAR || near < window) return near;
@@ -213,7 +213,7 @@ static inline void define(const trial *t) {
                 trial_row(t, b, i, h);
 }
 
-/* The definition of `one` reads what tokens from `first` on of a packed batch are, and its tables. */
+/* Copies into `one` the tokens of a packed batch from `first` on, and the tables, for the definition. */
 static inline void take_sequence(trial *one, const trial *packed, int64_t first) {
     const layout *s = &packed->p.s;
     const int64_t row[3] = {s->heads * s->dim, s->key_heads * s->dim, s->key_heads * s->value_dim};

@@ -1,5 +1,5 @@
-/* naive_philox.h: Philox 4x32-10 word by word as the paper has it (Salmon 2011, section 2.2 and table 2), and the choice that
- * dropout makes of it, for tests. */
+/* naive_philox.h: Philox 4x32-10 word by word as in the paper (Salmon 2011, section 2.2 and table 2), and the dropout
+ * decision made from it. */
 #ifndef GYRE_TESTS_NAIVE_PHILOX_H
 #define GYRE_TESTS_NAIVE_PHILOX_H
 #include <math.h>
