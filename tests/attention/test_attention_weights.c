@@ -135,7 +135,7 @@ static void weights_of_nan(void **state) {
     for (int64_t i = 0; i < s.queries; i++)
         for (int64_t j = 0; j < s.keys; j++) {
             const float got = t.weights[i * s.keys + j];
-            const int seen = trial_sees(&t, 0, i, j);
+            const int seen = trial_visible(&t, 0, i, j);
             assert_true(i == 7 && seen ? isnan(got) : seen ? got > 0 : got == 0);
         }
     free_trial(&t);

@@ -97,8 +97,8 @@ static long double check_scores(const gyre_kernels *kernels, int type, const few
                 sum += fabsl(term);
             }
             const long double by = scaled ? (long double)scale[j] : 1;
-            worst = larger_share(worst, (long double)got, exact * by,
-                                 (long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum * fabsl(by));
+            worst = larger_fraction(worst, (long double)got, exact * by,
+                                    (long double)(c->channels + 2) * 0x1p-24L * 1.001L * sum * fabsl(by));
         }
     unguard(k, (size_t)size * types[type].size);
     free(q);
@@ -120,7 +120,7 @@ static void scores_within_bound(void **state) {
             worst = fmaxl(worst, check_scores(kernels, type, &c, 0, &random));
         }
         print_message("score_rows_%s ", types[type].name);
-        report_share("", kernels, worst);
+        report_fraction("", kernels, worst);
     }
 }
 
@@ -177,7 +177,8 @@ static long double check_sums(const gyre_kernels *kernels, int type, const few_c
                 sum += fabsl(w * (long double)element(v, type, j * v_row_stride + i));
             }
             if (i < c->channels)
-                worst = larger_share(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
+                worst =
+                    larger_fraction(worst, (long double)got, exact, (long double)(c->keys + 1) * 0x1p-24L * 1.001L * sum);
         }
     unguard(v, (size_t)size * types[type].size);
     free(weights);
@@ -198,7 +199,7 @@ static void sums_within_bound(void **state) {
             worst = fmaxl(worst, check_sums(kernels, type, &c, &random));
         }
         print_message("weigh_rows_%s ", types[type].name);
-        report_share("", kernels, worst);
+        report_fraction("", kernels, worst);
     }
 }
 
@@ -293,12 +294,12 @@ static void caps_within_bound(void **state) {
             assert_memory_equal(y, same, sizeof y);
             for (int i = 0; i < 16; i++) {
                 const double t = tanh((double)x[i] / (double)caps[c]), want = (double)caps[c] * t;
-                worst = larger_share(worst, (long double)y[i], (long double)want, (long double)(0x1p-22 * fabs(want)));
-                slopes = larger_share(slopes, (long double)slope[i], (long double)(1 - t * t), 0x1p-21L);
+                worst = larger_fraction(worst, (long double)y[i], (long double)want, (long double)(0x1p-22 * fabs(want)));
+                slopes = larger_fraction(slopes, (long double)slope[i], (long double)(1 - t * t), 0x1p-21L);
             }
         }
-    report_share("softcap_row_f32", kernels, worst);
-    report_share("softcap_row_f32's slope", kernels, slopes);
+    report_fraction("softcap_row_f32", kernels, worst);
+    report_fraction("softcap_row_f32's slope", kernels, slopes);
 }
 
 static void caps_at_the_edges(void **state) {

@@ -108,7 +108,7 @@ static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
         const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *beside = NULL;
         const double weight = g->t.weights64[row * s->keys + j] / (1 - g->dropout);
         int64_t r;
-        if (weight == 0 || !plain_kept(g->dropout, g->seed, b, h, i, j)) continue;
+        if (weight == 0 || !naive_is_kept(g->dropout, g->seed, b, h, i, j)) continue;
         if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &r) == GYRE_OK)
             beside = table_row(p, TABLE_V, h, r, storage);
         for (int64_t c = 0; c < s->value_dim; c++)

@@ -97,8 +97,8 @@ static double score(const cache_case *c, const ask *a, const problem *p, const m
         q[i] = (double)p->q[row * DIM + i];
         k[i] = token->k[at->h / GROUP][i];
     }
-    case_turn(c, p->at + (at->b * a->queries + at->i) * 2, 1, q);
-    case_turn(c, token->at, 1, k);
+    case_rotate(c, p->at + (at->b * a->queries + at->i) * 2, 1, q);
+    case_rotate(c, token->at, 1, k);
     for (int i = 0; i < DIM; i++)
         sum += q[i] * k[i];
     sum *= case_factor(c) * case_factor(c) / sqrt(DIM); /* once a side, however often it was shifted */

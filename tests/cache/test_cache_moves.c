@@ -149,7 +149,7 @@ static void read_first(const gyre_cache *cache, const cache_case *c, double *k) 
     if (run.shift) at[0] -= run.shift[0];
     for (int i = 0; i < DIM; i++)
         k[i] = stored(run.k, c->key_dtype, run.k_scale, i);
-    case_turn(c, at, -1, k);
+    case_rotate(c, at, -1, k);
 }
 
 /* A thousand shifts leave the key what one leaves it, to the last bit. */

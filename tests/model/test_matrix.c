@@ -186,7 +186,7 @@ static void products_within_bound(void **state) {
         }
         free_data(&d);
     }
-    report_share("product", kernels, worst);
+    report_fraction("product", kernels, worst);
 }
 
 /* Without a row, or without a matrix, nothing happens. */

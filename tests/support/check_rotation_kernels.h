@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef void rotate_kernel(const gyre_rotate_job *turns);
+typedef void rotate_kernel(const gyre_rotate_job *job);
 
 typedef struct rotation_type {
     const char *name;
@@ -33,8 +33,8 @@ typedef struct rotation_case {
 
 /* The eight combinations of input layout, output layout and sign of the sine; pair counts cover every remainder of a
  * vector. */
-enum { ROTATION_WAYS = 8, ROTATION_PAIRS = 80 };
-static inline rotation_case rotation_way(gyre_dtype dtype, int way, int64_t pairs) {
+enum { ROTATION_VARIANTS = 8, ROTATION_PAIRS = 80 };
+static inline rotation_case rotation_variant(gyre_dtype dtype, int way, int64_t pairs) {
     return (rotation_case){dtype, way & 1, way >> 1 & 1, way >> 2, pairs};
 }
 
@@ -98,7 +98,7 @@ static inline rotation_pair pair_at(const rotation_operands *o, const rotation_c
 
 /* Two products and a sum: |got - exact| <= gamma_2 (|a c| + |b s|), u the unit roundoff of the type computed in, plus half
  * an ulp of the type stored. */
-static inline double share_of_bound(gyre_dtype dtype, double got, long double p, long double q) {
+static inline double fraction_of_bound(gyre_dtype dtype, double got, long double p, long double q) {
     const double u = dtype == GYRE_DTYPE_F64 ? 0x1p-53 : 0x1p-24, gamma = 2 * u / (1 - 2 * u);
     const long double exact = p + q, size = fabsl(p) + fabsl(q);
     long double bound = (long double)gamma * size;
@@ -114,8 +114,8 @@ static inline double worst_of_bound(const rotation_operands *o, const rotation_c
             const rotation_pair at = pair_at(o, k, h, i);
             const long double a = (long double)test_get(o->x, k->dtype, at.in[0]), c = (long double)at.c;
             const long double b = (long double)test_get(o->x, k->dtype, at.in[1]), s = (long double)at.s;
-            worst = fmax(worst, share_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[0]), a * c, -(b * s)));
-            worst = fmax(worst, share_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[1]), a * s, b * c));
+            worst = fmax(worst, fraction_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[0]), a * c, -(b * s)));
+            worst = fmax(worst, fraction_of_bound(k->dtype, test_get(o->y, k->dtype, at.out[1]), a * s, b * c));
         }
     return worst;
 }
@@ -178,8 +178,8 @@ static inline rotation_verdict check_rotations(rotate_kernel *kernel, gyre_dtype
     test_random random = {35};
     rotation_verdict all = {NULL, 0};
     for (int64_t pairs = 1; pairs <= ROTATION_PAIRS && !all.wrong; pairs++)
-        for (int way = 0; way < ROTATION_WAYS && !all.wrong; way++) {
-            const rotation_case k = rotation_way(dtype, way, pairs);
+        for (int way = 0; way < ROTATION_VARIANTS && !all.wrong; way++) {
+            const rotation_case k = rotation_variant(dtype, way, pairs);
             const rotation_verdict verdict = check_rotation(kernel, &k, &random);
             all.wrong = verdict.wrong;
             all.worst = fmax(all.worst, verdict.worst);
@@ -195,34 +195,35 @@ static inline int same_number(double a, double b) {
 
 /* A pair with one infinite or NaN member: it must give what the formula gives, and no other pair may change. The other
  * member is finite, so inf - inf never occurs. */
-static inline const char *check_odd_pair(rotate_kernel *kernel, const rotation_case *k, int64_t head, int64_t i, int member,
-                                         double odd, test_random *random) {
+static inline const char *check_nonfinite_pair(rotate_kernel *kernel, const rotation_case *k, int64_t head, int64_t i,
+                                               int member, double nonfinite, test_random *random) {
     static rotation_operands o, clean;
     fill_rotation(&o, k, random);
     clean = o;
     call_rotation(kernel, k, &clean, clean.y);
-    const rotation_pair odd_one = pair_at(&o, k, head, i);
-    test_put(o.x, k->dtype, odd_one.in[member], odd);
+    const rotation_pair changed_pair = pair_at(&o, k, head, i);
+    test_put(o.x, k->dtype, changed_pair.in[member], nonfinite);
     call_rotation(kernel, k, &o, o.y);
-    const double want[2] = {odd * (member ? -odd_one.s : odd_one.c), odd * (member ? odd_one.c : odd_one.s)};
+    const double want[2] = {nonfinite * (member ? -changed_pair.s : changed_pair.c),
+                            nonfinite * (member ? changed_pair.c : changed_pair.s)};
     for (int m = 0; m < 2; m++) {
-        if (!same_number(test_get(o.y, k->dtype, odd_one.out[m]), want[m])) return "infinity or NaN is lost";
-        test_put(o.y, k->dtype, odd_one.out[m], test_get(clean.y, k->dtype, odd_one.out[m]));
+        if (!same_number(test_get(o.y, k->dtype, changed_pair.out[m]), want[m])) return "infinity or NaN is lost";
+        test_put(o.y, k->dtype, changed_pair.out[m], test_get(clean.y, k->dtype, changed_pair.out[m]));
     }
     return memcmp(o.y, clean.y, sizeof o.y) == 0 ? NULL : "infinity or NaN touches a neighbour";
 }
 
-static inline const char *check_odd_pairs(rotate_kernel *kernel, gyre_dtype dtype) {
-    static const double odd[] = {(double)INFINITY, -(double)INFINITY, (double)NAN};
+static inline const char *check_nonfinite_pairs(rotate_kernel *kernel, gyre_dtype dtype) {
+    static const double nonfinite[] = {(double)INFINITY, -(double)INFINITY, (double)NAN};
     static const int64_t widths[] = {1, 2, 5, 13, 16, 37, 64, 79};
     test_random random = {36};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
-        for (int way = 0; way < ROTATION_WAYS; way++)
+        for (int way = 0; way < ROTATION_VARIANTS; way++)
             for (int64_t i = 0; i < widths[w]; i++) {
-                const rotation_case k = rotation_way(dtype, way, widths[w]);
+                const rotation_case k = rotation_variant(dtype, way, widths[w]);
                 const int64_t head = (int64_t)(test_next(&random) % HEADS);
                 const int member = (int)(test_next(&random) % 2);
-                const char *wrong = check_odd_pair(kernel, &k, head, i, member, odd[i % 3], &random);
+                const char *wrong = check_nonfinite_pair(kernel, &k, head, i, member, nonfinite[i % 3], &random);
                 if (wrong) return wrong;
             }
     return NULL;

@@ -132,7 +132,7 @@ static inline void run_trial(trial *t, const gyre_exec *exec) {
 /* -- the definition -- */
 
 /* The distance by which a pair is rotated under ReRoPE, leaky ReRoPE and Self-Extend. */
-static inline double turned_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
+static inline double rotation_distance(const struct gyre_rope_config *rope, int64_t m, int64_t n) {
     const double near = (double)(m - n), window = (double)rope->far_window, group = rope->far_factor;
     if (rope->far == GYRE_FAR_AS_NEAR || near < window) return near;
     if (rope->far == GYRE_FAR_CLAMPED) return window;
@@ -147,7 +147,7 @@ static inline double rotated_score(const problem *p, int64_t m, int64_t n, const
     for (int64_t i = 0; i < pairs; i++) {
         const int half = rope->layout == GYRE_LAYOUT_HALF;
         const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = turned_distance(rope, m, n) * p->inv_freq[i];
+        const double angle = rotation_distance(rope, m, n) * p->inv_freq[i];
         double pair = (q[a] * k[a] + q[b] * k[b]) * cos(angle) - (q[b] * k[a] - q[a] * k[b]) * sin(angle);
         if (rope->xpos_base > 0)
             pair *= pow((2.0 * (double)i + 0.8 * (double)pairs) / (2.8 * (double)pairs), (double)(m - n) / rope->xpos_base);
@@ -156,7 +156,7 @@ static inline double rotated_score(const problem *p, int64_t m, int64_t n, const
     return p->scale * sum;
 }
 
-static inline int trial_sees(const trial *t, int64_t b, int64_t i, int64_t j) {
+static inline int trial_visible(const trial *t, int64_t b, int64_t i, int64_t j) {
     const layout *s = &t->p.s;
     const int by_order = s->causal == GYRE_CAUSAL_BY_ORDER;
     const int64_t m = by_order ? i + s->keys - s->queries : t->p.q_at[b * s->queries + i];
@@ -169,7 +169,7 @@ static inline int trial_sees(const trial *t, int64_t b, int64_t i, int64_t j) {
 static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h, int64_t j) {
     const problem *p = &t->p;
     const layout *s = &p->s;
-    if (!trial_sees(t, b, i, j)) return -INFINITY;
+    if (!trial_visible(t, b, i, j)) return -INFINITY;
     const double *q = p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim;
     const double *k = p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim;
     const int64_t m = p->q_at[b * s->queries + i], n = p->k_at[b * s->keys + j];
@@ -183,26 +183,26 @@ static inline void trial_row(const trial *t, int64_t b, int64_t i, int64_t h) {
     const layout *s = &p->s;
     const int64_t row = (b * s->queries + i) * s->heads + h, key_head = h / (s->heads / s->key_heads);
     double *weight = t->weights64 + row * s->keys, *out = p->out64 + row * s->value_dim, storage[64];
-    double top = t->o.sink_logits ? (double)t->sink[h] : -INFINITY;
-    const double sink = top;
+    double row_max = t->o.sink_logits ? (double)t->sink[h] : -INFINITY;
+    const double sink = row_max;
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
     for (int64_t j = 0; j < s->keys; j++) {
         weight[j] = trial_score(t, b, i, h, j);
-        top = fmax(top, weight[j]);
+        row_max = fmax(row_max, weight[j]);
     }
-    double sum = top > -INFINITY ? exp(sink - top) : 0;
+    double sum = row_max > -INFINITY ? exp(sink - row_max) : 0;
     for (int64_t j = 0; j < s->keys; j++)
-        sum += weight[j] = top > -INFINITY ? exp(weight[j] - top) : 0;
-    t->lse64[row] = sum > 0 ? top + log(sum) : -INFINITY;
+        sum += weight[j] = row_max > -INFINITY ? exp(weight[j] - row_max) : 0;
+    t->lse64[row] = sum > 0 ? row_max + log(sum) : -INFINITY;
     for (int64_t j = 0; j < s->keys; j++) {
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *beside = NULL;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *value_term = NULL;
         int64_t r;
         if (weight[j] == 0) continue;
         weight[j] /= sum;
         if (gyre_encoding_row(p->encoding, p->q_at[b * s->queries + i], p->k_at[b * s->keys + j], &r) == GYRE_OK)
-            beside = table_row(p, TABLE_V, h, r, storage);
+            value_term = table_row(p, TABLE_V, h, r, storage);
         for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight[j] * (v[c] + (beside ? beside[c] : 0));
+            out[c] += weight[j] * (v[c] + (value_term ? value_term[c] : 0));
     }
 }
 

@@ -294,7 +294,7 @@ static inline double naive_score(const problem *p, int64_t h, int64_t m, int64_t
 
 static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h) {
     const layout *s = &p->s;
-    double score[1024], top = -INFINITY, sum = 0, room[64];
+    double score[1024], row_max = -INFINITY, sum = 0, room[64];
     double *out = p->out64 + ((b * s->queries + i) * s->heads + h) * s->value_dim;
     const int64_t m = p->q_at[b * s->queries + i], kh = h / (s->heads / s->key_heads);
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
@@ -304,19 +304,19 @@ static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h) 
         if ((s->causal && n > m) || (s->window && llabs((long long)(m - n)) >= s->window)) continue;
         score[j] = naive_score(p, h, m, n, p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim,
                                p->x64[K] + ((b * s->keys + j) * s->key_heads + kh) * s->dim);
-        top = fmax(top, score[j]);
+        row_max = fmax(row_max, score[j]);
     }
-    for (int64_t j = 0; j < s->keys && top > -INFINITY; j++)
-        sum += exp(score[j] - top);
+    for (int64_t j = 0; j < s->keys && row_max > -INFINITY; j++)
+        sum += exp(score[j] - row_max);
     for (int64_t j = 0; j < s->keys; j++) {
         int64_t row;
         if (score[j] == -INFINITY) continue;
-        const double weight = exp(score[j] - top) / sum;
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + kh) * s->value_dim, *beside = NULL;
+        const double weight = exp(score[j] - row_max) / sum;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + kh) * s->value_dim, *value_term = NULL;
         if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &row) == GYRE_OK)
-            beside = table_row(p, TABLE_V, h, row, room);
+            value_term = table_row(p, TABLE_V, h, row, room);
         for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight * (v[c] + (beside ? beside[c] : 0));
+            out[c] += weight * (v[c] + (value_term ? value_term[c] : 0));
     }
 }
 

@@ -75,7 +75,7 @@ static inline double case_factor(const cache_case *c) {
 
 /* Rotates x from position 0 to `at` (sign 1) or back (sign -1). Base 100; pairs 0 .. 4 use axis 0, pairs 5 .. 7 the last
  * axis. */
-static inline void case_turn(const cache_case *c, const int64_t *at, int sign, double *x) {
+static inline void case_rotate(const cache_case *c, const int64_t *at, int sign, double *x) {
     for (int i = 0; i < DIM / 2; i++) {
         const int a = c->layout == GYRE_LAYOUT_HALF ? i : 2 * i, b = c->layout == GYRE_LAYOUT_HALF ? i + DIM / 2 : 2 * i + 1;
         const double angle = sign * (double)at[c->axes == 2 && i >= 5] * pow(100, -2.0 * i / DIM);
@@ -157,17 +157,17 @@ static inline void compare_token(const cache_case *c, const model_token *token, 
         v[i] = stored((const char *)run->v + (size_t)(j * run->v_row_stride) * v_size, c->value_dtype, run->v_scale + j, i);
     double most = largest(token->k[h], DIM);
     if (c->keys == GYRE_CACHE_KEYS_ROTATED) {
-        int64_t kept[GYRE_MAX_AXES] = {token->at[0], token->at[1]};
+        int64_t stored_at[GYRE_MAX_AXES] = {token->at[0], token->at[1]};
         for (int a = 0; run->shift && a < 2; a++)
-            kept[a] -= run->shift[a];
-        case_turn(c, kept, -1, k);
+            stored_at[a] -= run->shift[a];
+        case_rotate(c, stored_at, -1, k);
         for (int i = 0; i < DIM; i++)
             k[i] /= case_factor(c);
         most *= 2; /* a pair may rotate onto one axis, and back with both of its errors */
     }
     /* rotated floats have errors of cos, sin and three roundings */
-    const double turn = c->keys == GYRE_CACHE_KEYS_ROTATED ? 3e-7 * most : 0;
-    compare_row(token->k[h], k, DIM, 1.01 * case_error(c->key_dtype, most) + turn, "key");
+    const double rotation_error = c->keys == GYRE_CACHE_KEYS_ROTATED ? 3e-7 * most : 0;
+    compare_row(token->k[h], k, DIM, 1.01 * case_error(c->key_dtype, most) + rotation_error, "key");
     compare_row(token->v[h], v, VALUES, 1.01 * case_error(c->value_dtype, largest(token->v[h], VALUES)), "value");
 }
 

@@ -24,15 +24,15 @@ static inline const gyre_kernels *tier_or_skip(const char *tier) {
 }
 
 /* Prints the largest error of a kernel as a fraction of its bound. Fails above 1 and for NaN. */
-static inline void report_share(const char *kernel, const gyre_kernels *kernels, long double worst) {
+static inline void report_fraction(const char *kernel, const gyre_kernels *kernels, long double worst) {
     print_message("%s %s: %.2Lf of its bound\n", kernel, kernels->tier, worst);
     assert_true(worst <= 1);
 }
 
 /* out = the larger of `worst` and |got - want| / bound; infinite for a NaN. */
-static inline long double larger_share(long double worst, long double got, long double want, long double bound) {
-    const long double off = fabsl(got - want), share = off == 0 ? 0 : off / bound;
-    return share <= worst ? worst : isnan(share) ? (long double)INFINITY : share;
+static inline long double larger_fraction(long double worst, long double got, long double want, long double bound) {
+    const long double off = fabsl(got - want), fraction = off == 0 ? 0 : off / bound;
+    return fraction <= worst ? worst : isnan(fraction) ? (long double)INFINITY : fraction;
 }
 
 /* Entries of an array of struct CMUnitTest. Each test gets the name of its tier as its state. */

@@ -313,7 +313,7 @@ static void rotations(void) {
         const rotation_type *type = &rotation_types[i];
         rotate_kernel *kernel = rotation_of(wasm, type->dtype);
         const rotation_verdict verdict = check_rotations(kernel, type->dtype);
-        const char *odd = check_odd_pairs(kernel, type->dtype);
+        const char *odd = check_nonfinite_pairs(kernel, type->dtype);
         const char *rounding = gyre_dtype_size(type->dtype) == 2 ? check_all_roundings(kernel, type->dtype) : NULL;
         printf("rotate_%s wasm: %.2f of its bound\n", type->name, verdict.worst);
         check(!verdict.wrong, verdict.wrong);
