@@ -1,5 +1,5 @@
-/* test_decode.c: few queries against keys where they lie, in every type, in one piece and in pages, moved since they were
- * turned or not, against the definition in double. */
+/* test_decode.c: few queries over keys in place, of every type, contiguous or in pages, shifted since they were rotated or
+ * not, against the definition in double. */
 #include "attention/attention_run.h"
 #include "attention/decode.h"
 
@@ -33,7 +33,7 @@ typedef struct decode_problem {
     int64_t heads, rows, *q_at, *k_at, (*shifts)[GYRE_MAX_AXES];
     void *q, *k, *v;
     float *k_scale, *v_scale; /* [key head][key] */
-    double *q64, *k64, *v64;  /* what the elements stand for; k64 turned to where it is now */
+    double *q64, *k64, *v64;  /* the values of the elements; k64 rotated to its current position */
     double *want, *lse;
     float *out, *out_lse;
 } decode_problem;
@@ -51,7 +51,7 @@ static int64_t element_at(const decode_case *c, int64_t dim, int64_t head, int64
     return token / page * page_elements(c, dim) + ((head * page + token % page) * dim + channel) * c->step;
 }
 
-/* The two members of pair i of a row turn by an angle. */
+/* Rotates the two members of pair i of a row by an angle. */
 static void turn(const decode_problem *p, double *row, double position, double factor) {
     const int64_t pairs = p->c.dim / 2;
     for (int64_t i = 0; p->c.kind == GYRE_KIND_ROPE && i < pairs; i++) {
@@ -135,7 +135,7 @@ static void fill_queries(decode_problem *p, test_random *random) {
     const decode_case *c = &p->c;
     for (int64_t r = 0; r < c->queries * p->heads; r++) {
         double *row = p->q64 + r * c->dim;
-        for (int64_t i = 0; i < c->dim; i++) { /* scores that matter: weights far from uniform */
+        for (int64_t i = 0; i < c->dim; i++) { /* larger scores, so that weights are far from uniform */
             test_put(p->q, c->q, (size_t)(r * c->dim + i), 3 * test_uniform(random));
             row[i] = test_get(p->q, c->q, (size_t)(r * c->dim + i));
         }
@@ -307,7 +307,7 @@ static void run(const decode_problem *p, const gyre_exec *exec) {
     run_args(p, &args, exec);
 }
 
-/* out = root mean square of the error over that of what is wanted. */
+/* out = root mean square of the error divided by that of the expected output. */
 static double error_of(const decode_problem *p) {
     double off = 0, size = 0;
     for (int64_t i = 0; i < p->rows * p->c.value_dim; i++) {
@@ -421,7 +421,7 @@ static void same_for_any_rows(void **state) {
     free_problem(p);
 }
 
-/* A value that no weight reaches may be anything; one that a weight does reach comes out. */
+/* A value with weight 0 may be anything. One with a weight shows in the output. */
 static void nonfinite_values_do_not_spread(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 2, 1200, 2, 1, 32, 32, 0, 1, 0, 0, 1, 300};
@@ -443,7 +443,7 @@ static void nonfinite_values_do_not_spread(void **state) {
     free_problem(p);
 }
 
-/* Rows that see nothing, among rows that do: zeros, and minus infinity. */
+/* Rows without a visible key, among other rows: zeros, and minus infinity. */
 static void rows_without_visible_keys(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ALIBI, F32, F16, F16, 4, 200, 2, 2, 32, 32, 0, 1, 0, 0, 1, 0};
@@ -458,7 +458,7 @@ static void rows_without_visible_keys(void **state) {
     free_problem(p);
 }
 
-/* Biases far past what a float tells apart: relative to the nearest key that is seen, differences of one stay. */
+/* Biases far beyond the precision of floats: relative to the nearest visible key, differences of 1 remain. */
 static void large_biases_keep_their_differences(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_ALIBI, F32, F32, F32, 1, 1500, 2, 1, 32, 32, 0, 1, 0, 0, 1, 0};

@@ -60,7 +60,7 @@ typedef struct few_case {
     int64_t rows, keys, channels, gap; /* gap: between rows */
 } few_case;
 
-/* Every count of rows and keys that blocks leave over, channels past whole vectors and past what goes parted. */
+/* Every remainder of the blocks of rows and keys; channels beyond whole vectors and beyond one part. */
 static const few_case cases[] = {{1, 1, 1, 0},     {1, 17, 8, 0},  {2, 9, 24, 3},   {3, 33, 40, 8},   {4, 5, 128, 0},
                                  {4, 128, 64, 16}, {5, 31, 80, 1}, {6, 7, 16, 0},   {7, 20, 33, 5},   {8, 16, 256, 0},
                                  {9, 3, 272, 24},  {12, 13, 7, 0}, {1, 40, 520, 0}, {4, 12, 15, 0},   {2, 64, 128, 0},
@@ -149,7 +149,7 @@ static void scores_same_for_any_split(void **state) {
 
 /* -- sums of values -- */
 
-/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), nothing written past the room of a row. */
+/* |out - exact| <= gamma_(keys + 1) (|out before| + sum |w v|), and nothing written past a row. */
 static long double check_sums(const gyre_kernels *kernels, int type, const few_case *c, test_random *random) {
     const int64_t v_row_stride = c->channels + c->gap, weight_row_stride = c->keys + 5, room = round_up(c->channels, 16);
     const int64_t out_row_stride = room + 3, size = (c->keys > 0 ? c->keys - 1 : 0) * v_row_stride + c->channels;
@@ -203,7 +203,7 @@ static void sums_within_bound(void **state) {
     }
 }
 
-/* A row has the bits it has alone, its keys one after the other. */
+/* A row has the bits that it has alone, with its keys one after the other. */
 static void sums_same_for_any_split(void **state) {
     enum { ROWS = 11, KEYS = 21, CHANNELS = 88, PAD = 96 };
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -227,7 +227,7 @@ static void sums_same_for_any_split(void **state) {
     }
 }
 
-/* What is infinite or NaN reaches the scores and the sums that it belongs to, and no other. */
+/* Infinities and NaNs reach only the scores and sums that they belong to. */
 static void nonfinite_elements_do_not_spread(void **state) {
     enum { ROWS = 5, KEYS = 19, CHANNELS = 40, PAD = 48 };
     const gyre_kernels *kernels = tier_or_skip(*state);
@@ -265,7 +265,7 @@ static void widens_int8(void **state) {
     const gyre_kernels *kernels = tier_or_skip(*state);
     float out[300];
     for (int64_t n = 0; n <= 290; n++) {
-        int8_t *in = guarded((size_t)n + 1); /* a page of none is no page */
+        int8_t *in = guarded((size_t)n + 1); /* an empty page */
         for (int64_t i = 0; i <= n; i++)
             in[i] = (int8_t)(i * 37 % 256 - 128), out[i] = -0.5f;
         kernels->widen_q8(in + 1, out, n);

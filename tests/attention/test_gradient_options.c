@@ -1,6 +1,6 @@
-/* test_gradient_options.c: the gradient under softcap, sinks, masks, the score that no key has and dropout, alone and
- * together and with every kind of position, against central differences of the definition; in every type of input, over
- * packed and padded batches, and where the length in use follows the query. */
+/* test_gradient_options.c: the gradient under softcap, sinks, masks, sink logits and dropout, alone and together and with
+ * every kind of position, against central differences of the definition; in every type of input, over packed and padded
+ * batches, and with a context length that follows the query. */
 #include "naive_attention_options.h"
 
 #include "naive_philox.h"
@@ -16,7 +16,7 @@ static const gyre_config schemes[] = {
     WITH(GYRE_KIND_NEZHA, .max_distance = 6),
     WITH(GYRE_KIND_BERT, .max_distance = 1024),
     WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
-    /* from here on with causal 1 alone */
+    /* causal by position only, from here on */
     ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
     ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
     ROTATED(.base = 10000, .xpos_base = 64),
@@ -31,16 +31,16 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 5, BITS = 32 };
 
-/* A trial, and what its gradient is asked for beside. */
+/* A trial with the options of its gradient. */
 typedef struct gradient_trial {
     trial t;
     double dropout;
     uint64_t seed;
-    int by_length; /* frequencies are those of the length in use of each query */
+    int by_length; /* frequencies follow the current length of each query */
     double *dsink; /* [heads] */
 } gradient_trial;
 
-/* By bits: softcap, sinks, mask, sink logits, dropout. */
+/* Bits: softcap, sinks, mask, sink logits, dropout. */
 static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t turn) {
     const options o = options_from_bits(bits, turn, s);
     layout fitting = *s;
@@ -93,7 +93,7 @@ static void run_gradient_trial(gradient_trial *g, const gyre_exec *exec) {
 
 /* -- the definition -- */
 
-/* What a row's weights, dropped or divided, make of values. */
+/* The weighted sum of values of a row, with dropped and rescaled weights. */
 static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
     problem *p = &g->t.p;
     const layout *s = &p->s;
@@ -116,7 +116,7 @@ static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
     }
 }
 
-/* Some of the rows: heads and batch rows that a number matters to. */
+/* A sample of the rows: the heads and batch rows that depend on a number. */
 typedef struct rows {
     int64_t batch, batches, head, heads, query, queries;
 } rows;
@@ -201,7 +201,7 @@ static void try_one(size_t scheme, size_t at, int bits, uint64_t turn, size_t sa
     free_gradient_trial(&g);
 }
 
-/* All pairs of scheme and layout with options that take turns, and all options together with each scheme. */
+/* All pairs of scheme and layout with alternating options, and all options together with each scheme. */
 static void agrees_with_differences(void **state) {
     const char *tier = *state;
     uint64_t turn = 0;
@@ -225,7 +225,7 @@ static void each_choice_of_options(void **state) {
 
 /* -- dropout -- */
 
-/* Few queries go another way through the forward pass, and must drop the same. */
+/* Few queries take another path through the forward pass, and must drop the same weights. */
 static void forward_dropout_mask(void **state) {
     (void)state;
     const layout shapes[] = {{2, 1, 300, 4, 2, 16, 16, 1, 0, 0, 0},
@@ -440,7 +440,7 @@ static void assert_zeros(const float *x, int64_t n) {
         assert_true(x[i] == 0);
 }
 
-/* Keys that are not there get zeros, and change nothing even where they are NaN; the others as without them. */
+/* Missing keys get zeros and change nothing even if they are NaN. The others are as without them. */
 static void padded_equals_separate(void **state) {
     (void)state;
     enum { ROW = 140 };
@@ -524,7 +524,7 @@ static void refuses_bad_arguments(void **state) {
     gradients.sink_logits.stride[2] = 0;
     REFUSED(GYRE_EINVAL);
     gradients = gradients_of(&g);
-    for (int i = 1; i < 3; i++) { /* sums over lengths want floats */
+    for (int i = 1; i < 3; i++) { /* sums over lengths need floats */
         gyre_cview *like = i == 1 ? &args.k : &args.v;
         dqkv[i].dtype = like->dtype = GYRE_DTYPE_BF16;
         REFUSED(GYRE_EDTYPE);

@@ -1,13 +1,13 @@
-/* test_mutations.c: a test of the tests: a kernel that rotates with a bug in it is caught, whichever of six it is, in every
- * type and on top of every tier, by the checks that the kernels pass (check_rotation_kernels.h). */
+/* test_mutations.c: a test of the tests: each of six bugs in a kernel that rotates is caught, in every type and on top of
+ * every tier, by the checks that the real kernels pass (check_rotation_kernels.h). */
 #include "check_rotation_kernels.h"
 #include "run_each_tier.h"
 
-/* What the mutants below spoil, and its type: a kernel has no argument to tell them by. */
+/* The kernel that the mutants below modify, and its type. Kernels have no argument to pass them. */
 static rotate_kernel *right;
 static gyre_dtype type;
 
-/* The pairs past the last whole vector of 16 are forgotten. */
+/* Skips the pairs after the last whole vector of 16. */
 static void short_tail(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     const int64_t some = t->pairs % 16;
@@ -28,7 +28,7 @@ static void short_tail(const gyre_rotate_job *t) {
     }
 }
 
-/* One element past the last of each head is written. */
+/* Writes one element past the end of each head. */
 static void overrun_by_one(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     right(t);
@@ -113,7 +113,7 @@ static void catches_mutants(void **state) {
 
 /* -- what the six do not reach: the other checks catch their own -- */
 
-/* A whole vector is computed from the next pairs too: the NaN of one is in the other's result. */
+/* Computes a whole vector across the end of a row: a NaN of one pair reaches the result of another. */
 static void smeared(const gyre_rotate_job *t) {
     right(t);
     for (size_t i = 0; i + 1 < (size_t)(2 * t->pairs); i++)
@@ -158,7 +158,7 @@ static void rounds_nans(const gyre_rotate_job *t) {
     }
 }
 
-/* A float that was only read is written, with what it held but for one bit. */
+/* Writes to a read-only float, changing one bit. */
 static void touches_cosine(const gyre_rotate_job *t) {
     right(t);
     ((unsigned char *)(uintptr_t)t->cosine)[0] ^= 1;

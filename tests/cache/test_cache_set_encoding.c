@@ -1,5 +1,5 @@
-/* test_cache_set_encoding.c: keys that were turned by one encoding, moved to another, are as if they had been read under
- * it. */
+/* test_cache_set_encoding.c: keys rotated by one encoding and moved to another are as if they had been appended under the
+ * latter. */
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
 
@@ -23,7 +23,7 @@ static plan plain_plan(double base) {
     return p;
 }
 
-/* Past its switch or before it, by the length. */
+/* Above or below its switch, depending on the length. */
 static plan long_rope(int64_t length) {
     plan p = plain_plan(10000);
     p.config.trained_length = CONTEXT;
@@ -64,7 +64,7 @@ static void turn_by(const plan *p, int64_t at, const double *x, double *y) {
     }
 }
 
-/* What is kept of a token, shifted since or not, is E(where it was appended) k. */
+/* The stored key of a token, shifted or not, is E(appended position) k. */
 static void compare_turned(const gyre_cache *cache, const cache_case *c, const plan *p, int64_t sequence,
                            const model_sequence *s, int roundings) {
     const gyre_key_source source = gyre_cache_source(cache, sequence);
@@ -108,7 +108,7 @@ static void move(const cache_case *c, const plan *from, const plan *to) {
     assert_int_equal(gyre_cache_get_config(cache)->context_length, to->length);
     for (int i = 0; i < 2; i++)
         compare_turned(cache, c, to, i, &s[i], 3);
-    assert_ok(model_append(cache, c, &s[1], 1, 3, 90, 1, &random)); /* what comes later is turned by the new one */
+    assert_ok(model_append(cache, c, &s[1], 1, 3, 90, 1, &random)); /* later tokens are rotated by the new encoding */
     compare_turned(cache, c, to, 1, &s[1], 3);
     free(s);
     gyre_cache_free(cache);
