@@ -571,10 +571,10 @@ static void refuses_bad_arguments(void **state) {
     FAILS(GYRE_ESHAPE, args.out.shape[3] = 4);
     FAILS(GYRE_ESHAPE, args.lse.shape[3] = 2);
 #undef FAILS
-    const int64_t kept = p.k_at[3];
+    const int64_t original = p.k_at[3];
     p.k_at[3] = ((int64_t)1 << 31) + 1;
     fails(&good, GYRE_ERANGE);
-    p.k_at[3] = kept;
+    p.k_at[3] = original;
     const size_t bytes = gyre_attention_scratch(&good, 0, NULL);
     char *scratch = scratch_for(bytes + 64);
     assert_int_equal(gyre_attention(&good, scratch, bytes - 1, NULL, NULL), GYRE_ENOMEM);

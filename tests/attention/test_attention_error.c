@@ -153,7 +153,7 @@ static void find_angles(problem *p) {
 }
 
 /* Rows [token][head] in place; token 0 of them is `offset` tokens past the first key. */
-static void turn(const problem *p, double *x, int64_t tokens, int64_t heads, int64_t offset) {
+static void rotate_rows(const problem *p, double *x, int64_t tokens, int64_t heads, int64_t offset) {
     const int64_t dim = p->c->dim, pairs = dim / 2;
     for (int64_t row = 0; row < tokens * heads; row++)
         for (int64_t i = 0; i < pairs; i++) {
@@ -181,18 +181,18 @@ static double product(const double *a, const double *b, int64_t n) {
 /* Query i of head h; score has room for all keys.  out = the log-sum-exp. */
 static double define_row(const problem *p, int64_t i, int64_t h, double *restrict score, double *restrict out) {
     const problem_case *c = p->c;
-    const int64_t dim = c->dim, seen = c->keys - c->queries + i + 1, kh = h / (c->heads / c->key_heads);
+    const int64_t dim = c->dim, visible = c->keys - c->queries + i + 1, kh = h / (c->heads / c->key_heads);
     const double *q = p->x64[0] + (i * c->heads + h) * dim, scale = sqrt((double)dim);
     double top = -(double)INFINITY, sum = 0;
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = 0; j < visible; j++) {
         score[j] = product(q, p->x64[1] + (j * c->key_heads + kh) * dim, dim) / scale;
         if (c->cap > 0) score[j] = (double)c->cap * tanh(score[j] / (double)c->cap);
-        if (c->kind == GYRE_KIND_ALIBI) score[j] -= slope(h, c->heads) * (double)(seen - 1 - j);
+        if (c->kind == GYRE_KIND_ALIBI) score[j] -= slope(h, c->heads) * (double)(visible - 1 - j);
         top = fmax(top, score[j]);
     }
     for (int64_t e = 0; e < dim; e++)
         out[e] = 0;
-    for (int64_t j = 0; j < seen; j++) {
+    for (int64_t j = 0; j < visible; j++) {
         const double *v = p->x64[2] + (j * c->key_heads + kh) * dim;
         const double weight = exp(score[j] - top);
         sum += weight;
@@ -257,8 +257,8 @@ static problem prepare(const problem_case *c, types t) {
     run_problem(&p);
     if (c->kind == GYRE_KIND_ROPE) {
         find_angles(&p);
-        turn(&p, p.x64[0], c->queries, c->heads, c->keys - c->queries);
-        turn(&p, p.x64[1], c->keys, c->key_heads, 0);
+        rotate_rows(&p, p.x64[0], c->queries, c->heads, c->keys - c->queries);
+        rotate_rows(&p, p.x64[1], c->keys, c->key_heads, 0);
     }
     return p;
 }

@@ -16,13 +16,13 @@ static double loss(const problem *p, int64_t batch) {
 }
 
 static double difference(const problem *p, double *x, size_t i, size_t size) {
-    const double kept = x[i], step = 1e-4;
+    const double saved = x[i], step = 1e-4;
     const int64_t batch = (int64_t)(i / (size / (size_t)p->s.batch));
-    x[i] = kept + step;
+    x[i] = saved + step;
     const double above = loss(p, batch);
-    x[i] = kept - step;
+    x[i] = saved - step;
     const double below = loss(p, batch);
-    x[i] = kept;
+    x[i] = saved;
     return (above - below) / (2 * step);
 }
 
@@ -114,13 +114,13 @@ static void same_for_any_threads(void **state) {
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 3, 130, 130, 6, 2, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 5);
     const gyre_attention_args args = problem_args(&p);
-    float *parts[3] = {p.dq, p.dk, p.dv}, *kept[3];
+    float *parts[3] = {p.dq, p.dk, p.dv}, *saved[3];
     const size_t sizes[3] = {p.q_size, p.k_size, p.v_size};
     attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     for (int i = 0; i < 3; i++) {
-        kept[i] = room(sizes[i], sizeof(float));
-        memcpy(kept[i], parts[i], sizes[i] * sizeof(float));
+        saved[i] = room(sizes[i], sizeof(float));
+        memcpy(saved[i], parts[i], sizes[i] * sizeof(float));
     }
     for (int threads = 1; threads <= 7; threads += 3) {
         gyre_pool *pool;
@@ -130,11 +130,11 @@ static void same_for_any_threads(void **state) {
             memset(parts[i], 0xFF, sizes[i] * sizeof(float));
         run_gradient(&p, &args, &exec);
         for (int i = 0; i < 3; i++)
-            assert_memory_equal(parts[i], kept[i], sizes[i] * sizeof(float));
+            assert_memory_equal(parts[i], saved[i], sizes[i] * sizeof(float));
         gyre_pool_free(pool);
     }
     for (int i = 0; i < 3; i++)
-        free(kept[i]);
+        free(saved[i]);
     free_problem(&p);
 }
 

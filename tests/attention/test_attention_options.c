@@ -33,15 +33,15 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    size_t turn = 0;
+    size_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
-            for (int bits = 0; bits < 16; bits++, turn++) {
+            for (int bits = 0; bits < 16; bits++, index++) {
                 if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
-                if (i >= SMALL && turn % 5 != 0) continue;
-                const options o = options_from_bits(bits, turn, &layouts[i]);
+                if (i >= SMALL && index % 5 != 0) continue;
+                const options o = options_from_bits(bits, index, &layouts[i]);
                 layout s = layouts[i];
                 if (schemes[scheme].kind == GYRE_KIND_BERT) s.start = 0;
                 trial t = make_trial(&schemes[scheme], &s, &o, 3 + i);
@@ -192,7 +192,7 @@ static gyre_attention_args plain_args(plain *p) {
 
 static void masked_keys_do_not_leak(void **state) {
     (void)state;
-    static const float strange[3] = {NAN, INFINITY, -INFINITY};
+    static const float nonfinite[3] = {NAN, INFINITY, -INFINITY};
     for (int which = 0; which < 3; which++)
         for (int softcap = 0; softcap < 2; softcap++) {
             plain *clean = make_plain(), *dirty = make_plain();
@@ -200,7 +200,7 @@ static void masked_keys_do_not_leak(void **state) {
                 for (int j = 0; j < KEYS; j++)
                     clean->mask[i * KEYS + j] = dirty->mask[i * KEYS + j] = j % 7 == 3 || j > 140 ? -INFINITY : 0.25f;
             for (int e = 0; e < KEYS * DIM; e++)
-                if (clean->mask[e / DIM] == -INFINITY) dirty->k[e] = dirty->v[e] = strange[which];
+                if (clean->mask[e / DIM] == -INFINITY) dirty->k[e] = dirty->v[e] = nonfinite[which];
             gyre_attention_args args[2] = {plain_args(clean), plain_args(dirty)};
             for (int i = 0; i < 2; i++) {
                 args[i].softcap = softcap ? 2 : 0;

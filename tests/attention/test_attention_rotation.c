@@ -96,7 +96,7 @@ static double score(const problem *p, int b, int64_t m, int64_t n, int h) {
     return sum * temperature_of(&p->config.query, *at_m) / sqrt(DIM);
 }
 
-static int sees(const problem *p, int b, int64_t m, int64_t n) {
+static int is_visible(const problem *p, int b, int64_t m, int64_t n) {
     const int64_t order = p->causal == GYRE_CAUSAL_BY_ORDER ? m - n : p->at[b][0][m] - p->at[b][0][n];
     if (p->causal && order < 0) return 0;
     return p->window == 0 || llabs(order) < p->window;
@@ -106,7 +106,7 @@ static int sees(const problem *p, int b, int64_t m, int64_t n) {
 static double attend(const problem *p, int b, int64_t m, int h, double *out) {
     double s[TOKENS], top = -INFINITY, sum = 0;
     for (int64_t n = 0; n < TOKENS; n++) {
-        s[n] = sees(p, b, m, n) ? score(p, b, m, n, h) : -INFINITY;
+        s[n] = is_visible(p, b, m, n) ? score(p, b, m, n, h) : -INFINITY;
         top = s[n] > top ? s[n] : top;
     }
     memset(out, 0, DIM * sizeof *out);
@@ -209,26 +209,26 @@ static void check_gradient(problem *p, uint64_t seed) {
             const int64_t i = (b * TOKENS + token) * width + column;
             const int key_head = (int)(part == 0 ? column / DIM / 2 : column / DIM);
             const int64_t from = part == 0 ? token : TOKENS - p->queries, to = part == 0 ? token + 1 : TOKENS;
-            const double kept = p->x[part][i];
-            p->x[part][i] = kept + h;
+            const double saved = p->x[part][i];
+            p->x[part][i] = saved + h;
             const double up = loss(p, b, key_head, from, to);
-            p->x[part][i] = kept - h;
+            p->x[part][i] = saved - h;
             const double down = loss(p, b, key_head, from, to);
-            p->x[part][i] = kept;
+            p->x[part][i] = saved;
             test_close(got[part][i], (up - down) / (2 * h), 2e-5, names[part]);
         }
 }
 
 static void check(problem *p, uint64_t seed) {
-    static float kept[BATCH * TOKENS * ROW], kept_dk[BATCH * TOKENS * KEY_ROW];
+    static float saved[BATCH * TOKENS * ROW], saved_dk[BATCH * TOKENS * KEY_ROW];
     run(p, 1);
     check_forward(p);
     check_gradient(p, seed);
-    memcpy(kept, p->out, sizeof kept);
-    memcpy(kept_dk, p->dk, sizeof kept_dk);
+    memcpy(saved, p->out, sizeof saved);
+    memcpy(saved_dk, p->dk, sizeof saved_dk);
     run(p, 3);
-    assert_memory_equal(kept, p->out, sizeof kept);
-    assert_memory_equal(kept_dk, p->dk, sizeof kept_dk);
+    assert_memory_equal(saved, p->out, sizeof saved);
+    assert_memory_equal(saved_dk, p->dk, sizeof saved_dk);
     end(p);
 }
 

@@ -90,19 +90,19 @@ static void refuses_bad_tables(void **state) {
                                               [CONTENT] = &tables.content_bias,
                                               [POSITION] = &tables.position_bias};
             gyre_cview *view = views[needed[fire][i]];
-            const gyre_cview kept = *view;
+            const gyre_cview original = *view;
             const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
             void *scratch = scratch_for(bytes);
             memset(p.out, 0x5A, p.out_size * sizeof *p.out);
             view->data = NULL;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-            *view = kept;
+            *view = original;
             view->shape[2]++;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ESHAPE);
-            *view = kept;
+            *view = original;
             view->dtype = GYRE_DTYPE_BF16;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EDTYPE);
-            *view = kept;
+            *view = original;
             args.tables = NULL;
             assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
             for (size_t b = 0; b < p.out_size * sizeof *p.out; b++)

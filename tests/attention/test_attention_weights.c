@@ -63,20 +63,20 @@ static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *e
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    size_t turn = 0;
+    size_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
-            for (int all = 0; all < 2; all++, turn++) {
+            for (int all = 0; all < 2; all++, index++) {
                 static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
                 const options o = {.softcap = 1.5 * all,
                                    .sinks = 5 * all,
                                    .mask = all,
-                                   .mask_dtype = types[turn / 2 % 3],
-                                   .rows_alike = turn / 2 % 2 == 1,
+                                   .mask_dtype = types[index / 2 % 3],
+                                   .rows_alike = index / 2 % 2 == 1,
                                    .sink_logits = all};
-                if (i == LARGE && scheme != turn % SCHEMES) continue;
+                if (i == LARGE && scheme != index % SCHEMES) continue;
                 trial t = make_trial(&schemes[scheme], &layouts[i], &o, 30 + i);
                 const gyre_tables tables = problem_tables(&t.p);
                 gyre_attention_args args = trial_args(&t, &tables);

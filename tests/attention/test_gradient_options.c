@@ -41,12 +41,12 @@ typedef struct gradient_trial {
 } gradient_trial;
 
 /* Bits: softcap, sinks, mask, sink logits, dropout. */
-static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t turn) {
-    const options o = options_from_bits(bits, turn, s);
+static gradient_trial make_gradient_trial(const gyre_config *config, const layout *s, int bits, uint64_t index) {
+    const options o = options_from_bits(bits, index, s);
     layout fitting = *s;
     if (config->kind == GYRE_KIND_BERT) fitting.start = 0;
-    gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + turn)};
-    if (bits & 16) g.dropout = 0.1 + 0.2 * (double)(turn % 4), g.seed = 0x9e3779b97f4a7c15u * (turn + 1);
+    gradient_trial g = {.t = make_trial(config, &fitting, &o, 3 + index)};
+    if (bits & 16) g.dropout = 0.1 + 0.2 * (double)(index % 4), g.seed = 0x9e3779b97f4a7c15u * (index + 1);
     g.dsink = room((size_t)s->heads, sizeof *g.dsink);
     return g;
 }
@@ -105,14 +105,14 @@ static void define_row(gradient_trial *g, int64_t b, int64_t i, int64_t h) {
     if (g->dropout == 0) return;
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
     for (int64_t j = 0; j < s->keys; j++) {
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *beside = NULL;
+        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *value_term = NULL;
         const double weight = g->t.weights64[row * s->keys + j] / (1 - g->dropout);
         int64_t r;
         if (weight == 0 || !naive_is_kept(g->dropout, g->seed, b, h, i, j)) continue;
         if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &r) == GYRE_OK)
-            beside = table_row(p, TABLE_V, h, r, storage);
+            value_term = table_row(p, TABLE_V, h, r, storage);
         for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight * (v[c] + (beside ? beside[c] : 0));
+            out[c] += weight * (v[c] + (value_term ? value_term[c] : 0));
     }
 }
 
@@ -151,28 +151,28 @@ static rows rows_of(const layout *s, part which, size_t e) {
 static double slope_of(gradient_trial *g, part which, size_t e) {
     double *x = &g->t.p.x64[which][e];
     const rows r = rows_of(&g->t.p.s, which, e);
-    const double kept = *x, step = 1e-4;
-    *x = kept + step;
+    const double original = *x, step = 1e-4;
+    *x = original + step;
     const double above = loss(g, &r);
-    *x = kept - step;
+    *x = original - step;
     const double below = loss(g, &r);
-    *x = kept;
+    *x = original;
     return (above - below) / (2 * step);
 }
 
 static double sink_slope(gradient_trial *g, int64_t h) {
     const layout *s = &g->t.p.s;
     const rows r = {0, s->batch, h, 1, 0, s->queries};
-    const float kept = g->t.sink[h], high = kept + 0x1p-12f, low = kept - 0x1p-12f;
+    const float original = g->t.sink[h], high = original + 0x1p-12f, low = original - 0x1p-12f;
     g->t.sink[h] = high;
     const double above = loss(g, &r);
     g->t.sink[h] = low;
     const double below = loss(g, &r);
-    g->t.sink[h] = kept;
+    g->t.sink[h] = original;
     return (above - below) / ((double)high - (double)low);
 }
 
-/* `tolerance` of the size of each figure and of the whole, beside half the distance of its type's neighbours. */
+/* The bound: `tolerance` times the size of each number and of the whole, plus half an ulp of its type. */
 static void check_gradients(gradient_trial *g, size_t samples, double tolerance) {
     const problem *p = &g->t.p;
     const layout *s = &p->s;
@@ -193,9 +193,9 @@ static void check_gradients(gradient_trial *g, size_t samples, double tolerance)
     }
 }
 
-static void try_one(size_t scheme, size_t at, int bits, uint64_t turn, size_t samples) {
+static void try_one(size_t scheme, size_t at, int bits, uint64_t index, size_t samples) {
     if (scheme >= ANY_CAUSAL && layouts[at].causal != 1) return;
-    gradient_trial g = make_gradient_trial(&schemes[scheme], &layouts[at], bits, turn);
+    gradient_trial g = make_gradient_trial(&schemes[scheme], &layouts[at], bits, index);
     run_gradient_trial(&g, NULL);
     check_gradients(&g, samples, 3e-5);
     free_gradient_trial(&g);
@@ -204,14 +204,14 @@ static void try_one(size_t scheme, size_t at, int bits, uint64_t turn, size_t sa
 /* All pairs of scheme and layout with alternating options, and all options together with each scheme. */
 static void agrees_with_differences(void **state) {
     const char *tier = *state;
-    uint64_t turn = 0;
+    uint64_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t scheme = 0; scheme < SCHEMES; scheme++)
-        for (size_t i = 0; i < LAYOUTS; i++, turn++) {
-            try_one(scheme, i, 1 << turn % 5, turn, i < SMALL ? 11 : 2);
-            if (i < SMALL) try_one(scheme, i, (int)(turn * 11 % BITS), turn, 11);
-            if (i == 1 || i == 5) try_one(scheme, i, BITS - 1, turn, i < SMALL ? 11 : 2);
+        for (size_t i = 0; i < LAYOUTS; i++, index++) {
+            try_one(scheme, i, 1 << index % 5, index, i < SMALL ? 11 : 2);
+            if (i < SMALL) try_one(scheme, i, (int)(index * 11 % BITS), index, 11);
+            if (i == 1 || i == 5) try_one(scheme, i, BITS - 1, index, i < SMALL ? 11 : 2);
         }
     unsetenv("GYRE_CPU");
 }

@@ -28,8 +28,8 @@ static void dynamic_ntk(const gyre_config *p, int64_t length, double *inv_freq, 
 }
 
 /* The channel that makes this many revolutions over the trained length. */
-static double place_of(const gyre_config *p, double turns) {
-    return HEAD * log(TRAINED / (turns * 2 * 3.14159265358979323846)) / (2 * log(p->rope.base));
+static double place_of(const gyre_config *p, double revolutions) {
+    return HEAD * log(TRAINED / (revolutions * 2 * 3.14159265358979323846)) / (2 * log(p->rope.base));
 }
 
 static void dynamic_yarn(const gyre_config *p, int64_t length, double *inv_freq, double *attention) {
@@ -250,7 +250,7 @@ typedef struct inputs {
     float q[TOKENS * HEADS * HEAD], k[TOKENS * KEY_HEADS * HEAD], v[TOKENS * KEY_HEADS * HEAD];
 } inputs;
 
-static void turn(const way *w, const gyre_config *p, int64_t length, int64_t position, const float *x, double *out) {
+static void rotate_head(const way *w, const gyre_config *p, int64_t length, int64_t position, const float *x, double *out) {
     double f[PAIRS], a;
     w->frequencies(p, length, f, &a);
     for (int i = 0; i < PAIRS; i++) {
@@ -266,11 +266,11 @@ static void turn(const way *w, const gyre_config *p, int64_t length, int64_t pos
 static void attend(const way *w, const gyre_config *p, const inputs *in, int64_t length, int64_t m, int64_t h, double *out) {
     double q[HEAD], k[HEAD], s[TOKENS], sum = 0;
     const int64_t kh = h * KEY_HEADS / HEADS;
-    turn(w, p, length, m, in->q + (m * HEADS + h) * HEAD, q);
+    rotate_head(w, p, length, m, in->q + (m * HEADS + h) * HEAD, q);
     for (int i = 0; i < HEAD && w->temperature; i++)
         q[i] *= fmax(1, log((double)(m + 1)) / log(TRAINED));
     for (int64_t n = 0; n <= m; n++) {
-        turn(w, p, length, n, in->k + (n * KEY_HEADS + kh) * HEAD, k);
+        rotate_head(w, p, length, n, in->k + (n * KEY_HEADS + kh) * HEAD, k);
         s[n] = exp(naive_dot(q, k, HEAD) / sqrt(HEAD));
         sum += s[n];
     }

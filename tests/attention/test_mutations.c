@@ -11,19 +11,19 @@ static gyre_dtype type;
 static void short_tail(const gyre_rotate_job *t) {
     const size_t size = gyre_dtype_size(type);
     const int64_t some = t->pairs % 16;
-    static double kept[BUFFER];
+    static double saved[BUFFER];
     for (int64_t h = 0; h < t->heads; h++) {
         gyre_rotate_job one = *t;
         one.heads = 1;
         one.in = (const char *)t->in + (size_t)(h * t->in_head_stride) * size;
         one.out = (char *)t->out + (size_t)(h * t->out_head_stride) * size;
         char *out = one.out;
-        memcpy(kept, out, 2 * (size_t)t->pairs * size);
+        memcpy(saved, out, 2 * (size_t)t->pairs * size);
         right(&one);
         for (int64_t i = t->pairs - some; i < t->pairs; i++) {
             const size_t a = (size_t)(t->to_half ? i : 2 * i) * size, b = a + (size_t)(t->to_half ? t->pairs : 1) * size;
-            memcpy(out + a, (char *)kept + a, size);
-            memcpy(out + b, (char *)kept + b, size);
+            memcpy(out + a, (char *)saved + a, size);
+            memcpy(out + b, (char *)saved + b, size);
         }
     }
 }

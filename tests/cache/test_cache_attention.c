@@ -80,7 +80,7 @@ typedef struct place {
     int64_t b, i, h;
 } place;
 
-static int sees(const ask *a, const problem *p, const model_sequence *of, const place *at, int64_t j) {
+static int is_visible(const ask *a, const problem *p, const model_sequence *of, const place *at, int64_t j) {
     const int64_t q = p->at[(at->b * a->queries + at->i) * 2], k = of->token[j].at[0];
     if ((a->k_first && j < a->k_first[at->b]) || (a->k_end && j >= a->k_end[at->b])) return 0;
     if (a->causal == GYRE_CAUSAL_BY_ORDER) {
@@ -114,7 +114,7 @@ static double naive_row(const cache_case *c, const ask *a, const problem *p, con
     const int64_t row = (at->b * a->queries + at->i) * HEADS * GROUP + at->h;
     memset(out, 0, VALUES * sizeof *out);
     for (int64_t j = 0; j < of->count; j++) {
-        scores[j] = sees(a, p, of, at, j) ? score(c, a, p, &of->token[j], at) : -INFINITY;
+        scores[j] = is_visible(a, p, of, at, j) ? score(c, a, p, &of->token[j], at) : -INFINITY;
         if (a->bias) scores[j] += (double)p->mask[row * p->longest + j];
         top = fmax(top, scores[j]);
     }
@@ -288,20 +288,20 @@ static void same_bits(void **state) {
     const ask asks[] = {{3, 1, {1, 0, 2}, 1, 0, 0, 0, 0, NULL, NULL}, {2, 20, {1, 0}, 1, 0, 0, 0, 0, NULL, NULL}};
     const gyre_exec exec = {backwards, NULL, 3};
     for (int j = 0; j < 2; j++) {
-        float *kept = NULL;
+        float *first_out = NULL;
         for (int i = 0; i < 6; i++) {
             fixture f = make_fixture(&kinds[i / 2]);
             problem p = make_problem(f.c, &asks[j], f.s, 7);
             run(f.cache, &asks[j], &p, i % 2 ? &exec : NULL);
-            if (!kept) {
-                kept = room(p.out_size, sizeof *kept);
-                memcpy(kept, p.out, p.out_size * sizeof *kept);
+            if (!first_out) {
+                first_out = room(p.out_size, sizeof *first_out);
+                memcpy(first_out, p.out, p.out_size * sizeof *first_out);
             }
-            assert_memory_equal(kept, p.out, p.out_size * sizeof *kept);
+            assert_memory_equal(first_out, p.out, p.out_size * sizeof *first_out);
             free_problem(&p);
             free_fixture(&f);
         }
-        free(kept);
+        free(first_out);
     }
 }
 

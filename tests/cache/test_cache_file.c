@@ -58,7 +58,7 @@ static void write_all(const char *bytes, size_t size) {
 
 typedef struct purse {
     size_t most;
-    int held;
+    int live;
 } purse;
 
 static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
@@ -67,12 +67,12 @@ static void *purse_alloc(void *ctx, size_t bytes, size_t align) {
     void *memory = aligned_alloc(align, (bytes + align - 1) / align * align);
     assert_non_null(memory);
     memset(memory, 0xA5, bytes);
-    p->held++;
+    p->live++;
     return memory;
 }
 
 static void purse_free(void *ctx, void *memory) {
-    ((purse *)ctx)->held--;
+    ((purse *)ctx)->live--;
     free(memory);
 }
 
@@ -128,7 +128,7 @@ static void there_and_back(void **state) {
         model_drop(&s[2], 0, 20);
         compare_cache(loaded, c, s);
         gyre_cache_free(loaded);
-        assert_int_equal(p.held, 0);
+        assert_int_equal(p.live, 0);
         free(s);
         gyre_cache_free(cache);
         gyre_encoding_free(encoding);
@@ -224,7 +224,7 @@ static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyr
     assert_true((status == GYRE_OK) == (cache != NULL));
     if (cache) use(cache);
     gyre_cache_free(cache);
-    assert_int_equal(p.held, 0);
+    assert_int_equal(p.live, 0);
     return status;
 }
 

@@ -56,7 +56,7 @@ static plan with_factor(double base, double factor) {
     return p;
 }
 
-static void turn_by(const plan *p, int64_t at, const double *x, double *y) {
+static void rotate_by(const plan *p, int64_t at, const double *x, double *y) {
     for (int i = 0; i < DIM / 2; i++) {
         const double angle = (double)at * p->theta[i];
         y[i] = p->factor * (x[i] * cos(angle) - x[i + DIM / 2] * sin(angle));
@@ -74,8 +74,8 @@ static void compare_turned(const gyre_cache *cache, const cache_case *c, const p
             gyre_key_run run;
             double want[DIM], got[DIM];
             source.run(&source, 0, h, t, &run);
-            const int64_t now = s->token[t].at[0], kept = now - (run.shift ? run.shift[0] : 0);
-            turn_by(p, c->keys == GYRE_CACHE_KEYS_ROTATED ? kept : 0, s->token[t].k[h], want);
+            const int64_t now = s->token[t].at[0], stored_at = now - (run.shift ? run.shift[0] : 0);
+            rotate_by(p, c->keys == GYRE_CACHE_KEYS_ROTATED ? stored_at : 0, s->token[t].k[h], want);
             for (int i = 0; i < DIM; i++) {
                 if (c->keys == GYRE_CACHE_KEYS_RAW) want[i] = s->token[t].k[h][i];
                 got[i] = stored(run.k, c->key_dtype, run.k_scale, i);
